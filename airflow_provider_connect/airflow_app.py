@@ -1,0 +1,133 @@
+"""The app that the API server mounts: the REST server, Airflow's users, and the reconciler in a thread for as long as the server lives."""
+
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from airflow.utils.session import create_session
+from fastapi import FastAPI
+from fastapi.concurrency import run_in_threadpool
+
+from airflow_provider_connect.airflow_access import BasicTokens, authorize_user
+from airflow_provider_connect.airflow_launcher import AirflowLauncher
+from airflow_provider_connect.airflow_settings import own_option, worker_properties, worker_settings
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.herder import Herder
+from airflow_provider_connect.reconciler import Reconciler
+from airflow_provider_connect.rest.app import create_app
+from airflow_provider_connect.server_info import ServerInfo, server_info
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+
+_INTERVAL_MS = 1000
+_LONGEST_WAIT_SECONDS = 30.0
+_SETTINGS_SECONDS = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+def build_app() -> FastAPI:
+    """The app for one API server process. Nothing runs before the server starts it."""
+    loop = ReconcilerLoop()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        loop.start()
+        yield
+        await run_in_threadpool(loop.stop)
+
+    return create_app(authorize=authorize_user(BasicTokens()), info=_server_info, health=loop.trouble, lifespan=lifespan)
+
+
+def _server_info() -> ServerInfo:
+    return server_info(worker_settings())
+
+
+class ReconcilerLoop:
+    """Calls a reconciler every second in a thread of its own, and makes a new one when the settings change."""
+
+    def __init__(self) -> None:
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="connect-reconciler", daemon=True)
+        self._trouble: str | None = None
+        self._reconciler: Reconciler | None = None
+        self._herder: Herder | None = None
+        self._properties: dict[str, str] | None = None
+        self._settings_due = 0.0
+        self._holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and let another process take over."""
+        self._stopping.set()
+        self._thread.join(timeout=5)
+
+    def trouble(self) -> str | None:
+        """Why the last attempt failed; None: it did not."""
+        return self._trouble
+
+    def _run(self) -> None:
+        wait = interval = self._interval_seconds()
+        while not self._stopping.wait(wait):
+            wrong = self._attempt(self._tick)
+            if wrong != self._trouble:
+                if wrong:
+                    _log.warning("Paused flags and target states cannot be compared: %s", wrong)
+                else:
+                    _log.info("Paused flags and target states are compared again")
+            self._trouble = wrong
+            wait = min(wait * 2, _LONGEST_WAIT_SECONDS) if wrong else interval
+        self._attempt(self._close)
+
+    @staticmethod
+    def _interval_seconds() -> float:
+        text = own_option("reconcile_interval_ms") or str(_INTERVAL_MS)
+        try:
+            return max(int(text), 100) / 1000
+        except ValueError:
+            _log.warning("%s", ConfigException.of("reconcile_interval_ms", text, "give a whole number of milliseconds").message)
+            return _INTERVAL_MS / 1000
+
+    @staticmethod
+    def _attempt(action: Callable[[], None]) -> str | None:
+        """What went wrong. The boundary of the thread: one bad tick, of whatever kind, must not end it."""
+        try:
+            action()
+        except ConnectException as error:
+            return error.message
+        except Exception as error:
+            _log.debug("The reconciler failed", exc_info=True)
+            return f"{type(error).__name__}: {error}"
+        return None
+
+    def _tick(self) -> None:
+        if self._reconciler is None or time.monotonic() >= self._settings_due:
+            self._renew()
+        if self._reconciler is not None:
+            self._reconciler.tick()
+
+    def _renew(self) -> None:
+        """Take up settings that have changed; the Variable and the Connection can, at any time."""
+        properties = worker_properties()
+        if properties != self._properties:
+            self._close()
+            settings = worker_settings()
+            TopicAdmin(settings).ensure_internal_topics()
+            self._herder = Herder(settings, AirflowLauncher(create_session))
+            self._reconciler = Reconciler(self._herder, create_session, holder=self._holder, now=time.time)
+            self._properties = properties
+        self._settings_due = time.monotonic() + _SETTINGS_SECONDS
+
+    def _close(self) -> None:
+        reconciler, herder = self._reconciler, self._herder
+        self._reconciler = self._herder = self._properties = None
+        if reconciler is not None:
+            reconciler.release()
+        if herder is not None:
+            herder.close()

@@ -1,0 +1,135 @@
+"""The connectors' DAGs as Airflow's database holds them: the one module that reads Airflow's own tables.
+
+For the API server only: tasks and DAG files may not use the database.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from airflow.api.common.mark_tasks import set_dag_run_state_to_failed
+from airflow.models.dag import DagModel
+from airflow.models.dagbag import DBDagBag
+from airflow.models.dagrun import DagRun
+from airflow.models.serialized_dag import SerializedDagModel
+from airflow.models.taskinstance import TaskInstance
+from airflow.utils.state import DagRunState, State, TaskInstanceState
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.orm import Session
+
+from airflow_provider_connect.model.ids import DAG_ID_PREFIX, connector_for
+from airflow_provider_connect.operators.definition import ATTRIBUTE, stored_config
+
+_ALIVE = (TaskInstanceState.RUNNING, TaskInstanceState.RESTARTING)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorDagRow:
+    """One connector's DAG. ``version`` changes whenever its file gives it another content; ``is_gone``: its file no longer has it."""
+
+    connector: str
+    dag_id: str
+    is_paused: bool
+    is_gone: bool
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a DAG file says that a connector is: its config as it goes to the config topic, and the file, relative to its bundle."""
+
+    config: dict[str, str]
+    file: str
+
+
+def connector_dags(session: Session) -> list[ConnectorDagRow]:
+    """The DAGs of connectors, each with its newest serialized version. A DAG whose file cannot be imported now is not gone."""
+    newest = _newest()
+    statement = (
+        select(DagModel.dag_id, DagModel.is_paused, DagModel.is_stale, DagModel.has_import_errors, SerializedDagModel.dag_hash)
+        .join(newest, newest.c.dag_id == DagModel.dag_id)
+        .join(SerializedDagModel, SerializedDagModel.id == newest.c.id)
+        .where(DagModel.dag_id.startswith(DAG_ID_PREFIX, autoescape=True))
+    )
+    rows = []
+    for dag_id, is_paused, is_stale, has_errors, dag_hash in session.execute(statement):
+        connector = connector_for(dag_id)
+        if connector is not None:
+            rows.append(ConnectorDagRow(connector, dag_id, bool(is_paused), bool(is_stale) and not has_errors, dag_hash))
+    return rows
+
+
+def definition(session: Session, dag_id: str) -> Definition | None:
+    """What the newest serialized version of a DAG defines; None: its connector is defined elsewhere."""
+    newest = _newest()
+    statement = select(SerializedDagModel).join(newest, newest.c.id == SerializedDagModel.id).where(SerializedDagModel.dag_id == dag_id)
+    row = session.scalar(statement)
+    connector = connector_for(dag_id)
+    if row is None or connector is None:
+        return None
+    dag = row.data["dag"]
+    text = next((found for task in dag["tasks"] if (found := task["__var"].get(ATTRIBUTE))), None)
+    if text is None:
+        return None
+    file = str(dag.get("relative_fileloc") or dag["fileloc"])
+    return Definition(stored_config(connector, json.loads(text), file), file)
+
+
+def set_paused(session: Session, dag_id: str, *, paused: bool) -> bool:
+    """Set the flag. False, with nothing changed, when somebody else has changed it since it was read."""
+    statement = update(DagModel).where(DagModel.dag_id == dag_id, DagModel.is_paused == (not paused)).values(is_paused=paused)
+    changed: Any = session.execute(statement)
+    return bool(changed.rowcount == 1)
+
+
+def has_running_task(session: Session, dag_id: str) -> bool:
+    """Whether a task process of the DAG may live."""
+    statement = select(TaskInstance.id).where(TaskInstance.dag_id == dag_id, TaskInstance.state.in_(_ALIVE)).limit(1)
+    return session.scalar(statement) is not None
+
+
+def end_runs(session: Session, dag_id: str) -> None:
+    """Fail the runs in progress, so that Airflow kills their tasks, and delete those that wait: of a paused DAG, they would for ever."""
+    session.execute(delete(DagRun).where(DagRun.dag_id == dag_id, DagRun.state == DagRunState.QUEUED))
+    running = session.scalars(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.state == DagRunState.RUNNING)).all()
+    dags = DBDagBag()
+    for run in running:
+        dag = dags.get_dag_for_run(dag_run=run, session=session)
+        if dag is not None:
+            set_dag_run_state_to_failed(dag=dag, run_id=run.run_id, commit=True, session=session)
+
+
+def end_paused_runs(session: Session) -> list[str]:
+    """End runs of paused connectors in which no task lives; returns their DAGs' ids.
+
+    Airflow schedules nothing of a paused DAG, so such a run would stay in progress and keep the next one from starting. What it had not
+    started counts as skipped, without alert or failure; a run whose tasks had FAILED has failed.
+    """
+    statement = (
+        select(DagRun)
+        .join(DagModel, DagModel.dag_id == DagRun.dag_id)
+        .where(DagModel.is_paused, DagModel.dag_id.startswith(DAG_ID_PREFIX, autoescape=True), DagRun.state == DagRunState.RUNNING)
+        .with_for_update(skip_locked=True, of=DagRun)
+    )
+    runs = [run for run in session.scalars(statement) if connector_for(run.dag_id) is not None]
+    return [run.dag_id for run in runs if _ended(session, run)]
+
+
+def _ended(session: Session, run: DagRun) -> bool:
+    tasks = session.scalars(select(TaskInstance).where(TaskInstance.dag_id == run.dag_id, TaskInstance.run_id == run.run_id)).all()
+    if any(task.state in (*_ALIVE, TaskInstanceState.QUEUED) for task in tasks):
+        return False
+    for task in tasks:
+        if task.state not in State.finished:
+            task.set_state(TaskInstanceState.SKIPPED, session=session)
+            run.note = "paused"
+    failed = any(task.state in State.failed_states for task in tasks)
+    run.set_state(DagRunState.FAILED if failed else DagRunState.SUCCESS)
+    return True
+
+
+def _newest() -> Any:
+    """The id of each DAG's newest serialized version: ids of version 7 rise with time, so the largest is the newest."""
+    latest = func.row_number().over(partition_by=SerializedDagModel.dag_id, order_by=SerializedDagModel.id.desc())
+    ranked = select(SerializedDagModel.dag_id, SerializedDagModel.id, latest.label("age")).subquery()
+    return select(ranked.c.dag_id, ranked.c.id).where(ranked.c.age == 1).subquery()

@@ -1,0 +1,31 @@
+"""What Airflow loads into each of its processes: a name, and for the API server alone the mounted app with the reconciler beside it.
+
+Airflow evaluates ``fastapi_apps`` in the API server only, so nothing else is imported before that.
+"""
+
+from functools import cached_property
+from typing import Any
+
+from airflow.plugins_manager import AirflowPlugin
+
+URL_PREFIX = "/connect"
+
+
+class ConnectPlugin(AirflowPlugin):  # type: ignore[misc]  # Airflow is not typed for us
+    """Mounts the REST server at ``/connect``."""
+
+    name = "connect"
+
+    @cached_property
+    def operator_extra_links(self) -> list[Any]:
+        """Asked for where the UI's links are made."""
+        from airflow_provider_connect.links import ConnectorStatusLink
+
+        return [ConnectorStatusLink()]
+
+    @cached_property
+    def fastapi_apps(self) -> list[dict[str, Any]]:
+        """Called in the API server, and by ``airflow plugins``."""
+        from airflow_provider_connect.airflow_app import build_app  # loads FastAPI and the Kafka client
+
+        return [{"app": build_app(), "url_prefix": URL_PREFIX, "name": "Kafka Connect REST"}]

@@ -1,0 +1,222 @@
+"""The worker settings as Airflow holds them, layer over layer: ``[connect]`` of airflow.cfg, the Connection, the Variable.
+
+Reads Connections and Variables through the task SDK only, so it works where Airflow's database is out of reach: in tasks as in the API
+server. Everything is read when asked for, nothing at import.
+"""
+
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import Connection, Variable
+from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from airflow_provider_connect.config_providers import airflow_variables
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.properties import parse_properties
+from airflow_provider_connect.settings import WorkerSettings
+
+SECTION = "connect"
+CONNECTION = "connect_default"
+VARIABLE = "connect_worker_config"
+SPARK_CONNECTION = "spark_default"
+OWN_OPTIONS = (
+    "worker_properties",
+    "connect_conn_id",
+    "spark_conn_id",
+    "python_archive",
+    "run_directory",
+    "reconcile_interval_ms",
+    "plan_timeout_ms",
+)
+"""Options of the section that are no worker settings. Every other option is one, in Connect's spelling or with _ for the full stops."""
+
+_DEFAULT_PORT = 9092
+_SECURITY = ("security.", "sasl.", "ssl.")
+_LOGIN_MODULES = {"PLAIN": "plain.PlainLoginModule", "SCRAM-SHA-256": "scram.ScramLoginModule", "SCRAM-SHA-512": "scram.ScramLoginModule"}
+_CONNECTION_FIELDS = ("host", "login", "password", "schema", "port", "conn_type")
+
+
+def worker_settings() -> WorkerSettings:
+    """The effective settings. Raises ConfigException naming the layer or key that is wrong, and what to do."""
+    properties = worker_properties()
+    return WorkerSettings.of(properties, airflow_secrets(properties))
+
+
+def worker_properties() -> dict[str, str]:
+    """All layers in one mapping of Connect's names, raw: the Variable wins over the Connection, that one over the section."""
+    return section_properties() | connection_properties() | worker_variable()
+
+
+def section_properties() -> dict[str, str]:
+    """The ``[connect]`` section; the file that its ``worker_properties`` names lies below it."""
+    options = [option for option in conf.getsection(SECTION) or {} if option not in OWN_OPTIONS]
+    values = {option.replace("_", "."): conf.get(SECTION, option) for option in options}
+    return _properties_file() | {key: value for key, value in values.items() if value not in (None, "")}
+
+
+def _properties_file() -> dict[str, str]:
+    path = own_option("worker_properties")
+    if path is None:
+        return {}
+    try:
+        return parse_properties(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigException(f"Option worker_properties of section [{SECTION}] names {path}, which cannot be read: {error}") from error
+
+
+def own_option(name: str) -> str | None:
+    """One of ``OWN_OPTIONS``; None when it is not set."""
+    return conf.get(SECTION, name, fallback=None) or None
+
+
+def connection_properties(conn_id: str | None = None) -> dict[str, str]:
+    """What the Connection says. The default one may be missing; one that was asked for by name may not."""
+    name = conn_id or own_option("connect_conn_id")
+    try:
+        connection = Connection.get(name or CONNECTION)
+    except AirflowNotFoundException as error:
+        if name is None:
+            return {}
+        raise ConfigException(f"Connection {name} does not exist: create it with type 'connect', or correct connect_conn_id") from error
+    return properties_of(connection)
+
+
+def properties_of(connection: Any) -> dict[str, str]:
+    """The worker settings in a Connection: host(s) and port, login and password, and its extra JSON as worker settings."""
+    where = f"the extra of Connection {connection.conn_id}"
+    extra = flattened(_json_object(connection.extra, where), where) if connection.extra else {}
+    extra = {key: value for key, value in extra.items() if value}  # the form leaves empty text in fields that nobody filled in
+    found = _servers(connection.host, connection.port)
+    if connection.login:
+        mechanism = extra.get("sasl.mechanism", "PLAIN")
+        found |= {"security.protocol": "SASL_SSL", "sasl.mechanism": mechanism}
+        if mechanism in _LOGIN_MODULES:
+            found["sasl.jaas.config"] = _jaas(mechanism, connection.login, connection.password or "")
+    found |= extra
+    # A Kafka Connect worker's own security settings do not reach its connectors' clients; those of a Connection are meant for all of them.
+    security = {key: value for key, value in found.items() if key.startswith(_SECURITY)}
+    return {f"{kind}.{key}": value for kind in ("producer", "consumer", "admin") for key, value in security.items()} | found
+
+
+def _servers(host: str | None, port: int | None) -> dict[str, str]:
+    servers = [server.strip() for server in (host or "").split(",") if server.strip()]
+    if not servers:
+        return {}
+    return {"bootstrap.servers": ",".join(s if _has_port(s) else f"{s}:{port or _DEFAULT_PORT}" for s in servers)}
+
+
+def _has_port(server: str) -> bool:
+    return server.rpartition(":")[2].isdecimal() and ("]:" in server or server.count(":") == 1)
+
+
+def _jaas(mechanism: str, login: str, password: str) -> str:
+    def quoted(text: str) -> str:
+        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+    module = f"org.apache.kafka.common.security.{_LOGIN_MODULES[mechanism]}"
+    return f"{module} required username={quoted(login)} password={quoted(password)};"
+
+
+def worker_variable() -> dict[str, str]:
+    """The Variable ``connect_worker_config``; empty when there is none.
+
+    Read raw and parsed here: ``deserialize_json=True`` with a default would swallow text that is no JSON.
+    """
+    text = Variable.get(VARIABLE, default=None)
+    if text is None or not str(text).strip():
+        return {}
+    where = f"Variable {VARIABLE}"
+    return flattened(_json_object(str(text), where), where)
+
+
+def _json_object(text: str, where: str) -> Mapping[str, object]:
+    example = 'write an object such as {"bootstrap.servers": "kafka:9092"}'
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise ConfigException(f"{where[:1].upper()}{where[1:]} is not JSON ({error}): {example}") from error
+    if not isinstance(value, dict):
+        raise ConfigException(f"{where[:1].upper()}{where[1:]} is not a JSON object but {type(value).__name__}: {example}")
+    return value
+
+
+def flattened(values: Mapping[str, object], where: str, prefix: str = "") -> dict[str, str]:
+    """Nested names joined by full stops, values as text: ``{"a": {"b": 1}}`` is ``{"a.b": "1"}``. Null leaves a setting unset."""
+    found: dict[str, str] = {}
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            found |= flattened(value, where, f"{name}.")
+        elif value is not None:
+            found[name] = _text(name, value, where)
+    return found
+
+
+def _text(name: str, value: object, where: str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return ",".join(_text(name, part, where) for part in value)
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise ConfigException.of(name, value, f"it comes from {where}; give text, a number, true or false, or a list of those")
+
+
+def airflow_secrets(config: Mapping[str, str]) -> dict[str, str]:
+    """The values of the variables ``${airflow:connection:field}`` and ``${variable:key}`` that ``config`` names, and of no others.
+
+    Raises ConfigException naming the key, the variable and what is missing in Airflow.
+    """
+    return {text: _looked_up(text, _keys_with(text, config)) for text in airflow_variables(config)}
+
+
+def _keys_with(text: str, config: Mapping[str, str]) -> str:
+    return ", ".join(sorted(key for key, value in config.items() if value and text in value))
+
+
+def _looked_up(text: str, keys: str) -> str:
+    provider, _, rest = text[2:-1].partition(":")
+    if provider == "variable":
+        value = Variable.get(rest, default=None)
+        if value is None:
+            raise ConfigException.of(keys, text, f"Airflow has no Variable {rest}: create it or correct the key")
+        return str(value)
+    conn_id, _, field = rest.partition(":")
+    try:
+        connection = Connection.get(conn_id)
+    except AirflowNotFoundException as error:
+        raise ConfigException.of(keys, text, f"Airflow has no Connection {conn_id}: create it or correct the key") from error
+    return _field(connection, field, keys, text)
+
+
+def _field(connection: Any, field: str, keys: str, text: str) -> str:
+    if field == "uri":
+        return str(connection.get_uri())
+    value = getattr(connection, field) if field in _CONNECTION_FIELDS else connection.extra_dejson.get(field.removeprefix("extra."))
+    if value is None:
+        known: Iterable[str] = ("uri", *_CONNECTION_FIELDS, *sorted(connection.extra_dejson))
+        raise ConfigException.of(keys, text, f"Connection {connection.conn_id} has no {field!r}; there are {', '.join(known)}")
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def run_directory() -> Path:
+    """Where the runs of this host keep their files, made with mode 0700. Raises ConfigException when it belongs to somebody else."""
+    given = own_option("run_directory")
+    path = Path(given) if given else Path(tempfile.gettempdir()) / f"airflow-connect-{os.getuid()}"
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.lstat()
+    except OSError as error:
+        raise ConfigException(f"Option run_directory of section [{SECTION}]: {path} cannot be made: {error}") from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        raise ConfigException(
+            f"Option run_directory of section [{SECTION}]: {path} must be a directory of user {os.getuid()} with mode 0700, "
+            "for it holds secrets"
+        )
+    return path

@@ -1,0 +1,299 @@
+"""Kafka's Java client settings as librdkafka's, for every client that this package makes.
+
+Which settings reach which client, and what is built in, is Kafka Connect's rule (contract §2.1, §3.6). Only names in the tables below go
+through: some of librdkafka's own run commands or load libraries, and a connector config must not reach those.
+"""
+
+import logging
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import PurePath
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.settings import WorkerSettings
+
+
+class ClientKind(StrEnum):
+    PRODUCER = "producer"
+    CONSUMER = "consumer"
+    ADMIN = "admin"
+
+
+ClientConfig = dict[str, str | int | float | bool]
+
+_log = logging.getLogger(__name__)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_SAME_NAME = _words("""
+    bootstrap.servers client.id client.rack client.dns.lookup security.protocol metadata.max.age.ms metadata.recovery.strategy
+    metadata.recovery.rebootstrap.trigger.ms reconnect.backoff.ms reconnect.backoff.max.ms retry.backoff.ms retry.backoff.max.ms
+    socket.connection.setup.timeout.ms connections.max.idle.ms enable.metrics.push
+    sasl.mechanism sasl.kerberos.service.name sasl.kerberos.min.time.before.relogin ssl.cipher.suites
+    acks retries linger.ms batch.size compression.type enable.idempotence delivery.timeout.ms max.in.flight.requests.per.connection
+    transactional.id transaction.timeout.ms
+    group.id group.instance.id group.protocol group.remote.assignor session.timeout.ms heartbeat.interval.ms max.poll.interval.ms
+    auto.offset.reset enable.auto.commit auto.commit.interval.ms isolation.level fetch.min.bytes fetch.max.bytes
+    max.partition.fetch.bytes check.crcs allow.auto.create.topics
+""")
+"""Names that mean the same in both."""
+
+_NATIVE = _words("""
+    broker.address.family broker.address.ttl socket.keepalive.enable socket.nagle.disable socket.timeout.ms message.max.bytes
+    message.timeout.ms queue.buffering.max.messages queue.buffering.max.kbytes queue.buffering.max.ms batch.num.messages
+    sticky.partitioning.linger.ms
+    queued.min.messages queued.max.messages.kbytes fetch.wait.max.ms fetch.message.max.bytes fetch.queue.backoff.ms fetch.error.backoff.ms
+    compression.codec compression.level topic.metadata.refresh.interval.ms enable.ssl.certificate.verification
+""")
+"""Librdkafka's own tuning names that may be given too; none of them reaches code or files."""
+
+_RENAMED = {
+    "max.request.size": "message.max.bytes",
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "compression.gzip.level": "compression.level",
+    "compression.lz4.level": "compression.level",
+    "compression.zstd.level": "compression.level",
+    "sasl.oauthbearer.token.endpoint.url": "sasl.oauthbearer.token.endpoint.url",
+    "sasl.oauthbearer.scope": "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
+}
+
+_BUILT_IN: Mapping[ClientKind, Mapping[str, str]] = {
+    ClientKind.PRODUCER: {
+        "acks": "all",
+        "enable.idempotence": "false",
+        "max.in.flight.requests.per.connection": "1",
+        "delivery.timeout.ms": "2147483647",
+    },
+    ClientKind.CONSUMER: {"enable.auto.commit": "false", "auto.offset.reset": "earliest"},
+    ClientKind.ADMIN: {},
+}
+
+_MODULE = re.compile(r"^\s*(?:[\w.]+\.)?(\w+)\s+(?:required|requisite|sufficient|optional)\b(.*?);?\s*$", re.DOTALL)
+_OPTION = re.compile(r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
+_INT_MAX = 2**31 - 1
+
+
+def client_config(
+    settings: WorkerSettings,
+    kind: ClientKind | str,
+    overrides: Mapping[str, str] | None = None,
+    *,
+    client_id: str = "",
+    transactional_id: str | None = None,
+) -> ClientConfig:
+    """The librdkafka config of a client that a connector's task uses, with Connect's order: built in, worker's ``producer.*`` (or
+    ``consumer.*``, ``admin.*``; an admin client also inherits the worker's unprefixed settings), ``overrides`` (Java names, unprefixed).
+
+    ``transactional_id`` makes a transactional producer; user settings cannot change the id or idempotence. The caller adds ``error_cb``.
+    """
+    kind = ClientKind(kind)
+    java = {"bootstrap.servers": settings.bootstrap_servers, "client.id": client_id, **_BUILT_IN[kind]}
+    if kind is ClientKind.ADMIN:
+        java |= _unprefixed(settings)
+    java |= _under(settings.values, f"{kind}.") | dict(overrides or {})
+    if transactional_id is not None:
+        java |= {"transactional.id": transactional_id, "enable.idempotence": "true", "acks": "all"}
+    return librdkafka_config(java, kind)
+
+
+def internal_client_config(
+    settings: WorkerSettings, kind: ClientKind | str, purpose: str, *, transactional_id: str | None = None
+) -> ClientConfig:
+    """The librdkafka config of a client for the internal topics: the worker's own unprefixed settings, and client id by ``purpose``
+    (``configs``, ``configs-leader``, ``offsets``, ``statuses``, ``shared-admin``)."""
+    kind = ClientKind(kind)
+    java = {**_BUILT_IN[kind], **_unprefixed(settings), "client.id": internal_client_id(settings, purpose)}
+    if kind is ClientKind.PRODUCER:
+        java |= _BUILT_IN[kind]
+    if kind is ClientKind.CONSUMER:
+        java |= {**_BUILT_IN[kind], "group.id": settings.group_id}  # librdkafka wants one; the consumers only assign, so it is never joined
+    if transactional_id is not None:
+        java |= {"transactional.id": transactional_id, "enable.idempotence": "true"}
+    return librdkafka_config(java, kind)
+
+
+def internal_client_id(settings: WorkerSettings, purpose: str) -> str:
+    """Connect's client id of a client for the internal topics."""
+    return "-".join(part for part in (settings.group_id, settings.client_id, purpose) if part)
+
+
+def connector_overrides(config: Mapping[str, str], kind: ClientKind | str) -> dict[str, str]:
+    """What a connector's config says under ``producer.override.`` (or consumer, admin), without the prefix."""
+    return _under(config, f"{ClientKind(kind)}.override.")
+
+
+def refused_overrides(settings: WorkerSettings, config: Mapping[str, str]) -> dict[str, str]:
+    """The overrides in a connector's ``config`` that the worker's policy refuses, each with the text for its user."""
+    policy = settings.client_config_override_policy
+    allowed: frozenset[str] | None
+    match policy.rpartition(".")[2].removesuffix("ConnectorClientConfigOverridePolicy"):
+        case "All":
+            allowed = None
+        case "Principal":
+            allowed = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})
+        case "Allowlist":
+            allowed = frozenset(settings.client_config_override_allowlist)
+        case "None":
+            allowed = frozenset()
+        case _:
+            raise ConfigException.of("connector.client.config.override.policy", policy, "there are All, None, Principal and Allowlist")
+    refused = {}
+    for kind in ClientKind:
+        for name in connector_overrides(config, kind):
+            if allowed is not None and name not in allowed:
+                text = f"The '{policy}' policy does not allow '{name}' to be overridden in the connector configuration."
+                refused[f"{kind}.override.{name}"] = text
+    return refused
+
+
+def librdkafka_config(java: Mapping[str, str], kind: ClientKind | str) -> ClientConfig:
+    """``java``, a client's settings by Kafka's Java names, by librdkafka's. What has no counterpart is dropped with a debug line."""
+    config: ClientConfig = {"log_level": 0}  # errors come by error_cb; librdkafka's own lines on stderr would be nobody's
+    for name, value in java.items():
+        if name in _SAME_NAME or name in _NATIVE:
+            config[name] = value.strip()
+        elif name in _RENAMED:
+            config[_RENAMED[name]] = value.strip()
+        elif name not in _TRANSLATED:
+            _log.debug("Client setting %s has no counterpart in librdkafka and is not used", name)
+    config |= _sized(java) | _sasl(java) | _tls(java)
+    if kind == ClientKind.PRODUCER:
+        config["partitioner"] = "murmur2_random"  # Java's; any other puts one key into two partitions
+        if java.get("transactional.id"):
+            _bound_by_transaction(config)
+    if not config.get("client.id"):
+        config.pop("client.id", None)
+    return config
+
+
+_TRANSLATED = _words("""
+    buffer.memory request.timeout.ms sasl.jaas.config ssl.endpoint.identification.algorithm ssl.key.password
+    ssl.keystore.type ssl.keystore.location ssl.keystore.password ssl.keystore.key ssl.keystore.certificate.chain
+    ssl.truststore.type ssl.truststore.location ssl.truststore.password ssl.truststore.certificates
+""")
+
+
+def _bound_by_transaction(config: ClientConfig) -> None:
+    """Librdkafka refuses a delivery time-out beyond the transaction's, and more than five requests in flight."""
+    limit = int(config.setdefault("transaction.timeout.ms", 60_000))
+    for name in ("delivery.timeout.ms", "message.timeout.ms", "socket.timeout.ms"):
+        if name in config:
+            config[name] = min(int(config[name]), limit)
+    config["max.in.flight.requests.per.connection"] = 5
+
+
+def _unprefixed(settings: WorkerSettings) -> dict[str, str]:
+    """The worker's own client settings. The group id names the cluster, not a consumer group, and is not among them."""
+    names = (_SAME_NAME | _NATIVE | _RENAMED.keys() | _TRANSLATED) - {"group.id", "transactional.id", "client.id"}
+    return {name: value for name, value in settings.values.items() if name in names} | {"bootstrap.servers": settings.bootstrap_servers}
+
+
+def _under(settings: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {name[len(prefix) :]: value for name, value in settings.items() if name.startswith(prefix)}
+
+
+def _sized(java: Mapping[str, str]) -> ClientConfig:
+    config: ClientConfig = {}
+    if "buffer.memory" in java:
+        config["queue.buffering.max.kbytes"] = max(1, _number(java, "buffer.memory") // 1024)
+    if "request.timeout.ms" in java:
+        milliseconds = _number(java, "request.timeout.ms")
+        config["request.timeout.ms"] = min(max(milliseconds, 1), 900_000)
+        config["socket.timeout.ms"] = min(max(milliseconds, 10), 300_000)
+    return config
+
+
+def _number(java: Mapping[str, str], name: str) -> int:
+    try:
+        return min(int(java[name].strip()), _INT_MAX * 1024)
+    except ValueError:
+        raise ConfigException.of(name, java[name], "Not a number of type LONG") from None
+
+
+def _sasl(java: Mapping[str, str]) -> ClientConfig:
+    """``sasl.jaas.config`` as user name, password and the like. Only modules that need no Java code can be used."""
+    jaas = java.get("sasl.jaas.config", "").strip()
+    if not jaas:
+        return {}
+    found = _MODULE.match(jaas)
+    if found is None:
+        raise ConfigException.of("sasl.jaas.config", "[hidden]", "expected '«login module» required «option»=\"«value»\" …;'")
+    module = found.group(1)
+    options = {name: _unquoted(double, single, bare) for name, double, single, bare in _OPTION.findall(found.group(2))}
+    names = _LOGIN_MODULES.get(module)
+    if names is None:
+        raise ConfigException.of("sasl.jaas.config", "[hidden]", f"login module {module} needs Java; there are {', '.join(_LOGIN_MODULES)}")
+    config: ClientConfig = {ours: options[theirs] for theirs, ours in names.items() if theirs in options}
+    if module == "OAuthBearerLoginModule" and "clientId" in options:
+        config["sasl.oauthbearer.method"] = "oidc"
+    return config
+
+
+_LOGIN_MODULES: Mapping[str, Mapping[str, str]] = {
+    "PlainLoginModule": {"username": "sasl.username", "password": "sasl.password"},
+    "ScramLoginModule": {"username": "sasl.username", "password": "sasl.password"},
+    "OAuthBearerLoginModule": {
+        "clientId": "sasl.oauthbearer.client.id",
+        "clientSecret": "sasl.oauthbearer.client.secret",
+        "scope": "sasl.oauthbearer.scope",
+    },
+    "Krb5LoginModule": {"principal": "sasl.kerberos.principal", "keyTab": "sasl.kerberos.keytab"},
+}
+
+
+def _unquoted(double: str, single: str, bare: str) -> str:
+    return re.sub(r"\\(.)", r"\1", double or single) or bare
+
+
+def _tls(java: Mapping[str, str]) -> ClientConfig:
+    """Key and trust stores: PEM as text or file, PKCS12 for keys. Java's own JKS cannot be read outside Java."""
+    config: ClientConfig = {}
+    if "ssl.endpoint.identification.algorithm" in java:
+        config["ssl.endpoint.identification.algorithm"] = java["ssl.endpoint.identification.algorithm"].strip() or "none"
+    for theirs, ours in _PEM_TEXTS.items():
+        if java.get(theirs):
+            config[ours] = java[theirs]
+    if java.get("ssl.key.password"):
+        config["ssl.key.password"] = java["ssl.key.password"]
+    trust = java.get("ssl.truststore.location", "").strip()
+    if trust:
+        if _store_type(java, "ssl.truststore", trust) != "PEM":
+            raise ConfigException.of(
+                "ssl.truststore.location", trust, "a trust store must be PEM (ssl.truststore.type=PEM) to be read outside Java"
+            )
+        config["ssl.ca.location"] = trust
+    keys = java.get("ssl.keystore.location", "").strip()
+    if keys:
+        config |= _key_store(java, keys)
+    return config
+
+
+_PEM_TEXTS = {
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+}
+
+
+def _key_store(java: Mapping[str, str], location: str) -> ClientConfig:
+    match _store_type(java, "ssl.keystore", location):
+        case "PEM":
+            return {"ssl.certificate.location": location, "ssl.key.location": location}
+        case "PKCS12":
+            return {"ssl.keystore.location": location, "ssl.keystore.password": java.get("ssl.keystore.password", "")}
+    raise ConfigException.of(
+        "ssl.keystore.location", location, "a key store must be PEM or PKCS12 (ssl.keystore.type) to be read outside Java"
+    )
+
+
+def _store_type(java: Mapping[str, str], prefix: str, location: str) -> str:
+    by_ending = {".pem": "PEM", ".crt": "PEM", ".cer": "PEM", ".p12": "PKCS12", ".pfx": "PKCS12"}
+    return java.get(f"{prefix}.type", "").strip().upper() or by_ending.get(PurePath(location).suffix.lower(), "JKS")

@@ -1,0 +1,309 @@
+"""A text file that one claim at a time may append to, committed together with the offsets that it holds. Knows nothing of records.
+
+The commit is the rename of the claim's sidecar (``sidecars``), after the data is fsynced. The state of the highest claim is the truth, and
+what the file holds behind its ``length`` was never committed.
+
+A writer holds a lock on the data file itself for its life. Where a taker finds that lock held (a stopped process keeps its locks), it
+copies the committed part to a new file and renames that over the old: the other goes on writing to a file that has no name any more, and
+commits as an older claim, which no reader takes. A writer that finds a newer claim, or another file under the name, is fenced.
+
+A process may stop anywhere and wake after a newer claim has come and gone: each step that destroys anything (cut, rename) is taken behind
+a lock that the newer one would have needed, and after one more look for newer claims. Only a process that stops in the middle of such a
+copy holds others up; they fail, to be tried again.
+
+Beside the file there are also ``.out.txt.lock``, locked while somebody copies it or alters offsets, and ``.out.txt.lock.«claim order»``,
+for tasks that share it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from airflow_provider_connect.connectors.sidecars import Committed, Sidecars, newest_of, try_lock
+from airflow_provider_connect.errors import FencedException, RetriableException, StoreException
+from airflow_provider_connect.sdk.records import TopicPartition
+
+log = logging.getLogger(__name__)
+
+_COPY_BYTES: Final = 8 << 20
+
+
+class ClaimedFile:
+    """The file in the hands of one claim.
+
+    ``is_shared`` is for several tasks of one claim that append to one file: each keeps what it has until it commits, and then writes
+    all of it behind what the others have committed, under a lock of their claim. A single task writes as it goes.
+    """
+
+    def __init__(self, path: str, claim: str, order: int, *, is_shared: bool = False) -> None:
+        self._path = os.path.realpath(path)
+        self._is_shared = is_shared
+        self._sidecars = Sidecars(self._path)
+        self._committed = Committed(claim, order, 0)
+        self._descriptor = -1
+        self._position = 0
+        self._waiting: list[memoryview] = []
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What a shared file has been given and not written yet."""
+        return sum(len(piece) for piece in self._waiting)
+
+    def take_over(self) -> dict[TopicPartition, int]:
+        """Become the one that may write; the offsets that the file holds.
+
+        1 adopt the newest committed state under the own claim: from here on older ones are refused 2 lock the file, or a copy of its
+        committed part 3 make sure that no newer claim came between 4 cut off what was never committed 5 remove what older claims have left.
+        Raises FencedException when a newer claim was there first, StoreException when committed data is missing. Called again it begins
+        anew from what is committed.
+        """
+        self.close()
+        if self._is_shared:
+            with self._sidecars.lock(fcntl.LOCK_EX, str(self._committed.order)):
+                self._take_over()
+        else:
+            self._take_over()
+        return dict(self._committed.offsets)
+
+    def append(self, pieces: list[memoryview]) -> None:
+        """Write behind what is there; not durable before ``commit``. After an OSError the same pieces may be given again."""
+        if self._is_shared:
+            self._waiting += pieces
+        else:
+            self._refuse_if_changed()
+            self._position = write_all(self._descriptor, pieces, self._position)
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit what was appended together with ``offsets``; offsets of other partitions stay. Raises FencedException for a newer claim.
+
+        1 fsync the data 2 a newer claim? another file? 3 fsync and rename the sidecar: the commit.
+        """
+        if self._is_shared:
+            with self._sidecars.lock(fcntl.LOCK_EX, str(self._committed.order)):
+                self._write_waiting()
+                self._commit(offsets)
+            self._waiting.clear()
+        elif self._position != self._committed.length or not offsets.items() <= self._committed.offsets.items():
+            self._commit(offsets)
+
+    def close(self) -> None:
+        """Let go of the file. What was not committed is cut off by the next one that takes over."""
+        self._waiting.clear()
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _take_over(self) -> None:
+        found = self._sidecars.read()
+        truth = newest_of(found, self._committed.scope)
+        is_ours = truth is not None and (truth.claim, truth.order) == (self._committed.claim, self._committed.order)
+        if truth is not None and truth.scope == self._committed.scope and truth.order > self._committed.order:
+            raise FencedException(self._fenced_by(truth))
+        self._committed = self._adopted(truth, is_ours=is_ours)
+        if self._is_shared and is_ours and self._committed.inode == self._inode():
+            self._descriptor = self._joined()
+        else:
+            self._sidecars.write(replace(self._committed, inode=None) if self._is_shared else self._committed)  # 1
+            self._descriptor = self._locked(is_ours=is_ours)  # 2
+            self._refuse_if_newer()  # 3
+            os.ftruncate(self._descriptor, self._committed.length)  # 4
+            if self._is_shared:
+                self._let_others_join()
+        for committed in found:  # 5
+            if (committed.scope, committed.rank) != (self._committed.scope, self._committed.rank):
+                self._sidecars.remove(committed)
+        self._sidecars.clear_below(self._committed.order)
+        self._position = self._committed.length
+        if not self._is_shared:
+            self._position = write_all(self._descriptor, self._missing_line_end(), self._position)
+
+    def _adopted(self, truth: Committed | None, *, is_ours: bool) -> Committed:
+        """The state to go on from: the truth, or the file as it is if nothing was ever committed or somebody put another file there."""
+        own = self._committed
+        try:
+            status = os.stat(self._path)
+            size, inode = status.st_size, status.st_ino
+        except FileNotFoundError:
+            size, inode = 0, -1
+        if truth is None:
+            return replace(own, length=size)
+        adopted = replace(truth, claim=own.claim, order=own.order, revision=truth.revision if is_ours else 0)
+        if size >= truth.length:
+            return adopted
+        if truth.inode in (None, inode) and inode >= 0:
+            raise StoreException(
+                f"{self._path} is {size} bytes long, but {truth.length} bytes were committed: somebody has cut it. "
+                "Put the lost part back, or move the file away: then a new one is begun, at the offsets reached"
+            )
+        log.warning(
+            "%s is not the file of the %d bytes committed: it was moved or replaced, going on behind its end", self._path, truth.length
+        )
+        return replace(adopted, length=size, inode=None)
+
+    # The lock
+
+    def _locked(self, *, is_ours: bool) -> int:
+        """The file, or a copy of its committed part, open and locked for as long as it is open."""
+        while True:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            if not try_lock(descriptor, fcntl.LOCK_EX):
+                break
+            with self._sidecars.lock(fcntl.LOCK_SH):  # a copy that is under way gets its name before this is passed, or not at all
+                pass
+            if os.fstat(descriptor).st_ino == self._inode():
+                return descriptor
+            os.close(descriptor)
+        os.close(descriptor)
+        if is_ours:
+            text = f"{self._path} is being written by another process of the same claim, {self._committed.claim}"
+            raise RetriableException(text)
+        return self._locked_copy()
+
+    def _locked_copy(self) -> int:
+        """The committed bytes in a file of our own that takes the name over. Copies are made one after another."""
+        with self._sidecars.lock(fcntl.LOCK_EX):
+            self._refuse_if_newer()
+            source = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            if try_lock(source, fcntl.LOCK_EX, seconds=0):
+                return source
+            log.warning("%s is locked by a process that does not end: going on with a copy of the committed part", self._path)
+            self._remove_unfinished_copies()
+            temporary = os.path.join(self._sidecars.directory, f"{self._copy_prefix}{os.getpid()}")
+            copy = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+            fcntl.flock(copy, fcntl.LOCK_EX)
+            try:
+                self._copy(source, copy)
+                self._refuse_if_newer()
+                os.replace(temporary, self._path)
+            except BaseException:
+                os.close(copy)
+                os.remove(temporary)
+                raise
+            finally:
+                os.close(source)
+            self._sidecars.sync_directory()
+            return copy
+
+    @property
+    def _copy_prefix(self) -> str:
+        return f".{os.path.basename(self._path)}.copy-"
+
+    def _remove_unfinished_copies(self) -> None:
+        """What a process has left that was killed as it copied."""
+        for name in os.listdir(self._sidecars.directory):
+            if name.startswith(self._copy_prefix):
+                os.remove(os.path.join(self._sidecars.directory, name))
+
+    def _copy(self, source: int, copy: int) -> None:
+        os.fchmod(copy, os.fstat(source).st_mode & 0o7777)
+        position, length = 0, self._committed.length
+        while position < length:
+            piece = os.pread(source, min(_COPY_BYTES, length - position), position)
+            if not piece:
+                raise StoreException(f"{self._path} ends at byte {position}, but {length} bytes were committed: somebody has cut it")
+            position = write_all(copy, [memoryview(piece)], position)
+        os.fsync(copy)
+
+    def _let_others_join(self) -> None:
+        """Tasks of this claim find the inode of the file that is ready for them. Takers of other claims cannot lock it any more."""
+        self._committed = replace(self._committed, inode=os.fstat(self._descriptor).st_ino)
+        self._sidecars.write(self._committed)
+        fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+
+    def _joined(self) -> int:
+        """The file that another task of this claim has taken over."""
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        if not try_lock(descriptor, fcntl.LOCK_SH):
+            os.close(descriptor)
+            raise RetriableException(f"{self._path} is being taken over by another process. A later try may succeed.")
+        return descriptor
+
+    # The commit
+
+    def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self._refuse_if_changed()
+        os.fsync(self._descriptor)  # 1
+        inode = os.fstat(self._descriptor).st_ino
+        self._refuse_if_newer()  # 2
+        if self._inode() != inode:
+            raise FencedException(f"{self._path} is another file than the one that claim {self._committed.claim} has written to")
+        merged = {**self._committed.offsets, **offsets}
+        committed = replace(self._committed, length=self._position, inode=inode, offsets=merged)
+        self._sidecars.write(committed)  # 3
+        self._committed = committed
+
+    def _write_waiting(self) -> None:
+        """Write what waits behind what the tasks of this claim have committed by now; a dead one's remains are written over."""
+        mine = (self._committed.claim, self._committed.order)
+        own = [committed for committed in self._sidecars.read() if (committed.claim, committed.order) == mine]
+        if own and own[-1].rank == self._committed.rank:
+            self._committed = own[-1]
+        size = os.fstat(self._descriptor).st_size
+        if size < self._committed.length:
+            raise StoreException(
+                f"{self._path} is {size} bytes long, but {self._committed.length} bytes were committed: somebody has cut it"
+            )
+        pieces = [*self._missing_line_end(), *self._waiting] if self._waiting else []
+        self._position = write_all(self._descriptor, pieces, self._committed.length)
+        os.ftruncate(self._descriptor, self._position)
+
+    def _missing_line_end(self) -> list[memoryview]:
+        """What was there before us may end within a line, which must not swallow the next one."""
+        length = self._committed.length
+        return [memoryview(b"\n")] if length and os.pread(self._descriptor, 1, length - 1) != b"\n" else []
+
+    def _refuse_if_changed(self) -> None:
+        size = os.fstat(self._descriptor).st_size
+        if size != self._position:
+            raise StoreException(
+                f"{self._path} is {size} bytes long, but this task has written {self._position}: somebody else writes to it or cuts it"
+            )
+
+    def _refuse_if_newer(self) -> None:
+        newest = newest_of([found for found in self._sidecars.read() if found.scope == self._committed.scope])
+        if newest is not None and newest.rank > self._committed.rank:
+            raise FencedException(self._fenced_by(newest))
+
+    def _fenced_by(self, newer: Committed) -> str:
+        return f"{self._path} belongs to the newer claim {newer.claim}, claim {self._committed.claim} may no longer write to it"
+
+    def _inode(self) -> int:
+        """The inode that the path leads to; -1: to none."""
+        try:
+            return os.stat(self._path).st_ino
+        except FileNotFoundError:
+            return -1
+
+
+def write_all(descriptor: int, pieces: list[memoryview], position: int) -> int:
+    """Write ``pieces`` one after another from byte ``position`` on; the position behind them."""
+    for piece in pieces:
+        rest = piece
+        while len(rest):
+            written = os.pwrite(descriptor, rest, position)
+            rest, position = rest[written:], position + written
+    return position
+
+
+def alter_offsets(path: str, changes: Mapping[TopicPartition, int | None]) -> None:
+    """Change the offsets that a file is committed with; None forgets one. Whoever writes to the file now is refused from here on."""
+    sidecars = Sidecars(os.path.realpath(path))
+    with sidecars.lock(fcntl.LOCK_EX):
+        newest = newest_of(sidecars.read())
+        if newest is None:
+            return
+        offsets = {partition: offset for partition, offset in {**newest.offsets, **changes}.items() if offset is not None}
+        sidecars.write(replace(newest, revision=newest.revision + 1, offsets=offsets))
+        sidecars.remove(newest)
+
+
+def forget(path: str) -> None:
+    """Remove all committed states: from here on somebody appends who does not keep them."""
+    sidecars = Sidecars(os.path.realpath(path))
+    for committed in sidecars.read():
+        sidecars.remove(committed)

@@ -1,0 +1,290 @@
+"""FileStreamSource: the lines of a growing text file as records, with Kafka Connect's settings, offsets and texts.
+
+What differs from Connect's: a run is bounded, it ends at the size that the file had when it was opened; positions count bytes, also where
+the text is not ASCII; a file that was cut short or replaced is noticed; standard input is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
+
+from airflow_provider_connect.connectors.lines import Lines, lines_of
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, NonEmptyString, Type
+from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SourceConnector
+from airflow_provider_connect.sdk.schema import STRING_SCHEMA
+from airflow_provider_connect.sdk.task import SourceTask
+
+log = logging.getLogger(__name__)
+
+FILE, TOPIC, BATCH_SIZE = "file", "topic", "batch.size"
+FILENAME, POSITION = "filename", "position"
+CHUNK_BYTES: Final = 8 << 20
+PEEK_BYTES: Final = 64 << 10
+
+
+class FileReader:
+    """The complete lines of one open file, from a position up to the size that the file had when it was opened."""
+
+    def __init__(self, path: str, position: int, *, chunk_bytes: int = CHUNK_BYTES) -> None:
+        """Raises OSError when the file cannot be opened. A position behind the end means that the file was cut short: begin again."""
+        self._path = path
+        self._chunk_bytes = chunk_bytes
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        status = os.fstat(self._fd)
+        if not stat.S_ISREG(status.st_mode):
+            self.close()
+            raise ConfigException.of(FILE, path, "This is not a regular file, so there are no positions in it to go on from.")
+        self._identity = (status.st_dev, status.st_ino)
+        self._base = position  # where the lines at hand begin
+        self._end = status.st_size
+        self._is_last = False
+        self._lines: Lines | None = None
+        self._taken = 0
+        if position > self._end:
+            self._begin_again()
+
+    def next(self, most: int) -> tuple[pa.Array, int] | None:
+        """Up to ``most`` lines and the position behind them; None: no complete line before the end."""
+        if self._lines is None or self._taken == len(self._lines):
+            self._lines = self._read()
+            self._taken = 0
+        if self._lines is None:
+            return None
+        first, self._taken = self._taken, min(self._taken + most, len(self._lines))
+        return self._lines.text.slice(first, self._taken - first), self._base + int(self._lines.ends[self._taken - 1])
+
+    def was_replaced(self) -> bool:
+        """Whether the path now leads to another file, or to none."""
+        try:
+            status = os.stat(self._path)
+        except FileNotFoundError:
+            return True
+        return (status.st_dev, status.st_ino) != self._identity
+
+    def finish(self) -> bool:
+        """Nobody will write on: read up to the very end, a last line without terminator too. False if this was said before."""
+        was_last, self._is_last = self._is_last, True
+        self._end = max(self._end, os.fstat(self._fd).st_size)
+        return not was_last
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _read(self) -> Lines | None:
+        """The next lines; ``_base`` moves behind the lines before them."""
+        if self._lines is not None:
+            self._base += int(self._lines.ends[-1])
+        chunk = self._chunk_bytes
+        while self._base < self._end:
+            wanted = min(chunk, self._end - self._base)
+            piece = os.pread(self._fd, wanted, self._base)
+            if os.fstat(self._fd).st_size < self._base:
+                self._begin_again()
+                continue
+            lines = lines_of(piece, is_last=self._is_last and self._base + len(piece) >= self._end)
+            if len(lines):
+                return lines
+            if self._base + wanted >= self._end:
+                return None
+            chunk *= 2  # one line is longer than the chunk
+        return None
+
+    def _begin_again(self) -> None:
+        size = os.fstat(self._fd).st_size
+        log.warning(
+            "File %s is %d bytes long, but was read up to byte %d before: it was cut short, reading from 0", self._path, size, self._base
+        )
+        self._base, self._end = 0, size
+
+
+class FileStreamSourceTask(SourceTask):
+    """Reads the file. Source partition ``{"filename": path}``, offset ``{"position": bytes}``: where the next line begins.
+
+    Values are text (a required STRING), keys are null. A last line without terminator waits for the next run, and so does a ``\\r`` at the
+    very end. When the path leads to another file by the time the end is reached, the old one is finished, its last line included, and
+    the new one is read from 0 up to the size it has then. A replacement between two runs shows only if the new file is shorter than the
+    position.
+    """
+
+    class_name = "org.apache.kafka.connect.file.FileStreamSourceTask"
+
+    def start(self, config: Config) -> None:
+        self._path = _path_of(config)
+        self._topic: str = config[TOPIC]
+        self._batch_size = max(1, config[BATCH_SIZE])
+        self._partition = {FILENAME: self._path}
+        self._position = _position_of(self._partition, self.context.offset(self._partition))
+        self._reader: FileReader | None = None
+        self._is_missing = False
+        self._is_stopped = False
+        self._reading = threading.Lock()
+
+    def poll(self) -> Batch | None:
+        """``batch.size`` lines at most, cut without a copy from a larger piece of the file."""
+        with self._reading:
+            if self._is_stopped or not self._open():
+                return None
+            return self._next_batch()
+
+    def stop(self) -> None:
+        with self._reading:
+            self._is_stopped = True
+            self._close()
+
+    def _open(self) -> bool:
+        if self._reader is None:
+            try:
+                self._reader = FileReader(self._path, self._position)
+            except FileNotFoundError:
+                if not self._is_missing:
+                    log.warning("Couldn't find file %s: nothing to read until it is created", self._path)
+                self._is_missing = True
+            except OSError as error:
+                raise ConnectException(f"Couldn't open file '{self._path}' for FileStreamSourceTask: {error.strerror}") from error
+        return self._reader is not None
+
+    def _next_batch(self) -> Batch | None:
+        reader = self._reader
+        while reader is not None:
+            lines = reader.next(self._batch_size)
+            if lines is not None:
+                return self._batch(*lines)
+            if not reader.was_replaced():
+                return None
+            if not reader.finish():  # the old file is read to its end: from here on positions count in the new one
+                log.info("File %s was replaced: going on with the new file from 0", self._path)
+                self._close()
+                return self._batch(pa.array([], type=pa.string()), 0)
+        return None
+
+    def _batch(self, text: pa.Array, position: int) -> Batch:
+        self._position = position
+        return Batch(self._topic, text, value_schema=STRING_SCHEMA, source_partition=self._partition, source_offset={POSITION: position})
+
+    def _close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+
+class FileStreamSourceConnector(SourceConnector):
+    """Brings the lines of one text file into a topic, one record a line. One task, whatever ``tasks.max`` says."""
+
+    class_name = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+    aliases = ("FileStreamSource", "FileStreamSourceConnector")
+    task_class: ClassVar[type[SourceTask]] = FileStreamSourceTask
+    config_def = ConfigDef(
+        ConfigKey(
+            FILE,
+            Type.STRING,
+            None,
+            importance=Importance.HIGH,
+            doc="Source filename. If not specified, the standard input will be used",
+        ),
+        ConfigKey(TOPIC, Type.STRING, validator=NonEmptyString(), importance=Importance.HIGH, doc="The topic to publish data to"),
+        ConfigKey(
+            BATCH_SIZE,
+            Type.INT,
+            2000,
+            importance=Importance.LOW,
+            doc="The maximum number of records the source task can read from the file each time it is polled",
+        ),
+    )
+
+    def start(self, config: Config) -> None:
+        super().start(config)
+        _path_of(config)
+
+    def check(self, config: Mapping[str, str]) -> None:
+        """A file that is not there yet may come; none at all is refused."""
+        _path_of(self.config_def.parse(config))
+
+    def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
+        return [self.config.originals]  # only one reader of one file makes sense
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        """Supported for files; standard input has no positions."""
+        return ExactlyOnceSupport.SUPPORTED if self.config_def.parse(config)[FILE] else ExactlyOnceSupport.UNSUPPORTED
+
+    def has_new_data(
+        self, config: Mapping[str, str], offsets: Callable[[Mapping[str, object]], Mapping[str, object] | None]
+    ) -> bool | None:
+        """Whether the file goes on behind the committed position with what may be a complete line. Costs a stat, and where there is more,
+        a look at the next bytes: a file whose last line lacks its end must not start a run at every schedule."""
+        path = self.config_def.parse(config)[FILE]
+        if not path:
+            return None
+        partition = {FILENAME: path}
+        position = _position_of(partition, offsets(partition) or {})
+        try:
+            size = os.stat(path).st_size
+        except FileNotFoundError:
+            return False
+        if size == position:
+            return False
+        return size < position or _may_hold_line(path, position)
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, looked at here
+        """Checks as Connect does, in its order and words. Null offsets are agreed to whatever their partition is, to clean up with."""
+        if not self.config_def.parse(config)[FILE]:
+            raise ConnectException(
+                f"Offsets cannot be modified if the '{FILE}' configuration is unspecified. "
+                "This is because stdin is used for input and offsets are not tracked."
+            )
+        for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
+            if offset is not None:
+                _refuse_wrong_offset(partition, offset)
+        return True
+
+
+def _refuse_wrong_offset(partition: Any, offset: Any) -> None:
+    if POSITION not in offset:
+        raise ConnectException(f"Offset objects should either be null or contain the key '{POSITION}'")
+    position = offset[POSITION]
+    if not isinstance(position, int) or isinstance(position, bool):
+        raise ConnectException(f"The value for the '{POSITION}' key in the offset is expected to be a Long value")
+    if position < 0:
+        raise ConnectException(f"The value for the '{POSITION}' key in the offset should be a non-negative value")
+    if partition is None:
+        raise ConnectException("Partition objects cannot be null")
+    if FILENAME not in partition:
+        raise ConnectException(f"Partition objects should contain the key '{FILENAME}'")
+
+
+def _path_of(config: Config) -> str:
+    path: str | None = config[FILE]
+    if not path:
+        raise ConfigException.of(
+            FILE,
+            "null" if path is None else path,
+            "Without a file Kafka Connect reads standard input, which a scheduled run does not have. "
+            "Set it to the path of the file to read.",
+        )
+    return path
+
+
+def _position_of(partition: Mapping[str, object], offset: Mapping[str, object] | None) -> int:
+    position = (offset or {}).get(POSITION)
+    if position is None:
+        return 0
+    if not isinstance(position, int) or isinstance(position, bool) or position < 0:
+        raise ConnectException(f"Offset '{POSITION}' of {dict(partition)} must be a number ≥ 0, got {position!r}")
+    return position
+
+
+def _may_hold_line(path: str, position: int) -> bool:
+    """Whether there is a line's end behind ``position``; what cannot be seen at a glance counts as yes."""
+    with open(path, "rb", buffering=0) as file:
+        file.seek(position)
+        ahead = file.read(PEEK_BYTES)
+    return len(ahead) == PEEK_BYTES or b"\n" in ahead or b"\r" in ahead[:-1]

@@ -1,0 +1,106 @@
+"""The lines in a piece of a text file, as one Arrow column. Knows bytes only: no files, no offsets of a topic.
+
+A line ends in ``\\n``, ``\\r\\n`` or ``\\r``. No Python object is made per line: terminators are found by numpy, cut out of the bytes, and
+what is left becomes the data of an Arrow string array. Numpy is imported here when the first line is looked for, not before: a connector
+class is also imported where no record moves.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_provider_connect.sdk.arrow import pa
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+LINE_FEED: Final = 10
+CARRIAGE_RETURN: Final = 13
+_ENCODED_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The complete lines of a piece: their text (Arrow string) and, for each, the number of bytes of the piece up to its end."""
+
+    text: pa.Array
+    ends: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+
+def lines_of(piece: bytes, *, is_last: bool = False) -> Lines:
+    """The lines of ``piece`` that are complete; with ``is_last`` also what follows the last terminator.
+
+    A ``\\r`` that is the very last byte does not complete a line: the ``\\n`` that belongs to it may come with the next byte. ``is_last``
+    says that no byte will come.
+    """
+    ends, nexts = _terminators(piece, is_last=is_last)
+    return Lines(_text(piece, ends, nexts), nexts)
+
+
+def _terminators(piece: bytes, *, is_last: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each line ends, and where the next begins."""
+    import numpy as np
+
+    codes = np.frombuffer(piece, np.uint8)
+    if b"\r" in piece:
+        ends, nexts = _mixed_terminators(codes, is_last=is_last)
+    else:
+        ends = np.flatnonzero(codes == LINE_FEED)
+        nexts = ends + 1
+    begin = int(nexts[-1]) if len(nexts) else 0
+    if is_last and begin < len(piece):
+        ends, nexts = np.append(ends, len(piece)), np.append(nexts, len(piece))
+    return ends, nexts
+
+
+def _mixed_terminators(codes: NDArray[np.uint8], *, is_last: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    import numpy as np
+
+    is_return, is_feed = codes == CARRIAGE_RETURN, codes == LINE_FEED
+    starts_pair, ends_pair = np.zeros(len(codes), bool), np.zeros(len(codes), bool)
+    starts_pair[:-1] = is_return[:-1] & is_feed[1:]
+    ends_pair[1:] = starts_pair[:-1]
+    if not is_last:
+        is_return[-1:] = False
+    ends = np.flatnonzero((is_return | is_feed) & ~ends_pair)
+    return ends, ends + 1 + starts_pair[ends]
+
+
+def _text(piece: bytes, ends: NDArray[np.int64], nexts: NDArray[np.int64]) -> pa.Array:
+    """A string array of the bytes between terminators."""
+    import numpy as np
+
+    count = len(ends)
+    if count == 0:
+        return pa.array([], type=pa.string())
+    lengths = ends.copy()
+    lengths[1:] -= nexts[:-1]
+    offsets = np.zeros(count + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    whole = piece[: int(nexts[-1])]
+    # every \r and \n up to here is a terminator
+    data = whole.replace(b"\n", b"") if b"\r" not in whole else whole.replace(b"\r", b"").replace(b"\n", b"")
+    buffers: list[Any] = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    if data.isascii():
+        return pa.Array.from_buffers(pa.string(), count, buffers)
+    return as_text(pa.Array.from_buffers(pa.binary(), count, buffers))
+
+
+def as_text(column: pa.Array) -> pa.Array:
+    """A binary column as string; bytes that are no UTF-8 read as Java reads them: a replacement character for each malformed sequence."""
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([None if value is None else decode(value) for value in column.to_pylist()], type=pa.string())
+
+
+def decode(value: bytes) -> str:
+    """UTF-8 text as Java's decoder reads it. Python's differs in one case: an encoded surrogate is one malformed sequence, not three."""
+    return _ENCODED_SURROGATE.sub(_REPLACEMENT, value).decode("utf-8", "replace")

@@ -1,0 +1,154 @@
+"""What was committed to a file, kept beside it. Knows nothing of the file's content, nor of who may write it.
+
+Beside ``out.txt`` lies ``.out.txt.offsets.«claim order»``, JSON of ``claim``, ``length``, ``inode`` and ``offsets``. It is written under
+another name, fsynced and renamed. An alteration of offsets gets the same order with a revision behind it (``….1``), which counts as newer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from airflow_provider_connect.errors import FencedException, RetriableException, StoreException
+from airflow_provider_connect.sdk.records import TopicPartition
+
+LOCK_SECONDS: Final = 2.0  # a process that ends lets go at once
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What one claim has committed. ``order`` and ``revision`` say which of two is newer, if both claims are of one ``scope``."""
+
+    claim: str
+    order: int
+    length: int
+    revision: int = 0
+    inode: int | None = None
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    @property
+    def scope(self) -> str:
+        """Claims can only be compared inside the one config topic whose id stands before the colon."""
+        return self.claim.rpartition(":")[0]
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        return self.order, self.revision
+
+    def to_json(self) -> str:
+        nested: dict[str, dict[str, int]] = {}
+        for partition, offset in sorted(self.offsets.items()):
+            nested.setdefault(partition.topic, {})[str(partition.partition)] = offset
+        return json.dumps({"claim": self.claim, "length": self.length, "inode": self.inode, "offsets": nested})
+
+    @classmethod
+    def from_json(cls, text: str, order: int, revision: int) -> Committed:
+        values = json.loads(text)
+        offsets = {TopicPartition(t, int(p)): int(n) for t, by_number in values["offsets"].items() for p, n in by_number.items()}
+        return cls(str(values["claim"]), order, int(values["length"]), revision, values.get("inode"), offsets)
+
+
+class Sidecars:
+    """The committed states beside one data file."""
+
+    def __init__(self, path: str) -> None:
+        self.directory, self._name = os.path.split(path)
+        beside = rf"\.{re.escape(self._name)}"
+        self._pattern = re.compile(rf"{beside}\.offsets\.(\d{{20}})(?:\.(\d+))?")
+        self._remains = re.compile(rf"{beside}\.(?:offsets\.(\d{{20}})(?:\.\d+)?\.tmp-\d+|lock\.(\d+))")
+
+    def read(self) -> list[Committed]:
+        """All of them, oldest first. Raises StoreException for one that cannot be read: it would be the truth about the file."""
+        found = []
+        for name in os.listdir(self.directory):
+            match = self._pattern.fullmatch(name)
+            if match is not None:
+                with contextlib.suppress(FileNotFoundError):  # a newer claim has just removed it
+                    found.append(self._load(name, int(match[1]), int(match[2] or 0)))
+        return sorted(found, key=lambda committed: committed.rank)
+
+    def write(self, committed: Committed) -> None:
+        """Make ``committed`` durable; returns when it is."""
+        path = self._path(committed)
+        temporary = f"{path}.tmp-{os.getpid()}"
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.write(committed.to_json())
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.replace(temporary, path)
+        except FileNotFoundError as error:
+            raise FencedException(f"A newer claim has cleared away what claim {committed.claim} was about to commit") from error
+        self.sync_directory()
+
+    def remove(self, committed: Committed) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(self._path(committed))
+
+    def clear_below(self, order: int) -> None:
+        """Remove what older claims may have left besides committed states: locks of their own, and states that were never finished."""
+        for name in os.listdir(self.directory):
+            match = self._remains.fullmatch(name)
+            if match is not None and int(match[1] or match[2]) < order:
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(os.path.join(self.directory, name))
+
+    def sync_directory(self) -> None:
+        descriptor = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    @contextlib.contextmanager
+    def lock(self, kind: int, *names: str) -> Iterator[None]:
+        """Hold a lock file for the time of the block. Raises RetriableException when somebody else holds it for long."""
+        path = os.path.join(self.directory, ".".join(["", self._name, "lock", *names]))
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            if not try_lock(descriptor, kind):
+                raise RetriableException(f"{path} is locked by another process for more than {LOCK_SECONDS:g} s. A later try may succeed.")
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _load(self, name: str, order: int, revision: int) -> Committed:
+        path = os.path.join(self.directory, name)
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        try:
+            return Committed.from_json(text, order, revision)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StoreException(f"{path} does not hold the committed length and offsets that it should: {error}") from error
+
+    def _path(self, committed: Committed) -> str:
+        revision = f".{committed.revision}" if committed.revision else ""
+        return os.path.join(self.directory, f".{self._name}.offsets.{committed.order:020d}{revision}")
+
+
+def try_lock(descriptor: int, kind: int, *, seconds: float | None = None) -> bool:
+    """Lock an open file; False if that could not be had for ``seconds``."""
+    deadline = time.monotonic() + (LOCK_SECONDS if seconds is None else seconds)
+    while True:
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.05)
+        else:
+            return True
+
+
+def newest_of(found: list[Committed], scope: str | None = None) -> Committed | None:
+    """The truth among states sorted oldest first: the newest of ``scope``; where it has none, the newest of all."""
+    own = [committed for committed in found if committed.scope == scope]
+    kept = own or found
+    return kept[-1] if kept else None

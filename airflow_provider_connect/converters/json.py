@@ -1,0 +1,326 @@
+"""JsonConverter: values as JSON, with their schema in an envelope or without (contract 2.6, 5.6)."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, TypeVar
+
+from airflow_provider_connect.converters.data_converter import TYPE_KEY, DataConverter
+from airflow_provider_connect.converters.json_reader import NotPlain, are_documents, read_column
+from airflow_provider_connect.converters.json_schemas import schema_of_json, schema_text
+from airflow_provider_connect.converters.json_text import read_json
+from airflow_provider_connect.converters.json_values import JsonRules, read_value, write_value
+from airflow_provider_connect.converters.json_writer import column_text, texts_of
+from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.columns import conform, is_json, values_of
+from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, Importance, OneOf, Type, Width
+from airflow_provider_connect.sdk.converter import NULL, ColumnRun, SchemaAndValue, column_runs
+from airflow_provider_connect.sdk.schema import (
+    OPTIONAL_BOOLEAN_SCHEMA,
+    OPTIONAL_INT64_SCHEMA,
+    OPTIONAL_STRING_SCHEMA,
+    Schema,
+    schema_of,
+)
+
+SCHEMAS_ENABLE, CACHE_SIZE, SCHEMA_CONTENT = "schemas.enable", "schemas.cache.size", "schema.content"
+DECIMAL_FORMAT, REPLACE_NULL = "decimal.format", "replace.null.with.default"
+
+_NO_ENVELOPE: Final = (
+    'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain additional fields. '
+    "If you are trying to deserialize plain JSON data, set schemas.enable=false in your converter configuration."
+)
+_NOT_READ: Final = "Converting byte[] to Kafka Connect data failed due to serialization error: "
+_NOT_WRITTEN: Final = "Converting Kafka Connect data to byte[] failed due to serialization error: "
+_ENVELOPE: Final = re.compile(rb'\s*\{\s*"schema"\s*:')
+_PAYLOAD: Final = re.compile(rb'\s*,\s*"payload"\s*:')
+_FIRST_LOOK: Final = 64  # records that are compared with the first; then four times as many, and so on
+_NO_END: Final = (1 << 31) - 1  # Arrow fails where it is given none
+
+
+class JsonConverter(DataConverter):
+    """JSON text, in Connect's bytes.
+
+    With ``schemas.enable`` each record is ``{"schema":…,"payload":…}``. Read, records that begin with the same bytes up to the payload are
+    one run: the schema is parsed once, the payloads as one column. Without, values are schemaless: a column of text, whole numbers or
+    booleans where all records of a batch are that, else JSON text as it came. Null without a schema is a tombstone.
+    """
+
+    class_name = "org.apache.kafka.connect.json.JsonConverter"
+    aliases = ("JsonConverter", "Json")
+    config_def = ConfigDef(
+        TYPE_KEY,
+        ConfigKey(
+            SCHEMAS_ENABLE,
+            Type.BOOLEAN,
+            True,
+            importance=Importance.HIGH,
+            doc="Include schemas within each of the serialized values and keys.",
+            group="Schemas",
+            order=0,
+            width=Width.MEDIUM,
+            display_name="Enable Schemas",
+        ),
+        ConfigKey(
+            CACHE_SIZE,
+            Type.INT,
+            1000,
+            importance=Importance.HIGH,
+            doc="The maximum number of schemas that can be cached in this converter instance.",
+            group="Schemas",
+            order=1,
+            width=Width.MEDIUM,
+            display_name="Schema Cache Size",
+        ),
+        ConfigKey(
+            SCHEMA_CONTENT,
+            Type.STRING,
+            None,
+            importance=Importance.HIGH,
+            doc="When set, this is used as the schema for all messages, and the schemas within each of the message will be ignored."
+            "Otherwise, the schema will be included in the content of each message. This configuration applies only 'schemas.enable' is "
+            "true, and it exclusively affects the sink connector.",
+            group="Schemas",
+            order=2,
+            width=Width.MEDIUM,
+            display_name="Schema Content",
+        ),
+        ConfigKey(
+            DECIMAL_FORMAT,
+            Type.STRING,
+            "BASE64",
+            validator=OneOf("BASE64", "NUMERIC", case_sensitive=False),
+            importance=Importance.LOW,
+            doc="Controls which format this converter will serialize decimals in. This value is case insensitive and can be either "
+            "'BASE64' (default) or 'NUMERIC'",
+            group="Serialization",
+            order=0,
+            width=Width.MEDIUM,
+            display_name="Decimal Format",
+        ),
+        ConfigKey(
+            REPLACE_NULL,
+            Type.BOOLEAN,
+            True,
+            importance=Importance.LOW,
+            doc="Whether to replace fields that have a default value and that are null to the default value. When set to true, the default "
+            "value is used, otherwise null is used.",
+            group="Serialization",
+            order=1,
+            width=Width.MEDIUM,
+            display_name="Replace null with default",
+        ),
+    )
+
+    def configure(self, config: Mapping[str, str], *, is_key: bool | None = None) -> None:
+        super().configure(config, is_key=is_key)
+        self._has_schemas: bool = self.settings[SCHEMAS_ENABLE]
+        self._rules = JsonRules(self.settings[DECIMAL_FORMAT].upper() == "NUMERIC", self.settings[REPLACE_NULL])
+        self._envelopes: _Cache[Schema | None, str] = _Cache(self.settings[CACHE_SIZE])
+        self._schemas: _Cache[bytes, Schema | None] = _Cache(self.settings[CACHE_SIZE])
+        self._fixed = self._fixed_schema(self.settings[SCHEMA_CONTENT])
+
+    # Writing
+
+    def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        if schema is None and value is None:
+            return None
+        payload = self._write(schema, value)
+        text = f"{self._envelope(schema)}{payload}}}" if self._has_schemas else payload
+        data: bytes = texts_of([text])[0].as_py()
+        return data
+
+    def from_connect_column(self, topic: str, schema: Schema | None, column: pa.Array) -> pa.Array:
+        if len(column) == 0:
+            return pa.array([], type=pa.binary())
+        before, after = (self._envelope(schema), "}") if self._has_schemas else ("", "")
+        if schema is not None:
+            return column_text(schema, conform(column, schema), self._rules, before=before, after=after).cast(pa.binary())
+        return self._from_schemaless(column, before, after)
+
+    def _from_schemaless(self, column: pa.Array, before: str, after: str) -> pa.Array:
+        if pa.types.is_null(column.type):
+            return column.cast(pa.binary())
+        if is_json(column.type):
+            values = values_of(column, None)
+            return texts_of(None if v is None else f"{before}{self._write(None, v)}{after}" for v in values)
+        schema = schema_of(pa.field("value", column.type, nullable=True))
+        texts = column_text(schema, conform(column, schema), self._rules, before=before, after=after)
+        return pc.if_else(column.is_valid(), texts.cast(pa.binary()), None) if column.null_count else texts.cast(pa.binary())
+
+    def _envelope(self, schema: Schema | None) -> str:
+        """An envelope up to its payload."""
+        return self._envelopes.get(schema, lambda: f'{{"schema":{schema_text(schema, self._write)},"payload":')
+
+    def _write(self, schema: Schema | None, value: Any) -> str:
+        try:
+            return write_value(schema, value, self._rules)
+        except RecursionError as error:
+            raise DataException(f"{_NOT_WRITTEN}Values lie too deep inside one another") from error
+
+    # Reading
+
+    def to_connect_data(self, topic: str, data: bytes | None) -> SchemaAndValue:
+        if data is None:
+            return NULL
+        node = self._node(data)
+        if self._fixed is not None:
+            return SchemaAndValue(self._fixed, self._read_node(self._fixed, node))
+        if not self._has_schemas:
+            return SchemaAndValue(None, self._read_node(None, node))
+        if not isinstance(node, dict) or node.keys() != {"schema", "payload"}:
+            raise DataException(_NO_ENVELOPE)
+        schema = schema_of_json(node["schema"], self._read_node)
+        return SchemaAndValue(schema, self._read_node(schema, node["payload"]))
+
+    def to_connect_column(self, topic: str, column: pa.Array) -> list[ColumnRun]:
+        runs: list[ColumnRun] = []
+        start = 0
+        while start < len(column):
+            rest = column.slice(start)
+            found = self._next_runs(topic, rest)
+            runs += found
+            start += sum(run.length for run in found)
+        return runs
+
+    def _next_runs(self, topic: str, column: pa.Array) -> list[ColumnRun]:
+        """One or more runs from the front of a column."""
+        if not column[0].is_valid:
+            nulls = _leading(column, pc.is_null)
+            return [ColumnRun(nulls, None, pa.nulls(nulls))]
+        if self._has_schemas and self._fixed is None:
+            prefix = self._prefix(column[0].as_py())
+            if not prefix:
+                return self._exact(topic, column.slice(0, _leading(column, _is_written_otherwise)))
+            run = column.slice(0, _leading(column, lambda part: pc.fill_null(pc.starts_with(part, prefix), False)))
+            payloads = pc.binary_slice(run, len(prefix), _NO_END)
+            return self._read(topic, run, payloads, self._schemas.get(prefix, lambda: None), after=b"}")
+        run = column.slice(0, _leading(column, pc.is_valid))
+        return self._read(topic, run, run, self._fixed, after=b"")
+
+    def _read(self, topic: str, records: pa.Array, payloads: pa.Array, schema: Schema | None, *, after: bytes) -> list[ColumnRun]:
+        """Payloads of one schema as one column, or where that cannot be, the records one by one."""
+        try:
+            column = self._plain_schemaless(payloads, after) if schema is None else read_column(schema, payloads, self._rules, after=after)
+        except NotPlain:
+            return self._exact(topic, records)
+        return [ColumnRun(len(records), schema, column)]
+
+    def _plain_schemaless(self, payloads: pa.Array, after: bytes) -> pa.Array:
+        first = payloads[0].as_py().lstrip()[:1]
+        if first == b'"':
+            return read_column(OPTIONAL_STRING_SCHEMA, payloads, self._rules, after=after)
+        if first in (b"t", b"f"):
+            return read_column(OPTIONAL_BOOLEAN_SCHEMA, payloads, self._rules, after=after)
+        if first in (b"{", b"["):
+            texts = pc.binary_slice(payloads, 0, -len(after)) if after else payloads
+            if not are_documents(texts):
+                raise NotPlain
+            return _json_column(texts)
+        return read_column(OPTIONAL_INT64_SCHEMA, payloads, self._rules, after=after)
+
+    def _exact(self, topic: str, records: pa.Array) -> list[ColumnRun]:
+        return list(column_runs(self.to_connect_data(topic, data) for data in records.to_pylist()))
+
+    def _prefix(self, record: bytes) -> bytes:
+        """An envelope's bytes up to its payload, the schema read into the cache; empty if the record is written in another way."""
+        opening = _ENVELOPE.match(record)
+        if opening is None:
+            return b""
+        end = _end_of_value(record, opening.end())
+        payload = _PAYLOAD.match(record, end) if end else None
+        if payload is None:
+            return b""
+        prefix = record[: payload.end()]
+        self._schemas.get(prefix, lambda: schema_of_json(self._node(record[opening.end() : end]), self._read_node))
+        return prefix
+
+    def _node(self, data: bytes) -> Any:
+        if not data.strip(b" \t\r\n"):
+            if self._has_schemas and self._fixed is None:
+                raise DataException(_NO_ENVELOPE)
+            return None
+        try:
+            return read_json(data)
+        except (ValueError, RecursionError) as error:
+            raise DataException(f"{_NOT_READ}{error}") from error
+
+    def _read_node(self, schema: Schema | None, node: Any) -> Any:
+        try:
+            return read_value(schema, node, self._rules)
+        except RecursionError as error:
+            raise DataException(f"{_NOT_READ}Values lie too deep inside one another") from error
+
+    def _fixed_schema(self, content: str | None) -> Schema | None:
+        if not self._has_schemas or not content:
+            return None
+        try:
+            return schema_of_json(self._node(content.encode()), self._read_node)
+        except DataException as error:
+            raise ConfigException.of(SCHEMA_CONTENT, content, error.message) from error
+
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class _Cache(Generic[Key, Value]):
+    """What was used last, up to a number of entries."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._entries: OrderedDict[Key, Value] = OrderedDict()
+
+    def get(self, key: Key, make: Callable[[], Value]) -> Value:
+        if key in self._entries:
+            self._entries.move_to_end(key)
+            return self._entries[key]
+        value = self._entries[key] = make()
+        if len(self._entries) > max(self._size, 1):
+            self._entries.popitem(last=False)
+        return value
+
+
+def _is_written_otherwise(records: pa.Array) -> pa.Array:
+    """Records whose envelope does not begin as Connect and we write it."""
+    return pc.fill_null(pc.invert(pc.starts_with(records, b'{"schema":')), False)
+
+
+def _json_column(texts: pa.Array) -> pa.Array:
+    try:
+        storage = texts.cast(pa.string())
+    except pa.ArrowInvalid as error:  # not UTF-8
+        raise NotPlain from error
+    is_null = pc.equal(pc.ascii_trim_whitespace(storage), "null")
+    return pa.ExtensionArray.from_storage(pa.json_(), pc.if_else(is_null, None, storage))
+
+
+def _leading(column: pa.Array, test: Callable[[pa.Array], pa.Array]) -> int:
+    """How many values from the front pass. Looks at few first, so that short runs in a long column cost little."""
+    start, look = 1, _FIRST_LOOK
+    while start < len(column):
+        first_failed = pc.index(test(column.slice(start, look)), False).as_py()
+        if first_failed >= 0:
+            return start + int(first_failed)
+        start, look = start + look, look * 4
+    return len(column)
+
+
+_STRING_OR_BRACE: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
+
+
+def _end_of_value(record: bytes, start: int) -> int:
+    """Where the JSON object or ``null`` at ``start`` ends; 0 if there is neither."""
+    text = record[start:].lstrip()
+    start = len(record) - len(text)
+    if text.startswith(b"null"):
+        return start + 4
+    depth = 0
+    for match in _STRING_OR_BRACE.finditer(record, start) if text.startswith(b"{") else ():
+        depth += {b"{": 1, b"}": -1}.get(match[0], 0)
+        if depth == 0:
+            return match.end()
+    return 0

@@ -1,0 +1,191 @@
+"""Columns of JSON text as typed columns, parsed by Arrow. It is strict: what it gives is what Connect reads; what it will not read
+(``NotPlain``) is for the exact reader, which goes value by value.
+
+The texts are made one document stream, each wrapped as ``{"v":…}`` in a line of its own. Between two records there is then always ``}`` and
+a new object, which no JSON value can hold; so if there are as many documents as records, each record is exactly one of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from importlib import import_module
+from typing import Final
+
+from airflow_provider_connect.converters.json_values import DAY_MS, JsonRules, from_base64, scaled
+from airflow_provider_connect.converters.json_writer import data_of, is_clean
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.columns import column_of
+from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType, arrow_type
+
+_PREFIX: Final = b'{"v":'
+_NO_JSON: Final = (b"NaN", b"Inf")
+_QUOTED_NUMBER: Final = re.compile(rb':\s*"[-+0-9.eE]+"')
+_BLOCK_BYTES: Final = (1 << 31) - 1
+
+
+class NotPlain(Exception):
+    """These texts, or this schema, are not for Arrow's parser."""
+
+
+def read_column(schema: Schema, texts: pa.Array, rules: JsonRules, *, after: bytes = b"") -> pa.Array:
+    """The values of JSON texts (binary, no nulls), in the Arrow type of ``schema``.
+
+    Each text ends with ``after``, which does not belong to the value: ``}`` of an envelope. Raises NotPlain.
+    """
+    wire = _wire_type(schema, rules)
+    if schema.type is SchemaType.STRING:
+        plain = _clean_strings(texts, after)
+        if plain is not None:
+            return plain
+    data = _documents(texts, after)
+    if _has_no_json(data) or (rules.is_numeric and _has_decimal(schema) and _QUOTED_NUMBER.search(data)):
+        raise NotPlain
+    column = _parsed(data, pa.schema([pa.field("v", wire)]), "error")
+    if len(column) != len(texts):
+        raise NotPlain
+    return _typed(schema, column, rules)
+
+
+def _clean_strings(texts: pa.Array, after: bytes) -> pa.Array | None:
+    """Strings that hold nothing but what stands in the text: cut out of it. None: some have more to them."""
+    end = b'"' + after
+    if not (pc.all(pc.starts_with(texts, b'"')).as_py() and pc.all(pc.ends_with(texts, end)).as_py()):
+        return None
+    inner = pc.binary_slice(texts, 1, -len(end))
+    if not is_clean(data_of(inner)) or len(data_of(texts)) - len(data_of(inner)) != (1 + len(end)) * len(texts):
+        return None
+    try:
+        return inner.cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise NotPlain from error
+
+
+def are_documents(texts: pa.Array) -> bool:
+    """Whether each text (binary, no nulls) is exactly one JSON value."""
+    data = _documents(texts, b"")
+    if _has_no_json(data):
+        return False
+    try:
+        column = _parsed(data, pa.schema([pa.field("\0", pa.null())]), "ignore")
+    except NotPlain:
+        return False
+    return len(column) == len(texts)
+
+
+def _has_no_json(data: bytes) -> bool:
+    """Whether there may be words that the parser reads as numbers and JSON does not know. The letter is found faster than the word."""
+    return any(word[:1] in data and word in data for word in _NO_JSON)
+
+
+def _documents(texts: pa.Array, after: bytes) -> bytes:
+    end = b"" if after else b"}"
+    lists = pa.ListArray.from_arrays(pa.array([0, len(texts)], type=pa.int32()), texts)
+    separator = end + b"\n" + _PREFIX
+    return b"".join((_PREFIX, pc.binary_join(lists, pa.scalar(separator, texts.type))[0].as_buffer(), end, b"\n"))
+
+
+def _parsed(data: bytes, schema: pa.Schema, unexpected: str) -> pa.Array:
+    reader = import_module("pyarrow.json")
+    try:
+        table = reader.read_json(
+            pa.BufferReader(data),
+            read_options=reader.ReadOptions(use_threads=False, block_size=min(len(data) + 1, _BLOCK_BYTES)),
+            parse_options=reader.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected),
+        )
+    except pa.ArrowInvalid as error:
+        raise NotPlain from error
+    column = table.column(0).combine_chunks()
+    if not data.isascii():
+        _refuse_broken_text(column)
+    return column
+
+
+def _refuse_broken_text(column: pa.Array) -> None:
+    """The parser takes text as it comes, also where it is no UTF-8."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise NotPlain from error
+
+
+def _wire_type(schema: Schema, rules: JsonRules) -> pa.DataType:
+    """The Arrow type of what stands in the JSON. Maps are objects there, which Arrow reads only as structs of known fields."""
+    if schema.key_schema is not None:
+        raise NotPlain
+    if schema.value_schema is not None:
+        return pa.list_(_wire_type(schema.value_schema, rules))
+    if schema.type is SchemaType.STRUCT:
+        return pa.struct([pa.field(field.name, _wire_type(field.schema, rules)) for field in schema.fields])
+    logical = schema.logical_name
+    if logical == DECIMAL and rules.is_numeric:
+        return arrow_type(schema)
+    if logical is not None and logical in _NUMBERS_BENEATH:
+        return pa.type_for_alias(_NUMBERS_BENEATH[logical])
+    return pa.string() if schema.type is SchemaType.BYTES else arrow_type(schema)
+
+
+_NUMBERS_BENEATH: Final = {DATE: "int32", TIME: "int32", TIMESTAMP: "int64"}
+
+
+def _has_decimal(schema: Schema | None) -> bool:
+    if schema is None:
+        return False
+    return schema.logical_name == DECIMAL or _has_decimal(schema.value_schema) or any(_has_decimal(f.schema) for f in schema.fields)
+
+
+def _typed(schema: Schema, column: pa.Array, rules: JsonRules) -> pa.Array:
+    """The column in the type of its schema; nulls are left, filled with the default, or not allowed."""
+    if not column.null_count:
+        return _dense(schema, column, rules)
+    dense = column.drop_null()
+    values = _dense(schema, dense, rules)
+    if schema.default is not None and rules.fills_defaults:
+        values = pa.concat_arrays([values, column_of([schema.default], schema)])
+        missing = pa.scalar(len(dense), pa.int64())
+    elif schema.optional:
+        missing = pa.scalar(None, pa.int64())
+    else:
+        raise NotPlain
+    is_valid = column.is_valid()
+    positions = pc.subtract(pc.cumulative_sum(is_valid.cast(pa.int64())), 1)
+    return values.take(pc.if_else(is_valid, positions, missing))
+
+
+def _dense(schema: Schema, column: pa.Array, rules: JsonRules) -> pa.Array:
+    wanted, logical = arrow_type(schema), schema.logical_name
+    if schema.type is SchemaType.STRUCT:
+        children = [_typed(field.schema, child, rules) for field, child in zip(schema.fields, column.flatten(), strict=True)]
+        return pa.StructArray.from_arrays(children, fields=list(wanted)) if children else column.cast(wanted)
+    if schema.value_schema is not None:
+        entries = _typed(schema.value_schema, column.flatten(), rules)
+        offsets = column.offsets
+        return pa.ListArray.from_arrays(pc.subtract(offsets, offsets[0]), entries, type=wanted)
+    if logical == DECIMAL and not rules.is_numeric:
+        return _decimals(schema, column)
+    if logical == TIME and not pc.all(pc.and_(pc.greater_equal(column, 0), pc.less(column, DAY_MS))).as_py():
+        raise NotPlain
+    if schema.type is SchemaType.BYTES and logical is None:
+        return _each(from_base64, column, wanted)
+    if pa.types.is_floating(wanted):
+        return pc.add(column, pa.scalar(0, wanted))  # -0.0 reads as 0.0, as in Connect
+    return column.cast(wanted)
+
+
+def _decimals(schema: Schema, column: pa.Array) -> pa.Array:
+    scale = schema.scale
+
+    def read(text: str) -> object:
+        data = from_base64(text)
+        if not data:
+            raise ValueError("Zero length BigInteger")
+        return scaled(int.from_bytes(data, "big", signed=True), scale)
+
+    return _each(read, column, arrow_type(schema))
+
+
+def _each(read: Callable[[str], object], column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    try:
+        return pa.array([read(text) for text in column.to_pylist()], type=wanted)
+    except (ValueError, pa.ArrowInvalid) as error:
+        raise NotPlain from error

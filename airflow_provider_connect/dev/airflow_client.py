@@ -1,0 +1,99 @@
+"""Airflow's public REST API as far as the demonstration needs it: find a DAG, unpause it, trigger a run, watch the run."""
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import quote
+
+from airflow_provider_connect.errors import ConnectException
+
+ENDED = frozenset({"success", "failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class DagRun:
+    """One run as Airflow tells it; times are None until they are known."""
+
+    dag_id: str
+    run_id: str
+    state: str
+    queued_at: datetime | None
+    ended_at: datetime | None
+
+    @property
+    def seconds(self) -> float:
+        """From its trigger to its end; 0 while it goes on."""
+        return (self.ended_at - self.queued_at).total_seconds() if self.queued_at and self.ended_at else 0.0
+
+
+class AirflowClient:
+    """A user of one Airflow. Logs in at the first call."""
+
+    def __init__(self, url: str, username: str, password: str) -> None:
+        self._url, self._login = url.rstrip("/"), {"username": username, "password": password}
+        self._token: str | None = None
+
+    def wait_for_dag(self, dag_id: str, timeout_seconds: float = 60) -> None:
+        """Returns when Airflow knows the DAG. Raises ConnectException with its import errors if it does not in time."""
+        deadline = time.monotonic() + timeout_seconds
+        while self._call("GET", f"/api/v2/dags/{quote(dag_id)}", missing={}) == {}:
+            if time.monotonic() > deadline:
+                errors = self._call("GET", "/api/v2/importErrors").get("import_errors", [])
+                raise ConnectException(f"Airflow does not know DAG {dag_id} after {timeout_seconds} s. Import errors: {json.dumps(errors)}")
+            time.sleep(0.2)
+
+    def unpause(self, dag_id: str) -> None:
+        """Lets Airflow run the DAG."""
+        self._call("PATCH", f"/api/v2/dags/{quote(dag_id)}?update_mask=is_paused", {"is_paused": False})
+
+    def trigger(self, dag_id: str) -> DagRun:
+        """Asks for a run now."""
+        return _run(self._call("POST", f"/api/v2/dags/{quote(dag_id)}/dagRuns", {"logical_date": None}))
+
+    def latest_run(self, dag_id: str) -> DagRun | None:
+        """The newest run, by whomever it was made; None when there is none yet."""
+        runs = self._call("GET", f"/api/v2/dags/{quote(dag_id)}/dagRuns?order_by=-run_after&limit=1")["dag_runs"]
+        return _run(runs[0]) if isinstance(runs, list) and runs else None
+
+    def watch(self, run: DagRun, wait: Callable[[float], None] = time.sleep) -> Iterator[DagRun]:
+        """The run again and again, as it is then; ends with the run."""
+        while True:
+            run = _run(self._call("GET", f"/api/v2/dags/{quote(run.dag_id)}/dagRuns/{quote(run.run_id)}"))
+            yield run
+            if run.state in ENDED:
+                return
+            wait(0.2)
+
+    def _call(
+        self, method: str, path: str, content: Mapping[str, object] | None = None, *, missing: dict[str, object] | None = None
+    ) -> dict[str, object]:
+        if self._token is None:
+            self._token = str(self._request("POST", "/auth/token", self._login, token=None)["access_token"])
+        try:
+            return self._request(method, path, content, token=self._token)
+        except urllib.error.HTTPError as error:
+            if error.code == 404 and missing is not None:
+                return missing
+            raise ConnectException(f"Airflow refused {method} {path}: {error.code} {error.read().decode(errors='replace')}") from error
+
+    def _request(self, method: str, path: str, content: Mapping[str, object] | None, *, token: str | None) -> dict[str, object]:
+        request = urllib.request.Request(f"{self._url}{path}", method=method, headers={"Content-Type": "application/json"})
+        if token is not None:
+            request.add_header("Authorization", f"Bearer {token}")
+        if content is not None:
+            request.data = json.dumps(content).encode()
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            result: dict[str, object] = json.load(answer)
+        return result
+
+
+def _run(answer: Mapping[str, object]) -> DagRun:
+    def at(name: str) -> datetime | None:
+        value = answer.get(name)
+        return datetime.fromisoformat(value) if isinstance(value, str) else None
+
+    return DagRun(str(answer["dag_id"]), str(answer["dag_run_id"]), str(answer["state"]), at("queued_at"), at("end_date"))

@@ -1,0 +1,183 @@
+"""Airflow with SQLite in a private AIRFLOW_HOME: its settings as environment variables, its database, its four server processes.
+
+Knows nothing of Kafka; what the provider needs is handed in as further variables.
+"""
+
+import base64
+import hashlib
+import importlib.metadata
+import json
+import os
+import secrets
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+from airflow_provider_connect.dev.child import dies_with_parent
+from airflow_provider_connect.dev.ports import LOOPBACK
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.launch.cache import made_once
+
+USERNAME = "admin"
+_COMPONENTS = {
+    "api-server": ("api-server", "--host", LOOPBACK),
+    "scheduler": ("scheduler", "--skip-serve-logs"),
+    "dag-processor": ("dag-processor",),
+    "triggerer": ("triggerer", "--skip-serve-logs"),
+}
+_HEALTHY = ("metadatabase", "scheduler", "dag_processor", "triggerer")
+_NOT_INHERITED = ("AIRFLOW", "_AIRFLOW", "PYTHONDONTWRITEBYTECODE")
+
+
+class AirflowServer:
+    """One Airflow on the loopback interface. Its database, passwords and keys stay in ``directory`` from one start to the next."""
+
+    def __init__(self, directory: Path, cache: Path, port: int, variables: Mapping[str, str], *, outlives_parent: bool) -> None:
+        self.directory, self.port, self._cache = directory.absolute(), port, cache
+        self.home, self.dags_folder, self.log_folder = self.directory / "home", self.directory / "dags", self.directory / "task-logs"
+        self.url = f"http://{LOOPBACK}:{port}"
+        self._outlives_parent = outlives_parent
+        self._database, self._stamp = self.home / "airflow.db", self.home / "migrated"
+        self._secrets = self._kept_secrets()
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
+        self.variables = self._settings() | dict(variables)
+        self.environment = inherited | self.variables
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._migration: subprocess.Popen[bytes] | None = None
+        self._is_new = False
+
+    @property
+    def password(self) -> str:
+        return self._secrets["password"]
+
+    def prepare(self) -> None:
+        """Makes the folders and starts creating or upgrading the database where that is needed; ``start`` waits for it.
+
+        A new database is copied from one in the cache, which is kept for each version of Airflow and of our tables.
+        """
+        for folder in (self.home, self.dags_folder, self.log_folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        (self.home / "airflow.cfg").write_text("# All settings are environment variables: see environment.sh.\n")
+        template = self._cache / "airflow" / f"{_tables_version()}.db"
+        if not self._database.exists() and template.exists():
+            _copy_database(template, self._database)
+            self._stamp.write_text(_tables_version())
+        if not self._stamp.exists() or self._stamp.read_text() != _tables_version():
+            self._is_new = not self._database.exists()
+            self._migration = self._spawn("migrate", ("db", "migrate"))
+
+    def start(self) -> None:
+        """Waits for the database and starts the four processes; ``wait_until_healthy`` tells when they serve."""
+        if self._migration is not None:
+            if self._migration.wait():
+                raise ConnectException(
+                    f"Airflow's database cannot be made (exit code {self._migration.returncode}). {self._tail('migrate')}"
+                )
+            self._stamp.write_text(_tables_version())
+            if self._is_new:
+                made_once(self._cache / "airflow" / f"{_tables_version()}.db", lambda file: _copy_database(self._database, file))
+        passwords = self.home / "passwords.json"
+        passwords.write_text(json.dumps({USERNAME: self.password}))
+        passwords.chmod(0o600)
+        for name, arguments in _COMPONENTS.items():
+            self.processes[name] = self._spawn(name, arguments)
+
+    def wait_until_healthy(self, timeout_seconds: float = 180) -> None:
+        """Returns when every part reports itself healthy. Raises ConnectException with the log of a part that ended."""
+        deadline = time.monotonic() + timeout_seconds
+        while not is_healthy(self.url):
+            for name, process in self.processes.items():
+                if process.poll() is not None:
+                    raise ConnectException(f"Airflow's {name} ended with exit code {process.returncode}. {self._tail(name)}")
+            if time.monotonic() > deadline:
+                raise ConnectException(f"Airflow is not healthy after {timeout_seconds} s; see {self.directory / 'logs'}")
+            time.sleep(0.1)
+
+    def _spawn(self, name: str, arguments: tuple[str, ...]) -> "subprocess.Popen[bytes]":
+        log = self.directory / "logs" / f"{name}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as output:
+            return subprocess.Popen(
+                [sys.executable, "-m", "airflow", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=self.directory,
+                env=self.environment,
+                start_new_session=True,
+                preexec_fn=None if self._outlives_parent else dies_with_parent(),  # noqa: PLW1509 - calls the kernel only
+            )
+
+    def _tail(self, name: str) -> str:
+        log = self.directory / "logs" / f"{name}.log"
+        return f"{log}:\n{log.read_text(errors='replace')[-3000:]}"
+
+    def _kept_secrets(self) -> dict[str, str]:
+        file = self.directory / "secrets.json"
+        if not file.exists():
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file.touch(mode=0o600)
+            made = {name: secrets.token_urlsafe(32) for name in ("jwt", "session")}
+            made["fernet"] = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
+            file.write_text(json.dumps({**made, "password": secrets.token_urlsafe(9)}))
+        kept: dict[str, str] = json.loads(file.read_text())
+        return kept
+
+    def _settings(self) -> dict[str, str]:
+        """Airflow's own settings: small, private, quick to notice, and bounded in how long it takes to recover."""
+        return {
+            "AIRFLOW_HOME": str(self.home),
+            "AIRFLOW__API__BASE_URL": self.url,
+            "AIRFLOW__API__HOST": LOOPBACK,
+            "AIRFLOW__API__PORT": str(self.port),
+            "AIRFLOW__API__SECRET_KEY": self._secrets["session"],
+            "AIRFLOW__API_AUTH__JWT_SECRET": self._secrets["jwt"],
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self.dags_folder),
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
+            "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+            "AIRFLOW__CORE__FERNET_KEY": self._secrets["fernet"],
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL": "1",
+            "AIRFLOW__CORE__PARALLELISM": "4",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.home / "passwords.json"),
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USERNAME}:admin",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self._database}",
+            "AIRFLOW__DAG_PROCESSOR__BUNDLE_REFRESH_CHECK_INTERVAL": "1",
+            "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "2",
+            "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(self.log_folder),
+            "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "30",
+            "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1",
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",
+            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+            "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
+        }
+
+
+def _tables_version() -> str:
+    """A mark of everything that decides which tables there are: Airflow's version, and the text of our own."""
+    digest = hashlib.sha256(importlib.metadata.version("apache-airflow-core").encode())
+    tables = Path(__file__).resolve().parent.parent / "mirror"
+    for file in sorted(tables.rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _copy_database(source: Path, target: Path) -> None:
+    with closing(sqlite3.connect(source)) as original, closing(sqlite3.connect(target)) as copy:
+        original.backup(copy)
+
+
+def is_healthy(url: str) -> bool:
+    """Whether all four parts of the Airflow at ``url`` say that they are."""
+    try:
+        with urllib.request.urlopen(f"{url}/api/v2/monitor/health", timeout=2) as answer:
+            health = json.load(answer)
+    except (OSError, ValueError):
+        return False
+    return all((health.get(part) or {}).get("status") == "healthy" for part in _HEALTHY)

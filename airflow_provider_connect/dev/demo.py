@@ -1,0 +1,205 @@
+"""The demonstration: a file goes through a Kafka topic into another file, by two connector DAGs that a real Airflow runs on Spark.
+
+With ``--once`` it ends by itself, with exit code 0 only if both files are equal; otherwise everything stays up until Ctrl-C.
+"""
+
+import argparse
+import hashlib
+import json
+import shlex
+import shutil
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+from airflow_provider_connect.dev.airflow_client import AirflowClient, DagRun
+from airflow_provider_connect.dev.stack import DIRECTORY, Stack
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.model.ids import connector_for
+from airflow_provider_connect.properties import parse_properties
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.status_store import StatusStore
+
+DAGS = {"connect.demo-file-source": "example_file_source.py", "connect.demo-file-sink": "example_file_sink.py"}
+FOLDER_VARIABLE, INPUT, OUTPUT = "CONNECT_DEMO_DIR", "demo-input.txt", "demo-output.txt"
+_RUN_SECONDS, _FIRST_RUN_SECONDS, _SILENT_SECONDS = 180, 5, 10
+
+
+def main() -> int:
+    """Reads the command line, runs the demonstration, and takes everything down whatever happens."""
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--once", action="store_true", help="end when the copy is done")
+    parser.add_argument("--lines", type=int, default=200_000, help="length of the file that is copied")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts it in the background has it ignored
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    demo = Demo(DIRECTORY / "demo")
+    try:
+        is_equal = demo.run(arguments.lines)
+        if not arguments.once:
+            demo.say("Everything stays up. Ctrl-C ends it.")
+            threading.Event().wait()
+        return 0 if is_equal else 1
+    except KeyboardInterrupt:
+        demo.say("interrupted")
+        return 130 if arguments.once else 0
+    except ConnectException as error:
+        demo.say(f"failed: {error}")
+        return 1
+    finally:
+        demo.end()
+
+
+class Demo:
+    """One demonstration in a folder of its own, made anew each time."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory.absolute()
+        self._files = self._directory / "files"
+        self._started = time.monotonic()
+        self._stack = Stack(self._directory, variables={FOLDER_VARIABLE: str(self._files)}, say=self.say)
+
+    def say(self, text: str) -> None:
+        """One line of progress, with the seconds since the start."""
+        print(f"[{time.monotonic() - self._started:6.1f} s] {text}", flush=True)
+
+    def end(self) -> None:
+        """Takes everything down. A second Ctrl-C does not cut it off."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._stack.down()
+        self.say("Everything is down.")
+
+    def run(self, lines: int) -> bool:
+        """Copies a file of so many lines and tells the story. Whether the copy equals the original."""
+        self._stack.down()
+        shutil.rmtree(self._directory, ignore_errors=True)
+        self._files.mkdir(parents=True)
+        _write_lines(self._files / INPUT, lines)
+        self.say(f"wrote {self._files / INPUT}: {lines:,} lines, {(self._files / INPUT).stat().st_size:,} bytes")
+        _copy_examples(self._stack.dags_folder)
+        state = self._stack.up()
+        client = AirflowClient(str(state["airflow_url"]), str(state["username"]), str(state["password"]))
+        source, sink = DAGS
+        runs = [self._run_connector(client, source, waits_for_schedule=True), self._run_connector(client, sink, waits_for_schedule=False)]
+        is_equal = self._report(runs)
+        self._say_what_next(state)
+        return is_equal
+
+    def _run_connector(self, client: AirflowClient, dag_id: str, *, waits_for_schedule: bool) -> DagRun:
+        """One run to its end. A new DAG has a first run by its schedule at once; where that is not waited for, a run is triggered."""
+        client.wait_for_dag(dag_id)
+        client.unpause(dag_id)
+        deadline = time.monotonic() + _FIRST_RUN_SECONDS
+        run = client.latest_run(dag_id) if waits_for_schedule else client.trigger(dag_id)
+        while run is None:
+            time.sleep(0.2)
+            run = client.latest_run(dag_id) or (client.trigger(dag_id) if time.monotonic() > deadline else None)
+        self.say(f"{dag_id}: run {run.run_id}")
+        run = self._wait_for_end(client, run)
+        if run.state != "success":
+            raise ConnectException(f"{dag_id} ended as {run.state}.{self._last_log(dag_id)}")
+        return run
+
+    def _wait_for_end(self, client: AirflowClient, run: DagRun) -> DagRun:
+        started = said = time.monotonic()
+        state = ""
+        for now in client.watch(run):
+            if now.state != state or time.monotonic() - said > _SILENT_SECONDS:
+                state, said = now.state, time.monotonic()
+                self.say(f"{now.dag_id}: {state}")
+            if time.monotonic() - started > _RUN_SECONDS:
+                raise ConnectException(f"{now.dag_id} is still {state} after {_RUN_SECONDS} s.{self._last_log(now.dag_id)}")
+            run = now
+        return run
+
+    def _report(self, runs: list[DagRun]) -> bool:
+        source, copy = self._files / INPUT, self._files / OUTPUT
+        sums = [_sha256(file) for file in (source, copy)]
+        print()
+        for file, digest in zip((source, copy), sums, strict=True):
+            size = file.stat().st_size if file.exists() else 0
+            print(f"  {file.name:15} {_count_lines(file):>9,} lines  {size:>12,} bytes  sha256 {digest}")
+        for run in runs:
+            print(f"  {run.dag_id}: {run.state}, {run.seconds:.1f} s from trigger to end")
+        for line in _statuses(self._stack.worker_properties):
+            print(f"  {line}")
+        print(
+            f"  The files are {'equal' if sums[0] == sums[1] else 'NOT EQUAL'}. {time.monotonic() - self._started:.1f} s in all.\n",
+            flush=True,
+        )
+        return sums[0] == sums[1]
+
+    def _say_what_next(self, state: dict[str, object]) -> None:
+        print(
+            f"  Airflow         {state['airflow_url']}   user {state['username']}   password {state['password']}\n"
+            f"  Kafka           {state['bootstrap_servers']}\n"
+            f"  Try next        append lines to {self._files / INPUT},\n"
+            f"                  trigger both DAGs again, and see {OUTPUT} grow by just these lines;\n"
+            f"                  put a connector DAG of your own into {state['dags_folder']} (see dags/);\n"
+            f"                  source {shlex.quote(str(state['environment']))} and use the airflow command.\n",
+            flush=True,
+        )
+
+    def _last_log(self, dag_id: str) -> str:
+        """The end of the newest task log of the DAG, for a failure's message."""
+        logs = sorted(self._stack.log_folder.glob(f"dag_id={dag_id}/**/*.log"), key=lambda log: log.stat().st_mtime)
+        if not logs:
+            return f" It has no task log in {self._stack.log_folder}."
+        lines = [_readable(line) for line in logs[-1].read_text(errors="replace").splitlines()]
+        return "\n".join([f" The end of {logs[-1]}:", *lines[-25:]])
+
+
+def _readable(line: str) -> str:
+    """One line of a task log, which Airflow writes as JSON, as a sentence."""
+    try:
+        entry = json.loads(line)
+        errors = [f"{error['exc_type']}: {error['exc_value']}" for error in entry.get("error_detail") or ()]
+        return "\n".join([f"  {entry.get('level', ''):8}{entry['event']}", *errors])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return f"  {line}"
+
+
+def _copy_examples(dags_folder: Path) -> None:
+    """The example DAGs, from the checkout or from the installed package."""
+    package = Path(__file__).resolve().parent.parent
+    examples = next(folder for folder in (package / "example_dags", package.parent / "dags") if folder.is_dir())
+    dags_folder.mkdir(parents=True, exist_ok=True)
+    for name in DAGS.values():
+        shutil.copy(examples / name, dags_folder)
+
+
+def _write_lines(file: Path, lines: int) -> None:
+    with file.open("w", encoding="utf-8") as output:
+        output.writelines(f"{number:08d} {hashlib.md5(b'%d' % number, usedforsecurity=False).hexdigest()}\n" for number in range(lines))
+
+
+def _sha256(file: Path) -> str:
+    if not file.exists():
+        return "(no file)"
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _count_lines(file: Path) -> int:
+    if not file.exists():
+        return 0
+    with file.open("rb") as content:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: content.read(1 << 20), b""))
+
+
+def _statuses(worker_properties: Path) -> list[str]:
+    """What the status topic says of the connectors and their tasks."""
+    found = []
+    with StatusStore(WorkerSettings.of(parse_properties(worker_properties.read_text()))) as store:
+        state = store.read()
+    for connector in filter(None, map(connector_for, DAGS)):
+        status = state.connector(connector)
+        tasks = ", ".join(f"task {task.task} {task.state}" for task in state.tasks_of(connector))
+        found.append(f"connector {connector}: {status.state if status else 'no status'}; {tasks or 'no tasks'}")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""Sets of Java libraries, fetched once from Maven's central repository by the Ivy that PySpark ships, and kept in the cache folder.
+
+Knows nothing of what the libraries are for.
+"""
+
+import hashlib
+import importlib.util
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.launch.cache import made_once
+from airflow_provider_connect.launch.java_runtime import JavaRuntime
+
+ATTEMPTS = 3
+
+
+def announce(text: str) -> None:
+    """Says a line of progress on standard error, where it mixes with no result."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def fetch_jars(cache: Path, name: str, libraries: Sequence[str], java: JavaRuntime, *, say: Callable[[str], None] = announce) -> Path:
+    """A folder of the cache, ``name`` and a mark of ``libraries``, with the jars of ``libraries`` and all that they need at run time.
+
+    A library is named ``organisation:module:version``. Asked for by several processes at once, one fetches and the others wait. What an
+    interrupted fetch has brought is not fetched again.
+    """
+    folder = cache / "jars" / f"{name}-{hashlib.sha256(' '.join(libraries).encode()).hexdigest()[:8]}"
+    if not folder.exists():
+        say(f"fetching {name} (once; kept in {folder})")
+    return made_once(folder, lambda scratch: _fetch(scratch, cache / "ivy", libraries, java, say))
+
+
+def _fetch(folder: Path, ivy_cache: Path, libraries: Sequence[str], java: JavaRuntime, say: Callable[[str], None]) -> None:
+    module = folder.with_name("ivy.xml")
+    module.write_text(_module(libraries))
+    command = [str(java.executable), f"-Duser.home={folder.parent}", "-jar", str(_ivy()), "-cache", str(ivy_cache), "-ivy", str(module)]
+    command += ["-confs", "default", "-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]"]
+    for attempt in range(1, ATTEMPTS + 1):
+        failure = _run(command, say)
+        if failure is None and any(folder.glob("*.jar")):
+            say(f"fetched {len(list(folder.glob('*.jar')))} jars")
+            return
+        say(f"attempt {attempt} of {ATTEMPTS} did not get everything")
+    raise ConnectException(f"Cannot fetch {', '.join(libraries)} from Maven's central repository. Ivy said: {failure}")
+
+
+def _run(command: Sequence[str], say: Callable[[str], None]) -> str | None:
+    """Runs Ivy, saying every few seconds how far it got. None, or the last lines of a failure."""
+    lines: list[str] = []
+    fetched, said = 0, time.monotonic()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as ivy:
+        assert ivy.stdout is not None
+        for line in ivy.stdout:
+            lines.append(line.rstrip())
+            fetched += "[SUCCESSFUL" in line
+            if time.monotonic() - said > 3:
+                said = time.monotonic()
+                say(f"  {fetched} jars fetched" if fetched else "  finding out what it needs")
+    if ivy.returncode == 0 and not any("UNRESOLVED DEPENDENCIES" in line or "FAILED DOWNLOADS" in line for line in lines):
+        return None
+    return " / ".join(lines[-12:])
+
+
+def _module(libraries: Sequence[str]) -> str:
+    dependencies = []
+    for library in libraries:
+        organisation, module, version = library.split(":")
+        dependencies.append(
+            f'<dependency org={quoteattr(organisation)} name={quoteattr(module)} rev={quoteattr(version)} conf="default->default"/>'
+        )
+    return (
+        '<ivy-module version="2.0"><info organisation="local" module="jars"/><configurations><conf name="default"/></configurations>'
+        f"<dependencies>{''.join(dependencies)}</dependencies></ivy-module>"
+    )
+
+
+def _ivy() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        found = sorted(Path(place).glob("jars/ivy-*.jar"), key=lambda jar: [int(number) for number in re.findall(r"\d+", jar.name)])
+        if found:
+            return found[-1]
+    raise ConnectException("Java libraries are fetched by the Ivy inside PySpark, and PySpark is not installed. Run: pip install pyspark")

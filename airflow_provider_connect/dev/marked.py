@@ -1,0 +1,69 @@
+"""Processes that carry a mark in their environment, which all descendants inherit whatever group, session or parent they change to.
+
+So exactly the processes of one stack can be found and ended: its servers, tasks that were running, their Spark, and nothing else.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Collection
+
+import psutil  # type: ignore[import-untyped]
+
+VARIABLE = "CONNECT_STACK_MARK"
+
+
+def marked_processes(mark: str) -> list[psutil.Process]:
+    """The living processes of this user with the mark, but for this process and those that started it."""
+    current = psutil.Process()
+    spared = {current.pid, *(parent.pid for parent in current.parents())}
+    return [process for process in psutil.process_iter() if process.pid not in spared and _has_mark(process, mark)]
+
+
+def end_marked(mark: str, *, first: Collection[int] = (), last: Collection[int] = (), seconds: float = 4) -> int:
+    """Ends every process with the mark and says how many there were.
+
+    1. Those of ``first`` are asked by SIGTERM and have ``seconds`` to end in good order. 2. All but those of ``last`` are killed. 3. Those
+    of ``last`` are asked, with time to write down what they hold. 4. What is left is killed.
+    """
+    found = marked_processes(mark)
+    _ask([process for process in found if process.pid in first], seconds)
+    _kill(mark, but=last)
+    _ask([process for process in found if process.pid in last], 4 * seconds)
+    _kill(mark)
+    return len(found)
+
+
+def _ask(processes: list[psutil.Process], seconds: float) -> None:
+    for process in processes:
+        _send(process, signal.SIGCONT)  # a frozen one would not hear SIGTERM
+        _send(process, signal.SIGTERM)
+    psutil.wait_procs(processes, timeout=seconds)
+
+
+def _kill(mark: str, *, but: Collection[int] = ()) -> None:
+    """Children may be born while their parents die: looks again until there are none."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        left = [process for process in marked_processes(mark) if process.pid not in but]
+        if not left:
+            return
+        for process in left:
+            _send(process, signal.SIGKILL)
+        psutil.wait_procs(left, timeout=2)
+
+
+def _has_mark(process: psutil.Process, mark: str) -> bool:
+    try:
+        if process.uids().real != os.getuid() or process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        return bool(process.environ().get(VARIABLE) == mark)
+    except psutil.Error:
+        return False
+
+
+def _send(process: psutil.Process, sign: signal.Signals) -> None:
+    try:
+        process.send_signal(sign)
+    except psutil.Error:
+        return

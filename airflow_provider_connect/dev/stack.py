@@ -1,0 +1,265 @@
+"""Everything on this machine, without Docker: a real Kafka broker and Airflow with the provider, on free ports, up and down again.
+
+``up``, ``status`` and ``down`` are the commands; ``Stack`` is the thing. All of its files lie in one folder, ``.dev`` of the working
+directory by default; ``stack.json`` in it says where everything is. Data stays when the stack is taken down.
+"""
+
+import json
+import os
+import shlex
+import sys
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from airflow_provider_connect.dev.airflow_server import USERNAME, AirflowServer, is_healthy
+from airflow_provider_connect.dev.jar_cache import announce
+from airflow_provider_connect.dev.kafka_server import KafkaServer
+from airflow_provider_connect.dev.marked import VARIABLE, end_marked, marked_processes
+from airflow_provider_connect.dev.ports import free_ports, is_listening
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.launch.cache import CACHE_VARIABLE, cache_directory
+from airflow_provider_connect.properties import parse_properties
+
+DIRECTORY = Path(".dev")
+SPARK_MASTER = "local[2]"
+_WORKER_DEFAULTS = {
+    "config.storage.replication.factor": "1",
+    "offset.storage.replication.factor": "1",
+    "status.storage.replication.factor": "1",
+    "batch.storage.replication.factor": "1",
+}
+
+
+class Stack:
+    """A broker and an Airflow. ``worker``: a worker.properties file; where it names bootstrap.servers, no broker of ours is started.
+
+    ``variables`` are added to Airflow's environment, and so to every task's. Unless ``outlives_parent``, the servers are killed when the
+    thread that started them ends, and as a context manager the stack is up inside the block.
+    """
+
+    def __init__(
+        self,
+        directory: Path = DIRECTORY,
+        *,
+        cache: Path | None = None,
+        worker: Path | None = None,
+        variables: Mapping[str, str] | None = None,
+        outlives_parent: bool = False,
+        say: Callable[[str], None] = announce,
+    ) -> None:
+        self.directory = directory.absolute()
+        self.folder = self.directory / "stack"
+        self.cache = cache or cache_directory()
+        self._worker, self._variables, self._outlives_parent, self._say = worker, dict(variables or {}), outlives_parent, say
+        self.kafka: KafkaServer | None = None
+        self.airflow: AirflowServer | None = None
+
+    @property
+    def state_file(self) -> Path:
+        """``stack.json``: there while the stack is up."""
+        return self.directory / "stack.json"
+
+    @property
+    def dags_folder(self) -> Path:
+        """Where Airflow looks for DAG files."""
+        return self.folder / "airflow" / "dags"
+
+    @property
+    def log_folder(self) -> Path:
+        """Where Airflow keeps the logs of tasks."""
+        return self.folder / "airflow" / "task-logs"
+
+    @property
+    def worker_properties(self) -> Path:
+        """The worker properties that the provider is given."""
+        return self.folder / "worker.properties"
+
+    @property
+    def mark(self) -> str:
+        """What all processes of this stack, and no others, carry in their environment."""
+        file = self.folder / "mark"
+        if not file.exists():
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file.write_text(uuid.uuid4().hex)
+        return file.read_text()
+
+    def state(self) -> dict[str, object] | None:
+        """What ``stack.json`` says; None when the stack is down."""
+        try:
+            found: dict[str, object] = json.loads(self.state_file.read_text())
+        except (OSError, ValueError):
+            return None
+        return found
+
+    def is_up(self) -> bool:
+        """Whether Airflow and, where it is ours, the broker serve now."""
+        state = self.state()
+        if state is None:
+            return False
+        port = int(str(state["bootstrap_servers"]).split(",")[0].rpartition(":")[2])
+        return ("kafka" not in str(state["pids"]) or is_listening(port)) and is_healthy(str(state["airflow_url"]))
+
+    def up(self) -> dict[str, object]:
+        """Starts everything and returns what ``stack.json`` then says. What a start that was cut off left behind is ended first."""
+        end_marked(self.mark)
+        worker = _worker_properties(self._worker)
+        os.environ[VARIABLE] = self.mark
+        try:
+            return self._up(worker)
+        except BaseException:
+            self.down()
+            raise
+        finally:
+            del os.environ[VARIABLE]
+
+    def down(self) -> int:
+        """Ends all processes of this stack, running tasks too, and says how many there were. Does nothing when it is down."""
+        known = self.state() or {}
+        pids = known.get("pids")
+        servers: dict[str, int] = dict(pids) if isinstance(pids, dict) else {}
+        kafka = servers.pop("kafka", 0)
+        ended = end_marked(self.mark, first=servers.values(), last=(kafka,))
+        self.state_file.unlink(missing_ok=True)
+        return ended
+
+    def __enter__(self) -> "Stack":
+        self.up()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.down()
+
+    def _up(self, worker: dict[str, str]) -> dict[str, object]:
+        self.airflow = airflow = AirflowServer(
+            self.folder / "airflow", self.cache, self._airflow_port(), self._provider_variables(), outlives_parent=self._outlives_parent
+        )
+        airflow.prepare()
+        if "bootstrap.servers" in worker:
+            self._say(f"Kafka: {worker['bootstrap.servers']} (named by {self._worker}; no broker started)")
+        else:
+            self.kafka = KafkaServer(self.folder / "kafka", self.cache, quick=False, outlives_parent=self._outlives_parent, say=self._say)
+            self.kafka.start()
+            worker = {"bootstrap.servers": self.kafka.bootstrap_servers, **worker}
+            self._say(f"Kafka: {self.kafka.bootstrap_servers}")
+        self._write_worker(worker)
+        airflow.start()
+        self._say("Airflow: starting api-server, scheduler, dag-processor and triggerer")
+        state = self._write_state(worker["bootstrap.servers"])
+        airflow.wait_until_healthy()
+        self._say(f"Airflow: {airflow.url}")
+        return state
+
+    def _airflow_port(self) -> int:
+        """The port of the last time where it is free, so that an open browser page goes on working."""
+        file = self.folder / "airflow-port"
+        port = int(file.read_text()) if file.exists() else 0
+        if port == 0 or is_listening(port):
+            port = free_ports(1)[0]
+            file.write_text(str(port))
+        return port
+
+    def _provider_variables(self) -> dict[str, str]:
+        return {
+            "AIRFLOW__CONNECT__RUN_DIRECTORY": str(self.folder / "runs"),
+            "AIRFLOW__CONNECT__WORKER_PROPERTIES": str(self.worker_properties),
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": SPARK_MASTER}),
+            CACHE_VARIABLE: str(self.cache),
+            VARIABLE: self.mark,
+            "SPT_NOENV": "1",  # setproctitle, which Airflow's processes use, would write over the mark
+            **self._variables,
+        }
+
+    def _write_worker(self, worker: Mapping[str, str]) -> None:
+        self.worker_properties.touch(mode=0o600)
+        self.worker_properties.write_text("".join(f"{_escaped(key, ' =:')}={_escaped(value, '')}\n" for key, value in worker.items()))
+
+    def _write_state(self, bootstrap_servers: str) -> dict[str, object]:
+        assert self.airflow is not None
+        pids = {name: process.pid for name, process in self.airflow.processes.items()}
+        if self.kafka is not None:
+            pids["kafka"] = self.kafka.pid
+        state: dict[str, object] = {
+            "airflow_url": self.airflow.url,
+            "rest_url": f"{self.airflow.url}/connect",
+            "bootstrap_servers": bootstrap_servers,
+            "username": USERNAME,
+            "password": self.airflow.password,
+            "dags_folder": str(self.airflow.dags_folder),
+            "log_folder": str(self.airflow.log_folder),
+            "worker_properties": str(self.worker_properties),
+            "environment": str(self._write_environment(self.airflow.variables)),
+            "pids": pids,
+        }
+        scratch = self.state_file.with_suffix(".tmp")
+        scratch.touch(mode=0o600)
+        scratch.write_text(json.dumps(state, indent=2) + "\n")
+        scratch.rename(self.state_file)
+        return state
+
+    def _write_environment(self, variables: Mapping[str, str]) -> Path:
+        """A file for the shell's ``source``, after which the ``airflow`` command speaks to this stack."""
+        file = self.folder / "environment.sh"
+        file.touch(mode=0o600)
+        file.write_text("".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items() if name != VARIABLE))
+        return file
+
+
+def up(worker: str | None = None, *, directory: Path = DIRECTORY) -> int:
+    """Starts the stack in the background and says where it is. Exit code 0, or 1 with the reason on standard error."""
+    stack = Stack(directory, worker=Path(worker) if worker else None, outlives_parent=True)
+    if (known := stack.state()) is not None and stack.is_up():
+        announce(f"already up: {known['airflow_url']} (airflow connect dev down ends it)")
+        return 0
+    try:
+        state = stack.up()
+    except ConnectException as error:
+        announce(str(error))
+        return 1
+    announce(f"up. {state['airflow_url']}  user {state['username']}  password {state['password']}; all in {stack.state_file}")
+    return 0
+
+
+def status(output: str = "text", *, directory: Path = DIRECTORY) -> int:
+    """Says what runs and where; ``output`` is ``json`` or ``text``. Exit code 0 when everything is up and healthy, else 1."""
+    stack = Stack(directory)
+    state, is_up = stack.state(), stack.is_up()
+    if output == "json":
+        print(json.dumps({"up": is_up, **(state or {})}, indent=2))
+    elif state is None:
+        print(f"down; {len(marked_processes(stack.mark))} processes")
+    else:
+        print("up" if is_up else "not healthy")
+        for name in ("airflow_url", "rest_url", "bootstrap_servers", "username", "password", "dags_folder", "log_folder"):
+            print(f"{name:18} {state[name]}")
+    return 0 if is_up else 1
+
+
+def down(*, directory: Path = DIRECTORY) -> int:
+    """Ends the stack. Exit code 0, also when it was down."""
+    ended = Stack(directory).down()
+    announce(f"down; {ended} processes ended" if ended else "was down")
+    return 0
+
+
+def _worker_properties(file: Path | None) -> dict[str, str]:
+    """The file's settings over those that one broker needs. Raises ConfigException when it cannot be read."""
+    if file is None:
+        return dict(_WORKER_DEFAULTS)
+    try:
+        given = parse_properties(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigException(f"The worker properties {file} cannot be read: {error}") from error
+    return given if "bootstrap.servers" in given else _WORKER_DEFAULTS | given
+
+
+def _escaped(text: str, also: str) -> str:
+    """``text`` as java.util.Properties reads it back."""
+    escapes = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", **{character: f"\\{character}" for character in also}}
+    escaped = "".join(escapes.get(character, character) for character in text)
+    return f"\\{escaped}" if escaped[:1] in {" ", "#", "!"} else escaped
+
+
+if __name__ == "__main__":
+    commands = {"up": lambda: up(sys.argv[2] if len(sys.argv) > 2 and sys.argv[2] else None), "status": status, "down": down}
+    sys.exit(commands[sys.argv[1]]())

@@ -1,0 +1,147 @@
+"""Every exception that this package raises, with its HTTP status and whether the same call may be made again.
+
+::
+
+    ConnectException                     500  root of all
+    ├── ConfigException                  400  a setting is wrong: name, value and reason; several at once in .errors
+    ├── BadRequestException              400  the request cannot be met as it is
+    ├── NotFoundException                404  connector, task, logger
+    │   └── PluginNotFoundException      404  class or alias unknown; .known lists what there is
+    │       └── PluginVersionException   404  nothing in the range; .versions lists what there is
+    ├── AlreadyExistsException           409
+    ├── ConflictException                409  another change is under way, or a DAG file owns the connector
+    ├── RetriableException               500  the same call may be made again
+    │   ├── StoreTimeoutException        500  a topic was not read or written in time; .stage says how far it got
+    │   └── BackpressureException        500  a sink asks for a pause of .retry_after_ms
+    ├── DataException                    500  one value or record cannot be read or converted
+    │   └── SchemaException              500  a schema is wrong in itself
+    ├── StoreException                   500  what lies on a topic, or the topic itself, is not as it must be
+    └── TaskException                    500  ends a task, whose status becomes FAILED
+        ├── FencedException              500  a newer claim took over: end quietly, change nothing
+        └── TooManyTasksException        500  a connector asked for more tasks than tasks.max allows
+
+Names are Kafka Connect's own where it has one. Foreign errors are translated once, in the module that talks to that library.
+"""
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+
+class ConnectException(Exception):
+    """Root of all exceptions here; also raised where no more exact class fits."""
+
+    status_code: ClassVar[int] = 500
+    retriable: ClassVar[bool] = False
+
+    @property
+    def message(self) -> str:
+        return str(self)
+
+
+class ConfigException(ConnectException):
+    """A setting is wrong. ``ConfigException.of`` words it as Kafka Connect does; ``errors`` holds one text a mistake."""
+
+    status_code = 400
+
+    def __init__(self, message: str, *, errors: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.errors = list(errors) or [message]
+
+    @classmethod
+    def of(cls, name: str, value: object, reason: str) -> "ConfigException":
+        """The exception for ``value`` of setting ``name``, which is refused because of ``reason``."""
+        return cls(f"Invalid value {value} for configuration {name}: {reason}")
+
+
+class BadRequestException(ConnectException):
+    """The request cannot be met as it is, for instance offsets of a connector that is not STOPPED."""
+
+    status_code = 400
+
+
+class NotFoundException(ConnectException):
+    """No such connector, task or logger."""
+
+    status_code = 404
+
+
+class PluginNotFoundException(NotFoundException):
+    """No plugin has this class name or alias; ``known`` lists the names that exist."""
+
+    def __init__(self, message: str, *, known: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.known = list(known)
+
+
+class PluginVersionException(PluginNotFoundException):
+    """No installed version of the plugin lies in the range asked for; ``versions`` lists the installed ones."""
+
+    def __init__(self, message: str, *, versions: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.versions = list(versions)
+
+
+class AlreadyExistsException(ConnectException):
+    """A connector of this name exists."""
+
+    status_code = 409
+
+
+class ConflictException(ConnectException):
+    """Another change is under way, or a DAG file owns what the caller wants to change."""
+
+    status_code = 409
+
+
+class RetriableException(ConnectException):
+    """The same call may succeed later. A task raises it from ``poll`` or ``put`` to be called again."""
+
+    retriable = True
+
+
+class StoreTimeoutException(RetriableException):
+    """A topic was not read or written in time; ``stage`` says what was being done."""
+
+    def __init__(self, message: str, *, stage: str = "") -> None:
+        super().__init__(message)
+        self.stage = stage
+
+
+class BackpressureException(RetriableException):
+    """A sink asks for a pause of ``retry_after_ms`` before the same records are put again."""
+
+    def __init__(self, message: str, *, retry_after_ms: int) -> None:
+        super().__init__(message)
+        self.retry_after_ms = retry_after_ms
+
+
+class DataException(ConnectException):
+    """One value or record cannot be read or converted; the error tolerance decides what becomes of it."""
+
+
+class SchemaException(DataException):
+    """A schema is wrong in itself."""
+
+
+class StoreException(ConnectException):
+    """What lies on an internal topic, or the topic itself, is not as it must be."""
+
+
+class TaskException(ConnectException):
+    """Ends a task; its status becomes FAILED with this as its trace."""
+
+
+class FencedException(TaskException):
+    """A newer claim took over. The task ends quietly; it writes nothing, and nothing is tried again."""
+
+
+class TooManyTasksException(TaskException):
+    """A connector asked for more tasks than ``tasks.max`` allows (and ``tasks.max.enforce`` is on)."""
+
+    def __init__(self, connector: str, generated: int, tasks_max: int) -> None:
+        super().__init__(
+            f"The connector {connector} has generated {generated} tasks, which is greater than {tasks_max}, the maximum number of "
+            "tasks it is configured to create. This behaviour should be considered a bug and is disallowed. If necessary, it can "
+            "be permitted by reconfiguring the connector with 'tasks.max.enforce' set to false; however, this option will be "
+            "removed in a future release of Kafka Connect."
+        )

@@ -1,0 +1,89 @@
+"""The folder for what is made once and used by every run: the Java and Spark shims, class-data archives, zips of this package, jars.
+
+Everything in it can be deleted at any time; it is made again when needed. Knows nothing of Java or Spark.
+"""
+
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from airflow_provider_connect.errors import ConnectException
+
+CACHE_VARIABLE = "AIRFLOW_PROVIDER_CONNECT_CACHE"
+
+
+def cache_directory(environ: Mapping[str, str] | None = None) -> Path:
+    """The cache folder, created with mode 0700: the environment variable's, else the user's, else one in the temporary folder.
+
+    What lies in it is run by the JVM, so a folder that somebody else owns or may write to is refused with ConnectException.
+    """
+    environ = os.environ if environ is None else environ
+    if CACHE_VARIABLE in environ:
+        candidates = [Path(environ[CACHE_VARIABLE])]
+    else:
+        homes = (
+            [environ["XDG_CACHE_HOME"]] if environ.get("XDG_CACHE_HOME") else [f"{environ['HOME']}/.cache"] if environ.get("HOME") else []
+        )
+        candidates = [Path(home) / "airflow-provider-connect" for home in homes]
+        candidates.append(Path(tempfile.gettempdir()) / f"airflow-provider-connect-{os.getuid()}")
+    for candidate in candidates[:-1]:
+        try:
+            return _private(candidate)
+        except OSError:
+            continue
+    try:
+        return _private(candidates[-1])
+    except OSError as error:
+        raise ConnectException(
+            f"Cannot write to the cache folder {candidates[-1]}: {error}. Set {CACHE_VARIABLE} to a folder that can be written."
+        ) from error
+
+
+def _private(directory: Path) -> Path:
+    directory = directory.expanduser().absolute()
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = directory.stat()
+    if found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise ConnectException(f"The cache folder {directory} must belong to this user alone. Set {CACHE_VARIABLE} to a private folder.")
+    if not os.access(directory, os.W_OK):
+        raise PermissionError(f"{directory} is read-only")
+    return directory
+
+
+def made_once(target: Path, make: Callable[[Path], None]) -> Path:
+    """``target``, a file or folder; where it is missing, ``make`` fills a path beside it, which is then renamed.
+
+    Several processes may ask at once: one makes, the others wait. What ``make`` leaves behind when it raises is removed.
+    """
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with locked(target.with_name(f".{target.name}.lock")):
+        if not target.exists():
+            scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+            try:
+                make(scratch / target.name)
+                (scratch / target.name).rename(target)
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+    return target
+
+
+def forget_old(folder: Path, now: float, *, days: float = 14) -> None:
+    """Deletes what lies in ``folder`` and was made so long ago. What is still used is made again; a process that has it open keeps it."""
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.name.startswith(".") and entry.stat().st_mtime < now - days * 86400:
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Holds an exclusive lock on ``path`` among processes; a process that dies lets go of it."""
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,115 @@
+"""One run of a connector as two values: what a Spark application is told, and what it reports.
+
+Both travel as JSON files in a directory of mode 0700 that belongs to the run: ``run.json`` (written before spark-submit, mode 0600: it
+holds secrets), ``driver.pid`` and ``claim.json`` (written by the application as it starts) and ``result.json`` (written last, by rename).
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+RUN_FILE, PID_FILE, CLAIM_FILE, RESULT_FILE = "run.json", "driver.pid", "claim.json", "result.json"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Claim:
+    """Who may write for a connector: the offset of a ``tasks-fencing-`` record on the config topic. The larger offset is the newer claim.
+
+    Claims of two topic ids cannot be compared: the config topic was made anew, and the claim on the topic that exists holds.
+    """
+
+    offset: int
+    topic_id: str = field(compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.topic_id}:{self.offset}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Claim":
+        """The claim that ``str`` wrote. Raises ValueError for anything else."""
+        topic_id, _, offset = text.rpartition(":")
+        return cls(int(offset), topic_id)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """What an application is told. ``tasks`` None: all tasks that the connector has; otherwise these ids alone.
+
+    ``claim`` is given when an earlier step of the run has claimed and planned (``tasks.per.application``); None: the application does both.
+    ``define`` is the config of a connector that a DAG file defines, raw, written to the config topic when the topic has none.
+    ``secrets`` maps variables such as ``${airflow:shop:password}``, which only Airflow can resolve, to their values.
+    """
+
+    connector: str
+    settings: Mapping[str, str]
+    run_id: str
+    try_number: int = 1
+    tasks: list[int] | None = None
+    claim: Claim | None = None
+    define: Mapping[str, str] | None = None
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "RunSpec":
+        values: dict[str, Any] = json.loads(text)
+        if values.get("claim") is not None:
+            values["claim"] = Claim(**values["claim"])
+        return cls(**values)
+
+
+class RunState(StrEnum):
+    """How an application ended."""
+
+    DONE = "done"  # every task came to the end of what there was
+    STOPPED = "stopped"  # told to end: paused, stopped, deleted, killed gracefully, or a newer claim
+    SKIPPED = "skipped"  # did nothing: the connector is not STARTED, gone, or a newer claim came first
+    FAILED = "failed"  # the connector or at least one task FAILED
+
+
+@dataclass(slots=True)
+class TaskResult:
+    """What one task did in one run. ``ranges`` maps topic and partition to first and next offset; for a source what it wrote, for a
+    sink what it delivered. ``trace`` is None unless the task FAILED; ``stopped_by`` is None when it came to the end of what there was."""
+
+    task: int
+    state: str = "RUNNING"
+    trace: str | None = None
+    retriable: bool = False
+    stopped_by: str | None = None
+    records: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    ranges: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class RunResult:
+    """What an application reports."""
+
+    connector: str
+    state: RunState
+    claim: Claim | None = None
+    tasks: list[TaskResult] = field(default_factory=list)
+    error: str | None = None
+    retriable: bool = False
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "RunResult":
+        values: dict[str, Any] = json.loads(text)
+        values["state"] = RunState(values["state"])
+        values["tasks"] = [TaskResult(**task) for task in values["tasks"]]
+        if values.get("claim") is not None:
+            values["claim"] = Claim(**values["claim"])
+        return cls(**values)

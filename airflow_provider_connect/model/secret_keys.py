@@ -1,0 +1,10 @@
+"""Which settings hold secrets, told by their names."""
+
+import re
+
+_NAME = re.compile(r"password|passwd|passphrase|secret|token|credential|private[._-]?key|api[._-]?key|jaas", re.IGNORECASE)
+
+
+def is_secret_key(key: str) -> bool:
+    """Whether a setting named ``key`` holds a secret; rather too often than too seldom."""
+    return _NAME.search(key) is not None

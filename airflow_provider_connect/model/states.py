@@ -1,0 +1,42 @@
+"""The states that Connect knows: what a user wants (target state), and what a connector or task is in (contract §4)."""
+
+from enum import StrEnum
+
+
+class TargetState(StrEnum):
+    """What the user wants of a connector; lives on the config topic."""
+
+    STARTED = "STARTED"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"
+
+
+class State(StrEnum):
+    """What a connector or task is in. STOPPED is for connectors only; DESTROYED is never seen: it is written as a tombstone."""
+
+    UNASSIGNED = "UNASSIGNED"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    FAILED = "FAILED"
+    STOPPED = "STOPPED"
+    RESTARTING = "RESTARTING"
+    DESTROYED = "DESTROYED"
+
+
+def connector_state_for(target: TargetState, current: State | None = None) -> State:
+    """The state of a connector once ``target`` is reached. A FAILED one stays FAILED until it is stopped or restarted (contract §4.2)."""
+    if target is TargetState.STOPPED:
+        return State.STOPPED
+    if current is State.FAILED:
+        return State.FAILED
+    return State.PAUSED if target is TargetState.PAUSED else State.RUNNING
+
+
+def task_state_for(target: TargetState, current: State | None = None) -> State:
+    """The state of a task once ``target`` is reached: DESTROYED (its status is removed) when stopped, and PAUSED even if it had FAILED
+    (contract §4.4); resuming leaves it FAILED, only a restart mends it."""
+    if target is TargetState.STOPPED:
+        return State.DESTROYED
+    if target is TargetState.PAUSED:
+        return State.PAUSED
+    return State.FAILED if current is State.FAILED else State.RUNNING

@@ -1,0 +1,171 @@
+"""What the status topic says: the state of every connector and task, and the topics that each connector has used (contract §2.4).
+
+A status of ours carries the claim of the run that wrote it. A status without one is a real worker's and is taken as it comes.
+"""
+
+from dataclasses import dataclass, field
+
+from airflow_provider_connect.model.ids import ConnectorTaskId
+from airflow_provider_connect.model.records import Unreadable
+from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.model.states import State
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorStatus:
+    """``status-connector-«c»``. State DESTROYED is the tombstone. ``generation`` is 0 in ours: a real worker's then always replaces it."""
+
+    connector: str
+    state: State
+    worker_id: str = ""
+    trace: str | None = None
+    generation: int = 0
+    version: str | None = None
+    claim: Claim | None = None
+    offset: int = field(default=-1, compare=False, kw_only=True)
+    timestamp: int = field(default=-1, compare=False, kw_only=True)  # of the record, in ms; -1: not known
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """``status-task-«c»-«t»``, otherwise as ConnectorStatus."""
+
+    connector: str
+    task: int
+    state: State
+    worker_id: str = ""
+    trace: str | None = None
+    generation: int = 0
+    version: str | None = None
+    claim: Claim | None = None
+    offset: int = field(default=-1, compare=False, kw_only=True)
+    timestamp: int = field(default=-1, compare=False, kw_only=True)
+
+    @property
+    def id(self) -> ConnectorTaskId:
+        return ConnectorTaskId(self.connector, self.task)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatus:
+    """``status-topic-«t»:connector-«c»``: the connector uses the topic; ``task`` saw it first, at ``discover_timestamp`` (ms)."""
+
+    topic: str
+    connector: str
+    task: int
+    discover_timestamp: int
+    claim: Claim | None = None
+    offset: int = field(default=-1, compare=False, kw_only=True)
+    timestamp: int = field(default=-1, compare=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReset:
+    """The tombstone of a TopicStatus: the connector no longer uses the topic, or its topics were reset."""
+
+    topic: str
+    connector: str
+    claim: Claim | None = None
+    offset: int = field(default=-1, compare=False, kw_only=True)
+    timestamp: int = field(default=-1, compare=False, kw_only=True)
+
+
+StatusRecord = ConnectorStatus | TaskStatus | TopicStatus | TopicReset
+
+
+class StatusState:
+    """A fold of status records. Each key lies in one partition, so its records come in order; records of different keys may come in any.
+
+    Not thread-safe; changes in place.
+    """
+
+    def __init__(self) -> None:
+        self.connectors: dict[str, ConnectorStatus] = {}
+        self.tasks: dict[ConnectorTaskId, TaskStatus] = {}
+        self.topics: dict[str, dict[str, TopicStatus]] = {}
+        self.skipped = 0
+        self._newest: dict[object, Claim] = {}
+
+    def connector(self, connector: str) -> ConnectorStatus | None:
+        """The connector's status; None: there is none."""
+        return self.connectors.get(connector)
+
+    def task(self, connector: str, task: int) -> TaskStatus | None:
+        """The task's status; None: there is none."""
+        return self.tasks.get(ConnectorTaskId(connector, task))
+
+    def tasks_of(self, connector: str) -> list[TaskStatus]:
+        """The statuses of the connector's tasks, by task number."""
+        return [self.tasks[task] for task in sorted(task for task in self.tasks if task.connector == connector)]
+
+    def topics_of(self, connector: str) -> list[str]:
+        """The names of the topics that the connector has used since they were last reset."""
+        return list(self.topics.get(connector, {}))
+
+    def apply(self, record: StatusRecord | Unreadable) -> str:
+        """Takes one record in. Returns why it was skipped, or an empty text if it was not; never raises."""
+        reason = record.reason if isinstance(record, Unreadable) else self._superseded(record) or self._applied(record)
+        self.skipped += bool(reason)
+        return reason
+
+    def _superseded(self, record: StatusRecord) -> str:
+        """A zombie's status: its claim is older than the newest that wrote this key, be that status shown, replaced or removed meanwhile.
+
+        Compared key by key, because a run rewrites only the statuses of the tasks it hosts; those of the others keep their older claim.
+        """
+        claim, key = record.claim, _key(record)
+        if claim is None:
+            return ""
+        newest = self._newest.get(key)
+        if newest is not None and newest.topic_id == claim.topic_id and claim < newest:
+            return f"status of {key} by claim {claim}, which {newest} has taken over"
+        self._newest[key] = claim
+        return ""
+
+    def _applied(self, record: StatusRecord) -> str:
+        match record:
+            case ConnectorStatus(state=State.DESTROYED):
+                self._remove(record)
+            case ConnectorStatus():
+                self.connectors[record.connector] = record
+            case TaskStatus(state=State.DESTROYED):
+                self.tasks.pop(record.id, None)
+            case TaskStatus():
+                return self._task(record)
+            case TopicStatus():
+                self.topics.setdefault(record.connector, {})[record.topic] = record
+            case TopicReset():
+                self._reset(record)
+        return ""
+
+    def _remove(self, tombstone: ConnectorStatus) -> None:
+        """Takes the tasks along, but for those written after the tombstone: they lie in other partitions and may be read before it."""
+        self.connectors.pop(tombstone.connector, None)
+        for task in [task for task in self.tasks if task.connector == tombstone.connector]:
+            if tombstone.timestamp < 0 or self.tasks[task].timestamp <= tombstone.timestamp:
+                del self.tasks[task]
+
+    def _task(self, status: TaskStatus) -> str:
+        """A real worker that gives a task up may say so after another has started it; among our own the claim has told them apart."""
+        known = self.tasks.get(status.id)
+        is_running = known is not None and known.state is State.RUNNING and known.generation >= status.generation
+        if is_running and status.state is State.UNASSIGNED and status.claim is None:
+            return f"late UNASSIGNED of task {status.id}, which is RUNNING"
+        self.tasks[status.id] = status
+        return ""
+
+    def _reset(self, tombstone: TopicReset) -> None:
+        topics = self.topics.get(tombstone.connector, {})
+        topics.pop(tombstone.topic, None)
+        if not topics:
+            self.topics.pop(tombstone.connector, None)
+
+
+def _key(record: StatusRecord) -> object:
+    match record:
+        case ConnectorStatus():
+            return f"connector {record.connector}"
+        case TaskStatus():
+            return f"task {record.id}"
+        case _:
+            return f"topic {record.topic} of connector {record.connector}"

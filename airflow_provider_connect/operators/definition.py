@@ -1,0 +1,48 @@
+"""The config that a DAG file gives a connector, carried by an operator from the DAG file to the serialized DAG and to the task.
+
+It lies in an attribute of its own in the serialized DAG: not in a template field (those are shown as rendered templates), not in
+``params`` (shown when a run is triggered), not in XCom. Variables such as ``${airflow:shop:password}`` lie there as written.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_provider_connect.dag_settings import DEFINED_IN
+
+ATTRIBUTE = "connector_definition"
+
+
+class DefinesConnector:
+    """Mixed into an operator that carries a definition: ``connector_definition``, JSON, or None when no DAG file defines the connector."""
+
+    connector: str
+    connector_definition: str | None = None
+    dag: Any
+
+    @classmethod
+    def get_serialized_fields(cls) -> frozenset[str]:
+        """Called by Airflow: the attributes that go into the serialized DAG."""
+        fields: frozenset[str] = super().get_serialized_fields()  # type: ignore[misc]  # the operator's, which stands behind this class
+        return fields | {ATTRIBUTE}
+
+    def definition(self) -> dict[str, str] | None:
+        """The config as the config topic holds it, with the name and where it is defined; None: somebody else defines the connector."""
+        if self.connector_definition is None:
+            return None
+        return stored_config(self.connector, json.loads(self.connector_definition), defined_in(self.dag))
+
+
+def definition_text(config: Mapping[str, str]) -> str:
+    """``config`` as an operator carries it: the same text for the same config, whatever its order."""
+    return json.dumps(dict(config), sort_keys=True)
+
+
+def stored_config(connector: str, config: Mapping[str, str], file: str) -> dict[str, str]:
+    """``config`` as it is written to the config topic when the DAG ``file`` defines the connector."""
+    return {**config, "name": connector, DEFINED_IN: file}
+
+
+def defined_in(dag: Any) -> str:
+    """The DAG's file, relative to its bundle."""
+    return str(dag.relative_fileloc or dag.fileloc)

@@ -1,0 +1,95 @@
+"""The two ends of a run whose tasks have applications of their own: ``plan`` shares the tasks out, ``report`` adds their figures up."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+from airflow_provider_connect.airflow_settings import airflow_secrets, own_option, run_directory, worker_settings
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.model.run import Claim, RunSpec
+from airflow_provider_connect.operators.connect import child_of, die_with_parent
+from airflow_provider_connect.operators.definition import DefinesConnector
+from airflow_provider_connect.run_directory import RunDirectory
+
+_PLAN_TIMEOUT_MS = 60_000
+
+
+class ConnectPlanOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]  # Airflow is not typed for us
+    """Claims, has the connector's task configs made in a subprocess, and returns the arguments of one ``run`` for each group of tasks."""
+
+    template_fields: Sequence[str] = ("connector",)
+    ui_color = "#e8f1f8"
+
+    def __init__(self, *, connector: str, connector_definition: str | None = None, tasks_per_application: int = 1, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.connector = connector
+        self.connector_definition = connector_definition
+        self.tasks_per_application = tasks_per_application
+
+    def execute(self, context: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """``[{"tasks": [0, 1], "claim": "…"}, …]``; empty when there is nothing to do, so that nothing is mapped."""
+        die_with_parent()
+        try:
+            return self._groups(context)
+        except ConnectException as error:
+            kind = AirflowException if error.retriable else AirflowFailException
+            raise kind(f"Connector {self.connector}: {error.message}") from error
+
+    def _groups(self, context: Mapping[str, Any]) -> list[dict[str, Any]]:
+        from airflow_provider_connect.worker.readiness import check_readiness  # loads the Kafka client: not when the DAG is parsed
+
+        settings, define = worker_settings(), self.definition()
+        secrets = airflow_secrets({**settings.originals, **(define or {})})
+        readiness = check_readiness(settings, self.connector, define=define, secrets=secrets)
+        if readiness.state == "not-started":
+            raise AirflowSkipException(f"Connector {self.connector} is not started: {readiness.reason}")
+        if readiness.state == "no-work":
+            self.log.info("Connector %s has nothing to do: %s", self.connector, readiness.reason)
+            return []
+        ti = context["ti"]
+        spec = RunSpec(self.connector, settings.originals, ti.run_id, ti.try_number, define=define, secrets=secrets)
+        return groups_of(*self._plan(spec, ti), self.tasks_per_application)
+
+    def _plan(self, spec: RunSpec, ti: Any) -> tuple[list[int], Claim]:
+        """The tasks that there are, and the claim under which they run."""
+        from airflow_provider_connect.worker.plan_process import plan_in_subprocess
+
+        directory = RunDirectory.make(run_directory(), f"{ti.dag_id}.plan", ti.run_id, try_number=ti.try_number)
+        directory.write_spec(spec)
+        try:
+            timeout_seconds = int(own_option("plan_timeout_ms") or _PLAN_TIMEOUT_MS) / 1000
+            plan = plan_in_subprocess(directory.path, timeout_seconds=timeout_seconds, before_exec=child_of(os.getpid()))
+        finally:
+            directory.remove_run()
+        if plan.claim is None:
+            raise AirflowSkipException(f"Connector {self.connector} did not run: {plan.reason}")
+        return plan.tasks, plan.claim
+
+
+class ConnectReportOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not typed for us
+    """Adds up what the mapped ``run`` tasks did. It runs when none of them failed; one that did fails the Dag run."""
+
+    template_fields: Sequence[str] = ("connector",)
+    ui_color = "#e8f1f8"
+
+    def __init__(self, *, connector: str, run_task_id: str = "run", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.connector = connector
+        self.run_task_id = run_task_id
+
+    def execute(self, context: Mapping[str, Any]) -> dict[str, float]:
+        """The figures of all tasks together."""
+        runs = context["ti"].xcom_pull(task_ids=self.run_task_id) or []
+        tasks = [task for run in runs if run for task in run.values()]
+        total = {name: round(sum(task[name] for task in tasks), 3) for name in ("records", "bytes", "seconds", "cpu_seconds")}
+        self.log.info("Connector %s: %d records in %d tasks", self.connector, total["records"], len(tasks))
+        return {"tasks": len(tasks), **total}
+
+
+def groups_of(tasks: Sequence[int], claim: Claim, size: int) -> list[dict[str, Any]]:
+    """``tasks`` in groups of ``size``, as arguments of ConnectTaskOperator."""
+    numbers = sorted(tasks)
+    return [{"tasks": numbers[at : at + size], "claim": str(claim)} for at in range(0, len(numbers), size)]

@@ -1,0 +1,161 @@
+"""Keeps paused flags and target states in agreement, and brings the configs that DAG files define to the config topic.
+
+Knows nothing of threads: ``Reconciler.tick`` is called every second by whoever runs it. Several processes may call it at once: one holds
+the lease and works, and should two work at once, each change is a compare-and-set of its row, flag or record.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from enum import StrEnum
+from functools import partial
+from typing import Protocol
+
+from sqlalchemy.orm import Session
+
+from airflow_provider_connect.airflow_dags import ConnectorDagRow, connector_dags, definition, end_paused_runs, set_paused
+from airflow_provider_connect.dag_settings import DEFINED_IN
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.mirror.queries import Agreement, agreements, drop_lease, hold_lease, move_agreement
+from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.states import TargetState
+
+LEASE = "reconciler"
+_LEASE_SECONDS = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+class ConnectorControl(Protocol):
+    """What the reconciler asks of the herder. Each change is a compare-and-set on the config topic."""
+
+    def config_state(self) -> ClusterConfigState:
+        """The connectors that exist, with their target states, as of now."""
+        ...
+
+    def define_connector(self, name: str, config: Mapping[str, str], defined_in: str) -> None:
+        """Create the connector or change its config; nothing is written when the topic has it."""
+        ...
+
+    def pause(self, name: str) -> None: ...
+
+    def resume(self, name: str) -> None: ...
+
+    def stop(self, name: str) -> None: ...
+
+
+class Step(StrEnum):
+    """What makes a flag and a record agree."""
+
+    NOTHING = "nothing"
+    SET_FLAG = "set the flag"
+    WRITE_RECORD = "write the record"
+    NOTE = "note that they agree"
+
+
+def next_step(paused: bool, target: TargetState, last: Agreement | None, *, is_new: bool = False) -> Step:
+    """The rule: the side that differs from the last agreement has changed; if both have, or at first sight, the record wins.
+
+    Of a connector that ``is_new``, made from its DAG a moment ago, nobody has said anything but whoever set the flag: the flag wins.
+    """
+    if paused == (target is not TargetState.STARTED):
+        return Step.NOTHING if last == Agreement(paused, target) else Step.NOTE
+    record_changed = not is_new if last is None else target != last.target_state
+    return Step.SET_FLAG if record_changed else Step.WRITE_RECORD
+
+
+class Reconciler:
+    """``sessions`` opens a session of Airflow's database that commits when its body ends; ``now`` is in seconds since 1970."""
+
+    def __init__(
+        self, control: ConnectorControl, sessions: Callable[[], AbstractContextManager[Session]], *, holder: str, now: Callable[[], float]
+    ) -> None:
+        self._control = control
+        self._sessions = sessions
+        self._holder = holder
+        self._now = now
+        self._defined: dict[str, str] = {}
+        self._new: set[str] = set()
+        self._complaints: dict[str, str] = {}
+
+    def tick(self) -> bool:
+        """Compare everything once and change what differs. False: another process holds the lease. Raises what the stores raise."""
+        with self._sessions() as session:
+            if not hold_lease(session, LEASE, self._holder, now=self._now(), seconds=_LEASE_SECONDS):
+                self._defined.clear()  # whoever holds it may have changed things; look at all again after a change of holders
+                return False
+        with self._sessions() as session:
+            dags, last = connector_dags(session), agreements(session)
+        for dag in dags:
+            self._attempt(dag.connector, partial(self._define, dag))
+        state = self._control.config_state()
+        for dag in dags:
+            target = state.target_state(dag.connector)
+            if target is not None and not dag.is_gone:
+                self._attempt(dag.connector, partial(self._agree, dag, target, last.get(dag.connector)))
+        if any(dag.is_paused for dag in dags):
+            with self._sessions() as session:
+                for dag_id in end_paused_runs(session):
+                    _log.info("A run of %s is over, for it is paused", dag_id)
+        return True
+
+    def release(self) -> None:
+        """Let another process take over at once."""
+        with self._sessions() as session:
+            drop_lease(session, LEASE, self._holder)
+
+    def _attempt(self, connector: str, change: Callable[[], None]) -> None:
+        """One connector's trouble never stops the others; it is logged when it changes, not every second."""
+        try:
+            change()
+        except ConnectException as error:
+            if self._complaints.get(connector) != error.message:
+                _log.warning("Connector %s: %s", connector, error.message)
+            self._complaints[connector] = error.message
+            if error.retriable:
+                raise
+        else:
+            self._complaints.pop(connector, None)
+
+    def _define(self, dag: ConnectorDagRow) -> None:
+        """Take the config from the newest version of the DAG; stop the connector, once, when its file no longer has it."""
+        seen = "gone" if dag.is_gone else dag.version
+        if self._defined.get(dag.connector) == seen:
+            return
+        if dag.is_gone:
+            self._stop(dag)
+        else:
+            with self._sessions() as session:
+                found = definition(session, dag.dag_id)
+            if found is not None:
+                if self._control.config_state().connector_config(dag.connector) is None:
+                    self._new.add(dag.connector)
+                self._control.define_connector(dag.connector, found.config, found.file)
+        self._defined[dag.connector] = seen
+
+    def _stop(self, dag: ConnectorDagRow) -> None:
+        state = self._control.config_state()
+        defined = (state.connector_config(dag.connector) or {}).get(DEFINED_IN)
+        if defined is not None and state.target_state(dag.connector) is not TargetState.STOPPED:
+            _log.info("Connector %s: its DAG is gone from %s, so it is stopped and kept", dag.connector, defined)
+            self._control.stop(dag.connector)
+
+    def _agree(self, dag: ConnectorDagRow, target: TargetState, last: Agreement | None) -> None:
+        step = next_step(dag.is_paused, target, last, is_new=dag.connector in self._new)
+        if step is Step.NOTHING:
+            return
+        if step is Step.WRITE_RECORD:
+            # The record first, the row after: a crash in between is seen as a record that changed and says what the flag says.
+            _log.info("Connector %s: %s in Airflow", dag.connector, "paused" if dag.is_paused else "resumed")
+            (self._control.pause if dag.is_paused else self._control.resume)(dag.connector)
+            target = TargetState.PAUSED if dag.is_paused else TargetState.STARTED
+        paused = target is not TargetState.STARTED
+        with self._sessions() as session:
+            if not move_agreement(session, dag.connector, last, Agreement(paused, target)):
+                return
+            if dag.is_paused != paused and not set_paused(session, dag.dag_id, paused=paused):
+                session.rollback()  # the flag was changed meanwhile; the next tick looks again
+                return
+        self._new.discard(dag.connector)
+        if dag.is_paused != paused:
+            _log.info("Connector %s: its DAG is %s, for its target state is %s", dag.connector, "paused" if paused else "unpaused", target)

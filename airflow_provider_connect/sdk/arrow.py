@@ -1,0 +1,30 @@
+"""pyarrow and pyarrow.compute, imported when one of their names is first used.
+
+A connector class is also imported where no record moves (validation, the check for new data inside the Airflow task process), and there
+the 0.1 CPU-seconds of pyarrow's import are too much. Use ``from airflow_provider_connect.sdk.arrow import pa, pc``.
+"""
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+__all__ = ["pa", "pc"]
+
+
+class _LazyModule(ModuleType):
+    """Stands for a module until a name of it is asked for; each name is looked up once."""
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):  # what inspection tools ask of every module is no use
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(self.__name__), name)
+        setattr(self, name, value)
+        return value
+
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+else:
+    pa = _LazyModule("pyarrow")
+    pc = _LazyModule("pyarrow.compute")

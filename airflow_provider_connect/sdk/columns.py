@@ -1,0 +1,172 @@
+"""Python values ↔ Arrow columns, by schema. Exact in both directions, logical types included.
+
+A column without a schema holds scalars of one type as a plain Arrow array, and anything else as JSON text (``pa.json_()``).
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.schema import TIMESTAMP, Schema, SchemaType, Struct, arrow_type
+
+
+def column_of(values: Iterable[Any], schema: Schema | None) -> pa.Array:
+    """A column of ``values``; None stands for null. Raises DataException for a value that does not fit; checks widths and types only
+    as far as Arrow does, so call ``validate_value`` first for values from people."""
+    if schema is None:
+        return _schemaless_column(list(values))
+    encode = _encoder(schema)
+    try:
+        return pa.array([None if value is None else encode(value) for value in values], type=arrow_type(schema))
+    except (pa.ArrowException, OverflowError, TypeError, AttributeError) as error:
+        raise DataException(f"Value does not fit schema type {schema.type.name}: {error}") from error
+
+
+def values_of(column: pa.Array, schema: Schema | None) -> list[Any]:
+    """The Python values of a column: the inverse of ``column_of``."""
+    if schema is None:
+        if is_json(column.type):
+            return [None if text is None else json.loads(text) for text in column.storage.to_pylist()]
+        values: list[Any] = column.to_pylist()
+        return values
+    decode = _decoder(schema)
+    try:
+        plain = column.to_pylist()
+    except (OverflowError, ValueError) as error:  # Python's dates end with the year 9999
+        raise DataException(f"Value of schema type {schema.type.name} is out of the range of Python's dates: {error}") from error
+    return plain if decode is None else [None if value is None else decode(value) for value in plain]
+
+
+def conform(column: pa.Array, schema: Schema | None) -> pa.Array:
+    """``column`` as the one Arrow array that its schema asks for; the same object, uncopied, where it is that already."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if schema is None:
+        return column
+    wanted = arrow_type(schema)
+    if column.type.equals(wanted):
+        return column
+    try:
+        return column.cast(wanted, safe=not _loses_only_time_digits(column.type, wanted))
+    except pa.ArrowException as error:
+        raise DataException(f"Column of {column.type} does not fit schema type {schema.type.name}: {error}") from error
+
+
+def is_json(type: pa.DataType) -> bool:
+    """Whether a column of this type holds schemaless data as JSON text."""
+    return bool(isinstance(type, pa.BaseExtensionType) and type.extension_name == "arrow.json")
+
+
+def json_column(texts: Iterable[str | None]) -> pa.Array:
+    """A schemaless column of JSON texts; None is null."""
+    return pa.ExtensionArray.from_storage(pa.json_(), pa.array(texts, type=pa.string()))
+
+
+def _loses_only_time_digits(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Connect's times have milliseconds; finer digits are cut off."""
+    types = pa.types
+    return any(is_kind(given) and is_kind(wanted) for is_kind in (types.is_timestamp, types.is_time))
+
+
+# Values with a schema
+
+
+def _encoder(schema: Schema) -> Callable[[Any], Any]:
+    """What makes a Python value one that ``pa.array`` understands."""
+    if schema.type is SchemaType.STRUCT:
+        return _struct_encoder(schema)
+    if schema.value_schema is not None and schema.key_schema is not None:
+        key, value = _nullable(_encoder(schema.key_schema)), _nullable(_encoder(schema.value_schema))
+        return lambda entries: [(key(k), value(v)) for k, v in entries.items()]
+    if schema.value_schema is not None:
+        entry = _nullable(_encoder(schema.value_schema))
+        return lambda entries: [entry(e) for e in entries]
+    if schema.logical_name is not None:
+        return _same
+    if schema.type in (SchemaType.FLOAT32, SchemaType.FLOAT64):
+        return float
+    return bytes if schema.type is SchemaType.BYTES else _same
+
+
+def _struct_encoder(schema: Schema) -> Callable[[Any], Any]:
+    names = [field.name for field in schema.fields]
+    encoders = [_nullable(_encoder(field.schema)) for field in schema.fields]
+
+    def encode(value: Any) -> dict[str, Any]:
+        struct = value if isinstance(value, Struct) else Struct(schema, value)
+        read = struct.get_without_default
+        return {
+            name: encode(struct.get(name) if read(name) is None and not field.schema.optional else read(name))
+            for name, encode, field in zip(names, encoders, schema.fields, strict=True)
+        }
+
+    return encode
+
+
+def _decoder(schema: Schema) -> Callable[[Any], Any] | None:
+    """What makes a value from ``to_pylist`` the right Python value; None where it is that already."""
+    if schema.logical_name == TIMESTAMP:
+        return lambda moment: moment.replace(tzinfo=datetime.UTC)
+    if schema.type is SchemaType.STRUCT:
+        return _struct_decoder(schema)
+    if schema.value_schema is None:
+        return None
+    value = _nullable(_decoder(schema.value_schema))
+    if schema.key_schema is not None:
+        key = _nullable(_decoder(schema.key_schema))
+        return lambda entries: {key(k): value(v) for k, v in entries}
+    return lambda entries: [value(entry) for entry in entries]
+
+
+def _struct_decoder(schema: Schema) -> Callable[[Any], Any]:
+    decoders = [(field.name, _nullable(_decoder(field.schema))) for field in schema.fields]
+    return lambda values: Struct.of_values(schema, [decode(values[name]) for name, decode in decoders])
+
+
+def _nullable(function: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+    if function is None or function is _same:
+        return _same
+    return lambda value: None if value is None else function(value)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+# Values without a schema
+
+
+def _schemaless_column(values: list[Any]) -> pa.Array:
+    kinds = {type(value) for value in values if value is not None}
+    if not kinds:
+        return pa.nulls(len(values))
+    if kinds <= {bytes, bytearray, memoryview}:
+        return pa.array([None if value is None else bytes(value) for value in values], type=pa.binary())
+    try:
+        if len(kinds) == 1 and kinds <= {bool, int, float, str}:
+            return pa.array(values)
+    except (pa.ArrowException, OverflowError):  # an int wider than 64 bits is a number to JSON
+        pass
+    return json_column(
+        None if value is None else json.dumps(_jsonable(value), ensure_ascii=False, separators=(",", ":")) for value in values
+    )
+
+
+def _jsonable(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode()
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) for key in value):
+            return {key: _jsonable(entry) for key, entry in value.items()}
+        return [[_jsonable(key), _jsonable(entry)] for key, entry in value.items()]
+    if isinstance(value, Sequence):
+        return [_jsonable(entry) for entry in value]
+    raise DataException(f"{type(value).__name__} values need a schema: without one data is made of maps, lists, text, numbers and booleans")

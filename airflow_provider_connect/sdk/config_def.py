@@ -1,0 +1,335 @@
+"""Declared settings: their types, defaults and limits; parsing and validation with Kafka Connect's messages (contract 3.7).
+
+Knows nothing of files, providers or plugins: a mapping of texts comes in, typed values and errors go out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, Protocol
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.config_type import Password, Type, java_text, parse_type, text_of
+
+__all__ = [
+    "REQUIRED",
+    "Config",
+    "ConfigDef",
+    "ConfigKey",
+    "ConfigValue",
+    "Importance",
+    "Lambda",
+    "ListOf",
+    "NonEmptyString",
+    "OneOf",
+    "Password",
+    "Range",
+    "Recommender",
+    "Type",
+    "Validator",
+    "Width",
+    "java_text",
+    "parse_type",
+    "text_of",
+]
+
+
+class Importance(StrEnum):
+    """How much a reader of the documentation should care."""
+
+    HIGH = "HIGH"
+    MEDIUM = "MEDIUM"
+    LOW = "LOW"
+
+
+class Width(StrEnum):
+    """How wide a form shows the setting."""
+
+    NONE = "NONE"
+    SHORT = "SHORT"
+    MEDIUM = "MEDIUM"
+    LONG = "LONG"
+
+
+class _Required:
+    """The default of a setting that has none."""
+
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED: Final = _Required()
+
+
+class Validator(Protocol):
+    """Limits of a setting. Called with the parsed value, or None where the setting is missing or cannot be parsed."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        """Return if ``value`` is good, else raise ConfigException (``ConfigException.of`` words it as Connect does)."""
+
+
+class Recommender(Protocol):
+    """Suggests values of a setting from the other settings, and says whether it matters at all."""
+
+    def valid_values(self, name: str, parsed: Mapping[str, object]) -> list[object]:
+        """The values to choose from, given all parsed settings."""
+
+    def visible(self, name: str, parsed: Mapping[str, object]) -> bool:
+        """Whether a form should show the setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A number between two limits, both included; either may be left out."""
+
+    at_least: float | None = None
+    at_most: float | None = None
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value is None:
+            raise ConfigException.of(name, "null", "Value must be non-null")
+        if self.at_least is not None and value < self.at_least:
+            raise ConfigException.of(name, java_text(value), f"Value must be at least {java_text(self.at_least)}")
+        if self.at_most is not None and value > self.at_most:
+            raise ConfigException.of(name, java_text(value), f"Value must be no more than {java_text(self.at_most)}")
+
+
+class OneOf:
+    """One of some words. With ``case_sensitive=False`` the message lists them in the order given, in capitals as Connect does."""
+
+    def __init__(self, *values: str, case_sensitive: bool = True) -> None:
+        self.values = values
+        self.case_sensitive = case_sensitive
+
+    def __call__(self, name: str, value: Any) -> None:
+        if self.case_sensitive:
+            if value not in self.values:
+                raise ConfigException.of(name, java_text(value), f"String must be one of: {', '.join(self.values)}")
+        elif value is None or value.upper() not in {word.upper() for word in self.values}:
+            choices = ", ".join(word.upper() for word in self.values)
+            raise ConfigException.of(name, java_text(value), f"String must be one of (case insensitive): {choices}")
+
+
+class NonEmptyString:
+    """A text with at least one character; a missing value is none of its business."""
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value is not None and not value:
+            raise ConfigException.of(name, "", "String must be non-empty")
+
+
+class ListOf:
+    """A list each of whose entries is one of some words; any words if none are given. ``unique`` refuses a word given twice."""
+
+    def __init__(self, *values: str, unique: bool = False) -> None:
+        self.values = values
+        self.unique = unique
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value is None:
+            return
+        for entry in value if self.values else ():
+            OneOf(*self.values)(name, entry)
+        if self.unique and len(set(value)) < len(value):
+            raise ConfigException.of(name, java_text(value), "Duplicate alias provided.")
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda:
+    """A validator made of a function, with a text that documents it."""
+
+    check: Callable[[str, Any], None]
+    description: str = ""
+
+    def __call__(self, name: str, value: Any) -> None:
+        self.check(name, value)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """One setting. A ``default`` may be given as text or as a value of the type; None is a default too, REQUIRED is the lack of one.
+
+    ``alias`` is an older name of the setting, read where the setting itself is not given.
+    """
+
+    name: str
+    type: Type = Type.STRING
+    default: object = REQUIRED
+    validator: Validator | None = field(default=None, kw_only=True)
+    importance: Importance = field(default=Importance.MEDIUM, kw_only=True)
+    doc: str = field(default="", kw_only=True)
+    group: str | None = field(default=None, kw_only=True)
+    order: int = field(default=-1, kw_only=True)
+    width: Width = field(default=Width.NONE, kw_only=True)
+    display_name: str | None = field(default=None, kw_only=True)
+    dependents: tuple[str, ...] = field(default=(), kw_only=True)
+    recommender: Recommender | None = field(default=None, kw_only=True)
+    alias: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.default is not REQUIRED:
+            object.__setattr__(self, "default", parse_type(self.name, self.default, self.type))
+
+    @property
+    def is_required(self) -> bool:
+        return self.default is REQUIRED
+
+    def with_default(self, value: object) -> ConfigKey:
+        return dataclasses.replace(self, default=value)
+
+    def describe(self) -> dict[str, Any]:
+        """The setting as Connect's REST API shows it (ConfigKeyInfo)."""
+        return {
+            "name": self.name,
+            "type": self.type.value,
+            "required": self.is_required,
+            "default_value": None if self.is_required else text_of(self.default),
+            "importance": self.importance.value,
+            "documentation": self.doc,
+            "group": self.group,
+            "order_in_group": self.order,
+            "width": self.width.value,
+            "display_name": self.name if self.display_name is None else self.display_name,
+            "dependents": list(self.dependents),
+        }
+
+    def raw(self, settings: Mapping[str, Any]) -> tuple[bool, Any]:
+        """Whether ``settings`` gives this setting, and as what."""
+        for name in (self.name, self.alias):
+            if name is not None and name in settings:
+                return True, settings[name]
+        return False, None
+
+
+@dataclass(slots=True)
+class ConfigValue:
+    """What validation found out about one setting. ``value`` is the parsed value, None where there is none."""
+
+    name: str
+    value: object = None
+    recommended_values: list[object] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    visible: bool = True
+
+    def describe(self) -> dict[str, Any]:
+        """The value as Connect's REST API shows it (ConfigValueInfo)."""
+        return {
+            "name": self.name,
+            "value": text_of(self.value),
+            "recommended_values": [text_of(value) for value in self.recommended_values],
+            "errors": list(self.errors),
+            "visible": self.visible,
+        }
+
+
+class Config(Mapping[str, Any]):
+    """Typed settings by name: every declared one, given or by default. Values are Any because each setting has a type of its own.
+
+    ``originals`` holds the texts as they were given, undeclared settings too.
+    """
+
+    __slots__ = ("_values", "originals")
+
+    def __init__(self, values: Mapping[str, Any], originals: Mapping[str, str]) -> None:
+        self._values = dict(values)
+        self.originals = dict(originals)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"Config({sorted(self._values)})"  # names only: a value may be secret
+
+
+class ConfigDef:
+    """The settings of a connector, converter, transformation or predicate, in the order in which they are shown."""
+
+    def __init__(self, *keys: ConfigKey) -> None:
+        self.keys: dict[str, ConfigKey] = {key.name: key for key in keys}
+        if len(self.keys) < len(keys):
+            names = [key.name for key in keys]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ConfigException(f"Configuration {twice} is defined twice.")
+
+    def with_keys(self, *more: ConfigKey) -> ConfigDef:
+        """A new definition with ``more`` behind these keys; a key of the same name takes the place of the older."""
+        return ConfigDef(*{**self.keys, **{key.name: key for key in more}}.values())
+
+    def groups(self) -> list[str]:
+        """The groups' names, in the order of their first key."""
+        return list(dict.fromkeys(key.group for key in self.keys.values() if key.group is not None))
+
+    def parse(self, settings: Mapping[str, Any]) -> Config:
+        """Typed values of all keys. Raises ConfigException with every error when there is one or more."""
+        found = self._parse_all(settings)
+        errors = [error for value in found.values() for error in value.errors]
+        if errors:
+            raise ConfigException("\n".join(errors), errors=errors)
+        originals = {name: text for name, text in _originals(settings).items() if text is not None}
+        return Config({name: value.value for name, value in found.items()}, originals)
+
+    def validate(self, settings: Mapping[str, Any]) -> list[ConfigValue]:
+        """One value a key, in the order of the keys, with its errors and recommended values; dependents that do not exist come last.
+
+        A key that is missing or cannot be parsed still meets its validator, with None, and may so have two errors, as in Connect.
+        """
+        found = self._parse_all(settings)
+        parsed = {name: value.value for name, value in found.items()}
+        for key in self.keys.values():
+            if key.recommender is not None:
+                _recommend(key, key.recommender, found[key.name], parsed)
+        unknown = dict.fromkeys(name for key in self.keys.values() for name in key.dependents if name not in self.keys)
+        return [*found.values(), *(_undefined_dependent(name) for name in unknown)]
+
+    def describe(self) -> list[dict[str, Any]]:
+        """All keys as Connect's REST API shows them."""
+        return [key.describe() for key in self.keys.values()]
+
+    def _parse_all(self, settings: Mapping[str, Any]) -> dict[str, ConfigValue]:
+        raw = _originals(settings)
+        return {key.name: _parse_key(key, raw) for key in self.keys.values()}
+
+
+def _originals(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    return settings.originals if isinstance(settings, Config) else settings
+
+
+def _parse_key(key: ConfigKey, settings: Mapping[str, Any]) -> ConfigValue:
+    found = ConfigValue(key.name)
+    given, raw = key.raw(settings)
+    try:
+        if given:
+            found.value = parse_type(key.name, raw, key.type)
+        elif key.is_required:
+            found.errors.append(f'Missing required configuration "{key.name}" which has no default value.')
+        else:
+            found.value = key.default
+    except ConfigException as error:
+        found.errors.append(error.message)
+    if key.validator is not None:
+        try:
+            key.validator(key.name, found.value)
+        except ConfigException as error:
+            found.errors.extend(error.errors)
+    return found
+
+
+def _recommend(key: ConfigKey, recommender: Recommender, found: ConfigValue, parsed: Mapping[str, object]) -> None:
+    try:
+        found.recommended_values = list(recommender.valid_values(key.name, parsed))
+        found.visible = recommender.visible(key.name, parsed)
+    except ConfigException as error:
+        found.errors.extend(error.errors)
+
+
+def _undefined_dependent(name: str) -> ConfigValue:
+    return ConfigValue(name, errors=[f"{name} is referred in the dependents, but not defined."], visible=False)

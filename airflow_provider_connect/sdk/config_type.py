@@ -1,0 +1,154 @@
+"""The types that settings have: text → value, and back to text as Kafka Connect shows it (contract 3.7). Knows nothing of definitions."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from airflow_provider_connect.errors import ConfigException
+
+
+class Type(StrEnum):
+    """What a setting's text is parsed to: bool, str, int, int, int, float, list[str], str (a class name) and Password."""
+
+    BOOLEAN = "BOOLEAN"
+    STRING = "STRING"
+    INT = "INT"
+    SHORT = "SHORT"
+    LONG = "LONG"
+    DOUBLE = "DOUBLE"
+    LIST = "LIST"
+    CLASS = "CLASS"
+    PASSWORD = "PASSWORD"
+
+
+@dataclass(frozen=True, slots=True)
+class Password:
+    """A secret setting. ``value`` is the secret; every text made of it by accident reads ``[hidden]``."""
+
+    value: str
+
+    def __str__(self) -> str:
+        return "[hidden]"
+
+    __repr__ = __str__
+
+
+_BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_DOUBLE = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)[fFdD]?")
+_COMMA = re.compile(r"\s*,\s*", re.ASCII)
+_BLANKS = "".join(map(chr, range(33)))  # what Java's trim takes off
+
+
+def parse_type(name: str, value: Any, type: Type) -> Any:
+    """``value`` (a text, or already a value of the type) of setting ``name`` as a value of ``type``; None stays None."""
+    if value is None:
+        return None
+    return _PARSERS[type](name, value.strip(_BLANKS) if isinstance(value, str) else value, value, type)
+
+
+def _parse_boolean(name: str, trimmed: Any, value: Any, _type: Type) -> bool:
+    if isinstance(trimmed, bool):
+        return trimmed
+    word = trimmed.lower() if isinstance(trimmed, str) else None
+    if word not in ("true", "false"):
+        raise ConfigException.of(name, java_text(value), "Expected value to be either true or false")
+    return word == "true"
+
+
+def _parse_text(name: str, trimmed: Any, value: Any, _type: Type) -> str:
+    if not isinstance(trimmed, str):
+        raise ConfigException.of(name, java_text(value), f"Expected value to be a string, but it was a {type(value).__name__}")
+    return trimmed
+
+
+def _parse_password(name: str, trimmed: Any, value: Any, type: Type) -> Password:
+    return trimmed if isinstance(trimmed, Password) else Password(_parse_text(name, trimmed, value, type))
+
+
+def _parse_class(name: str, trimmed: Any, value: Any, config_type: Type) -> str:
+    if isinstance(trimmed, type):
+        public_name: str | None = getattr(trimmed, "class_name", None)
+        return public_name or f"{trimmed.__module__}.{trimmed.__qualname__}"
+    return _parse_text(name, trimmed, value, config_type)
+
+
+def _parse_list(name: str, trimmed: Any, value: Any, _type: Type) -> list[str]:
+    if isinstance(trimmed, str):
+        return _COMMA.split(trimmed) if trimmed else []
+    if isinstance(trimmed, Iterable):
+        return list(trimmed)
+    raise ConfigException.of(name, java_text(value), "Expected a comma separated list.")
+
+
+def _parse_number(name: str, trimmed: Any, value: Any, type: Type) -> int:
+    number: int | None = None
+    if isinstance(trimmed, int) and not isinstance(trimmed, bool):
+        number = trimmed
+    elif isinstance(trimmed, str) and _INTEGER.fullmatch(trimmed):
+        number = int(trimmed)
+    limit = 1 << (_BITS[type] - 1)
+    if number is None or not -limit <= number < limit:
+        raise ConfigException.of(name, java_text(value), f"Not a number of type {type}")
+    return number
+
+
+def _parse_double(name: str, trimmed: Any, value: Any, type: Type) -> float:
+    if isinstance(trimmed, int | float) and not isinstance(trimmed, bool):
+        return float(trimmed)
+    match = _DOUBLE.fullmatch(trimmed) if isinstance(trimmed, str) else None
+    if match is None:
+        raise ConfigException.of(name, java_text(value), f"Not a number of type {type}")
+    return float(match[0].rstrip("fFdD"))
+
+
+_PARSERS: Mapping[Type, Callable[[str, Any, Any, Type], Any]] = {
+    Type.BOOLEAN: _parse_boolean,
+    Type.STRING: _parse_text,
+    Type.CLASS: _parse_class,
+    Type.PASSWORD: _parse_password,
+    Type.LIST: _parse_list,
+    Type.DOUBLE: _parse_double,
+    Type.SHORT: _parse_number,
+    Type.INT: _parse_number,
+    Type.LONG: _parse_number,
+}
+
+
+def text_of(value: object) -> str | None:
+    """``value`` as the REST API shows it: lists joined by commas, secrets hidden, None left as it is."""
+    if value is None:
+        return None
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return java_text(value)
+
+
+def java_text(value: object) -> str:
+    """``value`` as Java would print it within a message."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(java_text, value))}]"
+    if isinstance(value, float):
+        return _java_double(value)
+    return str(value)
+
+
+def _java_double(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    shortest = next(text for text in (f"{value:.{digits}e}" for digits in range(17)) if float(text) == value)
+    digits, _, exponent = shortest.partition("e")
+    return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"

@@ -1,0 +1,116 @@
+"""Connectors: what a config asks for, cut into task configs. A connector moves no data; its tasks do.
+
+One instance lives in the driver of a run: ``initialize`` → ``start`` → ``task_configs`` → ``stop``. ``validate``, ``check``,
+``has_new_data``, ``alter_offsets`` and the two questions about guarantees are put to throw-away instances that were never started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from airflow_provider_connect.sdk.config_def import Config, ConfigValue
+from airflow_provider_connect.sdk.plugin import Plugin
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.sdk.task import SinkTask, SourceTask
+
+
+class ConnectorContext(Protocol):
+    """What the framework offers a connector."""
+
+    name: str
+
+    def offset(self, partition: Mapping[str, object]) -> dict[str, Any] | None:
+        """The committed source offset of a source partition; None where there is none. Any: offsets are the connector's own JSON."""
+
+    def request_task_reconfiguration(self) -> None:
+        """Ask that ``task_configs`` be called again soon; from any thread."""
+
+    def raise_error(self, error: Exception) -> None:
+        """Fail the connector; from any thread."""
+
+
+class ExactlyOnceSupport(StrEnum):
+    """Whether a connector can deliver exactly once with a certain config."""
+
+    SUPPORTED = "SUPPORTED"
+    UNSUPPORTED = "UNSUPPORTED"
+
+
+class Connector(Plugin):
+    """What sources and sinks share."""
+
+    task_class: ClassVar[type[SourceTask] | type[SinkTask]]
+    context: ConnectorContext
+    config: Config
+
+    def initialize(self, context: ConnectorContext) -> None:
+        """Take the context. Called once, before ``start``."""
+        self.context = context
+
+    def start(self, config: Config) -> None:
+        """Get ready to plan tasks. ``config`` is parsed and has its variables resolved."""
+        self.config = config
+
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        """One config a task, at most ``max_tasks`` of them, in an order that stays; a Config stands for its ``originals``. None at all is
+        allowed: there is nothing to do. Called after ``start``, at every run, so that what is new at the source is picked up."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Let go of whatever ``start`` took. Called once, also after ``start`` has failed."""
+
+    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        """One value a key with its errors. Runs in a process of its own with a time limit; may look at the outside world."""
+        return self.config_def.validate(config)
+
+    def check(self, config: Mapping[str, str]) -> None:
+        """Raise ConfigException, naming the key and the way out, if a run could not start as things are outside: a file that cannot be
+        written, for instance. Called before each run, on the host that submits it; cheap, without pyarrow, and nothing is changed."""
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:
+        """Somebody wants to set these offsets while the connector is STOPPED: a mapping of source partition to source offset, or of
+        TopicPartition to int; None resets. Return True to agree, False if unsure (they are set all the same), raise to refuse. A sink that
+        keeps offsets in its destination rewrites them here."""
+        return False
+
+    @classmethod
+    def task_config(cls, config: Mapping[str, str]) -> Config:
+        """What a task of this connector is started with: ``config`` parsed by the task's own definition, or else by the connector's."""
+        return (cls.task_class.config_def or cls.config_def).parse(config)
+
+
+class SourceConnector(Connector):
+    """Brings records into Kafka."""
+
+    task_class: ClassVar[type[SourceTask]]
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
+        """Whether tasks resume from the offsets of their records exactly; None: not known."""
+        return None
+
+    def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> bool:
+        """Whether tasks use the transaction context, so that ``transaction.boundary=connector`` is allowed."""
+        return False
+
+    def has_new_data(
+        self, config: Mapping[str, str], offsets: Callable[[Mapping[str, object]], Mapping[str, object] | None]
+    ) -> bool | None:
+        """Whether a run would find anything, told cheaply and without pyarrow; None: cannot tell.
+
+        Called inside the Airflow task process before anything is submitted. ``config`` has its variables resolved; ``offsets`` gives the
+        committed offset of a source partition. May raise: that counts as None.
+        """
+        return None
+
+
+class SinkConnector(Connector):
+    """Takes records out of Kafka."""
+
+    task_class: ClassVar[type[SinkTask]]
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
+        """SUPPORTED if the destination commits data, offsets and claim together and refuses an older claim; None: not known."""
+        return None

@@ -1,0 +1,114 @@
+"""Converters: Kafka's bytes ↔ data with a schema, one record or one column at a time.
+
+A converter defines one form of each direction; the other is made of it. Built-in converters define the column form.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.columns import column_of, values_of
+from airflow_provider_connect.sdk.plugin import Plugin
+from airflow_provider_connect.sdk.schema import OPTIONAL_BYTES_SCHEMA, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class SchemaAndValue(NamedTuple):
+    """One value with its schema; schema None is schemaless data, both None is null."""
+
+    schema: Schema | None
+    value: Any  # any value of the schema
+
+
+NULL: Final = SchemaAndValue(None, None)
+
+
+@dataclass(slots=True)
+class ColumnRun:
+    """``length`` consecutive values of one schema."""
+
+    length: int
+    schema: Schema | None
+    column: pa.Array
+
+
+class Converter(Plugin):
+    """Bytes on a topic ↔ data, for keys or for values.
+
+    One instance serves one task, from one thread. Raises DataException for what cannot be converted; in the column form the exception
+    fails the whole column, and the framework then converts record by record to find the one at fault.
+    """
+
+    is_key: bool = False
+
+    def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
+        """Take settings, called once before anything else. ``config`` has the prefix (``value.converter.``) taken off."""
+        self.is_key = is_key
+
+    def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        """The bytes of one value; None makes a tombstone."""
+        self._need_one_of("from_connect_data", "from_connect_column")
+        data: bytes | None = self.from_connect_column(topic, schema, column_of([value], schema))[0].as_py()
+        return data
+
+    def to_connect_data(self, topic: str, data: bytes | None) -> SchemaAndValue:
+        """The value that ``data`` stands for."""
+        self._need_one_of("to_connect_data", "to_connect_column")
+        run = self.to_connect_column(topic, pa.array([data], type=pa.binary()))[0]
+        return SchemaAndValue(run.schema, values_of(run.column, run.schema)[0])
+
+    def from_connect_column(self, topic: str, schema: Schema | None, column: pa.Array) -> pa.Array:
+        """The bytes (Arrow binary, as many as there are values) of a column of one schema; null stays null or becomes what the format has
+        for it."""
+        self._need_one_of("from_connect_data", "from_connect_column")
+        return pa.array([self.from_connect_data(topic, schema, value) for value in values_of(column, schema)], type=pa.binary())
+
+    def to_connect_column(self, topic: str, column: pa.Array) -> list[ColumnRun]:
+        """The values of a column of bytes (Arrow binary), cut wherever the schema changes. The lengths add up to the column's."""
+        self._need_one_of("to_connect_data", "to_connect_column")
+        return list(column_runs(self.to_connect_data(topic, data) for data in column.to_pylist()))
+
+    def _need_one_of(self, *names: str) -> None:
+        if all(getattr(type(self), name) is getattr(Converter, name) for name in names):
+            raise NotImplementedError(f"{type(self).__qualname__} must define {' or '.join(names)}")
+
+
+def column_runs(values: Iterable[SchemaAndValue]) -> Iterator[ColumnRun]:
+    """Consecutive values of one schema as columns."""
+    for schema, run in itertools.groupby(values, key=lambda pair: pair.schema):
+        of_run = [value for _, value in run]
+        yield ColumnRun(len(of_run), schema, column_of(of_run, schema))
+
+
+class HeaderConverter(Plugin):
+    """Bytes of a record header ↔ data. Used only where somebody looks at a header: batches carry headers as they are on the topic."""
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        """Take settings, called once before anything else."""
+
+    def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
+        """The bytes of one header's value."""
+        raise NotImplementedError
+
+    def to_connect_header(self, topic: str, key: str, data: bytes | None) -> SchemaAndValue:
+        """The value of one header."""
+        raise NotImplementedError
+
+
+class RawHeaderConverter(HeaderConverter):
+    """Leaves header values as bytes; text is taken as UTF-8. What is used where no other header converter is set."""
+
+    def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
+        return None if value is None else value.encode() if isinstance(value, str) else bytes(value)
+
+    def to_connect_header(self, topic: str, key: str, data: bytes | None) -> SchemaAndValue:
+        return NULL if data is None else SchemaAndValue(OPTIONAL_BYTES_SCHEMA, data)
+
+
+RAW_HEADERS: Final = RawHeaderConverter()

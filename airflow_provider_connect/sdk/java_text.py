@@ -1,0 +1,103 @@
+"""Values as Java prints them: ``Double.toString``, ``String.valueOf``, the order of a HashMap's keys.
+
+One thing is different: of bytes Java prints an address (``[B@1b6d3586``), which is of no use to anybody; here it is the bytes as UTF-8.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+import struct
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+from airflow_provider_connect.sdk.config_type import java_text
+from airflow_provider_connect.sdk.schema import Schema, SchemaType, Struct
+
+NULL: Final = "null"
+_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_ENCODED_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
+_LEAST_NORMAL: Final = 2.2250738585072014e-308
+
+
+def double_text(value: float) -> str:
+    """``Double.toString``: the shortest digits that no other number reads back from, but at least two."""
+    if 0 < abs(value) < _LEAST_NORMAL and float(two := f"{value:.1e}") == value:  # here one digit may do, and then two are others
+        digits, _, exponent = two.partition("e")
+        return f"{digits}E{int(exponent)}"
+    return java_text(value)
+
+
+def single_text(value: float) -> str:
+    """``Float.toString``: the same for 32-bit numbers."""
+    if not -3.4028235677973366e38 < value < 3.4028235677973366e38:
+        return java_text(math.copysign(math.inf, value) if abs(value) > 1 else value)
+    packed = struct.pack("f", value)
+    shortest = next(text for text in (f"{value:.{digits}g}" for digits in range(2, 10)) if struct.pack("f", float(text)) == packed)
+    return java_text(float(shortest))
+
+
+def text_of(value: Any, schema: Schema | None) -> str:  # Any: a value of any schema
+    """``String.valueOf(value)``."""
+    if value is None:
+        return NULL
+    if isinstance(value, Struct | Mapping | list | tuple):
+        return _composite_text(value, schema)
+    if isinstance(value, bytes | bytearray | memoryview):
+        text = decode_utf8(bytes(value))
+    elif isinstance(value, float) and schema is not None and schema.type is SchemaType.FLOAT32:
+        text = single_text(value)
+    elif isinstance(value, datetime.date | datetime.time):
+        text = _date_text(value)
+    else:
+        text = str(value) if isinstance(value, str | Decimal) else java_text(value)
+    return text
+
+
+def _composite_text(value: Any, schema: Schema | None) -> str:
+    if isinstance(value, Struct):
+        fields = ((field, value.get_without_default(field.name)) for field in value.schema.fields)
+        return f"Struct{{{','.join(f'{field.name}={text_of(v, field.schema)}' for field, v in fields if v is not None)}}}"
+    keys, values = (None, None) if schema is None else (schema.key_schema, schema.value_schema)
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{text_of(k, keys)}={text_of(v, values)}' for k, v in value.items())}}}"
+    return f"[{', '.join(text_of(entry, values) for entry in value)}]"
+
+
+def _date_text(value: datetime.date | datetime.time) -> str:
+    """``java.util.Date.toString`` in UTC."""
+    if isinstance(value, datetime.time):
+        value = datetime.datetime.combine(datetime.date(1970, 1, 1), value)
+    moment = value if isinstance(value, datetime.datetime) else datetime.datetime.combine(value, datetime.time())
+    return f"{_DAYS[moment.weekday()]} {_MONTHS[moment.month - 1]} {moment.day:02d} {moment:%H:%M:%S} UTC {moment.year:04d}"
+
+
+def decode_utf8(value: bytes) -> str:
+    """UTF-8 text as Java's decoder reads it. Python's differs in one case: an encoded surrogate is one malformed sequence, not three."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return _ENCODED_SURROGATE.sub(_REPLACEMENT, value).decode("utf-8", "replace")
+
+
+def in_hash_order(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The entries as a Java HashMap lists them (contract 2.6); of equal keys the last wins."""
+    entries = dict(pairs)
+    if len(entries) < 2:
+        return entries
+    capacity = 16
+    while len(entries) > capacity * 3 // 4:
+        capacity *= 2
+    return dict(sorted(entries.items(), key=lambda entry: java_hash(entry[0]) & (capacity - 1)))
+
+
+def java_hash(text: str) -> int:
+    """``String.hashCode``, spread as HashMap does."""
+    code = 0
+    for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
+        code = (31 * code + unit) & 0xFFFFFFFF
+    return code ^ (code >> 16)

@@ -1,0 +1,25 @@
+"""What every plugin class says of itself: its public name, other names, version and settings."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from airflow_provider_connect.sdk.config_def import ConfigDef
+
+
+class Plugin:
+    """A connector, converter, transformation or predicate. Made by the framework without arguments, then configured."""
+
+    class_name: ClassVar[str | None] = None
+    """The public name, where it is not module and class; our own plugins carry Kafka Connect's Java name."""
+    aliases: ClassVar[tuple[str, ...]] = ()
+    """Further names that a config may use."""
+    version: ClassVar[str | None] = None
+    """None: the version of the distribution that brings the plugin."""
+    config_def: ClassVar[ConfigDef] = ConfigDef()
+
+
+def class_name_of(cls: type) -> str:
+    """The public name of a plugin or task class."""
+    name: str | None = getattr(cls, "class_name", None)
+    return name or f"{cls.__module__}.{cls.__qualname__}"

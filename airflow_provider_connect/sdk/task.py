@@ -1,0 +1,174 @@
+"""Tasks: one share of a connector's work, in an executor's Python worker, on one thread (only ``stop`` may come from another).
+
+The loop around a task waits, retries and commits; a task reads or writes, and never sleeps. RetriableException from ``poll`` or ``put``
+means: call me again. Any other exception ends the task, whose status becomes FAILED with the trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from airflow_provider_connect.sdk.converter import RAW_HEADERS, HeaderConverter
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.sdk.batch import Batch
+    from airflow_provider_connect.sdk.config_def import Config, ConfigDef
+    from airflow_provider_connect.sdk.records import SinkRecord, SourceRecord, TopicPartition
+
+
+class Task:
+    """What both kinds share. Made by the framework without arguments."""
+
+    class_name: ClassVar[str | None] = None
+    """The public name, written as ``task.class`` into task configs; None: module and class."""
+    config_def: ClassVar[ConfigDef | None] = None
+    """The settings of a task config, where they are not the connector's."""
+    header_converter: HeaderConverter = RAW_HEADERS
+    """Set by the framework before ``start``; used where batches become records."""
+
+
+class TransactionContext(Protocol):
+    """With ``transaction.boundary=connector`` the task says where transactions end."""
+
+    def commit_transaction(self, after: int | None = None) -> None:
+        """Commit after record number ``after`` of the batch that is returned next; None: after its last."""
+
+    def abort_transaction(self, after: int | None = None) -> None:
+        """Drop what the transaction holds up to and with that record. Offsets go on all the same."""
+
+
+class SourceTaskContext(Protocol):
+    """What the framework offers a source task. ``claim`` names the right to write that this task was started with."""
+
+    config: Mapping[str, str]
+    claim: str
+    transaction_context: TransactionContext | None
+
+    def offset(self, partition: Mapping[str, object], default: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The committed offset of a source partition; where there is none ``default``, or else an empty dict. Any: the task's own JSON."""
+
+    def offsets(self, partitions: Iterable[Mapping[str, object]]) -> list[dict[str, Any] | None]:
+        """The committed offsets of several source partitions, in their order."""
+
+    def stopping(self) -> bool:
+        """Whether the run is about to end; a long ``poll`` looks at this and returns."""
+
+
+class SourceTask(Task):
+    """Reads from a source. ``initialize`` → ``start`` → ``poll`` … ``commit`` … → ``stop``."""
+
+    context: SourceTaskContext
+
+    def initialize(self, context: SourceTaskContext) -> None:
+        """Take the context. Called once, before ``start``."""
+        self.context = context
+
+    def start(self, config: Config) -> None:
+        """Open the source and find the place to go on from (``context.offset``)."""
+        raise NotImplementedError
+
+    def poll(self) -> Batch | Sequence[Batch] | Sequence[SourceRecord] | None:
+        """The next records. None: nothing more in this run. Nothing (an empty list) now, but maybe later: the loop waits and calls again.
+
+        Each batch carries its source partition and the offset to go on from after it. Return within some seconds."""
+        raise NotImplementedError
+
+    def commit(self) -> None:
+        """Everything returned so far up to some batch is in Kafka with its offsets. Exceptions are logged and ignored."""
+
+    def commit_record(self, record: SourceRecord, metadata: Any) -> None:
+        """One record is in Kafka; ``metadata`` None: it was dropped. Called only where it is defined; it costs a call for each record."""
+
+    def stop(self) -> None:
+        """End: make a ``poll`` under way return, and let go of the source. May come from another thread, and more than once."""
+
+
+class ErrantRecordReporter(Protocol):
+    """Where a sink task hands over records that its destination refuses."""
+
+    def report(self, records: SinkRecord | Batch, error: Exception) -> None:
+        """Send the records to the dead letter queue and the log as configured; raises where ``errors.tolerance`` is ``none``."""
+
+
+class SinkTaskContext(Protocol):
+    """What the framework offers a sink task.
+
+    ``claim`` names the right to write that this task was started with, ``claim_order`` tells the newer of two (the larger is), and
+    ``exactly_once`` whether the destination is to commit data, offsets and claim together.
+    """
+
+    config: Mapping[str, str]
+    claim: str
+    claim_order: int
+    exactly_once: bool
+    errant_record_reporter: ErrantRecordReporter | None
+
+    @property
+    def assignment(self) -> Collection[TopicPartition]:
+        """The partitions that this task reads now."""
+
+    def offset(self, partition: TopicPartition, offset: int) -> None:
+        """Go on reading ``partition`` from ``offset``."""
+
+    def timeout(self, timeout_ms: int) -> None:
+        """How long to wait after the next RetriableException of ``put``."""
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read nothing more of these partitions until ``resume``."""
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions again."""
+
+    def request_commit(self) -> None:
+        """Commit offsets soon, rather than at the next interval."""
+
+
+class SinkTask(Task):
+    """Writes to a destination. ``initialize`` → ``start`` → ``open`` → ``put`` … ``pre_commit`` … → ``close`` → ``stop``.
+
+    Define ``put`` (whole batches) or ``put_records`` (one record at a time), and ``flush`` or ``pre_commit``.
+    """
+
+    context: SinkTaskContext
+    reads: ClassVar[frozenset[str]] = frozenset({"key", "headers", "timestamp"})
+    """What ``put`` looks at besides the value. A task that says less spares the reader those columns; they are then None."""
+
+    def initialize(self, context: SinkTaskContext) -> None:
+        """Take the context. Called once, before ``start``."""
+        self.context = context
+
+    def start(self, config: Config) -> None:
+        """Connect to the destination."""
+        raise NotImplementedError
+
+    def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:
+        """Get ready for these partitions. An exactly-once sink writes its claim to the destination, so that older ones are refused from
+        now on, and returns the offsets found there: the next to read, for each partition it knows. Others return None."""
+        return None
+
+    def put(self, batch: Batch) -> None:
+        """Take one batch. It need not be durable before ``flush`` or ``pre_commit``. After a RetriableException the same batch comes
+        again. May be called with an empty batch."""
+        self.put_records(batch.sink_records(self.header_converter))
+
+    def put_records(self, records: list[SinkRecord]) -> None:
+        """Take some records: the record form of ``put``."""
+        raise NotImplementedError(f"{type(self).__qualname__} must define put or put_records")
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Make everything put so far durable. ``offsets`` are the next to read."""
+
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Say which offsets may be committed: by default ``offsets``, after a ``flush``.
+
+        An exactly-once sink commits data, ``offsets`` and its claim together here, and raises FencedException where it finds a newer claim.
+        """
+        self.flush(offsets)
+        return offsets
+
+    def close(self, partitions: Collection[TopicPartition]) -> None:
+        """Let go of these partitions; what was not committed may be thrown away."""
+
+    def stop(self) -> None:
+        """End and let go of the destination. May come from another thread, and more than once."""

@@ -1,0 +1,44 @@
+"""Contract suites: what the framework relies on in a plugin, as pytest classes. Subclass one as ``Test…`` and fill in what it asks for.
+
+::
+
+    class TestFeedSource(SourceConnectorSuite):
+        connector_class = FeedSource
+
+        @pytest.fixture(autouse=True)
+        def feed(self, tmp_path): self.feed = Feed(tmp_path)
+
+        def config(self): return {"feed": self.feed.path, "topic": "t"}
+
+        def write_to_source(self, count): self.feed.add_events(count)
+
+A capability that a plugin lacks is declared by a class attribute, and its tests are then skipped by name. Needs pytest; ``sdk`` itself
+does not import it.
+"""
+
+import pytest
+
+pytest.register_assert_rewrite(*(f"airflow_provider_connect.sdk.testing_{part}" for part in ("data", "sinks", "sources")))
+
+from airflow_provider_connect.sdk.testing_contexts import (  # noqa: E402
+    MemoryConnectorContext,
+    MemorySinkContext,
+    MemorySourceContext,
+    Offsets,
+    partition_key,
+)
+from airflow_provider_connect.sdk.testing_data import ConverterSuite, TransformationSuite  # noqa: E402
+from airflow_provider_connect.sdk.testing_sinks import SinkConnectorSuite  # noqa: E402
+from airflow_provider_connect.sdk.testing_sources import SourceConnectorSuite  # noqa: E402
+
+__all__ = [
+    "ConverterSuite",
+    "MemoryConnectorContext",
+    "MemorySinkContext",
+    "MemorySourceContext",
+    "Offsets",
+    "SinkConnectorSuite",
+    "SourceConnectorSuite",
+    "TransformationSuite",
+    "partition_key",
+]

@@ -1,0 +1,90 @@
+"""The contexts of connectors and tasks, in memory: for suites, and for an author's own tests."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.task import ErrantRecordReporter, TransactionContext
+
+Offsets = dict[str, dict[str, Any]]  # by the JSON text of the source partition; Any: the task's own JSON
+
+
+def partition_key(partition: Mapping[str, object] | None) -> str:
+    """A source partition as text: what tells it from others."""
+    return json.dumps(partition, sort_keys=True)
+
+
+class MemoryConnectorContext:
+    """A connector's context; what it is asked for is kept in attributes."""
+
+    def __init__(self, name: str = "suite", offsets: Offsets | None = None) -> None:
+        self.name = name
+        self.offsets = offsets or {}
+        self.reconfigurations = 0
+        self.errors: list[Exception] = []
+
+    def offset(self, partition: Mapping[str, object]) -> dict[str, Any] | None:
+        return self.offsets.get(partition_key(partition))
+
+    def request_task_reconfiguration(self) -> None:
+        self.reconfigurations += 1
+
+    def raise_error(self, error: Exception) -> None:
+        self.errors.append(error)
+
+
+class MemorySourceContext:
+    """A source task's context with offsets in a dict."""
+
+    def __init__(self, config: Mapping[str, str], offsets: Offsets | None = None) -> None:
+        self.config = config
+        self.claim = "suite:1"
+        self.transaction_context: TransactionContext | None = None
+        self.committed = offsets or {}
+        self.stop_requested = threading.Event()
+
+    def offset(self, partition: Mapping[str, object], default: dict[str, Any] | None = None) -> dict[str, Any]:
+        return self.committed.get(partition_key(partition), {} if default is None else default)
+
+    def offsets(self, partitions: Iterable[Mapping[str, object]]) -> list[dict[str, Any] | None]:
+        return [self.committed.get(partition_key(partition)) for partition in partitions]
+
+    def stopping(self) -> bool:
+        return self.stop_requested.is_set()
+
+
+class MemorySinkContext:
+    """A sink task's context; what it is asked for is kept in attributes."""
+
+    def __init__(
+        self, config: Mapping[str, str], assignment: Collection[TopicPartition], *, claim_order: int = 1, exactly_once: bool = False
+    ) -> None:
+        self.config = config
+        self.assignment = assignment
+        self.claim_order = claim_order
+        self.claim = f"suite:{claim_order}"
+        self.exactly_once = exactly_once
+        self.errant_record_reporter: ErrantRecordReporter | None = None
+        self.rewinds: dict[TopicPartition, int] = {}
+        self.paused: set[TopicPartition] = set()
+        self.timeouts_ms: list[int] = []
+        self.commit_requests = 0
+
+    def offset(self, partition: TopicPartition, offset: int) -> None:
+        self.rewinds[partition] = offset
+
+    def timeout(self, timeout_ms: int) -> None:
+        self.timeouts_ms.append(timeout_ms)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        self.paused |= set(partitions)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        self.paused -= set(partitions)
+
+    def request_commit(self) -> None:
+        self.commit_requests += 1

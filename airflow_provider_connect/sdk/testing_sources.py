@@ -1,0 +1,208 @@
+"""What the framework relies on in a connector of either kind, and in a source."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar
+
+import pytest
+
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.connector import Connector, SourceConnector
+from airflow_provider_connect.sdk.records import SourceRecord
+from airflow_provider_connect.sdk.task import SourceTask
+from airflow_provider_connect.sdk.testing_contexts import MemoryConnectorContext, MemorySourceContext, Offsets, partition_key
+
+
+class ConnectorSuite:
+    """What both kinds of connector must do."""
+
+    connector_class: ClassVar[type[Connector]]
+
+    def config(self) -> dict[str, str]:
+        """A valid config; called several times within one test, always with the same answer."""
+        raise NotImplementedError
+
+    def planned(self, max_tasks: int = 1) -> list[dict[str, str]]:
+        """The task configs of a connector that was started with ``config``."""
+        connector = self.connector_class()
+        connector.initialize(MemoryConnectorContext())
+        try:
+            connector.start(self.connector_class.config_def.parse(self.config()))
+            return [dict(getattr(config, "originals", config)) for config in connector.task_configs(max_tasks)]
+        finally:
+            connector.stop()
+
+    def test_config_is_valid(self) -> None:
+        assert not [error for value in self.connector_class().validate(self.config()) for error in value.errors]
+
+    def test_each_required_key_is_missed(self) -> None:
+        for key in self.connector_class.config_def.keys.values():
+            if key.is_required:
+                config = {name: text for name, text in self.config().items() if name not in (key.name, key.alias)}
+                found = {value.name: value.errors for value in self.connector_class().validate(config)}
+                assert f'Missing required configuration "{key.name}" which has no default value.' in found[key.name]
+
+    def test_task_configs_are_texts_and_not_too_many(self) -> None:
+        for max_tasks in (1, 2, 7):
+            configs = self.planned(max_tasks)
+            assert len(configs) <= max_tasks
+            assert all(isinstance(text, str) for config in configs for pair in config.items() for text in pair)
+
+    def test_same_config_gives_same_task_configs(self) -> None:
+        assert self.planned(3) == self.planned(3)
+
+
+class SourceConnectorSuite(ConnectorSuite):
+    """For source connectors. The source is empty when a test begins."""
+
+    connector_class: ClassVar[type[SourceConnector]]
+    can_resume: ClassVar[bool] = True
+    """Whether a task goes on from a committed offset."""
+    poll_limit_seconds: ClassVar[float] = 5.0
+    """How long a ``poll`` may take, and how long it may go on after ``stop``."""
+
+    def write_to_source(self, count: int) -> None:
+        """Add ``count`` records that differ from all written before."""
+        raise NotImplementedError
+
+    def tasks(self, offsets: Offsets | None = None) -> list[SourceTask]:
+        """Started tasks of one plan."""
+        tasks = []
+        for config in self.planned():
+            task = self.connector_class.task_class()
+            task.initialize(MemorySourceContext(config, offsets))
+            task.start(self.connector_class.task_config(config))
+            tasks.append(task)
+        return tasks
+
+    def read_all(self, offsets: Offsets | None = None) -> list[SourceRecord]:
+        """Every record of a run that starts at ``offsets``."""
+        records: list[SourceRecord] = []
+        for task in self.tasks(offsets):
+            try:
+                records += self._drained(task)
+            finally:
+                task.stop()
+        return records
+
+    def _drained(self, task: SourceTask) -> Iterator[SourceRecord]:
+        idle = 0
+        while idle < 10:
+            before = time.monotonic()
+            polled = task.poll()
+            assert time.monotonic() - before < self.poll_limit_seconds, "poll took too long"
+            if polled is None:
+                return
+            found = list(_records(polled))
+            yield from found
+            idle = 0 if found else idle + 1
+            time.sleep(0 if found else 0.02)
+
+    def test_empty_source_delivers_nothing(self) -> None:
+        assert self.read_all() == []
+
+    def test_everything_written_is_read(self) -> None:
+        self.write_to_source(25)
+        assert len(self.read_all()) == 25
+
+    def test_partitions_and_offsets_are_json_objects(self) -> None:
+        self.write_to_source(5)
+        records = self.read_all()
+        assert any(record.source_offset is not None for record in records), "no record has an offset"
+        for record in records:
+            for position in (record.source_partition, record.source_offset):
+                if position is not None:
+                    assert json.loads(json.dumps(position)) == position, f"{position} changes in JSON"
+                    assert all(isinstance(key, str) for key in position)
+
+    def test_every_record_names_its_source_partition(self) -> None:
+        self.write_to_source(5)
+        assert all(record.source_partition is not None for record in self.read_all())
+
+    def test_offset_taken_anywhere_continues_with_the_very_next_record(self) -> None:
+        self._need_resume()
+        self.write_to_source(20)
+        whole = self.read_all()
+        for position in range(len(whole)):
+            if whole[position].source_offset is None:
+                continue
+            rest = self.read_all(_offsets_after(whole[: position + 1]))
+            assert _by_partition(rest) == _by_partition(whole[position + 1 :]), f"resumed after record {position}"
+
+    def test_new_records_follow_the_last_offset(self) -> None:
+        self._need_resume()
+        self.write_to_source(7)
+        offsets = _offsets_after(self.read_all())
+        assert self.read_all(offsets) == [], "read again what was read before"
+        self.write_to_source(6)
+        later = self.read_all(offsets)
+        assert len(later) == 6
+        assert self.read_all(_offsets_after(later, offsets)) == []
+
+    def test_new_data_is_told_from_none(self) -> None:
+        connector, config = self.connector_class(), self.config()
+
+        def answer(offsets: Offsets) -> bool | None:
+            return connector.has_new_data(config, lambda partition: offsets.get(partition_key(partition)))
+
+        self.write_to_source(3)
+        assert answer({}) in (True, None)
+        if self.can_resume:
+            offsets = _offsets_after(self.read_all())
+            assert answer(offsets) in (False, None)
+            self.write_to_source(1)
+            assert answer(offsets) in (True, None)
+
+    def test_stop_from_another_thread_ends_a_poll(self) -> None:
+        self.write_to_source(3)
+        for task in self.tasks():
+            stopped = threading.Event()
+            reader = threading.Thread(target=_poll_until, args=(task, stopped), daemon=True)
+            reader.start()
+            time.sleep(0.05)
+            stopped.set()
+            task.stop()
+            reader.join(self.poll_limit_seconds)
+            assert not reader.is_alive(), "poll went on after stop"
+
+    def test_stop_may_come_twice(self) -> None:
+        for task in self.tasks():
+            task.stop()
+            task.stop()
+
+    def _need_resume(self) -> None:
+        if not self.can_resume:
+            pytest.skip("the connector does not resume")
+
+
+def _poll_until(task: SourceTask, stopped: threading.Event) -> None:
+    try:
+        while not stopped.is_set() and task.poll() is not None:
+            time.sleep(0.001)
+    except Exception:
+        if not stopped.is_set():  # after stop a poll under way may end as it likes
+            raise
+
+
+def _records(polled: Batch | Sequence[Batch] | Sequence[SourceRecord]) -> Iterator[SourceRecord]:
+    for piece in [polled] if isinstance(polled, Batch) else polled:
+        if isinstance(piece, Batch):
+            yield from piece.source_records()
+        else:
+            yield piece
+
+
+def _offsets_after(records: Sequence[SourceRecord], before: Offsets | None = None) -> Offsets:
+    read = {partition_key(r.source_partition): json.loads(json.dumps(r.source_offset)) for r in records if r.source_offset is not None}
+    return {**(before or {}), **read}
+
+
+def _by_partition(records: Iterable[SourceRecord]) -> dict[str, list[tuple[str, Any, Any]]]:
+    found: dict[str, list[tuple[str, Any, Any]]] = {}
+    for record in records:
+        found.setdefault(partition_key(record.source_partition), []).append((record.topic, record.key, record.value))
+    return found

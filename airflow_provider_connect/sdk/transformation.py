@@ -1,0 +1,124 @@
+"""Transformations change records on their way; predicates say which. Both look at whole batches or at one record at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.converter import RAW_HEADERS, HeaderConverter
+from airflow_provider_connect.sdk.plugin import Plugin
+from airflow_provider_connect.sdk.records import SinkRecord, SourceRecord
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.sdk.config_def import Config
+
+Record = TypeVar("Record", SourceRecord, SinkRecord)
+
+
+class Transformation(Plugin):
+    """Changes, drops or splits records. Define ``apply`` or ``apply_batch``; the other is made of it.
+
+    Made anew for each task, configured once, called from one thread.
+    """
+
+    header_converter: HeaderConverter = RAW_HEADERS
+    """Set by the framework before ``configure``; used where batches become records."""
+
+    def configure(self, config: Config) -> None:
+        """Take settings. ``config`` has the prefix (``transforms.«alias».``) taken off."""
+
+    def apply(self, record: Record) -> Record | None:
+        """The record as it goes on (``record.replace(…)``), or None to drop it."""
+        self._need_one_form()
+        changed = _as_list(self.apply_batch(_batch_of(record, self.header_converter)))
+        records = [after for batch in changed for after in _records_of(batch, record, self.header_converter)]
+        return records[0] if records else None
+
+    def apply_batch(self, batch: Batch) -> Batch | list[Batch] | None:
+        """The batch as it goes on, in one or more pieces (records that go to different topics), or None to drop it all.
+
+        A batch without records may be returned to say how far the source has come though all was dropped."""
+        self._need_one_form()
+        if batch.is_from_kafka:
+            sunk = [self.apply(record) for record in batch.sink_records(self.header_converter)]
+            kept = Batch.from_sink_records((record for record in sunk if record is not None), self.header_converter)
+        else:
+            read = [self.apply(record) for record in batch.source_records(self.header_converter)]
+            kept = Batch.from_source_records((record for record in read if record is not None), self.header_converter)
+        return covering(batch, kept)
+
+    def close(self) -> None:
+        """Let go of whatever ``configure`` took."""
+
+    def _need_one_form(self) -> None:
+        if type(self).apply is Transformation.apply and type(self).apply_batch is Transformation.apply_batch:
+            raise NotImplementedError(f"{type(self).__qualname__} must define apply or apply_batch")
+
+
+class Predicate(Plugin):
+    """Says of each record whether a transformation applies to it. Define ``test`` or ``test_batch``; the other is made of it."""
+
+    header_converter: HeaderConverter = RAW_HEADERS
+    """Set by the framework before ``configure``; used where batches become records."""
+
+    def configure(self, config: Config) -> None:
+        """Take settings. ``config`` has the prefix (``predicates.«alias».``) taken off."""
+
+    def test(self, record: SourceRecord | SinkRecord) -> bool:
+        """Whether the predicate is true of the record."""
+        self._need_one_form()
+        return bool(self.test_batch(_batch_of(record, self.header_converter))[0].as_py())
+
+    def test_batch(self, batch: Batch) -> pa.BooleanArray:
+        """For each record whether the predicate is true of it."""
+        self._need_one_form()
+        records: Sequence[SourceRecord | SinkRecord]
+        records = batch.sink_records(self.header_converter) if batch.is_from_kafka else batch.source_records(self.header_converter)
+        return pa.array([self.test(record) for record in records], type=pa.bool_())
+
+    def close(self) -> None:
+        """Let go of whatever ``configure`` took."""
+
+    def _need_one_form(self) -> None:
+        if type(self).test is Predicate.test and type(self).test_batch is Predicate.test_batch:
+            raise NotImplementedError(f"{type(self).__qualname__} must define test or test_batch")
+
+
+def covering(whole: Batch, pieces: list[Batch]) -> list[Batch]:
+    """``pieces``, what became of the records of ``whole``, with positions that together cover all of it.
+
+    The last piece goes up to the end of ``whole`` though its last records may have been dropped; each begins where the one before it ends.
+    Nothing left: one piece without records.
+    """
+    if not pieces:
+        return [
+            whole.slice(0, 0).replace(source_offset=whole.source_offset, first_offset=whole.first_offset, next_offset=whole.next_offset)
+        ]
+    if not whole.is_from_kafka:
+        if pieces[-1].source_partition == whole.source_partition:
+            pieces[-1] = pieces[-1].replace(source_offset=whole.source_offset)
+        return pieces
+    first = whole.first_offset
+    for index, piece in enumerate(pieces):
+        next_offset = whole.next_offset if index == len(pieces) - 1 else piece.next_offset
+        pieces[index] = piece.replace(first_offset=first, next_offset=next_offset)
+        first = next_offset
+    return pieces
+
+
+def _as_list(batches: Batch | list[Batch] | None) -> list[Batch]:
+    return [] if batches is None else batches if isinstance(batches, list) else [batches]
+
+
+def _batch_of(record: SourceRecord | SinkRecord, converter: HeaderConverter) -> Batch:
+    if isinstance(record, SinkRecord):
+        return Batch.from_sink_records([record], converter)[0]
+    return Batch.from_source_records([record], converter)[0]
+
+
+def _records_of(batch: Batch, like: Record, converter: HeaderConverter) -> list[Record]:
+    if isinstance(like, SinkRecord):
+        return batch.sink_records(converter)
+    return batch.source_records(converter)

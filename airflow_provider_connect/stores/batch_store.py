@@ -1,0 +1,123 @@
+"""The ledger of what each task delivered in each run, on a topic of ours; from it lost group offsets are restored."""
+
+from collections.abc import Iterable, Mapping
+from typing import Self
+
+from airflow_provider_connect.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.model.batches import BatchRecord, BatchReset, ConnectorType
+from airflow_provider_connect.model.ids import ConnectorTaskId
+from airflow_provider_connect.model.records import Unreadable
+from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.log_consumer import LogConsumer
+from airflow_provider_connect.stores.skipped import SkippedRecords
+from airflow_provider_connect.stores.topic_log import TopicLog
+from airflow_provider_connect.wire import batch_topic
+
+BY_KEY = -1
+"""The partition of a record whose place its producer is to choose by the key."""
+
+
+class BatchStore:
+    """See the module. ``consumer`` may be shared with other stores. Not thread-safe."""
+
+    def __init__(self, settings: WorkerSettings, *, consumer: LogConsumer | None = None, timeout_seconds: float = 30.0) -> None:
+        self._topic = settings.batch_topic
+        self._config = internal_client_config(settings, ClientKind.CONSUMER, "batches")
+        self._timeout_seconds = timeout_seconds
+        self._log = TopicLog(self._topic, consumer) if consumer is not None else None
+        self._entries: dict[ConnectorTaskId, BatchRecord] = {}
+        self.skipped = SkippedRecords(self._topic)
+
+    def entries(self, connector: str) -> list[BatchRecord]:
+        """The last entry of each of the connector's tasks, by task number. Raises TopicMissingException, StoreTimeoutException.
+
+        Waits while an open transaction holds some of them; the first call reads the whole topic, later ones what is new.
+        """
+        if self._log is None:
+            self._log = TopicLog(self._topic, self._config)
+        for record in self._log.read_settled(lambda key: _is_of(connector, key), self._config, self._timeout_seconds):
+            decoded = batch_topic.decode(record.key, record.value, record.headers, offset=record.offset)
+            match decoded:
+                case BatchRecord():
+                    self._entries[decoded.task] = decoded
+                case BatchReset():
+                    self._entries.pop(decoded.task, None)
+                case Unreadable():
+                    self.skipped.note(decoded.reason, decoded, partition=record.partition, offset=record.offset)
+        return [self._entries[task] for task in sorted(self._entries) if task.connector == connector]
+
+    def last(self, connector: str) -> dict[TopicPartition, int]:
+        """The positions that the ledger knows; a partition that moved between tasks is known by its newest claim, then the furthest."""
+        return positions_of(self.entries(connector))
+
+    @staticmethod
+    def record(
+        settings: WorkerSettings,
+        *,
+        connector: str,
+        task: int,
+        run: str,
+        claim: Claim,
+        is_source: bool,
+        records: int = 0,
+        size: int = 0,
+        seconds: float = 0.0,
+        cpu_seconds: float = 0.0,
+        ranges: Mapping[str, Mapping[str, list[int]]],
+        positions: Mapping[str, Mapping[str, int]],
+    ) -> tuple[int, bytes, bytes | None]:
+        """Partition, key and value of a task's entry, for its transaction. ``ranges`` maps topic and partition to [first, next]."""
+        wire = batch_topic.encode(
+            BatchRecord(
+                ConnectorTaskId(connector, task),
+                run,
+                claim,
+                ConnectorType.SOURCE if is_source else ConnectorType.SINK,
+                records,
+                size,
+                seconds,
+                cpu_seconds,
+                {topic: {int(number): (span[0], span[1]) for number, span in spans.items()} for topic, spans in ranges.items()},
+                {topic: {int(number): position for number, position in known.items()} for topic, known in positions.items()},
+            )
+        )
+        return _place(settings), wire.key, wire.value
+
+    @staticmethod
+    def reset(settings: WorkerSettings, connector: str, task: int) -> tuple[int, bytes, None]:
+        """Partition, key and value of the tombstone that says: what the ledger knew of this task's positions no longer holds."""
+        return _place(settings), batch_topic.encode(BatchReset(ConnectorTaskId(connector, task))).key, None
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+        self._log = None
+        self._entries = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def positions_of(entries: Iterable[BatchRecord]) -> dict[TopicPartition, int]:
+    """The positions that the entries of a connector's tasks tell."""
+    known: dict[TopicPartition, tuple[Claim, int]] = {}
+    for entry in entries:
+        for topic, positions in entry.next.items():
+            for partition, position in positions.items():
+                at = TopicPartition(topic, partition)
+                known[at] = max(known.get(at, (entry.claim, position)), (entry.claim, position))
+    return {partition: position for partition, (_, position) in known.items()}
+
+
+def _place(settings: WorkerSettings) -> int:
+    return 0 if settings.internal_topic(settings.batch_topic).partitions == 1 else BY_KEY
+
+
+def _is_of(connector: str, key: bytes | None) -> bool:
+    decoded = batch_topic.decode(key, None)
+    return isinstance(decoded, BatchReset) and decoded.task.connector == connector

@@ -1,0 +1,129 @@
+"""The one who may write the config topic: a producer that owns the leader's transactional id, until somebody else takes it over."""
+
+import time
+from collections.abc import Iterable
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from airflow_provider_connect.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.model.ids import config_leader_id
+from airflow_provider_connect.model.records import ConfigRecord
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.kafka_errors import LastError, is_fenced, is_retriable, kafka_error, translated, unreachable
+from airflow_provider_connect.stores.transactional_id import init_transactions
+from airflow_provider_connect.wire import config_topic
+
+TRANSACTION_TIMEOUT_MS = 10_000
+
+
+class NotWrittenException(ConnectException):
+    """The records were not written, or, where ``doubtful`` names their offsets, perhaps: taking over the id and reading on will tell.
+
+    ``may_pass``: a new try may succeed.
+    """
+
+    def __init__(self, message: str, *, may_pass: bool, doubtful: list[int] | None = None) -> None:
+        super().__init__(message)
+        self.may_pass = may_pass
+        self.doubtful = doubtful or []
+
+
+class ConfigLeader:
+    """See the module. After a NotWrittenException it is of no more use."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._topic = settings.config_topic
+        self._last_error = LastError()
+        config = internal_client_config(
+            settings, ClientKind.PRODUCER, "configs-leader", transactional_id=config_leader_id(settings.group_id)
+        )
+        self._bootstrap_servers = config.get("bootstrap.servers")
+        quick = {
+            "linger.ms": 0,
+            "socket.nagle.disable": True,
+            "reconnect.backoff.ms": 5,
+            "reconnect.backoff.max.ms": 1000,
+            "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+            "delivery.timeout.ms": TRANSACTION_TIMEOUT_MS,
+            "socket.timeout.ms": TRANSACTION_TIMEOUT_MS,
+        }
+        self._producer = Producer({**config, **quick, **self._last_error.callbacks()})
+
+    def take_over(self, timeout_seconds: float) -> None:
+        """From now on nobody else may write; an open transaction of the last one is aborted. Raises StoreTimeoutException."""
+        stage = f"taking over the right to write topic {self._topic}"
+        try:
+            init_transactions(self._producer, timeout_seconds)
+        except KafkaException as error:
+            self._last_error.raise_if_refused(stage)
+            cause = kafka_error(error)
+            if cause is not None and is_fenced(cause):
+                raise NotWrittenException(str(translated(cause, stage)), may_pass=True) from error
+            if cause is not None and is_retriable(cause):
+                last = self._last_error if self._last_error.error else cause.str()
+                raise unreachable(self._bootstrap_servers, timeout_seconds, stage, last) from error
+            raise translated(error, stage) from error
+
+    def write(self, records: list[ConfigRecord], timeout_seconds: float) -> list[int]:
+        """The records in one transaction, all or none. Returns their offsets. Raises NotWrittenException."""
+        deadline = time.monotonic() + timeout_seconds
+        delivered: list[tuple[int | None, KafkaError | None]] = []
+
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
+            delivered.append((message.offset(), error))
+
+        offsets: list[int] = []
+        try:
+            self._producer.begin_transaction()
+            for record in records:
+                wire = config_topic.encode(record)
+                self._producer.produce(self._topic, wire.value, wire.key, 0, headers=[*wire.headers], on_delivery=on_delivery)
+            left = self._producer.flush(timeout_seconds)
+            offsets = delivered_offsets(delivered, left)
+        except (KafkaException, SystemError) as error:
+            raise _not_written(error, []) from error
+        self._commit(offsets, deadline)
+        return offsets
+
+    def _commit(self, offsets: list[int], deadline: float) -> None:
+        while True:
+            try:
+                self._producer.commit_transaction(max(1.0, deadline - time.monotonic()))
+                return
+            except (KafkaException, SystemError) as error:
+                cause = kafka_error(error)
+                if cause is not None and cause.txn_requires_abort():
+                    raise _not_written(error, []) from error
+                if cause is None or not cause.retriable() or time.monotonic() > deadline:
+                    raise _not_written(error, offsets) from error
+
+    def close(self) -> None:
+        """Lets go of the client; what is under way is not waited for: whoever takes over next aborts it."""
+        self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+        del self._producer
+
+
+def delivered_offsets(delivered: Iterable[tuple[int | None, KafkaError | None]], left: int) -> list[int]:
+    """The offsets in the delivery reports of a transaction, of which ``left`` have not come.
+
+    Raises NotWrittenException when one is missing, before the commit: a report without an offset (of a resend that the broker knew already)
+    would leave a claim without its number. Raises KafkaException for a record that was refused.
+    """
+    offsets = []
+    for offset, error in delivered:
+        if error is not None:
+            raise KafkaException(error)
+        if offset is None or offset < 0:
+            raise NotWrittenException("a delivery report came without an offset", may_pass=True)
+        offsets.append(offset)
+    if left:
+        raise NotWrittenException("the broker did not acknowledge the records in time", may_pass=True)
+    return offsets
+
+
+def _not_written(error: BaseException, doubtful: list[int]) -> NotWrittenException:
+    cause = kafka_error(error)
+    passing = cause is not None and (is_fenced(cause) or is_retriable(cause) or cause.txn_requires_abort() or cause.fatal())
+    text = str(error) if cause is None else f"{cause.str()} ({cause.name()})"
+    return NotWrittenException(text, may_pass=passing, doubtful=doubtful)

@@ -1,0 +1,188 @@
+"""The config topic: read as the state that it adds up to, and changed by compare-and-set.
+
+A change is one transaction under Connect's own leader id, ``connect-cluster-«group.id»``: 1 take over the id (once; the producer is kept)
+2 read to the end 3 decide 4 write and commit. Another writer that took over the id between 2 and 4 fences us, and we start over: so nothing
+is ever decided on a state that was not the newest. Taking over also ends the open transaction of a writer that died, which would block
+every reader. A commit returns before its marker lies on the topic, where readers wait for it; whoever takes over is made to wait by the
+broker, and for our own next change, and for whoever reads next, we wait ourselves: 5 read what was written.
+"""
+
+import logging
+import random as _random
+import threading
+import time
+from typing import Self
+
+from airflow_provider_connect.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.errors import ConnectException, StoreTimeoutException
+from airflow_provider_connect.model.cluster_state import ClusterConfigState, ConfigLog
+from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.backoff import Backoff
+from airflow_provider_connect.stores.config_changes import ConfigChanges, Decide
+from airflow_provider_connect.stores.config_follower import ConfigFollower
+from airflow_provider_connect.stores.config_leader import ConfigLeader, NotWrittenException
+from airflow_provider_connect.stores.log_consumer import LogConsumer, LogTruncatedException
+from airflow_provider_connect.stores.skipped import SkippedRecords
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.stores.topic_log import TopicLog
+from airflow_provider_connect.wire import config_topic
+
+_CONTENTION = Backoff(initial_ms=10, max_ms=500, multiplier=1.5, jitter=0.9)
+_CALL_SECONDS = 10.0
+_MARKER_SECONDS = 0.001
+_STAGE = "writing to the config topic"
+_FAILED = "Failed to write to config topic; this may be due to a transient error and the request can be safely retried"
+
+_log = logging.getLogger(__name__)
+
+
+class ConfigStore(ConfigChanges):
+    """See the module. Safe to share between threads. Nothing is opened before the first use.
+
+    ``consumer`` may be shared with other stores: then it is left open, and used by one thread only. ``timeout_seconds`` bounds each call.
+    """
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        *,
+        consumer: LogConsumer | None = None,
+        timeout_seconds: float = 30.0,
+        random: _random.Random | None = None,
+    ) -> None:
+        self._settings = settings
+        self._consumer = consumer
+        self._timeout_seconds = timeout_seconds
+        self._random = random or _random.Random()
+        self._lock = threading.RLock()
+        self._admin = TopicAdmin(settings)
+        self._topic_log: TopicLog | None = None
+        self._leader: ConfigLeader | None = None
+        self._fold = ConfigLog()
+        self._written = -1
+        self.skipped = SkippedRecords(settings.config_topic)
+
+    def read(self, timeout_seconds: float | None = None) -> ClusterConfigState:
+        """The state at the topic's end: everything committed before the call. Raises TopicMissingException, StoreTimeoutException."""
+        with self._lock:
+            self._read(timeout_seconds or self._timeout_seconds)
+            return self._fold.state.copy()
+
+    def topic_id(self) -> str:
+        with self._lock:
+            if not self._fold.topic_id:
+                self._fold.topic_id = self._admin.topic_id(self._settings.config_topic)
+            return self._fold.topic_id
+
+    def change(self, decide: Decide) -> list[int]:
+        """See ConfigChanges. ``decide`` may raise; then nothing is written, and its exception comes out.
+
+        Raises StoreTimeoutException when the change could not be made in time: it was not made then, unless the broker went away between
+        the commit and the look at its outcome, and stayed away.
+        """
+        with self._lock:
+            return self._changed(decide, time.monotonic() + self._timeout_seconds)
+
+    def _changed(self, decide: Decide, deadline: float) -> list[int]:
+        doubtful: list[int] = []  # of an attempt whose commit may or may not have succeeded
+        attempt = 0
+        while True:
+            try:
+                leader = self._owner(deadline)  # 1
+                seen = self._read_past(self._written, deadline)  # 2
+                if doubtful and doubtful[-1] in seen:
+                    return doubtful
+                doubtful = []
+                records = decide(self._fold.state.copy())  # 3
+                if not records:
+                    return []
+                offsets = leader.write(list(records), min(_CALL_SECONDS, _left(deadline)))  # 4
+                self._written = offsets[-1]
+                self._read_past(self._written, deadline)  # 5
+                return offsets
+            except NotWrittenException as error:
+                self._drop_leader()
+                doubtful = error.doubtful or doubtful
+                if not error.may_pass:
+                    raise ConnectException(f"{_FAILED}: {error}") from error
+                if time.monotonic() > deadline:
+                    raise StoreTimeoutException(f"{_FAILED}: {error}", stage=_STAGE) from error
+            time.sleep(_CONTENTION.delay_ms(attempt, self._random) / 1000)
+            attempt += 1
+
+    def _read_past(self, offset: int, deadline: float) -> set[int]:
+        """Reads to the end, which must lie behind ``offset``. Returns the offsets that were new. Raises StoreTimeoutException."""
+        seen = self._read(_left(deadline))
+        while self._fold.state.offset <= offset:
+            if time.monotonic() > deadline:
+                raise StoreTimeoutException("Error trying to read to end of config log", stage="waiting for a transaction marker")
+            time.sleep(_MARKER_SECONDS)
+            seen |= self._read(_left(deadline))
+        return seen
+
+    def _owner(self, deadline: float) -> ConfigLeader:
+        """A broker that never answered is given up soon; one that did is waited for."""
+        if self._leader is None:
+            leader = ConfigLeader(self._settings)
+            leader.take_over(_CALL_SECONDS if self._topic_log is None else _left(deadline))
+            self._leader = leader
+        return self._leader
+
+    def _drop_leader(self) -> None:
+        if self._leader is not None:
+            self._leader.close()
+        self._leader = None
+
+    def _read(self, timeout_seconds: float) -> set[int]:
+        """Brings the state up to the topic's end. Returns the offsets that were new."""
+        try:
+            records = (self._topic_log or self._opened(timeout_seconds)).read_to_end(timeout_seconds)
+        except LogTruncatedException:
+            _log.warning("Config topic %s was made anew; reading it from its beginning", self._settings.config_topic)
+            self._close_log()
+            self._fold, self._written = ConfigLog(), -1
+            records = self._opened(timeout_seconds).read_to_end(timeout_seconds)
+        for record in records:
+            decoded = config_topic.decode(record.key, record.value, record.headers, offset=record.offset)
+            self.skipped.note(self._fold.apply(decoded), decoded, offset=record.offset)
+        return {record.offset for record in records}
+
+    def _opened(self, timeout_seconds: float) -> TopicLog:
+        """The log, not read yet; and the topic's id, which makes its offsets claims, asked for meanwhile."""
+        topic = self._settings.config_topic
+        later = self._admin.describe_later([topic])[topic]
+        log = TopicLog(topic, self._consumer or internal_client_config(self._settings, ClientKind.CONSUMER, "configs"))
+        try:
+            log.partitions(min(timeout_seconds, _CALL_SECONDS))
+            self._fold.topic_id = self._admin.described_id(topic, later)
+        except ConnectException:
+            log.close()
+            raise
+        self._topic_log = log
+        return log
+
+    def _close_log(self) -> None:
+        if self._topic_log is not None:
+            self._topic_log.close()
+        self._topic_log = None
+
+    def follow(self, connector: str, claim: Claim) -> ConfigFollower:
+        """What becomes of the connector after ``claim``, for a task body; close it."""
+        return ConfigFollower(self._settings, connector, claim)
+
+    def close(self) -> None:
+        with self._lock:
+            self._drop_leader()
+            self._close_log()
+            self._admin.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _left(deadline: float) -> float:
+    return max(1.0, deadline - time.monotonic())

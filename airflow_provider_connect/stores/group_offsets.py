@@ -1,0 +1,128 @@
+"""The offsets of consumer groups, as an administrator reads and changes them, and who is a member. Sinks keep theirs in such groups."""
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import Future
+
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as _KafkaPartition
+
+from airflow_provider_connect.errors import ConflictException, ConnectException, NotFoundException, StoreTimeoutException
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.kafka_errors import kafka_error, translated
+from airflow_provider_connect.stores.log_consumer import CommittedOffset, committed_offsets
+from airflow_provider_connect.stores.topic_admin import AdminConnection
+
+_IN_USE = frozenset(
+    {
+        KafkaError.NON_EMPTY_GROUP,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.GROUP_SUBSCRIBED_TO_TOPIC,
+        KafkaError.STALE_MEMBER_EPOCH,
+        KafkaError.REBALANCE_IN_PROGRESS,
+    }
+)
+_UNSTABLE_SECONDS = 0.02
+_NO_MEMBERS = frozenset({ConsumerGroupState.DEAD, ConsumerGroupState.EMPTY})
+
+
+class GroupOffsets:
+    """See the module. ``overrides`` are a connector's ``admin.override.*`` settings, unprefixed. ``connection`` may be shared."""
+
+    def __init__(
+        self, settings: WorkerSettings, overrides: Mapping[str, str] | None = None, *, connection: AdminConnection | None = None
+    ) -> None:
+        self._connection = connection or AdminConnection.of(settings, overrides)
+
+    def committed(self, group: str, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, CommittedOffset]:
+        """The group's offsets, of all partitions or of those named; partitions without one are left out, and so is an unknown group.
+
+        An offset that is part of a transaction in its last moments is waited for; one of a transaction that stays open is a
+        StoreTimeoutException after the connection's time-out.
+        """
+        asked = None if partitions is None else [_KafkaPartition(*partition) for partition in partitions]
+        if asked == []:
+            return {}
+        stage = f"reading the offsets of group {group}"
+        deadline = time.monotonic() + self._connection.timeout_seconds
+        while True:
+            found = self._connection.answer(self._asked(group, asked), stage).topic_partitions or []
+            if not any(_is_unstable(partition) for partition in found):
+                return committed_offsets(found, stage)
+            if time.monotonic() > deadline:
+                seconds = self._connection.timeout_seconds
+                raise StoreTimeoutException(
+                    f"An open transaction kept the offsets of group {group} from being read for {seconds:g} s", stage=stage
+                )
+            time.sleep(_UNSTABLE_SECONDS)
+
+    def _asked(self, group: str, partitions: list[_KafkaPartition] | None) -> "Future[ConsumerGroupTopicPartitions]":
+        found: dict[str, Future[ConsumerGroupTopicPartitions]] = self._connection.client.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group, partitions)], require_stable=True, request_timeout=self._connection.timeout_seconds
+        )
+        return found[group]
+
+    def members(self, group: str) -> list[str]:
+        """Who consumes with the group now, each as client id and host; of both of Kafka's group protocols."""
+        found = self._connection.client.describe_consumer_groups([group], request_timeout=self._connection.timeout_seconds)[group]
+        description = self._connection.answer(found, f"describing group {group}")
+        members = [f"{member.client_id} at {member.host}" for member in description.members]
+        return members or ([] if description.state in _NO_MEMBERS else [f"a member unknown (group is {description.state.name})"])
+
+    def alter(self, group: str, offsets: Mapping[TopicPartition, int], metadata: str | None = None) -> None:
+        """Sets the group's offsets. Raises ConflictException while the group has members. No fence holds this: fence the tasks first."""
+        if not offsets:
+            return
+        asked = [_KafkaPartition(topic, partition, offset, metadata or "") for (topic, partition), offset in offsets.items()]
+        request = ConsumerGroupTopicPartitions(group, asked)
+        stage = f"altering the offsets of group {group}"
+        future = self._connection.client.alter_consumer_group_offsets([request], request_timeout=self._connection.timeout_seconds)[group]
+        done = self._answer(future, group, stage)
+        for partition in done.topic_partitions or []:
+            if partition.error is not None:
+                raise _in_use(group, partition.error) or translated(partition.error, stage)
+
+    def delete(self, group: str) -> None:
+        """Deletes the group with its offsets; an unknown group is deleted already. Raises ConflictException while it has members."""
+        future = self._connection.client.delete_consumer_groups([group], request_timeout=self._connection.timeout_seconds)[group]
+        try:
+            self._answer(future, group, f"deleting group {group}")
+        except NotFoundException:
+            return
+
+    def delete_partitions(self, group: str, partitions: Collection[TopicPartition]) -> None:
+        """Removes the offsets of these partitions. Raises ConflictException while the group has members.
+
+        The client library cannot remove single offsets, so the group is deleted and the others are written again, as they were. Should this
+        process die in between, the next run restores the others from the ledger.
+        """
+        kept = {partition: known for partition, known in self.committed(group).items() if partition not in partitions}
+        self.delete(group)
+        for metadata in {known.metadata for known in kept.values()}:
+            self.alter(group, {partition: known.offset for partition, known in kept.items() if known.metadata == metadata}, metadata)
+
+    def _answer(self, future: "Future[ConsumerGroupTopicPartitions]", group: str, stage: str) -> ConsumerGroupTopicPartitions:
+        try:
+            return self._connection.answer(future, stage)
+        except ConnectException as error:
+            cause = error.__cause__
+            found = kafka_error(cause) if isinstance(cause, KafkaException) else None
+            if found is not None and found.code() == KafkaError.GROUP_ID_NOT_FOUND:
+                raise NotFoundException(f"There is no group {group}") from cause
+            if found is not None and (conflict := _in_use(group, found)):
+                raise conflict from cause
+            raise
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _is_unstable(partition: _KafkaPartition) -> bool:
+    return partition.error is not None and partition.error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT
+
+
+def _in_use(group: str, error: KafkaError) -> ConflictException | None:
+    if error.code() not in _IN_USE:
+        return None
+    return ConflictException(f"Group {group} has active members, so its offsets cannot be changed: {error.str()}")

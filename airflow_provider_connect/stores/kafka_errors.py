@@ -1,0 +1,148 @@
+"""What librdkafka reports, as our exceptions; and the last error of a client, kept for the text of a time-out."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from airflow_provider_connect.errors import ConnectException, FencedException, StoreException, StoreTimeoutException
+
+_log = logging.getLogger(__name__)
+_client_log = logging.getLogger(f"{__name__}.librdkafka")
+_client_log.addFilter(lambda line: _log.isEnabledFor(logging.DEBUG))  # what matters comes as an error and is told in our words
+
+_FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
+_MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+_REFUSED = frozenset(
+    {
+        KafkaError._AUTHENTICATION,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+_RETRIABLE = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError._QUEUE_FULL,
+        KafkaError._RESOLVE,
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._TRANSPORT,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._WAIT_COORD,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.CONCURRENT_TRANSACTIONS,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.INVALID_MSG,  # Java's CorruptRecordException
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.LISTENER_NOT_FOUND,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.PREFERRED_LEADER_NOT_AVAILABLE,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.THROTTLING_QUOTA_EXCEEDED,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+    }
+)
+"""What Java's clients call a RetriableException, and librdkafka's own words for a broker that is away."""
+
+
+class TopicMissingException(StoreException):
+    """The topic does not exist, or the client may not know of it."""
+
+
+class LastError:
+    """The ``error_cb`` of a client: remembers what it was last told, and prints nothing. Called from whichever thread polls the client."""
+
+    def __init__(self) -> None:
+        self.error: KafkaError | None = None
+
+    def __call__(self, error: KafkaError) -> None:
+        if self.error is None or error.code() != KafkaError._ALL_BROKERS_DOWN:  # which says less than what came before it
+            self.error = error
+        _log.debug("Kafka client: %s", error)
+
+    def callbacks(self) -> dict[str, Any]:  # Any: librdkafka's configs hold objects of all kinds
+        """What to add to a client's config so that it reports here and prints nothing (a fenced producer prints whatever its level)."""
+        return {"error_cb": self, "logger": _client_log}
+
+    def raise_if_refused(self, stage: str) -> None:
+        """Raises StoreException when the broker refused this client for good: waiting would not mend it."""
+        if self.error is not None and self.error.code() in _REFUSED:
+            raise translated(self.error, stage)
+
+    def __str__(self) -> str:
+        return "none" if self.error is None else self.error.str()
+
+
+def kafka_error(error: BaseException) -> KafkaError | None:
+    """The KafkaError inside a KafkaException; None: there is none.
+
+    A fatal error (fenced) that arrives while a delivery callback runs comes out as a SystemError, the KafkaException its cause.
+    """
+    if isinstance(error, SystemError) and error.__cause__ is not None:
+        return kafka_error(error.__cause__)
+    found = error.args[0] if isinstance(error, KafkaException) and error.args else None
+    return found if isinstance(found, KafkaError) else None
+
+
+def is_retriable(error: KafkaError) -> bool:
+    """Whether the same request, or the same transaction begun anew, may succeed later."""
+    return bool(error.retriable() or error.txn_requires_abort()) or error.code() in _RETRIABLE
+
+
+def is_fenced(error: KafkaError) -> bool:
+    """Whether another producer with the same transactional id took over."""
+    return error.code() in _FENCED
+
+
+def translated(error: KafkaError | BaseException, stage: str) -> ConnectException:
+    """Our exception for librdkafka's; ``stage`` says what was being done, as in *reading topic a*."""
+    found = error if isinstance(error, KafkaError) else kafka_error(error)
+    if found is None:
+        return ConnectException(f"Kafka's client failed while {stage}: {error}")
+    text = f"Kafka refused {stage}: {found.str()} ({found.name()})"
+    if is_fenced(found):
+        return FencedException(text)
+    if found.code() in _MISSING:
+        return TopicMissingException(text)
+    if is_retriable(found):
+        return StoreTimeoutException(f"Kafka failed for now while {stage}: {found.str()} ({found.name()})", stage=stage)
+    return StoreException(text)
+
+
+@contextmanager
+def translating(stage: str) -> Iterator[None]:
+    """Within it the client's exceptions come out as ours, those that it hides in a SystemError too."""
+    try:
+        yield
+    except (KafkaException, SystemError) as error:
+        raise translated(error, stage) from error
+
+
+def unreachable(bootstrap_servers: object, seconds: float, stage: str, last: LastError | str) -> StoreTimeoutException:
+    """The time-out of a request that no broker answered."""
+    return StoreTimeoutException(
+        f"No answer from Kafka within {seconds:g} s while {stage}; is a broker running at bootstrap.servers={bootstrap_servers}? "
+        f"Last error of the client: {last}",
+        stage=stage,
+    )

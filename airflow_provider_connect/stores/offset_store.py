@@ -1,0 +1,178 @@
+"""Source offsets on the offsets topic: read for one connector, written by the task's own transaction, repaired after aborted ones.
+
+Read after the task's transactional id was taken over: then every transaction of the one before has ended, and what is read is what holds.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+from airflow_provider_connect.client_settings import ClientConfig, ClientKind, client_config, internal_client_config
+from airflow_provider_connect.model.ids import partition_for
+from airflow_provider_connect.model.offsets import OffsetRecord
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.log_consumer import LogConsumer, LogRecord, LogTruncatedException
+from airflow_provider_connect.stores.skipped import SkippedRecords
+from airflow_provider_connect.stores.topic_log import TopicLog
+from airflow_provider_connect.wire import offset_topic
+
+_log = logging.getLogger(__name__)
+
+Partition = Mapping[str, object]
+Offset = Mapping[str, object]
+
+
+class ProducedOffset(NamedTuple):
+    """A record for the offsets topic, to be produced inside a task's transaction."""
+
+    partition: int
+    key: bytes
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOffsets:
+    """What one connector's source partitions have been read up to, by the exact bytes of their keys."""
+
+    connector: str
+    by_key: Mapping[bytes, OffsetRecord]
+
+    def get(self, partition: Partition) -> dict[str, Any] | None:  # Any: a source's own JSON values
+        """The offset; None: there is none. Found by the bytes of the key, so the order of the partition's entries counts, as in Connect."""
+        found = self.by_key.get(offset_topic.key_bytes(self.connector, partition))
+        return None if found is None or found.offset is None else dict(found.offset)
+
+    def partitions(self) -> list[dict[str, object]]:
+        """The source partitions that have an offset."""
+        return [dict(record.partition) for record in self.by_key.values()]
+
+    def pairs(self) -> list[tuple[dict[str, object], dict[str, object] | None]]:
+        """Each partition with its offset as a lookup by its key finds it: None where its writer ordered the entries otherwise."""
+        return [(partition, self.get(partition)) for partition in self.partitions()]
+
+    def over(self, other: "SourceOffsets") -> "SourceOffsets":
+        """These, and those of ``other`` that are not here: a connector's own offsets topic goes before the worker's."""
+        return SourceOffsets(self.connector, {**other.by_key, **self.by_key})
+
+
+class OffsetStore:
+    """See the module. ``topic`` None: the worker's offsets topic; else the connector's own, read with its ``consumer.override.*``
+    (``overrides``, unprefixed). ``consumer`` may be shared with other stores. ``settle_seconds`` bounds the wait for an open transaction.
+    Not thread-safe."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        topic: str | None = None,
+        *,
+        overrides: Mapping[str, str] | None = None,
+        consumer: LogConsumer | None = None,
+        timeout_seconds: float = 30.0,
+        settle_seconds: float | None = None,
+    ) -> None:
+        self.topic = topic or settings.offset_topic
+        self._config = _consumer_config(settings, topic, overrides)
+        self._timeout_seconds = timeout_seconds
+        self._settle_seconds = timeout_seconds if settle_seconds is None else settle_seconds
+        self._log = TopicLog(self.topic, consumer) if consumer is not None else None
+        self._records: dict[tuple[int, bytes], LogRecord] = {}
+        self.skipped = SkippedRecords(self.topic)
+
+    def read(self, connector: str) -> SourceOffsets:
+        """The connector's committed offsets. Waits while an open transaction holds some of them; other connectors' are not waited for.
+
+        Raises TopicMissingException, StoreTimeoutException. The first call reads the whole topic, later ones what is new.
+        """
+        self._catch_up(connector)
+        by_key: dict[bytes, OffsetRecord] = {}
+        for (partition, key), record in self._records.items():
+            if not _is_of(connector, key):
+                continue
+            decoded = offset_topic.decode(key, record.value, offset=record.offset)
+            if not isinstance(decoded, OffsetRecord):
+                self.skipped.note(decoded.reason, decoded, partition=partition, offset=record.offset)
+            elif decoded.offset is not None:
+                by_key[key] = decoded
+        return SourceOffsets(connector, by_key)
+
+    def records(self, connector: str, offsets: Iterable[tuple[Partition, Offset | None]]) -> list[ProducedOffset]:
+        """What to produce so that the partitions have these offsets; None removes one. Keys lie where Java's partitioner puts them."""
+        count = self._opened().partitions()
+        return [
+            ProducedOffset(partition_for(wire.key, count), wire.key, wire.value)
+            for wire in (offset_topic.encode(connector, partition, offset) for partition, offset in offsets)
+        ]
+
+    def repair(self, connector: str) -> list[ProducedOffset]:
+        """What to produce again so that a reader of uncommitted records finds what is committed.
+
+        A real worker without exactly-once support reads so, and would believe the last record of an aborted transaction. Where that is
+        another than the committed one, the committed value, or a tombstone, is to follow it. Call it after every id of the connector was
+        taken over: an open transaction would look like an aborted one.
+        """
+        self._catch_up(connector)
+        with LogConsumer(self._config, read_committed=False) as consumer:
+            uncommitted = TopicLog(self.topic, consumer).read_to_end(self._timeout_seconds)
+        last = {(record.partition, record.key): record for record in uncommitted if _is_of(connector, record.key)}
+        again = []
+        for (partition, key), record in last.items():
+            committed = self._records.get((partition, key or b""))
+            value = None if committed is None else committed.value
+            if record.value != value and (committed is None or record.offset > committed.offset):
+                again.append(ProducedOffset(partition, key or b"", value))
+        if again:
+            _log.info("Connector %s: %d aborted offsets are written over with the committed ones", connector, len(again))
+        return again
+
+    def _catch_up(self, connector: str) -> None:
+        try:
+            records = self._read_settled(connector)
+        except LogTruncatedException:
+            _log.warning("Offsets topic %s was made anew; reading it from its beginning", self.topic)
+            self._opened().rewind()
+            self._records = {}
+            records = self._read_settled(connector)
+        for record in records:
+            if record.key is None:
+                self.skipped.note("record has no key", record, partition=record.partition, offset=record.offset)
+            else:
+                self._records[record.partition, record.key] = record
+
+    def _read_settled(self, connector: str) -> list[LogRecord]:
+        return self._opened().read_settled(
+            lambda key: _is_of(connector, key), self._config, self._timeout_seconds, settle_seconds=self._settle_seconds
+        )
+
+    def _opened(self) -> TopicLog:
+        if self._log is None:
+            self._log = TopicLog(self.topic, self._config)
+        return self._log
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+        self._log = None
+        self._records = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _consumer_config(settings: WorkerSettings, topic: str | None, overrides: Mapping[str, str] | None) -> ClientConfig:
+    if topic is None or topic == settings.offset_topic:
+        return internal_client_config(settings, ClientKind.CONSUMER, "offsets")
+    return {"group.id": settings.group_id, **client_config(settings, ClientKind.CONSUMER, overrides)}
+
+
+def _is_of(connector: str, key: bytes | None) -> bool:
+    """Whether the key is one of the connector's. Keys are told apart by their first bytes where those are plain, and parsed where not."""
+    if key is None or key.startswith(offset_topic.key_bytes(connector, {})[:-3]):
+        return key is not None
+    if key.startswith(b'["') and b"\\" not in key:
+        return False
+    decoded = offset_topic.decode(key, None)
+    return isinstance(decoded, OffsetRecord) and decoded.connector == connector

@@ -1,0 +1,265 @@
+"""The status topic: written behind the caller's back with retries (KIP-1278), and read as the state that it adds up to."""
+
+import logging
+import random as _random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Self
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from airflow_provider_connect.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.model.states import State
+from airflow_provider_connect.model.status import ConnectorStatus, StatusRecord, StatusState, TaskStatus, TopicReset, TopicStatus
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.backoff import Backoff
+from airflow_provider_connect.stores.kafka_errors import LastError, is_retriable, kafka_error
+from airflow_provider_connect.stores.log_consumer import LogConsumer, LogTruncatedException
+from airflow_provider_connect.stores.skipped import SkippedRecords
+from airflow_provider_connect.stores.topic_log import TopicLog
+from airflow_provider_connect.wire import status_topic
+
+ATTEMPT_TIMEOUT_MS = 10_000
+"""How long one attempt may take. With the default retries and their waits, a broker may be away for more than a minute."""
+
+_POLL_SECONDS = 0.01
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Update:
+    """The latest value of one key that is not on the topic yet. ``number`` tells it from the values that it replaced."""
+
+    record: StatusRecord
+    key: bytes
+    value: bytes | None
+    headers: list[tuple[str, str | bytes | None]]
+    number: int
+    attempts: int = 0
+    due: float = 0.0
+
+
+class StatusWriter:
+    """Writes statuses without ever making the caller wait: a background thread sends them, in order for each key, the latest value only.
+
+    What fails for a passing reason is sent again as ``status.storage.retry.*`` says; what fails for good, or too often, is logged with its
+    value. Thread, producer and connection come into being with the first status. ``claim`` is given to statuses that carry none. Safe to
+    share between threads.
+    """
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        claim: Claim | None = None,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        random: _random.Random | None = None,
+    ) -> None:
+        retry = settings.status_retry
+        self._settings = settings
+        self._topic = settings.status_topic
+        self._claim = claim
+        self._now = now
+        self._random = random or _random.Random()
+        self._max_retries = retry.max_retries
+        self._backoff = Backoff(retry.initial_backoff_ms, retry.max_backoff_ms, retry.backoff_multiplier, retry.jitter_factor)
+        self._changed = threading.Condition()
+        self._pending: dict[bytes, _Update] = {}
+        self._in_flight: dict[bytes, _Update] = {}
+        self._numbers = 0
+        self._retries = self._failures = self._successes = 0
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def put_connector(self, status: ConnectorStatus) -> None:
+        self._put(status)
+
+    def put_task(self, status: TaskStatus) -> None:
+        self._put(status)
+
+    def put_topic(self, status: TopicStatus) -> None:
+        """Notes that a connector uses a topic."""
+        self._put(status)
+
+    def delete_connector(self, connector: str) -> None:
+        """Removes the connector's status; readers drop those of its tasks with it."""
+        self._put(ConnectorStatus(connector, State.DESTROYED))
+
+    def delete_task(self, connector: str, task: int) -> None:
+        self._put(TaskStatus(connector, task, State.DESTROYED))
+
+    def delete_topic(self, connector: str, topic: str) -> None:
+        """Forgets that the connector has used the topic."""
+        self._put(TopicReset(topic, connector))
+
+    def _put(self, record: StatusRecord) -> None:
+        if record.claim is None and self._claim is not None:
+            record = replace(record, claim=self._claim)
+        wire = status_topic.encode(record)
+        with self._changed:
+            self._numbers += 1
+            self._pending[wire.key] = _Update(record, wire.key, wire.value, [*wire.headers], self._numbers)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="connect-status-writer", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def flush(self, timeout_seconds: float) -> bool:
+        """Waits until everything put so far is written or given up. False: not within the time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._pending and not self._in_flight, timeout_seconds)
+
+    def metrics(self) -> dict[str, float]:
+        """The counters of group status-backing-store-metrics, by their names."""
+        with self._changed:
+            return {
+                "status-update-retry-total": float(self._retries),
+                "status-update-failure-total": float(self._failures),
+                "status-update-success-total": float(self._successes),
+            }
+
+    def close(self, timeout_seconds: float = 5.0) -> None:
+        """Flushes, then ends the thread. What could not be written in the time is logged with its value and counted as failed."""
+        self.flush(timeout_seconds)
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join(timeout_seconds)
+
+    def _run(self) -> None:
+        """The thread. The producer lives here and nowhere else."""
+        producer = _producer(self._settings)
+        while True:
+            with self._changed:
+                self._changed.wait_for(self._awake, self._idle_seconds())
+                if self._closed:
+                    break
+                ready = self._take_due()
+            for update in ready:
+                self._send(producer, update)
+            _poll(producer)
+        producer.purge(in_queue=True, in_flight=True, blocking=False)
+        with self._changed:
+            left = {**self._in_flight, **self._pending}.values()
+            self._pending, self._in_flight = {}, {}
+            for update in left:
+                self._give_up(update, "the writer was closed")
+
+    def _awake(self) -> bool:
+        return self._closed or bool(self._in_flight) or any(self._is_due(update) for update in self._pending.values())
+
+    def _idle_seconds(self) -> float | None:
+        """How long to sleep if nothing is put: until the first retry is due."""
+        waiting = [update.due for key, update in self._pending.items() if key not in self._in_flight]
+        return max(0.0, min(waiting) - self._now()) if waiting else None
+
+    def _is_due(self, update: _Update) -> bool:
+        return update.due <= self._now() and update.key not in self._in_flight
+
+    def _take_due(self) -> list[_Update]:
+        due = [update for update in self._pending.values() if self._is_due(update)]
+        for update in due:
+            self._in_flight[update.key] = self._pending.pop(update.key)
+        return due
+
+    def _send(self, producer: Producer, update: _Update) -> None:
+        def on_delivery(error: KafkaError | None, _: Message) -> None:
+            self._settle(update, error)
+
+        try:
+            producer.produce(self._topic, update.value, update.key, headers=update.headers, on_delivery=on_delivery)
+        except (KafkaException, BufferError) as error:
+            self._settle(update, kafka_error(error) or KafkaError(KafkaError._QUEUE_FULL))
+
+    def _settle(self, update: _Update, error: KafkaError | None) -> None:
+        """What became of one attempt. A newer value of the key takes the place of one that is to be sent again."""
+        with self._changed:
+            self._in_flight.pop(update.key, None)
+            if error is None:
+                self._successes += 1
+            elif not is_retriable(error):
+                self._give_up(update, error.str())
+            elif update.key not in self._pending:
+                self._retry(update, error)
+            self._changed.notify_all()
+
+    def _retry(self, update: _Update, error: KafkaError) -> None:
+        if update.attempts >= self._max_retries:
+            self._give_up(update, f"{error.str()}, after {update.attempts} retries")
+            return
+        update.due = self._now() + self._backoff.delay_ms(update.attempts, self._random) / 1000
+        update.attempts += 1
+        self._retries += 1
+        self._pending[update.key] = update
+
+    def _give_up(self, update: _Update, reason: str) -> None:
+        self._failures += 1
+        value = "null" if update.value is None else update.value.decode(errors="replace")
+        _log.error("Failed to write status update %s = %s: %s", update.key.decode(errors="replace"), value, reason)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _producer(settings: WorkerSettings) -> Producer:
+    """Connect's producer for statuses: acks of all replicas and no retries of its own, because the retries are ours."""
+    config = internal_client_config(settings, ClientKind.PRODUCER, "statuses")
+    own = {"retries": 0, "linger.ms": 0, "socket.nagle.disable": True, "reconnect.backoff.ms": 5, "reconnect.backoff.max.ms": 1000}
+    limits = {"delivery.timeout.ms": ATTEMPT_TIMEOUT_MS, "request.timeout.ms": ATTEMPT_TIMEOUT_MS, "socket.timeout.ms": ATTEMPT_TIMEOUT_MS}
+    return Producer({**config, **own, **limits, **LastError().callbacks()})
+
+
+def _poll(producer: Producer) -> None:
+    try:
+        producer.poll(_POLL_SECONDS)
+    except (KafkaException, SystemError) as error:  # a fatal error, which the delivery reports will tell too
+        _log.debug("Status producer: %s", error)
+
+
+class StatusStore:
+    """Reads the statuses. ``consumer`` may be shared with other stores. Not thread-safe."""
+
+    def __init__(self, settings: WorkerSettings, *, consumer: LogConsumer | None = None, timeout_seconds: float = 30.0) -> None:
+        self._topic = settings.status_topic
+        self._config = internal_client_config(settings, ClientKind.CONSUMER, "statuses")
+        self._timeout_seconds = timeout_seconds
+        self._log = TopicLog(self._topic, consumer) if consumer is not None else None
+        self._state = StatusState()
+        self.skipped = SkippedRecords(self._topic)
+
+    def read(self) -> StatusState:
+        """The statuses at the topic's end; the same object each time, brought up to date. Raises TopicMissingException,
+        StoreTimeoutException."""
+        if self._log is None:
+            self._log = TopicLog(self._topic, self._config)
+        try:
+            records = self._log.read_to_end(self._timeout_seconds)
+        except LogTruncatedException:
+            _log.warning("Status topic %s was made anew; reading it from its beginning", self._topic)
+            self._log.rewind()
+            self._state = StatusState()
+            records = self._log.read_to_end(self._timeout_seconds)
+        for record in records:
+            decoded = status_topic.decode(record.key, record.value, record.headers, offset=record.offset, timestamp=record.timestamp)
+            self.skipped.note(self._state.apply(decoded), decoded, partition=record.partition, offset=record.offset)
+        return self._state
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+        self._log = None
+        self._state = StatusState()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

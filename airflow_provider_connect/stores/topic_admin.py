@@ -1,0 +1,320 @@
+"""Topics as an administrator sees them: made, described, measured; and the internal topics made and checked by Connect's rules."""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from typing import TypeVar
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as _KafkaPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # the package exports them without saying so
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+    TopicDescription,
+)
+
+from airflow_provider_connect.client_settings import ClientConfig, ClientKind, client_config, internal_client_id
+from airflow_provider_connect.errors import ConfigException, StoreException, StoreTimeoutException
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.settings import InternalTopic, WorkerSettings
+from airflow_provider_connect.stores.kafka_errors import LastError, TopicMissingException, kafka_error, translated, unreachable
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+_AWAY = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError._RESOLVE,
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._TRANSPORT,
+        KafkaError._WAIT_COORD,
+    }
+)
+"""What librdkafka says when it had no answer, or no connection, in time."""
+
+# An administrator may forbid us to make or describe topics; then they count as made and right, as in Connect.
+_TAKEN_AS_MADE = frozenset(
+    {
+        KafkaError.TOPIC_ALREADY_EXISTS,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.UNSUPPORTED_VERSION,
+        KafkaError._UNSUPPORTED_FEATURE,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """A topic to be made. Partitions and replication factor -1: the broker's default."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str] | None = None
+
+
+def topic_id_of(topic: TopicDescription) -> str:
+    """The topic's id as Kafka's own tools print it."""
+    return str(topic.topic_id).translate(_URL_SAFE).rstrip("=")
+
+
+_URL_SAFE = str.maketrans("+/", "-_")
+
+
+class AdminConnection:
+    """One admin client and how long to wait for it. Made at first use; safe to share between threads."""
+
+    def __init__(self, config: ClientConfig, timeout_seconds: float = 10.0) -> None:
+        self.timeout_seconds = timeout_seconds
+        self.bootstrap_servers = config.get("bootstrap.servers")
+        self._last_error = LastError()
+        self._config = {"reconnect.backoff.ms": 5, "reconnect.backoff.max.ms": 1000, "socket.nagle.disable": True, **config}
+        self._client: AdminClient | None = None
+
+    @classmethod
+    def of(cls, settings: WorkerSettings, overrides: Mapping[str, str] | None = None, timeout_seconds: float = 10.0) -> "AdminConnection":
+        """A connection by the worker's settings and a connector's ``admin.override.*``, unprefixed."""
+        config = client_config(settings, ClientKind.ADMIN, overrides, client_id=internal_client_id(settings, "shared-admin"))
+        return cls(config, timeout_seconds)
+
+    @property
+    def client(self) -> AdminClient:
+        if self._client is None:
+            self._client = AdminClient({**self._config, **self._last_error.callbacks()})
+        return self._client
+
+    def answer(self, future: "Future[_T]", stage: str) -> _T:
+        """The result of an admin request. KafkaExceptions come out as ours; ``stage`` says what was being done."""
+        try:
+            return future.result(self.timeout_seconds + 1)
+        except KafkaException as error:
+            raise self.failure(error, stage) from error
+        except FutureTimeoutError as error:
+            self.close()
+            raise unreachable(self.bootstrap_servers, self.timeout_seconds, stage, self._last_error) from error
+
+    def failure(self, error: KafkaException, stage: str) -> Exception:
+        """Our exception for one of the client's: refused for good, or not answered in time.
+
+        A client with a request that timed out is let go at once. librdkafka aborts the whole process (``eonce->refcnt > 0``, issue 4605)
+        when the coordinator that such a request was waiting for comes up after all.
+        """
+        self._last_error.raise_if_refused(stage)
+        found = translated(error, stage)
+        if not isinstance(found, StoreTimeoutException):
+            return found
+        self.close()
+        cause = kafka_error(error)
+        if cause is None or cause.code() not in _AWAY:
+            return found
+        last = self._last_error if self._last_error.error else str(kafka_error(error))
+        return unreachable(self.bootstrap_servers, self.timeout_seconds, stage, last)
+
+    def close(self) -> None:
+        self._client = None
+
+
+class TopicAdmin:
+    """See the module. ``overrides`` are a connector's ``admin.override.*`` settings, unprefixed. ``connection`` may be shared."""
+
+    def __init__(
+        self, settings: WorkerSettings, overrides: Mapping[str, str] | None = None, *, connection: AdminConnection | None = None
+    ) -> None:
+        self._settings = settings
+        self._connection = connection or AdminConnection.of(settings, overrides)
+
+    def describe_later(self, topics: Iterable[str]) -> "dict[str, Future[TopicDescription]]":
+        """The descriptions, on their way; take them with ``described``."""
+        found: dict[str, Future[TopicDescription]] = self._connection.client.describe_topics(
+            TopicCollection(list(topics)), request_timeout=self._connection.timeout_seconds
+        )
+        return found
+
+    def described(self, topic: str, future: "Future[TopicDescription]") -> TopicDescription:
+        return self._connection.answer(future, f"describing topic {topic}")
+
+    def describe(self, topic: str) -> TopicDescription:
+        """Partitions, replicas and id. Raises TopicMissingException."""
+        return self.described(topic, self.describe_later([topic])[topic])
+
+    def topic_id(self, topic: str) -> str:
+        """The id that the broker gave this very topic; one made anew under the same name has another."""
+        return self.described_id(topic, self.describe_later([topic])[topic])
+
+    def described_id(self, topic: str, future: "Future[TopicDescription]") -> str:
+        """The id in a description that is on its way."""
+        return topic_id_of(self.described(topic, future))
+
+    def partitions(self, topics: Iterable[str] | None = None) -> dict[str, int]:
+        """How many partitions each of the topics has (None: of all topics); topics that do not exist are left out."""
+        if topics is None:
+            return self._all_partitions()
+        found = {}
+        for topic, future in self.describe_later(topics).items():
+            try:
+                found[topic] = len(self.described(topic, future).partitions)
+            except TopicMissingException:
+                continue
+        return found
+
+    def _all_partitions(self) -> dict[str, int]:
+        try:
+            found = self._connection.client.list_topics(timeout=self._connection.timeout_seconds).topics
+        except KafkaException as error:
+            raise self._connection.failure(error, "listing topics") from error
+        return {name: len(topic.partitions) for name, topic in found.items() if topic.error is None}
+
+    def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str | None]]:
+        """The effective settings of each topic."""
+        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        found = self._connection.client.describe_configs(resources, request_timeout=self._connection.timeout_seconds)
+        return {
+            str(resource.name): {
+                name: entry.value for name, entry in self._connection.answer(future, f"describing the settings of {resource.name}").items()
+            }
+            for resource, future in found.items()
+        }
+
+    def create(self, spec: TopicSpec) -> bool:
+        """Makes the topic. False: it exists already, or this client may not make topics."""
+        new = NewTopic(spec.name, spec.partitions, spec.replication_factor, config=dict(spec.configs or {}))
+        future = self._connection.client.create_topics([new], request_timeout=self._connection.timeout_seconds)[spec.name]
+        try:
+            future.result(self._connection.timeout_seconds + 1)
+        except KafkaException as error:
+            found = kafka_error(error)
+            if found is not None and found.code() in _TAKEN_AS_MADE:
+                return False
+            if found is not None and found.code() == KafkaError.INVALID_REPLICATION_FACTOR:
+                raise ReplicationFactorException(found.str()) from error
+            raise self._connection.failure(error, f"creating topic {spec.name}") from error
+        except FutureTimeoutError as error:
+            raise unreachable(
+                self._connection.bootstrap_servers, self._connection.timeout_seconds, f"creating {spec.name}", "none"
+            ) from error
+        return True
+
+    def end_offsets(self, partitions: Iterable[TopicPartition], *, read_committed: bool = True) -> dict[TopicPartition, int]:
+        """The ends: the last stable offsets, or with ``read_committed`` false the high watermarks."""
+        return self._offsets(partitions, OffsetSpec.latest, read_committed=read_committed)
+
+    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offsets that the partitions still hold."""
+        return self._offsets(partitions, OffsetSpec.earliest, read_committed=True)
+
+    def _offsets(
+        self, partitions: Iterable[TopicPartition], spec: Callable[[], OffsetSpec], *, read_committed: bool
+    ) -> dict[TopicPartition, int]:
+        asked = {_KafkaPartition(*partition): spec() for partition in partitions}
+        if not asked:
+            return {}
+        level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
+        found = self._connection.client.list_offsets(asked, isolation_level=level, request_timeout=self._connection.timeout_seconds)
+        return {
+            TopicPartition(partition.topic, partition.partition): self._connection.answer(
+                future, f"looking up offsets of {partition}"
+            ).offset
+            for partition, future in found.items()
+        }
+
+    def ensure_internal_topics(self) -> dict[str, str]:
+        """Makes the internal topics that are missing and checks the others (contract §2.1). Returns their ids.
+
+        Raises ConfigException for a topic of the wrong clean-up policy or, for the config topic, of more than one partition. A
+        replication factor that the brokers cannot meet is tried for ``default.api.timeout.ms`` (10 s unless set: brokers may be starting).
+        """
+        topics = self._settings.internal_topics
+        ids = self._ids(topics)
+        made = {topic.name for topic in topics if topic.name not in ids and self._made(topic)}
+        self._check_policies([topic for topic in topics if topic.name not in made])
+        return ids if len(ids) == len(topics) else self._wait_for(topics)
+
+    def _ids(self, topics: Iterable[InternalTopic]) -> dict[str, str]:
+        """The ids of those topics that exist; their numbers of partitions are checked on the way."""
+        by_name, ids = {topic.name: topic for topic in topics}, {}
+        for name, future in self.describe_later(by_name).items():
+            try:
+                found = self.described(name, future)
+            except TopicMissingException:
+                continue
+            if by_name[name].setting == "config.storage.topic" and len(found.partitions) > 1:
+                raise ConfigException(_TOO_MANY_PARTITIONS.format(name, len(found.partitions)))
+            ids[name] = topic_id_of(found)
+        return ids
+
+    def _made(self, topic: InternalTopic) -> bool:
+        seconds = float(self._settings.values.get("default.api.timeout.ms", "10000")) / 1000
+        deadline = time.monotonic() + seconds
+        spec = TopicSpec(topic.name, topic.partitions, topic.replication_factor, topic.configs)
+        while True:
+            try:
+                return self.create(spec)
+            except ReplicationFactorException as error:
+                if time.monotonic() > deadline:
+                    setting = topic.setting.removesuffix("topic") + "replication.factor"
+                    reason = f"topic {topic.name} could not be created for {seconds:g} s: {error}"
+                    raise ConfigException.of(setting, topic.replication_factor, reason) from error
+                _log.debug("Topic %s cannot be created yet: %s", topic.name, error)
+            except StoreTimeoutException:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.2)
+
+    def _check_policies(self, topics: list[InternalTopic]) -> None:
+        if not topics:
+            return
+        try:
+            configs = self.configs(topic.name for topic in topics)
+        except StoreTimeoutException:
+            raise
+        except StoreException as error:  # not allowed to ask, or a broker that cannot be asked
+            _log.info("The clean-up policies of the internal topics could not be checked: %s", error)
+            return
+        for topic in topics:
+            found = ",".join(sorted((configs[topic.name].get("cleanup.policy") or "").replace(" ", "").split(",")))
+            if found != "compact":
+                raise ConfigException(_WRONG_POLICY.format(topic=topic.name, key=topic.setting, purpose=topic.purpose, found=found))
+
+    def _wait_for(self, topics: tuple[InternalTopic, ...], timeout_seconds: float = 30.0) -> dict[str, str]:
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            ids = self._ids(topics)
+            missing = [topic.name for topic in topics if topic.name not in ids]
+            if not missing:
+                return ids
+            if time.monotonic() > deadline:
+                raise StoreTimeoutException(_NO_METADATA.format(missing[0]), stage="looking up partition metadata")
+            time.sleep(0.05)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class ReplicationFactorException(StoreException):
+    """There are fewer brokers than replicas asked for."""
+
+
+_TOO_MANY_PARTITIONS = (
+    "Topic '{}' supplied via the 'config.storage.topic' property is required to have a single partition in order to guarantee "
+    "consistency of connector configurations, but found {} partitions."
+)
+_WRONG_POLICY = (
+    "Topic '{topic}' supplied via the '{key}' property is required to have 'cleanup.policy=compact' to guarantee consistency and "
+    "durability of {purpose}, but found the topic currently has 'cleanup.policy={found}'. Continuing would likely result in eventually "
+    "losing {purpose} and problems restarting this Connect cluster in the future. Change the '{key}' property in the Connect worker "
+    "configurations to use a topic with 'cleanup.policy=compact'."
+)
+_NO_METADATA = (
+    "Could not look up partition metadata for topic '{}' in the allotted period. This could indicate a connectivity issue, unavailable "
+    "topic partitions, or if this is your first use of the topic it may have taken too long to create."
+)

@@ -1,0 +1,147 @@
+"""A topic as a log: all of its records, then what is new since the last look; or a follower that waits for what comes.
+
+Reads to the end see every record that was committed before the call. Records behind an open transaction stay hidden from read_committed
+until it ends: ``read_settled`` waits for that, but only where the transaction concerns the caller.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Self
+
+from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import TopicPartition as _KafkaPartition
+
+from airflow_provider_connect.client_settings import ClientConfig
+from airflow_provider_connect.errors import StoreTimeoutException
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.stores.kafka_errors import LastError, translated
+from airflow_provider_connect.stores.log_consumer import (
+    BEGINNING,
+    LogConsumer,
+    LogEnd,
+    LogRecord,
+    LogTruncatedException,
+    log_consumer_config,
+    log_record,
+)
+
+_SETTLE_SECONDS = 0.02
+
+
+class OpenTransactionException(StoreTimeoutException):
+    """What is asked for is part of a transaction that somebody has left open: the next owner of its id will end it."""
+
+
+class TopicLog:
+    """See the module. ``source`` is a client config, or a LogConsumer to share, which then stays open. Not thread-safe."""
+
+    def __init__(self, topic: str, source: ClientConfig | LogConsumer, *, read_committed: bool = True) -> None:
+        self.topic = topic
+        self._shared = isinstance(source, LogConsumer)
+        self._consumer = source if isinstance(source, LogConsumer) else LogConsumer(source, read_committed=read_committed)
+        self._ends: dict[int, LogEnd] = {}
+
+    def partitions(self, timeout_seconds: float = 10.0) -> int:
+        """How many partitions the topic has; asked once."""
+        if not self._ends:
+            count = self._consumer.partition_count(self.topic, timeout_seconds)
+            self._ends = {partition: LogEnd(BEGINNING, BEGINNING) for partition in range(count)}
+        return len(self._ends)
+
+    def read_to_end(self, timeout_seconds: float = 30.0) -> list[LogRecord]:
+        """The records that came since the last call, the first time all. In the order of each partition.
+
+        Raises TopicMissingException, StoreTimeoutException, and LogTruncatedException if the topic was made anew meanwhile; ``rewind``
+        then, and forget what was read before.
+        """
+        self.partitions(min(timeout_seconds, 10.0))
+        starts = {TopicPartition(self.topic, partition): end.position for partition, end in self._ends.items()}
+        records, ends = self._consumer.read(starts, timeout_seconds)
+        self._ends = {partition.partition: end for partition, end in sorted(ends.items())}
+        return records
+
+    def read_settled(
+        self,
+        wanted: Callable[[bytes | None], bool],
+        uncommitted: ClientConfig,
+        timeout_seconds: float = 30.0,
+        *,
+        settle_seconds: float = 30.0,
+    ) -> list[LogRecord]:
+        """As ``read_to_end``, but waits, ``settle_seconds`` at most, while an open transaction hides records whose key is ``wanted``.
+
+        ``uncommitted`` is the config for a second consumer, opened only when there is an open transaction. Other connectors' transactions
+        on the same partition are not waited for: what they hide is looked through. Raises StoreTimeoutException.
+        """
+        records = self.read_to_end(timeout_seconds)
+        hidden = self._hidden(wanted, uncommitted, timeout_seconds)
+        deadline = time.monotonic() + settle_seconds
+        while any(self._ends[partition].position <= offset for partition, offset in hidden.items()):
+            if time.monotonic() > deadline:
+                stage = f"waiting for the end of an open transaction on topic {self.topic}, partitions {sorted(hidden)}"
+                raise OpenTransactionException(f"Gave up after {settle_seconds:g} s {stage}", stage=stage)
+            time.sleep(_SETTLE_SECONDS)
+            records += self.read_to_end(timeout_seconds)
+        return records
+
+    def _hidden(self, wanted: Callable[[bytes | None], bool], config: ClientConfig, timeout_seconds: float) -> dict[int, int]:
+        """The last offset of a wanted record behind an open transaction, by partition."""
+        starts = {TopicPartition(self.topic, number): end.position for number, end in self._ends.items() if end.high > end.position}
+        if not starts:
+            return {}
+        with LogConsumer(config, read_committed=False) as consumer:
+            records, _ = consumer.read(starts, timeout_seconds)
+        return {record.partition: record.offset for record in records if wanted(record.key)}
+
+    def rewind(self) -> None:
+        """The next read starts at the beginning again."""
+        self._ends = {}
+
+    def close(self) -> None:
+        if not self._shared:
+            self._consumer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class TopicFollower:
+    """Stays at the end of a topic. ``poll`` costs microseconds when nothing came, so it may be called between any two batches.
+
+    ``starts`` maps partitions to the first offset to give. A broker that is away is waited for in silence: what came meanwhile is given
+    when it is back. Not thread-safe.
+    """
+
+    def __init__(self, topic: str, config: ClientConfig, starts: Mapping[int, int], *, read_committed: bool = True) -> None:
+        self._topic = topic
+        quiet = {**log_consumer_config(config, read_committed=read_committed), "enable.partition.eof": False, "fetch.wait.max.ms": 500}
+        self._consumer = Consumer({**quiet, **LastError().callbacks()})
+        self._consumer.assign([_KafkaPartition(topic, partition, start) for partition, start in starts.items()])
+
+    def poll(self, timeout_seconds: float = 0.0) -> list[LogRecord]:
+        """What came since the last call; waits up to ``timeout_seconds`` for a first record. Raises LogTruncatedException."""
+        first = self._consumer.poll(timeout_seconds)
+        if first is None:
+            return []
+        records = []
+        for message in [first, *self._consumer.consume(1000, 0)]:
+            error = message.error()
+            if error is None:
+                records.append(log_record(message))
+            elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                raise LogTruncatedException(f"Topic {self._topic} no longer holds the offset to follow from: {error.str()}")
+            elif not isinstance(failure := translated(error, f"following topic {self._topic}"), StoreTimeoutException):
+                raise failure
+        return records
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

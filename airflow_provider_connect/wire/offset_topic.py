@@ -1,0 +1,42 @@
+"""The offsets topic: a source partition's offset ↔ the bytes that Kafka Connect writes and reads (contract §2.3).
+
+Connect finds an offset by the exact bytes of its key: ``key_bytes`` is the one place where they are made.
+"""
+
+from collections.abc import Mapping
+
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.model.offsets import OffsetRecord
+from airflow_provider_connect.model.records import Unreadable
+from airflow_provider_connect.wire.compact_json import dumps, loads
+from airflow_provider_connect.wire.record import Headers, WireRecord, shown
+from airflow_provider_connect.wire.shape import map_of
+
+
+def key_bytes(connector: str, partition: Mapping[str, object]) -> bytes:
+    """The key of a source partition, its entries in the mapping's own order."""
+    return dumps([connector, partition])
+
+
+def encode(connector: str, partition: Mapping[str, object], offset: Mapping[str, object] | None) -> WireRecord:
+    """The bytes of an offset; None: the partition has none any more."""
+    return WireRecord(key_bytes(connector, partition), None if offset is None else dumps(offset), [])
+
+
+def decode(key: bytes | None, value: bytes | None, headers: Headers | None = (), *, offset: int = -1) -> OffsetRecord | Unreadable:
+    """What the record says, or why it says nothing. Never raises, whatever the bytes. Headers mean nothing here."""
+    try:
+        if key is None:
+            raise DataException("record has no key")
+        match loads(key):
+            case [str(connector), dict(partition)]:
+                return OffsetRecord(connector, partition, _offset(value), key, offset)
+            case _:
+                raise DataException('key must be ["«connector»",{…}]')
+    except DataException as error:
+        return Unreadable(f"{shown(key)}: {error}", key, offset)
+
+
+def _offset(value: bytes | None) -> dict[str, object] | None:
+    offset = None if value is None else loads(value)
+    return None if offset is None else dict(map_of(offset, "value"))

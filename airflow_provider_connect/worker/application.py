@@ -1,0 +1,190 @@
+"""The Spark application of one run: its driver. One connector, one claim, the tasks as Spark jobs of one partition each."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+
+from airflow_provider_connect.errors import ConnectException, FencedException
+from airflow_provider_connect.model.run import Claim, RunResult, RunSpec, RunState, TaskResult
+from airflow_provider_connect.model.states import State
+from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.stores.status_store import StatusStore, StatusWriter
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.worker.aftermath import report_failed
+from airflow_provider_connect.worker.contexts import PlanningContext
+from airflow_provider_connect.worker.fencing import Fence
+from airflow_provider_connect.worker.lifecycle import StopReason, StopSwitch
+from airflow_provider_connect.worker.masking import Mask, secret_values
+from airflow_provider_connect.worker.planner import NoPlan, Plan, Planner
+from airflow_provider_connect.worker.task_payload import TaskPayload
+
+log = logging.getLogger(__name__)
+TaskRunner = Callable[[TaskPayload], TaskResult]
+
+
+class Application:
+    """Runs one ``RunSpec`` to its ``RunResult``. ``start_engine`` makes, in a thread of its own while the plan is made, what runs tasks:
+    Spark, or for the standalone modes the same process."""
+
+    def __init__(self, spec: RunSpec, start_engine: Callable[[], TaskRunner], *, host: str, on_claim: Callable[[Claim], None]) -> None:
+        self._spec = spec
+        self._settings = WorkerSettings.of(spec.settings, spec.secrets)
+        self._engine = _Started(start_engine)
+        self._switch = StopSwitch(host)
+        self._on_claim = on_claim
+        self._worker_id = f"{host}:{os.getpid()}"
+        self._mask = Mask(spec.secrets.values())
+
+    def tell_to_end(self) -> None:
+        """Every task body ends after its current batch. Safe in a signal handler."""
+        self._switch.throw()
+
+    def run(self) -> RunResult:
+        """1 claim 2 plan 3 host the tasks 4 report. Never raises: what goes wrong is in the result."""
+        spec = self._spec
+        claim: Claim | None = None
+        try:
+            self._mask.add(secret_values(self._settings.originals, self._settings.config_providers(), spec.secrets))
+            TopicAdmin(self._settings).ensure_internal_topics()
+            store = ConfigStore(self._settings)
+            planner = Planner(self._settings, store, Fence(self._settings))
+            claimed = planner.claim(spec)  # 1
+            if isinstance(claimed, NoPlan):
+                log.info("Connector %s: nothing to run: %s", spec.connector, claimed.reason)
+                return RunResult(spec.connector, RunState.SKIPPED, error=claimed.reason)
+            claim = claimed
+            self._on_claim(claim)
+            self._mask.add(planner.secrets(spec))
+            return self._claimed(planner, store, claim)
+        except FencedException as error:
+            log.warning("Connector %s: %s", spec.connector, self._mask(str(error)))
+            return RunResult(spec.connector, RunState.STOPPED, claim, error=self._mask(str(error)))
+        except Exception as error:  # (the boundary: the run's result says what happened)
+            return self._connector_failed(claim, error)
+
+    def _claimed(self, planner: Planner, store: ConfigStore, claim: Claim) -> RunResult:
+        spec = self._spec
+        plan = planner.plan(spec, claim, PlanningContext(self._settings, spec.connector))  # 2
+        statuses = StatusWriter(self._settings, claim=claim)
+        version = plan.connector.plugin.version
+        statuses.put_connector(ConnectorStatus(spec.connector, State.RUNNING, self._worker_id, version=version, claim=claim))
+        results = self._host(plan, statuses)  # 3
+        if any(result.stopped_by == StopReason.PAUSED for result in results):
+            statuses.put_connector(ConnectorStatus(spec.connector, State.PAUSED, self._worker_id, version=version, claim=claim))
+        statuses.flush(self._settings.offset_flush_timeout_ms / 1000)
+        statuses.close()
+        store.close()
+        return _result(spec.connector, claim, results, {"connector": version})  # 4
+
+    def _known_topics(self) -> list[str] | None:
+        """The topics that the connector is known to use, read while the engine starts; None: they are not tracked."""
+        if not self._settings.topic_tracking_enable:
+            return None
+        with StatusStore(self._settings) as statuses:
+            return statuses.read().topics_of(self._spec.connector)
+
+    def _host(self, plan: Plan, statuses: StatusWriter) -> list[TaskResult]:
+        """Each task in a driver thread of its own; one that fails never stops its siblings."""
+        known_topics = self._known_topics()
+        run_task = self._engine.wait()
+        results: dict[int, TaskResult] = {}
+
+        def host(task: int) -> None:
+            payload = self._payload(plan, task, known_topics)
+            try:
+                results[task] = run_task(payload)
+            except Exception as error:  # (the Spark job died: its Python worker was killed, or an executor lost)
+                log.warning("Connector %s, task %s: its Spark job was lost", plan.connector.name, task)
+                results[task] = TaskResult(task, State.FAILED, self._mask(_lost_trace(error)), retriable=True)
+                statuses.put_task(self._lost_status(plan, results[task]))
+
+        threads = [threading.Thread(target=host, args=(task,), name=f"task-{task}") for task in plan.tasks]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return [results[task] for task in plan.tasks]
+
+    def _lost_status(self, plan: Plan, result: TaskResult) -> TaskStatus:
+        """What the task could not write itself."""
+        version = plan.connector.plugin.version
+        return TaskStatus(
+            plan.connector.name, result.task, State.FAILED, self._worker_id, trace=result.trace, version=version, claim=plan.claim
+        )
+
+    def _payload(self, plan: Plan, task: int, known_topics: Sequence[str] | None) -> TaskPayload:
+        spec = self._spec
+        return TaskPayload(
+            connector=spec.connector,
+            task=task,
+            tasks=len(plan.task_configs),
+            settings=dict(spec.settings),
+            secrets=dict(spec.secrets),
+            connector_config=dict(plan.connector.raw),
+            task_config=dict(plan.task_configs[task]),
+            claim=plan.claim,
+            guarantee=plan.guarantee,
+            run_id=spec.run_id,
+            stop_address=self._switch.address,
+            known_topics=known_topics,
+        )
+
+    def _connector_failed(self, claim: Claim | None, error: Exception) -> RunResult:
+        name = self._spec.connector
+        trace = self._mask("".join(traceback.format_exception(error)))
+        text = self._mask(str(error))
+        log.error("Connector %s FAILED: %s", name, text)
+        if claim is not None:
+            report_failed(self._settings, name, claim, self._worker_id, trace)
+        retriable = error.retriable if isinstance(error, ConnectException) else True
+        return RunResult(name, RunState.FAILED, claim, error=text, retriable=retriable)
+
+
+class _Started:
+    """What is being started in a thread; ``wait`` gives it or raises what went wrong."""
+
+    def __init__(self, start: Callable[[], TaskRunner]) -> None:
+        self._made: TaskRunner | None = None
+        self._error: BaseException | None = None
+
+        def make() -> None:
+            try:
+                self._made = start()
+            except BaseException as error:  # (raised again by wait)
+                self._error = error
+
+        self._thread = threading.Thread(target=make, name="engine", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> TaskRunner:
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        assert self._made is not None
+        return self._made
+
+
+def _result(connector: str, claim: Claim, results: Sequence[TaskResult], versions: dict[str, str]) -> RunResult:
+    failed = [result for result in results if result.state == State.FAILED]
+    state = RunState.FAILED if failed else RunState.STOPPED if any(result.stopped_by for result in results) else RunState.DONE
+    retriable = any(result.retriable for result in failed)
+    error = f"task {failed[0].task}: {last_line(failed[0].trace or '')}" if failed else None
+    return RunResult(connector, state, claim, list(results), error, retriable, versions)
+
+
+def last_line(trace: str) -> str:
+    """The line of a trace that says what happened."""
+    lines = [line for line in trace.strip().splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def _lost_trace(error: Exception) -> str:
+    """A Py4J error repeats the JVM's whole stack; its first lines say what is of use. The last line is what a log or a UI shows alone."""
+    said = "its Spark job was lost: the Python worker or the executor ended without a result. A later try may succeed."
+    return "\n".join([*str(error).splitlines()[:40], said])

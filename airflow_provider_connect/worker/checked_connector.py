@@ -1,0 +1,132 @@
+"""A connector whose config has been checked: class, settings, converters. Nothing is started, read or written here.
+
+Used before anything moves: in the Airflow task before spark-submit, and by the planner in the application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from airflow_provider_connect import config_providers
+from airflow_provider_connect.client_settings import refused_overrides
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.isolation.plugin_catalog import Plugin, PluginKind, find, find_connector
+from airflow_provider_connect.model.connector_settings import ConnectorSettings, Guarantee, strip_framework_keys
+from airflow_provider_connect.sdk.connector import Connector, ExactlyOnceSupport, SinkConnector, SourceConnector
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.worker.masking import Mask, secret_values
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedConnector:
+    """``raw`` is the config as on the topic, ``resolved`` the same with its variables' values: never to be published or logged.
+    ``variables`` are those values by variable."""
+
+    name: str
+    plugin: Plugin
+    connector: Connector
+    raw: Mapping[str, str]
+    resolved: Mapping[str, str] = field(repr=False)
+    variables: Mapping[str, str] = field(repr=False)
+    settings: ConnectorSettings
+
+    @property
+    def is_source(self) -> bool:
+        return isinstance(self.connector, SourceConnector)
+
+
+def check_connector(name: str, raw: Mapping[str, str], settings: WorkerSettings, secrets: Mapping[str, str]) -> CheckedConnector:
+    """Check the config of connector ``name``. Raises ConfigException with every error there is, worded as Connect words them, and without
+    the values of variables."""
+    providers = settings.config_providers()
+    mask = Mask(secret_values(raw, providers, secrets))
+    try:
+        return _checked(name, raw, config_providers.variable_values(raw, providers, secrets), settings)
+    except ConfigException as error:
+        raise ConfigException(mask(error.message), errors=map(mask, error.errors)) from None
+    except Exception as error:  # (the connector's own code: whatever validate raises is its answer)
+        raise ConfigException(f"Connector {name} could not check its configuration: {type(error).__name__}: {mask(str(error))}") from None
+
+
+def _checked(name: str, raw: Mapping[str, str], variables: Mapping[str, str], settings: WorkerSettings) -> CheckedConnector:
+    resolved = config_providers.resolve(raw, secrets=variables)
+    plugin = _plugin(name, resolved.get("connector.class", ""))
+    connector = plugin.load()()
+    errors = [error for value in connector.validate(strip_framework_keys(resolved)) for error in value.errors]
+    checked: ConnectorSettings | None = None
+    try:
+        checked = ConnectorSettings.of({"name": name, **resolved}, is_sink=plugin.kind is PluginKind.SINK)
+    except ConfigException as error:
+        errors = [*error.errors, *(text for text in errors if text not in error.errors)]
+    errors += [*_converter_errors(resolved, settings), *(f"{key}: {text}" for key, text in refused_overrides(settings, resolved).items())]
+    if errors or checked is None:
+        raise refused(name, errors)
+    return CheckedConnector(name, plugin, connector, dict(raw), resolved, variables, checked)
+
+
+def _plugin(connector: str, named: str) -> Plugin:
+    if not named:
+        raise ConfigException(f"Connector config of {connector} contains no connector type: set 'connector.class'")
+    try:
+        return find_connector(named)
+    except ConfigException as error:
+        raise refused(connector, [ConfigException.of("connector.class", named, error.message).message]) from error
+
+
+def check_outside(checked: CheckedConnector) -> None:
+    """Ask the connector whether a run could start now. Raises ConfigException, without the values of variables."""
+    try:
+        checked.connector.check(strip_framework_keys(checked.resolved))
+    except ConfigException as error:
+        mask = Mask(checked.variables.values())
+        raise refused(checked.name, map(mask, error.errors)) from None
+
+
+def refused(name: str, errors: Iterable[str]) -> ConfigException:
+    """The exception for a config with ``errors``."""
+    found = list(dict.fromkeys(errors))
+    text = "\n".join(found)
+    return ConfigException(
+        f"Connector configuration of {name} is invalid and contains the following {len(found)} error(s):\n{text}", errors=found
+    )
+
+
+def guarantee_of(checked: CheckedConnector, settings: WorkerSettings) -> Guarantee:
+    """The guarantee that holds: the one asked for, else the strongest that worker and connector allow.
+
+    Raises ConfigException where the one asked for, or ``exactly.once.support=required``, cannot be had.
+    """
+    supported = _exactly_once_reason(checked, settings)
+    asked = checked.settings.delivery_guarantee
+    required = checked.is_source and checked.settings.requires_exactly_once
+    if supported and (required or asked == Guarantee.EXACTLY_ONCE):
+        key = "exactly.once.support" if required else "delivery.guarantee"
+        raise ConfigException.of(key, "required" if required else asked, supported)
+    if asked:
+        return asked
+    return Guarantee.AT_LEAST_ONCE if supported else Guarantee.EXACTLY_ONCE
+
+
+def _exactly_once_reason(checked: CheckedConnector, settings: WorkerSettings) -> str:
+    """Why exactly once cannot be had; empty when it can."""
+    if checked.is_source and not settings.exactly_once_source_enabled:
+        return "This worker does not have exactly-once source support enabled."
+    connector = checked.connector
+    assert isinstance(connector, SourceConnector | SinkConnector)
+    if connector.exactly_once_support(strip_framework_keys(checked.resolved)) is not ExactlyOnceSupport.SUPPORTED:
+        return "The connector does not support exactly-once semantics with the provided configuration."
+    return ""
+
+
+def _converter_errors(resolved: Mapping[str, str], settings: WorkerSettings) -> list[str]:
+    errors = []
+    for role, default in (("key", settings.key_converter), ("value", settings.value_converter), ("header", settings.header_converter)):
+        key = f"{role}.converter"
+        kind = PluginKind.HEADER_CONVERTER if role == "header" else PluginKind.CONVERTER
+        name = resolved.get(key) or default
+        try:
+            find(kind, name).load()
+        except ConnectException as error:
+            errors.append(ConfigException.of(key, name, f"Class {name} could not be found. {error}").message)
+    return errors

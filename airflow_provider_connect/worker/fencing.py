@@ -1,0 +1,55 @@
+"""Fencing of transactional ids: afterwards no older producer of the id can commit anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import Producer
+
+from airflow_provider_connect.client_settings import client_config
+from airflow_provider_connect.model.ids import transactional_id
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.kafka_errors import LastError
+from airflow_provider_connect.stores.transactional_id import take_over
+from airflow_provider_connect.worker.source_delivery import TransactionalProducer
+
+FENCE_SECONDS = 30.0
+
+
+class Fence:
+    """Fences the ids of tasks, some at a time: 60 ms each, up to a second where a transaction is open."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._settings = settings
+
+    def fence(self, tasks: Sequence[tuple[str, int]]) -> None:
+        """Fence the transactional id of each (connector, task). Raises RetriableException when the broker does not answer."""
+        if not tasks:
+            return
+        with ThreadPoolExecutor(max_workers=min(8, len(tasks)), thread_name_prefix="fence") as pool:
+            list(pool.map(self._fence, tasks))
+
+    @contextmanager
+    def owner(self, connector: str) -> Iterator[TransactionalProducer]:
+        """Who owns the id of the connector's task 0 from now on: to write in its name. What is written must have been read after this."""
+        owner = TransactionalProducer(Producer(self._config((connector, 0))), timeout_seconds=FENCE_SECONDS)
+        try:
+            owner.take_over()
+            yield owner
+        finally:
+            owner.producer.close()
+
+    def _config(self, task: tuple[str, int]) -> dict[str, Any]:
+        name = transactional_id(self._settings.group_id, *task)
+        return {**client_config(self._settings, "producer", transactional_id=name), **LastError().callbacks()}
+
+    def _fence(self, task: tuple[str, int]) -> None:
+        """confluent-kafka has no fenceProducers: a producer of the id that initialises and goes does the same."""
+        producer = Producer(self._config(task))
+        try:
+            take_over(producer, FENCE_SECONDS)
+        finally:
+            producer.close()

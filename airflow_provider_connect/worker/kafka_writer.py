@@ -1,0 +1,157 @@
+"""Encoded batches into a Kafka producer: back-pressure, order and delivery errors. Knows nothing of offsets, transactions or guarantees."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaError, Producer
+
+from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.stores.kafka_errors import translated, translating
+from airflow_provider_connect.worker.native_queue import NativeQueue
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CHUNK_RECORDS = 10_000
+MAX_QUEUED_RECORDS = 500_000
+MAX_QUEUED_BYTES = 128 * 1024 * 1024
+_WAIT_SECONDS = 0.02
+
+
+@dataclass(slots=True)
+class EncodedBatch:
+    """Records of one topic as bytes: what converters made of a ``Batch``. Columns are binary Arrow arrays; None stands for all null."""
+
+    topic: str
+    num_records: int
+    value: pa.Array | None
+    key: pa.Array | None = None
+    headers: pa.Array | None = None
+    timestamp: pa.Array | None = None
+    kafka_partition: int | None = None
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of keys and values."""
+        return sum(_data_bytes(column) for column in (self.key, self.value) if column is not None)
+
+
+def _data_bytes(column: pa.Array) -> int:
+    return int(column.nbytes) - 4 * (len(column) + 1)
+
+
+class KafkaWriter:
+    """Writes encoded batches in their order; ``flush`` waits for every acknowledgement.
+
+    The producer's queue never fills: writing waits while more than ``MAX_QUEUED_RECORDS`` records or ``MAX_QUEUED_BYTES`` bytes are on
+    their way, because librdkafka goes on with the rest of a batch after a record that found the queue full, and order would be lost.
+    ``give_up`` is asked while waiting; true ends the wait with RetriableException. ``native`` takes records without headers and
+    timestamps from their columns; see ``native_queue`` for the producers that may have one.
+    """
+
+    def __init__(self, producer: Producer, *, native: NativeQueue | None = None, give_up: Callable[[], bool] = lambda: False) -> None:
+        self._producer = producer
+        self._native = native
+        self._give_up = give_up
+        self._written = 0
+        self._waiting: deque[tuple[int, int]] = deque()  # (records written up to here, bytes of that chunk)
+        self._waiting_bytes = 0
+        self._error: KafkaError | None = None
+
+    def write(self, batch: EncodedBatch) -> None:
+        """Queue a batch. Raises what an earlier batch failed with."""
+        with translating(f"writing to topic {batch.topic}"):
+            self._write(batch)
+        self.check()
+
+    def _write(self, batch: EncodedBatch) -> None:
+        columns = (batch.value, batch.key, batch.headers, batch.timestamp)
+        for start in range(0, batch.num_records, CHUNK_RECORDS):
+            count = min(CHUNK_RECORDS, batch.num_records - start)
+            value, key, headers, timestamp = (None if c is None else c.slice(start, count) for c in columns)
+            chunk = EncodedBatch(batch.topic, count, value, key, headers, timestamp, batch.kafka_partition)
+            self._wait_for_room(count)
+            self._queue(chunk)
+            self._written += count
+            size = chunk.num_bytes
+            self._waiting.append((self._written, size))
+            self._waiting_bytes += size
+
+    def flush(self, timeout_seconds: float) -> None:
+        """Wait until everything written is acknowledged. Raises RetriableException after ``timeout_seconds``."""
+        with translating("waiting for acknowledgements"):
+            left = self._producer.flush(timeout_seconds)
+        self.check()
+        if left:
+            raise RetriableException(f"{left} records were not acknowledged by the broker within {timeout_seconds:g} s")
+        self._waiting.clear()
+        self._waiting_bytes = 0
+
+    def check(self) -> None:
+        """Raise the first delivery error there was."""
+        error = self._error or (self._native.fatal_error() if self._native is not None else None)
+        if error is not None:
+            raise translated(error, "writing records") from None
+
+    def _wait_for_room(self, count: int) -> None:
+        producer = self._producer
+        while True:
+            queued = len(producer)
+            acked = self._written - queued
+            while self._waiting and self._waiting[0][0] <= acked:
+                self._waiting_bytes -= self._waiting.popleft()[1]
+            if not queued or (queued + count <= MAX_QUEUED_RECORDS and self._waiting_bytes <= MAX_QUEUED_BYTES):
+                producer.poll(0)
+                return
+            producer.poll(_WAIT_SECONDS)
+            self.check()
+            if self._give_up():
+                raise RetriableException("told to stop while waiting for the broker to acknowledge records")
+
+    def _queue(self, chunk: EncodedBatch) -> None:
+        if chunk.headers is not None:
+            self._queue_singly(chunk)
+            return
+        if self._native is not None and chunk.timestamp is None:
+            self._native.put(chunk.topic, chunk.kafka_partition, chunk.value, chunk.key, chunk.num_records)
+            return
+        messages = _messages(chunk)
+        partition = -1 if chunk.kafka_partition is None else chunk.kafka_partition
+        queued = self._producer.produce_batch(chunk.topic, messages, partition=partition, on_delivery=self._delivered)
+        if queued != len(messages):
+            failed = next(message["_error"] for message in messages if "_error" in message)
+            raise translated(failed, f"queueing records for topic {chunk.topic}")
+
+    def _queue_singly(self, chunk: EncodedBatch) -> None:
+        """Records with headers: the batch call takes none."""
+        assert chunk.headers is not None
+        headers = [[(h["key"], h["value"]) for h in row] if row else None for row in chunk.headers.to_pylist()]
+        options: dict[str, Any] = {} if chunk.kafka_partition is None else {"partition": chunk.kafka_partition}
+        for message, header in zip(_messages(chunk), headers, strict=True):
+            if header:
+                message["headers"] = header
+            self._producer.produce(chunk.topic, on_delivery=self._delivered, **message, **options)
+
+    def _delivered(self, error: KafkaError | None, _message: object) -> None:
+        if error is not None and self._error is None:
+            self._error = error
+
+
+def _messages(chunk: EncodedBatch) -> list[dict[str, Any]]:
+    """The dicts that the client wants: the only place where records become Python objects."""
+    values: Sequence[bytes | None] = chunk.value.to_pylist() if chunk.value is not None else [None] * chunk.num_records
+    if chunk.key is None and chunk.timestamp is None:
+        return [{"value": value} for value in values]
+    messages: list[dict[str, Any]] = [{"value": value} for value in values]
+    if chunk.key is not None:
+        for message, key in zip(messages, chunk.key.to_pylist(), strict=True):
+            message["key"] = key
+    if chunk.timestamp is not None:
+        for message, timestamp in zip(messages, chunk.timestamp.to_pylist(), strict=True):
+            if timestamp is not None:
+                message["timestamp"] = timestamp
+    return messages

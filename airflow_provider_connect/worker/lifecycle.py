@@ -1,0 +1,133 @@
+"""When a task body has to end: the config topic, the driver's word, or time. Knows nothing of what the body does."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import threading
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Protocol
+
+LONG_SECONDS = 1.0  # no run of a newer claim is shorter: Spark starts in it
+LISTEN_SHARE, LISTEN_SECONDS = 0.05, 0.25  # of the silence, and at most: for the client to take in what the broker sent meanwhile
+
+
+class StopReason(StrEnum):
+    """Why a body ends before its source or its topics are exhausted."""
+
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    DELETED = "deleted"
+    FENCED = "a newer claim took over"
+    TOLD = "the application was told to end"
+    TIME = "batch.max.duration.ms is over"
+
+
+class Follower(Protocol):
+    """What the config topic says of one connector since a claim; a poll without a time-out costs microseconds."""
+
+    def poll(self, timeout_seconds: float = 0.0) -> StopReason | None: ...
+
+
+class StopSignal:
+    """Asked between batches: ``reason`` says why to end, or None to go on. Once there is a reason it stays.
+
+    After ``LONG_SECONDS`` without being asked it listens before it answers: the process may have been frozen, and a newer claim have come.
+    """
+
+    def __init__(self, follower: Follower, wire: StopWire | None, *, now: Callable[[], float], deadline: float) -> None:
+        self._follower = follower
+        self._wire = wire
+        self._now = now
+        self._deadline = deadline
+        self._asked: float | None = None
+        self._reason: StopReason | None = None
+
+    def reason(self) -> StopReason | None:
+        if self._reason is None:
+            self._reason = self._look()
+        return self._reason
+
+    def __bool__(self) -> bool:
+        return self.reason() is not None
+
+    def _look(self) -> StopReason | None:
+        now = self._now()
+        silence = 0.0 if self._asked is None else now - self._asked
+        said = self._follower.poll(min(LISTEN_SECONDS, LISTEN_SHARE * silence) if silence >= LONG_SECONDS else 0.0)
+        self._asked = now
+        if said is not None:
+            return said
+        if self._wire is not None and self._wire.is_cut():
+            return StopReason.TOLD
+        if now >= self._deadline:
+            return StopReason.TIME
+        return None
+
+
+class StopWire:
+    """A body's end of a connection to the driver, which never sends anything: the connection ends when the body has to."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._socket = socket.create_connection(address, timeout=5)
+        self._socket.setblocking(False)
+
+    def is_cut(self) -> bool:
+        readable, _, _ = select.select([self._socket], [], [], 0)
+        return bool(readable)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class StopSwitch:
+    """The driver's end: accepts the bodies' connections, and cuts them all when the application is told to end."""
+
+    def __init__(self, host: str) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listener = socket.create_server((host, 0), family=family)
+        self._bodies: list[socket.socket] = []
+        self._thrown = False
+        self._lock = threading.Lock()
+        self.address: tuple[str, int] = (host, self._listener.getsockname()[1])
+        threading.Thread(target=self._accept, name="stop-switch", daemon=True).start()
+
+    @property
+    def thrown(self) -> bool:
+        return self._thrown
+
+    def throw(self) -> None:
+        """Tell every body to end, those that connect later too. Safe in a signal handler: it takes no lock and only shuts sockets."""
+        self._thrown = True
+        for body in list(self._bodies):
+            with contextlib.suppress(OSError):
+                body.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                body, _ = self._listener.accept()
+            except OSError:
+                return
+            self._bodies.append(body)
+            if self._thrown:
+                with contextlib.suppress(OSError):
+                    body.shutdown(socket.SHUT_RDWR)
+
+
+def die_with_parent() -> None:
+    """From now on the kernel kills this process when its parent ends. For the driver, whose parent is the JVM of spark-submit.
+
+    Not for Spark's Python worker daemon: its parent is a thread of the JVM, which may end while the JVM lives.
+    """
+    import ctypes
+    import signal
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    pr_set_pdeathsig = 1
+    libc.prctl(pr_set_pdeathsig, signal.SIGKILL)
+    if os.getppid() == 1:  # the parent ended before the call
+        os._exit(1)

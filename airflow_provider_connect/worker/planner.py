@@ -1,0 +1,166 @@
+"""From a connector's config to its published task set and a claim. Knows nothing of Spark or of how tasks run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_connect.errors import FencedException, TooManyTasksException
+from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.connector_settings import strip_framework_keys
+from airflow_provider_connect.model.run import Claim, RunSpec
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.sdk.config_def import Config
+from airflow_provider_connect.sdk.plugin import class_name_of
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.stores.offset_store import OffsetStore
+from airflow_provider_connect.worker.checked_connector import CheckedConnector, check_connector, guarantee_of
+from airflow_provider_connect.worker.contexts import PlanningContext
+from airflow_provider_connect.worker.fencing import Fence
+from airflow_provider_connect.worker.masking import SHORTEST, secret_values
+from airflow_provider_connect.worker.source_delivery import repairs
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an application is to host. ``task_configs`` are raw: what variables stand for is resolved where a task runs."""
+
+    connector: CheckedConnector
+    claim: Claim
+    guarantee: str
+    task_configs: Sequence[Mapping[str, str]]
+    tasks: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class NoPlan:
+    """There is nothing to host: the connector is gone, not STARTED, or a newer claim came first."""
+
+    reason: str
+
+
+class Planner:
+    """Makes the plan of one run. ``context`` is what the connector sees while it plans."""
+
+    def __init__(self, settings: WorkerSettings, store: ConfigStore, fence: Fence) -> None:
+        self._settings = settings
+        self._store = store
+        self._fence = fence
+
+    def claim(self, spec: RunSpec) -> Claim | NoPlan:
+        """1 define the connector when its DAG does and the topic has none 2 look at the target state 3 claim."""
+        state = self._store.read()
+        if spec.connector not in state.connector_configs:
+            if spec.define is None:
+                return NoPlan(f"there is no connector {spec.connector}")
+            self._store.put_connector(spec.connector, spec.define)
+            state = self._store.read()
+        not_started = _not_started(state, spec.connector)
+        if not_started:
+            return NoPlan(not_started)
+        if spec.claim is None:
+            return self._store.claim(spec.connector)
+        newest = state.claims.get(spec.connector)
+        if newest != spec.claim:
+            return NoPlan(f"claim {spec.claim} is no longer the newest, {newest} is")
+        return spec.claim
+
+    def secrets(self, spec: RunSpec) -> set[str]:
+        """What must not be shown of the connector's config, whatever its code says."""
+        raw = self._store.read().connector_config(spec.connector)
+        return secret_values(raw or {}, self._settings.config_providers(), spec.secrets)
+
+    def plan(self, spec: RunSpec, claim: Claim, context: PlanningContext) -> Plan:
+        """1 check the config 2 start the connector 3 ask for task configs 4 publish them if they changed 5 fence what is not hosted
+        6 with several tasks, fence those too and repair offsets.
+
+        Raises ConfigException, TooManyTasksException, what the connector raises, or FencedException when a newer claim came first.
+        """
+        raw = self._store.read().connector_config(spec.connector)
+        if raw is None:
+            raise FencedException(f"connector {spec.connector} was deleted")
+        checked = check_connector(spec.connector, raw, self._settings, spec.secrets)
+        guarantee = guarantee_of(checked, self._settings)
+        planned = spec.claim is not None or (spec.tasks is not None and self._is_planned(spec.connector))
+        if planned:
+            configs = self._published(spec.connector)
+        else:
+            configs = self._task_configs(checked, context)
+            self._publish(checked, configs, claim)
+            self._take_over(checked, claim, len(configs))
+        tasks = [task for task in range(len(configs)) if not planned or spec.tasks is None or task in spec.tasks]
+        return Plan(checked, claim, guarantee, configs, tasks)
+
+    def _is_planned(self, connector: str) -> bool:
+        """Whether the published tasks are made of the config that holds now: if not, to run some of them again would be wrong."""
+        state = self._store.read()
+        return state.applied_configs.get(connector) == state.connector_config(connector)
+
+    def _published(self, connector: str) -> list[Mapping[str, str]]:
+        state = self._store.read()
+        return list(state.all_task_configs(connector).values())
+
+    def _task_configs(self, checked: CheckedConnector, context: PlanningContext) -> list[Mapping[str, str]]:
+        connector, maximum = checked.connector, checked.settings.tasks_max
+        connector.initialize(context)
+        connector.start(connector.config_def.parse(strip_framework_keys(checked.resolved)))
+        try:
+            generated = connector.task_configs(maximum)
+        finally:
+            connector.stop()
+        if len(generated) > maximum and checked.settings.tasks_max_enforce:
+            raise TooManyTasksException(checked.name, len(generated), maximum)
+        return [self._published_form(checked, config) for config in generated]
+
+    def _published_form(self, checked: CheckedConnector, config: Mapping[str, str] | Config) -> dict[str, str]:
+        """What goes to the topic: the connector's own keys, ``task.class`` and topics, and never the value of a variable."""
+        texts = dict(config.originals if isinstance(config, Config) else config)
+        texts["task.class"] = class_name_of(checked.connector.task_class)
+        for key in ("topics", "topics.regex"):
+            if not checked.is_source and checked.resolved.get(key):
+                texts[key] = checked.resolved[key]
+        return {key: _raw_text(checked, key, value) for key, value in texts.items()}
+
+    def _take_over(self, checked: CheckedConnector, claim: Claim, tasks: int) -> None:
+        """A partition may have moved from one task to another: every old owner is fenced before anybody reads its offset. A lone task does
+        all this itself.
+
+        1 take over every id 2 still the newest claim? 3 repair offsets. A driver that was frozen in between is fenced by the newer one's 1,
+        or refused by 2; so it never writes offsets that were read before a newer run moved them.
+        """
+        if tasks < 2:
+            return
+        if not checked.is_source:
+            self._fence.fence([(checked.name, task) for task in range(tasks)])
+            return
+        self._fence.fence([(checked.name, task) for task in range(1, tasks)])  # 1
+        with OffsetStore(self._settings, topic=checked.settings.offsets_storage_topic) as offsets, self._fence.owner(checked.name) as owner:
+            newest = self._store.read().claims.get(checked.name)
+            if newest != claim:  # 2
+                raise FencedException(f"claim {claim} of {checked.name} is no longer the newest, {newest} is")
+            owner.write(repairs(offsets, checked.name))  # 3
+
+    def _publish(self, checked: CheckedConnector, configs: Sequence[Mapping[str, str]], claim: Claim) -> None:
+        """Task configs, then the commit record; then, for a smaller set, the ids no longer hosted are fenced before the count says so."""
+        name = checked.name
+        self._store.put_tasks(name, configs, claim, planned_from=checked.raw)
+        alive = self._store.read().fencing_counts.get(name, 0)
+        if alive != len(configs):
+            self._fence.fence([(name, task) for task in range(len(configs), alive)])
+            self._store.put_fencing_count(name, len(configs), claim)
+
+
+def _raw_text(checked: CheckedConnector, key: str, value: str) -> str:
+    """A task's setting as it goes to the topic: with variables again where the connector was given their values, wherever it put them."""
+    if value == checked.resolved.get(key):
+        return checked.raw[key]
+    for variable, secret in sorted(checked.variables.items(), key=lambda pair: len(pair[1]), reverse=True):
+        if len(secret) >= SHORTEST:
+            value = value.replace(secret, variable)
+    return value
+
+
+def _not_started(state: ClusterConfigState, connector: str) -> str:
+    target = state.target_state(connector)
+    return "" if target is TargetState.STARTED else f"connector {connector} is {target}"

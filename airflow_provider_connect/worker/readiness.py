@@ -1,0 +1,156 @@
+"""Whether a run would find anything to do, told in the Airflow task process before anything is submitted. No Spark, no Arrow.
+
+Costs one or two consumers: the config topic, then either the group's offsets against the ends, or the source's own word. A config whose
+tasks are planned has passed every check already; it is checked again, with internal topics and the world outside, only where there is work.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect import config_providers
+from airflow_provider_connect.client_settings import client_config, connector_overrides, internal_client_config
+from airflow_provider_connect.errors import StoreTimeoutException
+from airflow_provider_connect.isolation.plugin_catalog import PluginKind, find_connector
+from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.framework_keys import strip_framework_keys
+from airflow_provider_connect.model.ids import consumer_group
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.stores.kafka_errors import TopicMissingException
+from airflow_provider_connect.stores.log_consumer import LogConsumer
+from airflow_provider_connect.stores.offset_store import OffsetStore, SourceOffsets
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.stores.topic_log import OpenTransactionException
+from airflow_provider_connect.worker.sink_positions import is_fresh
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.sdk.connector import SourceConnector
+
+WORK, NO_WORK, NOT_STARTED = "work", "no-work", "not-started"
+LEFT_OPEN = "a run that was killed has left a transaction open"  # which the next one ends as it takes over; it may stay open for a minute
+COMMITTED_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """``state`` is ``work``, ``no-work`` or ``not-started``; ``reason`` says why, for the log."""
+
+    state: str
+    reason: str
+
+
+def check_readiness(settings: WorkerSettings, connector: str, *, define: Mapping[str, str] | None, secrets: Mapping[str, str]) -> Readiness:
+    """Whether there is work for ``connector``.
+
+    Raises ConfigException for a config that cannot run and for internal topics that are not as they must be, before anything moves, and
+    StoreTimeoutException when no broker answers.
+    """
+    raw, found = _found(settings, connector, define, secrets)
+    if found.state == WORK:
+        _check_before_work(settings, connector, raw, secrets)
+    return found
+
+
+def _found(
+    settings: WorkerSettings, connector: str, define: Mapping[str, str] | None, secrets: Mapping[str, str]
+) -> tuple[Mapping[str, str], Readiness]:
+    """The raw config, and what there is to do with it."""
+    with LogConsumer(internal_client_config(settings, "consumer", "configs")) as consumer:
+        state = _config_state(settings, consumer)
+    raw = None if state is None else state.connector_config(connector)
+    if state is None or raw is None:
+        if define is None:
+            return {}, Readiness(NOT_STARTED, "there is no connector of this name")
+        return define, Readiness(WORK, "this is its first run")
+    target = state.target_state(connector)
+    if target is not TargetState.STARTED:
+        return raw, Readiness(NOT_STARTED, f"its target state is {target}")
+    if state.applied_configs.get(connector) != raw:
+        return raw, Readiness(WORK, "its tasks are not planned yet for this config")
+    resolved = config_providers.resolve(raw, settings.config_providers(), secrets)
+    plugin = find_connector(resolved["connector.class"])
+    if plugin.kind is PluginKind.SINK:
+        return raw, _sink_readiness(connector, resolved, settings)
+    return raw, _source_readiness(connector, plugin.load()(), resolved, settings)
+
+
+def _config_state(settings: WorkerSettings, consumer: LogConsumer) -> ClusterConfigState | None:
+    try:
+        return ConfigStore(settings, consumer=consumer).read()
+    except TopicMissingException:
+        return None
+
+
+def _check_before_work(settings: WorkerSettings, connector: str, raw: Mapping[str, str], secrets: Mapping[str, str]) -> None:
+    """Config, guarantee, what the connector itself looks at, and the internal topics are in order; or raise ConfigException."""
+    from airflow_provider_connect.worker.checked_connector import check_connector, check_outside, guarantee_of
+
+    checked = check_connector(connector, raw, settings, secrets)
+    guarantee_of(checked, settings)
+    check_outside(checked)
+    admin = TopicAdmin(settings)
+    admin.ensure_internal_topics()
+    admin.close()
+
+
+def _source_readiness(name: str, connector: SourceConnector, resolved: Mapping[str, str], settings: WorkerSettings) -> Readiness:
+    known: list[SourceOffsets] = []
+
+    def offset(partition: Mapping[str, object]) -> Mapping[str, object] | None:
+        if not known:
+            with OffsetStore(settings, topic=resolved.get("offsets.storage.topic"), settle_seconds=0.0) as store:
+                known.append(store.read(name))
+        return known[0].get(partition)
+
+    try:
+        found = connector.has_new_data(strip_framework_keys(resolved), offset)
+    except OpenTransactionException:
+        return Readiness(WORK, LEFT_OPEN)
+    except Exception as error:  # (the connector's own code: whatever it raises, a run will tell)
+        return Readiness(WORK, f"the connector could not tell whether there is new data: {type(error).__name__}")
+    if found is None:
+        return Readiness(WORK, "the connector cannot tell whether there is new data")
+    return Readiness(WORK, "there is new data at its source") if found else Readiness(NO_WORK, "there is nothing new at its source")
+
+
+def _sink_readiness(name: str, resolved: Mapping[str, str], settings: WorkerSettings) -> Readiness:
+    overrides = connector_overrides(resolved, "consumer")
+    group = consumer_group(name, overrides, settings.values)
+    config = client_config(settings, "consumer", overrides) | {"group.id": group}
+    read_committed = overrides.get("isolation.level") != "read_uncommitted"
+    with LogConsumer(config, read_committed=read_committed) as consumer:
+        counts = _topics(resolved, settings, consumer)
+        partitions = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
+        try:
+            committed = consumer.committed(partitions, COMMITTED_SECONDS)
+        except StoreTimeoutException:  # the broker has answered until now
+            return Readiness(WORK, LEFT_OPEN)
+        ends = consumer.end_offsets(partitions)
+    waiting = [p for p in partitions if p not in committed or committed[p].offset != ends[p]]
+    if waiting:
+        return Readiness(WORK, f"{len(waiting)} of {len(partitions)} partitions have records beyond the group's offsets")
+    if not all(is_fresh(committed[p].metadata, time.time()) for p in partitions):
+        return Readiness(WORK, "the group's offsets are somebody else's, or a day old and have to be committed again before they expire")
+    return Readiness(NO_WORK, f"group {group} is at the end of all {len(partitions)} partitions")
+
+
+def _topics(resolved: Mapping[str, str], settings: WorkerSettings, consumer: LogConsumer) -> dict[str, int]:
+    """Partition counts of the sink's topics; a named topic that does not exist yet has nothing in it."""
+    named = [topic.strip() for topic in resolved.get("topics", "").split(",") if topic.strip()]
+    if not named:
+        matches = re.compile(resolved["topics.regex"]).fullmatch
+        return {topic: count for topic, count in TopicAdmin(settings).partitions().items() if matches(topic)}
+    counts = {}
+    for topic in named:
+        try:
+            counts[topic] = consumer.partition_count(topic)
+        except TopicMissingException:
+            continue
+    return counts

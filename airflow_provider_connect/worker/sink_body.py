@@ -1,0 +1,234 @@
+"""A sink task's body: consumer, group, start positions and the loop put together."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from confluent_kafka import Consumer
+
+from airflow_provider_connect.client_settings import client_config
+from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
+from airflow_provider_connect.model.connector_settings import Guarantee, strip_framework_keys
+from airflow_provider_connect.model.ids import consumer_group, murmur2
+from airflow_provider_connect.model.run import TaskResult
+from airflow_provider_connect.model.states import State
+from airflow_provider_connect.sdk.connector import SinkConnector
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.task import SinkTask
+from airflow_provider_connect.stores.batch_store import BatchStore
+from airflow_provider_connect.stores.group_offsets import GroupOffsets
+from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin
+from airflow_provider_connect.worker.contexts import TaskSinkContext
+from airflow_provider_connect.worker.kafka_reader import READER_SETTINGS, KafkaReader
+from airflow_provider_connect.worker.metrics import TaskMetrics
+from airflow_provider_connect.worker.pipeline import SinkPipeline
+from airflow_provider_connect.worker.pipeline_setup import stages_of
+from airflow_provider_connect.worker.sink_delivery import AtLeastOnce, AtMostOnce, GroupCommit, Offsets, SinkDelivery
+from airflow_provider_connect.worker.sink_loop import SinkLoop
+from airflow_provider_connect.worker.sink_positions import KnownOffsets, Origin, StartPosition, is_fresh, owned_by, start_position
+from airflow_provider_connect.worker.sink_topics import topics_of
+from airflow_provider_connect.worker.source_body import ledger_record, transactional_producer
+from airflow_provider_connect.worker.source_delivery import OffsetRecord, TransactionalProducer
+from airflow_provider_connect.worker.task_body import TaskScene
+
+_Value = TypeVar("_Value")
+log = logging.getLogger(__name__)
+PATIENCE_SECONDS = 60.0
+ANSWER_SECONDS = 10.0
+COMMIT_SECONDS = 10.0
+
+
+class SinkBody:
+    """The parts of one sink task. ``run`` follows the order of ``task_body``."""
+
+    def __init__(self, scene: TaskScene) -> None:
+        self._scene = scene
+        payload, settings = scene.payload, scene.settings
+        overrides = scene.connector_settings.overrides["consumer"]
+        self._group = consumer_group(payload.connector, overrides, settings.values)
+        self._consumer_config = client_config(settings, "consumer", overrides)
+        self._reset = str(self._consumer_config.get("auto.offset.reset", "earliest"))
+        connection = AdminConnection.of(settings, scene.connector_settings.overrides["admin"], ANSWER_SECONDS)
+        self._admin = TopicAdmin(settings, connection=connection)
+        self._groups = GroupOffsets(settings, connection=connection)
+        self._metrics = TaskMetrics(is_source=False)
+        self._starts: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}
+        self._ledger_positions: dict[TopicPartition, int] = {}
+        self._exactly_once = payload.guarantee == Guarantee.EXACTLY_ONCE
+
+    def run(self) -> TaskResult:
+        """1 take over the id 2 still the newest claim? 3 start and open the task 4 read offsets, commit the starts 5 the loop."""
+        scene = self._scene
+        owner = self._owner()  # 1, 2
+        consumer = Consumer(
+            {**READER_SETTINGS, **self._consumer_config, "isolation.level": self._isolation(), "group.id": self._group} | _FORCED
+        )
+        commit = GroupCommit(
+            owner,
+            consumer,
+            renewed=self._owner,
+            group=self._group,
+            claim=str(scene.payload.claim),
+            members=self._members,
+            ledger=self._ledger,
+            timeout_seconds=COMMIT_SECONDS,
+        )
+        commit.refuse_strangers()
+        try:
+            return self._with_task(consumer, commit)
+        finally:
+            consumer.close()
+
+    def _with_task(self, consumer: Consumer, commit: GroupCommit) -> TaskResult:
+        scene = self._scene
+        connector = scene.checked.connector
+        assert isinstance(connector, SinkConnector)
+        context = TaskSinkContext(scene.task_config, scene.payload.claim, exactly_once=self._exactly_once)
+        task = connector.task_class()
+        task.header_converter = scene.converters.header
+        task.initialize(context)
+        partitions = self._partitions()
+        context.assignment = partitions
+        try:
+            task.start(connector.task_config(strip_framework_keys(scene.task_config)))  # 3
+            starts = self._open(task, partitions, commit)  # 4
+            scene.tell(State.RUNNING)
+            ranges = {p: (start, max(start, self._ends[p])) for p, start in starts.items()}
+            reader = KafkaReader(consumer, ranges, self._columns(task))
+            try:
+                reason = self._loop(task, context, reader, commit).run()  # 5
+            finally:
+                task.close(partitions)
+        finally:
+            task.stop()
+        result = TaskResult(scene.payload.task, stopped_by=reason, records=self._metrics.records_out, bytes=self._metrics.bytes)
+        result.ranges = _nested({p: [self._starts[p], n] for p, n in reader.positions.items() if n > self._starts[p]})
+        result.metrics = self._metrics.figures() | {"partition-count": float(len(partitions))}
+        return result
+
+    def _owner(self) -> TransactionalProducer:
+        """Take over the id, whoever had it, and look whether the claim is still the newest."""
+        owner = transactional_producer(self._scene)
+        owner.take_over()
+        self._scene.refuse_old_claim()
+        return owner
+
+    def _members(self) -> Sequence[str]:
+        """Who is in the group; asked again, by a new client each time, while the broker is away, but not for longer than the patience."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                return self._groups.members(self._group)
+            except StoreTimeoutException:
+                if time.monotonic() + ANSWER_SECONDS > deadline:
+                    raise
+
+    def _partitions(self) -> list[TopicPartition]:
+        """The partitions of the connector's topics that this task owns."""
+        payload = self._scene.payload
+        counts = topics_of(self._scene.connector_settings, self._admin)
+        spread = {topic: murmur2(topic.encode()) & 0x7FFFFFFF for topic in counts}
+        every = [TopicPartition(topic, number) for topic, count in sorted(counts.items()) for number in range(count)]
+        return [p for p in every if owned_by(p, payload.task, payload.tasks, spread)]
+
+    def _open(self, task: SinkTask, partitions: Sequence[TopicPartition], commit: GroupCommit) -> Offsets:
+        """Where to start in each partition; what differs is written to the destination first, then to the group."""
+        destination = task.open(partitions) if partitions else None
+        starts = self._decided(partitions, destination or {})
+        rewrites = {p: s.offset for p, s in starts.items() if s.rewrite_destination and s.origin is not Origin.DESTINATION}
+        if rewrites and self._exactly_once:
+            task.pre_commit(rewrites)
+        for partition, start in starts.items():
+            if start.origin in {Origin.LEDGER, Origin.DESTINATION} and start.commit_group:
+                log.info("Task %s-%s: offset %d of %s is %s", *self._name, start.offset, partition, start.origin)
+        self._starts = {p: s.offset for p, s in starts.items()}
+        self._ledger_positions.update(self._starts)
+        if any(s.commit_group for s in starts.values()):
+            commit.commit(self._starts)
+        return self._starts
+
+    @property
+    def _name(self) -> tuple[str, int]:
+        return self._scene.payload.connector, self._scene.payload.task
+
+    def _decided(
+        self, partitions: Sequence[TopicPartition], destination: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, StartPosition]:
+        committed = self._groups.committed(self._group, partitions)
+        with BatchStore(self._scene.settings) as store:
+            ledger = store.last(self._scene.payload.connector)
+        beginnings = self._admin.beginning_offsets(partitions)
+        ends = self._admin.end_offsets(partitions, read_committed=self._isolation() == "read_committed")
+        highs = self._admin.end_offsets(partitions, read_committed=False)
+        starts: dict[TopicPartition, StartPosition] = {}
+        for partition in partitions:
+            group = committed.get(partition)
+            known = KnownOffsets(
+                beginning=beginnings[partition],
+                end=ends[partition],
+                high=highs[partition],
+                group=None if group is None else group.offset,
+                mark="" if group is None else group.metadata,
+                is_fresh=group is not None and is_fresh(group.metadata, time.time()),
+                destination=destination.get(partition),
+                ledger=ledger.get(partition),
+            )
+            self._ends[partition] = ends[partition]
+            starts[partition] = start_position(partition, known, exactly_once=self._exactly_once, reset=self._reset)
+        return starts
+
+    def _loop(self, task: SinkTask, context: TaskSinkContext, reader: KafkaReader, commit: GroupCommit) -> SinkLoop:
+        scene = self._scene
+        delivery: SinkDelivery = AtMostOnce(commit) if scene.payload.guarantee == Guarantee.AT_MOST_ONCE else AtLeastOnce(commit)
+        return SinkLoop(
+            task=task,
+            context=context,
+            reader=reader,
+            pipeline=SinkPipeline(scene.converters, stages_of(scene.connector_settings, scene.converters.header)),
+            delivery=delivery,
+            stop=scene.stop,
+            metrics=self._metrics,
+            topics=scene.active_topics(),
+            interval_seconds=scene.settings.offset_flush_interval_ms / 1000,
+            patience_seconds=PATIENCE_SECONDS,
+            max_records=scene.connector_settings.batch_max_records or scene.settings.batch_max_records,
+            now=time.monotonic,
+            sleep=time.sleep,
+        )
+
+    def _columns(self, task: SinkTask) -> frozenset[str]:
+        """A task may declare that it reads less than everything (``SinkTask.reads``); transformations may look at anything."""
+        if self._scene.connector_settings.transforms:
+            return frozenset({"key", "headers", "timestamp"})
+        return frozenset(task.reads)
+
+    def _isolation(self) -> str:
+        overrides = self._scene.connector_settings.overrides["consumer"]
+        level = overrides.get("isolation.level", "read_committed")
+        if level not in {"read_committed", "read_uncommitted"}:
+            raise ConfigException.of("consumer.override.isolation.level", level, "String must be one of: read_committed, read_uncommitted")
+        return level
+
+    def _ledger(self, offsets: Offsets) -> Sequence[OffsetRecord]:
+        self._ledger_positions.update(offsets)
+        ranges = {p: [self._starts[p], n] for p, n in self._ledger_positions.items() if n > self._starts.get(p, n)}
+        return [ledger_record(self._scene, self._metrics, ranges=_nested(ranges), positions=_nested(self._ledger_positions))]
+
+
+_FORCED = {"enable.auto.commit": "false", "enable.auto.offset.store": "false", "enable.partition.eof": "true"}
+
+
+def run_sink(scene: TaskScene) -> TaskResult:
+    """Run a sink task."""
+    return SinkBody(scene).run()
+
+
+def _nested(values: Mapping[TopicPartition, _Value]) -> dict[str, dict[str, _Value]]:
+    nested: dict[str, dict[str, _Value]] = {}
+    for partition, value in sorted(values.items()):
+        nested.setdefault(partition.topic, {})[str(partition.partition)] = value
+    return nested

@@ -1,0 +1,122 @@
+"""The loop of a sink task: read, pipeline, put, commit. Knows nothing of Kafka clients' settings or Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from airflow_provider_connect.errors import BackpressureException, RetriableException
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.task import SinkTask
+from airflow_provider_connect.worker.active_topics import ActiveTopics
+from airflow_provider_connect.worker.contexts import TaskSinkContext
+from airflow_provider_connect.worker.kafka_reader import KafkaReader, RawBatch
+from airflow_provider_connect.worker.lifecycle import StopReason, StopSignal
+from airflow_provider_connect.worker.metrics import TaskMetrics
+from airflow_provider_connect.worker.pipeline import SinkPipeline
+from airflow_provider_connect.worker.sink_delivery import SinkDelivery
+
+READ_SECONDS = 0.5
+RETRY_SECONDS = 0.3  # before the same records are put again; doubled each time
+MAX_RETRY_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class SinkLoop:
+    """Runs one sink task to the ends fixed at its start, to its limits, or until it is told to end.
+
+    1 read 2 converters and transformations 3 ``put``, the same batch again after a RetriableException 4 commits as the guarantee says,
+    every ``interval_seconds`` and at the end. A fenced loop commits nothing. Silence of the broker for ``patience_seconds`` is retriable.
+    """
+
+    task: SinkTask
+    context: TaskSinkContext
+    reader: KafkaReader
+    pipeline: SinkPipeline
+    delivery: SinkDelivery
+    stop: StopSignal
+    metrics: TaskMetrics
+    topics: ActiveTopics
+    interval_seconds: float
+    patience_seconds: float
+    max_records: int | None
+    now: Callable[[], float]
+    sleep: Callable[[float], None]
+    _delivered: dict[TopicPartition, int] = field(default_factory=dict)
+
+    def run(self) -> StopReason | None:
+        """Why the loop ended early, or None when every partition is read to its end."""
+        reason = self._until_end()
+        if reason is not StopReason.FENCED:
+            self._commit()
+        return reason
+
+    def _until_end(self) -> StopReason | None:
+        heard = committed = self.now()
+        while not self.reader.exhausted:
+            reason = self.stop.reason()
+            if reason is not None:
+                return reason
+            raws = self.reader.read(READ_SECONDS)
+            if raws:
+                heard = self.now()
+            elif self.now() - heard > self.patience_seconds:
+                raise RetriableException(
+                    f"The broker sent no record for {self.patience_seconds:g} s though there are some. A later try may succeed."
+                )
+            for raw in raws:
+                if not self._deliver(raw):
+                    return self.stop.reason()
+            self._obey()
+            if self.now() - committed >= self.interval_seconds or self.context.take_commit_wanted():
+                self._commit()
+                committed = self.now()
+            if self.max_records is not None and self.metrics.records_in >= self.max_records:
+                return None
+        self._delivered.update(self.reader.positions)
+        return None
+
+    def _deliver(self, raw: RawBatch) -> bool:
+        """False: told to stop while the task would not take the batch, which stays undelivered."""
+        self.metrics.records_in += raw.num_records
+        self.metrics.batches.add(raw.num_records)
+        batches = list(self.pipeline.batches(raw))
+        self.topics.note([raw.partition.topic])
+        for batch in batches:
+            after = batch.next_offset if batch.next_offset is not None else raw.next_offset
+            if not self._put(batch, {**self._delivered, raw.partition: after}):
+                return False
+            self._delivered[raw.partition] = after
+            self.metrics.records_out += batch.num_records
+        self._delivered[raw.partition] = raw.next_offset
+        self.metrics.bytes += raw.value.nbytes
+        return True
+
+    def _obey(self) -> None:
+        """What the task asked for during its calls: partitions read no further, or again from elsewhere."""
+        self.reader.hold(self.context.paused)
+        for partition, offset in self.context.take_rewinds().items():
+            self.reader.seek(partition, offset)
+            self._delivered[partition] = offset
+
+    def _put(self, batch: Batch, positions: dict[TopicPartition, int]) -> bool:
+        wait = RETRY_SECONDS
+        while True:
+            try:
+                with self.metrics.timed_call():
+                    self.delivery.deliver(self.task, batch, positions)
+                return True
+            except BackpressureException as error:
+                self.sleep(error.retry_after_ms / 1000)
+            except RetriableException:
+                asked = self.context.take_retry_ms()
+                self.sleep(wait if asked is None else asked / 1000)
+                wait = min(2 * wait, MAX_RETRY_SECONDS)
+            if self.stop.reason() is not None:
+                return False
+
+    def _commit(self) -> None:
+        if self._delivered:
+            with self.metrics.timed_commit():
+                self.delivery.commit(self.task, dict(self._delivered))

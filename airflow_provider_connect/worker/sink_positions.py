@@ -1,0 +1,105 @@
+"""Where a sink starts in each partition: the rule, over plain values. Knows nothing of clients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.sdk.records import TopicPartition
+
+CLAIM_MARK = "claim="
+_TIME_MARK = " at="
+REFRESH_SECONDS = 86_400.0  # offsets of a group without members expire after a week
+
+
+def group_mark(claim: str, now_seconds: float) -> str:
+    """The metadata of our commits: whose they are, and when they were made."""
+    return f"{CLAIM_MARK}{claim}{_TIME_MARK}{int(now_seconds)}"
+
+
+def is_fresh(mark: str, now_seconds: float) -> bool:
+    """Whether a commit is ours and less than a day old; others are made again before they expire."""
+    claim, _, made = mark.partition(_TIME_MARK)
+    return claim.startswith(CLAIM_MARK) and made.isdecimal() and now_seconds - int(made) < REFRESH_SECONDS
+
+
+class Origin(StrEnum):
+    """Whose offset a start is."""
+
+    GROUP = "the consumer group's"
+    DESTINATION = "the destination's"
+    LEDGER = "the ledger's, because the group's has expired"
+    RESET = "auto.offset.reset"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownOffsets:
+    """All that is known of one partition. ``mark`` is the metadata of the group's commit, ``is_fresh`` whether that is ours and young;
+    ``destination`` is None unless the destination keeps offsets itself; ``end`` is the last stable offset, ``high`` the high watermark."""
+
+    beginning: int
+    end: int
+    high: int
+    group: int | None = None
+    mark: str = ""
+    is_fresh: bool = False
+    destination: int | None = None
+    ledger: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StartPosition:
+    """Where to start, and what has to be written first: the destination's offset (exactly once), the group's commit."""
+
+    offset: int
+    origin: Origin
+    rewrite_destination: bool
+    commit_group: bool
+
+
+def start_position(partition: TopicPartition, known: KnownOffsets, *, exactly_once: bool, reset: str) -> StartPosition:
+    """The start of one partition.
+
+    A group offset without our mark was set by somebody else (a real Connect, an admin tool) and holds; with our mark the destination's
+    holds, because the process may have ended between the two. A group without an offset has expired if the ledger knows the partition;
+    else the partition was never seen, or was reset. An offset outside the log is treated as never seen, as Kafka does.
+    """
+    ours = known.mark.startswith(CLAIM_MARK)
+    origin, offset = _chosen(known, exactly_once=exactly_once, ours=ours)
+    if offset is None or not known.beginning <= offset <= known.high:
+        if offset is not None and reset == "none":
+            raise ConnectException(
+                f"offset {offset} of {partition} lies outside the log, {known.beginning} to {known.high}, and auto.offset.reset is none"
+            )
+        origin, offset = Origin.RESET, _reset_offset(partition, known, reset)
+    rewrite = exactly_once and known.destination != offset
+    commit = known.group != offset or not known.is_fresh
+    return StartPosition(offset, origin, rewrite, commit)
+
+
+def _chosen(known: KnownOffsets, *, exactly_once: bool, ours: bool) -> tuple[Origin, int | None]:
+    if known.group is not None and not (exactly_once and ours and known.destination is not None):
+        return Origin.GROUP, known.group
+    if known.group is None and known.ledger is None:
+        return Origin.RESET, None
+    if exactly_once and known.destination is not None:
+        return Origin.DESTINATION, known.destination
+    return Origin.LEDGER, known.ledger
+
+
+def _reset_offset(partition: TopicPartition, known: KnownOffsets, reset: str) -> int:
+    if reset == "earliest":
+        return known.beginning
+    if reset == "latest":
+        return known.end
+    if reset == "none":
+        raise ConnectException(f"no offset is known for {partition}, and auto.offset.reset is none")
+    raise ConfigException.of("auto.offset.reset", reset, "String must be one of: earliest, latest, none")
+
+
+def owned_by(partition: TopicPartition, task: int, tasks: int, spread: Mapping[str, int]) -> bool:
+    """Whether ``task`` of ``tasks`` reads ``partition``. ``spread`` shifts each topic, so that topics of one partition do not all fall to
+    task 0. The owner of a partition depends on nothing but itself: a new topic moves no other partition."""
+    return (partition.partition + spread[partition.topic]) % tasks == task

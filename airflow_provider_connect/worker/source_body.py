@@ -1,0 +1,176 @@
+"""A source task's body: producers, offsets and the loop put together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from confluent_kafka import Producer
+
+from airflow_provider_connect.client_settings import client_config
+from airflow_provider_connect.model.connector_settings import Guarantee, strip_framework_keys
+from airflow_provider_connect.model.ids import transactional_id
+from airflow_provider_connect.model.run import TaskResult
+from airflow_provider_connect.model.states import State
+from airflow_provider_connect.sdk.connector import SourceConnector
+from airflow_provider_connect.sdk.task import SourceTask
+from airflow_provider_connect.stores.batch_store import BatchStore
+from airflow_provider_connect.stores.kafka_errors import LastError
+from airflow_provider_connect.stores.offset_store import OffsetStore
+from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin
+from airflow_provider_connect.worker.contexts import TaskSourceContext
+from airflow_provider_connect.worker.kafka_writer import KafkaWriter
+from airflow_provider_connect.worker.lifecycle import StopReason
+from airflow_provider_connect.worker.metrics import TaskMetrics
+from airflow_provider_connect.worker.native_queue import NativeQueue
+from airflow_provider_connect.worker.pipeline import SourcePipeline
+from airflow_provider_connect.worker.pipeline_setup import stages_of
+from airflow_provider_connect.worker.source_delivery import (
+    AtLeastOnce,
+    AtMostOnce,
+    ExactlyOnce,
+    OffsetRecord,
+    SourceDelivery,
+    SourceOffset,
+    TransactionalProducer,
+    repairs,
+)
+from airflow_provider_connect.worker.source_loop import SourceLoop
+from airflow_provider_connect.worker.task_body import TaskScene
+from airflow_provider_connect.worker.written_ranges import WrittenRanges
+
+TAKE_OVER_SECONDS = 60.0
+FAST_PRODUCER: dict[str, Any] = {
+    "batch.size": str(1024 * 1024),
+    "linger.ms": "20",
+    "compression.type": "lz4",
+    "reconnect.backoff.ms": "1",  # librdkafka's 100 delay the first connection by 50 ms
+    "reconnect.backoff.max.ms": "1000",
+    "queue.buffering.max.messages": "2000000",
+    "queue.buffering.max.kbytes": "2097151",
+    "delivery.report.only.error": True,
+}
+
+
+def run_source(scene: TaskScene) -> TaskResult:
+    """1 take over the id 2 still the newest claim? 3 repair and read offsets 4 start the task 5 the loop."""
+    payload, settings = scene.payload, scene.settings
+    owner = transactional_producer(scene)
+    owner.take_over()  # 1
+    scene.refuse_old_claim()  # 2
+    offsets = OffsetStore(settings, topic=scene.connector_settings.offsets_storage_topic)
+    try:
+        if payload.tasks == 1:  # siblings' open transactions look like aborted ones: the planner repairs for several
+            owner.write(repairs(offsets, payload.connector))
+        known = offsets.read(payload.connector)  # 3
+        metrics = TaskMetrics(is_source=True)
+        task = _started(scene, TaskSourceContext(scene.task_config, payload.claim, known, lambda: bool(scene.stop)))  # 4
+        admin = AdminConnection.of(settings, scene.connector_settings.overrides["admin"], TAKE_OVER_SECONDS)
+        written = WrittenRanges(TopicAdmin(settings, connection=admin))
+        try:
+            reason = _loop(scene, task, _delivery(scene, owner, offsets), metrics, written).run()  # 5
+        finally:
+            task.stop()
+    finally:
+        offsets.close()
+    result = TaskResult(payload.task, stopped_by=reason, records=metrics.records_out, bytes=metrics.bytes, metrics=metrics.figures())
+    result.ranges = written.ranges()
+    return result
+
+
+def transactional_producer(scene: TaskScene) -> TransactionalProducer:
+    """The producer that owns the task's id; nothing is sent before ``take_over``."""
+    name = transactional_id(scene.settings.group_id, scene.payload.connector, scene.payload.task)
+    return TransactionalProducer(Producer(producer_config(scene, transactional_id=name)), timeout_seconds=TAKE_OVER_SECONDS)
+
+
+def producer_config(scene: TaskScene, *, transactional_id: str | None = None) -> dict[str, Any]:
+    """What a task's producer is made with: Connect's settings, faster defaults, then what the worker and the connector set themselves."""
+    overrides = scene.connector_settings.overrides["producer"]
+    client_id = f"connector-producer-{scene.payload.connector}-{scene.payload.task}"
+    config = client_config(scene.settings, "producer", overrides, client_id=client_id, transactional_id=transactional_id)
+    chosen = {name.removeprefix("producer.") for name in scene.settings.values if name.startswith("producer.")} | set(overrides)
+    fast = {name: value for name, value in FAST_PRODUCER.items() if name not in chosen}
+    return {**config, **fast, **LastError().callbacks()}
+
+
+def _started(scene: TaskScene, context: TaskSourceContext) -> SourceTask:
+    connector = scene.checked.connector
+    assert isinstance(connector, SourceConnector)
+    task = connector.task_class()
+    task.header_converter = scene.converters.header
+    task.initialize(context)
+    task.start(connector.task_config(strip_framework_keys(scene.task_config)))
+    scene.tell(State.RUNNING)
+    return task
+
+
+def _loop(scene: TaskScene, task: SourceTask, delivery: SourceDelivery, metrics: TaskMetrics, written: WrittenRanges) -> SourceLoop:
+    return SourceLoop(
+        task=task,
+        pipeline=SourcePipeline(scene.converters, stages_of(scene.connector_settings, scene.converters.header)),
+        delivery=delivery,
+        stop=scene.stop,
+        metrics=metrics,
+        topics=scene.active_topics(),
+        closing=partial(_ledger, scene, metrics),
+        before_write=written.note,
+        max_records=scene.connector_settings.batch_max_records or scene.settings.batch_max_records,
+        sleep=time.sleep,
+        mask=scene.mask,
+    )
+
+
+def _delivery(scene: TaskScene, owner: TransactionalProducer, offsets: OffsetStore) -> SourceDelivery:
+    def encode(latest: Iterable[SourceOffset]) -> Sequence[OffsetRecord]:
+        records = offsets.records(scene.payload.connector, list(latest))
+        return [OffsetRecord(offsets.topic, partition, key, value) for partition, key, value in records]
+
+    def give_up() -> bool:
+        return scene.stop.reason() in {StopReason.FENCED, StopReason.STOPPED, StopReason.DELETED}
+
+    settings = scene.settings
+    if scene.payload.guarantee == Guarantee.EXACTLY_ONCE:
+        linger = settings.transaction_boundary_poll_linger_ms / 1000
+        writer = KafkaWriter(owner.producer, native=NativeQueue.of(owner.producer), give_up=give_up)
+        return ExactlyOnce(owner, writer, encode, linger_seconds=linger, now=time.monotonic)
+    config = producer_config(scene)
+    if scene.payload.guarantee == Guarantee.AT_MOST_ONCE:
+        writer = KafkaWriter(Producer({**config, "retries": "0", "enable.idempotence": "false"}), give_up=give_up)
+        return AtMostOnce(owner, writer, encode, flush_seconds=TAKE_OVER_SECONDS)
+    producer = Producer({**config, "enable.idempotence": "true", "enable.gapless.guarantee": "true"})
+    return AtLeastOnce(
+        owner,
+        KafkaWriter(producer, native=NativeQueue.of(producer), give_up=give_up),
+        encode,
+        interval_seconds=settings.offset_flush_interval_ms / 1000,
+        flush_seconds=TAKE_OVER_SECONDS,
+        now=time.monotonic,
+    )
+
+
+def _ledger(scene: TaskScene, metrics: TaskMetrics) -> Sequence[OffsetRecord]:
+    """The ledger's record of this run, for the last transaction."""
+    return [ledger_record(scene, metrics, ranges={}, positions={})]
+
+
+def ledger_record(
+    scene: TaskScene, metrics: TaskMetrics, *, ranges: Mapping[str, Mapping[str, list[int]]], positions: Mapping[str, Mapping[str, int]]
+) -> OffsetRecord:
+    """What this task has delivered in this run so far, as a record of the ledger's topic."""
+    payload = scene.payload
+    partition, key, value = BatchStore.record(
+        scene.settings,
+        connector=payload.connector,
+        task=payload.task,
+        run=payload.run_id,
+        claim=payload.claim,
+        is_source=metrics.is_source,
+        records=metrics.records_out,
+        size=metrics.bytes,
+        ranges=ranges,
+        positions=positions,
+    )
+    return OffsetRecord(scene.settings.batch_topic, partition, key, value)

@@ -1,0 +1,289 @@
+"""How a source task's records and offsets become durable, one class a guarantee. Knows nothing of tasks, converters or when to stop.
+
+======================  =====================================================================
+exactly once            one transaction: records, offset records → commit
+at least once           1 records acknowledged  2 offsets committed
+at most once            1 offsets committed  2 records sent, never again
+======================  =====================================================================
+
+Under every guarantee offsets are written inside a transaction of the task's own transactional id, so that a newer claim fences them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from confluent_kafka import Producer
+
+from airflow_provider_connect.errors import FencedException
+from airflow_provider_connect.stores.kafka_errors import translating
+from airflow_provider_connect.stores.offset_store import OffsetStore
+from airflow_provider_connect.stores.transactional_id import take_over
+from airflow_provider_connect.worker.kafka_writer import EncodedBatch, KafkaWriter
+
+SourceOffset = tuple[Mapping[str, object], Mapping[str, object]]  # source partition, offset to resume after it
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRecord:
+    """One record of the offsets topic, or of the ledger, to be written by the task's own producer."""
+
+    topic: str
+    partition: int
+    key: bytes
+    value: bytes | None
+
+
+EncodeOffsets = Callable[[Iterable[SourceOffset]], Sequence[OffsetRecord]]
+
+
+class SourceDelivery(Protocol):
+    """Takes encoded batches with the offsets behind them; ``commit`` makes all that was taken durable."""
+
+    def deliver(self, batches: Sequence[EncodedBatch], offsets: Sequence[SourceOffset]) -> None: ...
+
+    def is_due(self) -> bool:
+        """Whether it is time to commit by itself, asked after each poll."""
+        ...
+
+    def commit(self, closing: Sequence[OffsetRecord] = ()) -> bool:
+        """Commit, with the ``closing`` records in the same transaction. False: there was nothing to commit."""
+        ...
+
+    def abort(self) -> None:
+        """Forget what was not committed, as far as the guarantee allows. Never raises."""
+        ...
+
+
+class TransactionalProducer:
+    """The producer that owns a task's transactional id; each call is translated to our errors."""
+
+    def __init__(self, producer: Producer, *, timeout_seconds: float) -> None:
+        self.producer = producer
+        self._timeout = timeout_seconds
+        self.is_open = False
+
+    def take_over(self) -> None:
+        """Fence every older producer of this id; what was left open is aborted. Offsets may be read only after this."""
+        take_over(self.producer, self._timeout)
+
+    def begin(self) -> None:
+        if not self.is_open:
+            self._call("beginning a transaction", self.producer.begin_transaction)
+            self.is_open = True
+
+    def send(self, records: Iterable[OffsetRecord]) -> None:
+        with translating("writing offsets"):
+            self._send(records)
+
+    def _send(self, records: Iterable[OffsetRecord]) -> None:
+        for record in records:
+            self.producer.produce(record.topic, record.value, record.key, record.partition)
+
+    def write(self, records: Sequence[OffsetRecord]) -> None:
+        """Some records in a transaction of their own; nothing for none."""
+        if records:
+            self.begin()
+            self.send(records)
+            self.commit()
+
+    def commit(self) -> None:
+        """Commit. RetriableException leaves the outcome open: only a new producer of the same id may tell."""
+        self._call("committing a transaction", lambda: self.producer.commit_transaction(self._timeout))
+        self.is_open = False
+
+    def abort(self) -> None:
+        if self.is_open:
+            self._call("aborting a transaction", lambda: self.producer.abort_transaction(self._timeout))
+            self.is_open = False
+
+    def _call(self, doing: str, act: Callable[[], object]) -> None:
+        with translating(doing):
+            act()
+
+
+class ExactlyOnce:
+    """Records and offsets in one transaction, which ends with a poll: the first one after ``linger_seconds``, or when nothing is left.
+
+    ``linger_seconds`` 0 is Connect's ``transaction.boundary=poll`` to the letter.
+    """
+
+    def __init__(
+        self,
+        producer: TransactionalProducer,
+        writer: KafkaWriter,
+        encode: EncodeOffsets,
+        *,
+        linger_seconds: float,
+        now: Callable[[], float],
+    ) -> None:
+        self._producer = producer
+        self._writer = writer
+        self._encode = encode
+        self._linger = linger_seconds
+        self._now = now
+        self._begun = 0.0
+        self._offsets = _LatestOffsets()
+
+    def deliver(self, batches: Sequence[EncodedBatch], offsets: Sequence[SourceOffset]) -> None:
+        if not self._producer.is_open:
+            self._producer.begin()
+            self._begun = self._now()
+        for batch in batches:
+            self._writer.write(batch)
+        self._offsets.add(offsets)
+
+    def is_due(self) -> bool:
+        return self._producer.is_open and self._now() - self._begun >= self._linger
+
+    def commit(self, closing: Sequence[OffsetRecord] = ()) -> bool:
+        if not self._producer.is_open and not closing:
+            return False
+        self._producer.begin()
+        self._send_offsets(closing)
+        self._commit_transaction()
+        self._offsets.clear()
+        return True
+
+    def abort(self) -> None:
+        _quietly(self._producer.abort)
+
+    def _send_offsets(self, closing: Sequence[OffsetRecord]) -> None:
+        self._producer.send([*self._encode(self._offsets.items()), *closing])
+
+    def _commit_transaction(self) -> None:
+        self._producer.commit()
+        self._writer.check()
+
+
+class AtLeastOnce:
+    """Records by a producer of their own; their offsets only after every record is acknowledged."""
+
+    def __init__(
+        self,
+        producer: TransactionalProducer,
+        writer: KafkaWriter,
+        encode: EncodeOffsets,
+        *,
+        interval_seconds: float,
+        flush_seconds: float,
+        now: Callable[[], float],
+    ) -> None:
+        self._producer = producer
+        self._writer = writer
+        self._encode = encode
+        self._interval = interval_seconds
+        self._flush = flush_seconds
+        self._now = now
+        self._last = now()
+        self._offsets = _LatestOffsets()
+
+    def deliver(self, batches: Sequence[EncodedBatch], offsets: Sequence[SourceOffset]) -> None:
+        for batch in batches:
+            self._writer.write(batch)
+        self._offsets.add(offsets)
+
+    def is_due(self) -> bool:
+        return bool(self._offsets) and self._now() - self._last >= self._interval
+
+    def commit(self, closing: Sequence[OffsetRecord] = ()) -> bool:
+        """1 every record acknowledged 2 offsets committed."""
+        if not self._offsets and not closing:
+            return False
+        self._acknowledge_records()  # 1
+        self._commit_offsets(closing)  # 2
+        self._offsets.clear()
+        self._last = self._now()
+        return True
+
+    def abort(self) -> None:
+        _quietly(self._producer.abort)
+
+    def _acknowledge_records(self) -> None:
+        self._writer.flush(self._flush)
+
+    def _commit_offsets(self, closing: Sequence[OffsetRecord]) -> None:
+        self._producer.begin()
+        self._producer.send([*self._encode(self._offsets.items()), *closing])
+        self._producer.commit()
+
+
+class AtMostOnce:
+    """Offsets of a poll are committed before its records are sent; a record that fails is lost, never sent twice."""
+
+    def __init__(self, producer: TransactionalProducer, writer: KafkaWriter, encode: EncodeOffsets, *, flush_seconds: float) -> None:
+        self._producer = producer
+        self._writer = writer
+        self._encode = encode
+        self._flush = flush_seconds
+        self._sent = False
+
+    def deliver(self, batches: Sequence[EncodedBatch], offsets: Sequence[SourceOffset]) -> None:
+        """1 offsets committed 2 records sent."""
+        self._commit_offsets(offsets)  # 1
+        self._send_records(batches)  # 2
+        self._sent = True
+
+    def is_due(self) -> bool:
+        return False
+
+    def commit(self, closing: Sequence[OffsetRecord] = ()) -> bool:
+        if not self._sent and not closing:
+            return False
+        self._writer.flush(self._flush)
+        if closing:
+            self._producer.begin()
+            self._producer.send(closing)
+            self._producer.commit()
+        self._sent = False
+        return True
+
+    def abort(self) -> None:
+        _quietly(self._producer.abort)
+
+    def _commit_offsets(self, offsets: Sequence[SourceOffset]) -> None:
+        self._producer.begin()
+        self._producer.send(self._encode(offsets))
+        self._producer.commit()
+
+    def _send_records(self, batches: Sequence[EncodedBatch]) -> None:
+        for batch in batches:
+            self._writer.write(batch)
+
+
+def repairs(offsets: OffsetStore, connector: str) -> list[OffsetRecord]:
+    """What to write so that a reader of uncommitted records believes no aborted offset (a real worker without exactly once is one)."""
+    return [OffsetRecord(offsets.topic, *record) for record in offsets.repair(connector)]
+
+
+class _LatestOffsets:
+    """The latest offset of each source partition, in the order in which partitions were first seen."""
+
+    def __init__(self) -> None:
+        self._latest: dict[str, SourceOffset] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._latest)
+
+    def add(self, offsets: Iterable[SourceOffset]) -> None:
+        for partition, offset in offsets:
+            self._latest[json.dumps(partition, sort_keys=True, default=str)] = (partition, offset)
+
+    def items(self) -> list[SourceOffset]:
+        return list(self._latest.values())
+
+    def clear(self) -> None:
+        self._latest.clear()
+
+
+def _quietly(act: Callable[[], None]) -> None:
+    """An abort is a courtesy to readers, who else wait for the transaction's time-out; the task ends in any case."""
+    try:
+        act()
+    except FencedException:
+        return
+    except Exception:
+        return

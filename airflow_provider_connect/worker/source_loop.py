@@ -1,0 +1,122 @@
+"""The loop of a source task: poll, pipeline, deliver, commit. Knows nothing of Kafka clients or Spark."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.task import SourceTask
+from airflow_provider_connect.worker.active_topics import ActiveTopics
+from airflow_provider_connect.worker.lifecycle import StopReason, StopSignal
+from airflow_provider_connect.worker.metrics import TaskMetrics
+from airflow_provider_connect.worker.pipeline import SourcePipeline
+from airflow_provider_connect.worker.source_delivery import OffsetRecord, SourceDelivery, SourceOffset
+
+log = logging.getLogger(__name__)
+IDLE_SECONDS = 0.1  # between a poll that gave nothing and the next
+
+
+@dataclass(slots=True)
+class SourceLoop:
+    """Runs one source task to the end of what there is, to its limits, or until it is told to end.
+
+    1 ``poll`` 2 transformations and converters 3 records and offsets delivered as the guarantee says 4 ``task.commit()``, after a commit
+    and never before. A fenced loop commits nothing. ``closing`` gives the ledger's record for the last commit; ``before_write`` is told
+    each topic that is written to.
+    """
+
+    task: SourceTask
+    pipeline: SourcePipeline
+    delivery: SourceDelivery
+    stop: StopSignal
+    metrics: TaskMetrics
+    topics: ActiveTopics
+    closing: Callable[[], Sequence[OffsetRecord]]
+    before_write: Callable[[str], None]
+    max_records: int | None
+    sleep: Callable[[float], None]
+    mask: Callable[[str], str]
+    _written: set[str] = field(default_factory=set)
+
+    def run(self) -> StopReason | None:
+        """Why the loop ended early, or None when there is nothing more."""
+        try:
+            reason = self._until_end()
+            if reason is StopReason.FENCED:
+                self.delivery.abort()
+                return reason
+            self._commit(self.closing() if self.metrics.records_in else ())
+            return reason
+        except BaseException:
+            self.delivery.abort()
+            raise
+
+    def _until_end(self) -> StopReason | None:
+        while True:
+            reason = self.stop.reason()
+            if reason is not None:
+                return reason
+            batches = self._poll()
+            if batches is None:
+                return None
+            if batches:
+                self._deliver(batches)
+            else:
+                self.sleep(IDLE_SECONDS)
+            if self.delivery.is_due():
+                self._commit()
+            if self.max_records is not None and self.metrics.records_in >= self.max_records:
+                return None
+
+    def _poll(self) -> list[Batch] | None:
+        """The polled batches; empty: nothing now; None: nothing more in this run."""
+        with self.metrics.timed_call():
+            try:
+                polled = self.task.poll()
+            except RetriableException:
+                return []
+        return None if polled is None else self.pipeline.batches(polled)
+
+    def _deliver(self, batches: Iterable[Batch]) -> None:
+        encoded, offsets = [], []
+        for batch in batches:
+            self.metrics.records_in += batch.num_records
+            self.metrics.batches.add(batch.num_records)
+            for part in self.pipeline.encode(batch):
+                self.before_write(part.topic)
+                self.metrics.records_out += part.num_records
+                self.metrics.bytes += part.num_bytes
+                self._written.add(part.topic)
+                encoded.append(part)
+            offsets.extend(_offset_after(batch))
+        self.delivery.deliver(encoded, offsets)
+
+    def _commit(self, closing: Sequence[OffsetRecord] = ()) -> None:
+        with self.metrics.timed_commit():
+            committed = self.delivery.commit(closing)
+        if committed:
+            self.topics.note(self._written)
+            self._written.clear()
+            self._tell_task()
+
+    def _tell_task(self) -> None:
+        """The source may forget what is committed. What it makes of that is its own affair."""
+        try:
+            self.task.commit()
+        except Exception as error:
+            trace = self.mask("".join(traceback.format_exception(error)))
+            log.error("The task's commit raised; its offsets are committed all the same\n%s", trace)  # noqa: TRY400  (masked)
+
+
+def _offset_after(batch: Batch) -> list[SourceOffset]:
+    """The offset behind the batch, if it says one: a source without offsets starts anew at each run."""
+    offset = batch.source_offset
+    if offset is None and batch.source_offsets:
+        offset = batch.source_offsets[-1]
+    if batch.source_partition is None or offset is None:
+        return []
+    return [(batch.source_partition, offset)]

@@ -1,0 +1,194 @@
+"""One task of one run, inside an executor's Python worker: from its payload to its result.
+
+The order that every guarantee rests on: 1 take over the transactional id 2 look whether the claim is still the newest 3 read offsets
+4 start the task 5 move data. What was read before the first step is never used.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from airflow_provider_connect import config_providers
+from airflow_provider_connect.errors import ConnectException, FencedException, RetriableException
+from airflow_provider_connect.model.connector_settings import ConnectorSettings
+from airflow_provider_connect.model.run import TaskResult
+from airflow_provider_connect.model.states import State, TargetState
+from airflow_provider_connect.model.status import TaskStatus
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.config_follower import ChangeKind, ConfigFollower
+from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.stores.status_store import StatusWriter
+from airflow_provider_connect.worker.active_topics import ActiveTopics
+from airflow_provider_connect.worker.checked_connector import CheckedConnector, check_connector
+from airflow_provider_connect.worker.lifecycle import StopReason, StopSignal, StopWire
+from airflow_provider_connect.worker.masking import Mask, secret_values
+from airflow_provider_connect.worker.pipeline import Converters
+from airflow_provider_connect.worker.pipeline_setup import converters_of
+from airflow_provider_connect.worker.task_payload import TaskPayload
+
+log = logging.getLogger(__name__)
+TAKE_OVERS = 3
+
+
+@dataclass(slots=True)
+class TaskScene:
+    """What source and sink bodies both need, made of the payload."""
+
+    payload: TaskPayload
+    settings: WorkerSettings
+    checked: CheckedConnector
+    task_config: Mapping[str, str]
+    stop: StopSignal
+    statuses: StatusWriter
+    worker_id: str
+    converters: Converters
+    configs: ConfigStore
+    mask: Mask
+
+    def active_topics(self) -> ActiveTopics:
+        """What notes the topics that this task uses."""
+        payload = self.payload
+        return ActiveTopics(payload.connector, payload.task, payload.known_topics, put=self.statuses.put_topic, now=time.time)
+
+    @property
+    def connector_settings(self) -> ConnectorSettings:
+        return self.checked.settings
+
+    def refuse_old_claim(self) -> None:
+        """Raise FencedException unless the claim is the newest and the connector STARTED. Asked right after the id was taken over: who came
+        late has fenced the newer owner by that, and must not go on in its place."""
+        state, payload = self.configs.read(), self.payload
+        newest = state.claims.get(payload.connector)
+        if newest != payload.claim:
+            raise FencedException(f"claim {payload.claim} of {payload.connector} is no longer the newest, {newest} is")
+        if state.target_state(payload.connector) is not TargetState.STARTED:
+            raise FencedException(f"connector {payload.connector} is {state.target_state(payload.connector)}")
+
+    def tell(self, state: State, trace: str | None = None) -> None:
+        """Write the task's status, which never waits."""
+        payload = self.payload
+        version = self.checked.plugin.version
+        self.statuses.put_task(
+            TaskStatus(payload.connector, payload.task, state, self.worker_id, trace=trace, version=version, claim=payload.claim)
+        )
+
+
+def run_task(payload: TaskPayload) -> TaskResult:
+    """Run the task and return what became of it. Never raises for anything that the task does: a failure is a value."""
+    started, cpu = time.monotonic(), time.process_time()
+    result = _run(payload)
+    result.seconds = time.monotonic() - started
+    result.cpu_seconds = time.process_time() - cpu
+    return result
+
+
+def _run(payload: TaskPayload) -> TaskResult:
+    mask = Mask(payload.secrets.values())
+    settings = WorkerSettings.of(payload.settings, payload.secrets)
+    statuses = StatusWriter(settings, claim=payload.claim)
+    worker_id = f"{socket.gethostname() if payload.stop_address[0] != '127.0.0.1' else '127.0.0.1'}:{os.getpid()}"
+    result, version = TaskResult(payload.task), None
+    try:
+        for config in (payload.settings, payload.connector_config, payload.task_config):
+            mask.add(secret_values(config, settings.config_providers(), payload.secrets))
+        with _scene(payload, settings, statuses, worker_id, mask) as scene:
+            version = scene.checked.plugin.version
+            result = _body_until_owned(scene)
+            if result.stopped_by == StopReason.PAUSED:
+                scene.tell(State.PAUSED)
+                result.state = State.PAUSED
+    except FencedException as error:
+        log.warning("Task %s-%s ends: %s", payload.connector, payload.task, mask(str(error)))
+        result.stopped_by = StopReason.FENCED
+    except Exception as error:  # (the boundary: whatever a task raises makes it FAILED)
+        trace = mask("".join(traceback.format_exception(error)))
+        log.error("Task %s-%s FAILED\n%s", payload.connector, payload.task, trace)  # noqa: TRY400  (masked)
+        status = TaskStatus(payload.connector, payload.task, State.FAILED, worker_id, trace=trace, version=version, claim=payload.claim)
+        statuses.put_task(status)
+        result = TaskResult(payload.task, State.FAILED, trace, error.retriable if isinstance(error, ConnectException) else True)
+    statuses.flush(settings.offset_flush_timeout_ms / 1000)
+    result.metrics |= statuses.metrics()
+    statuses.close()
+    return result
+
+
+def _body_until_owned(scene: TaskScene) -> TaskResult:
+    """The body; again when an older claim has fenced it.
+
+    Who comes late takes over the id before he can see that he is late, and goes; the newest claim's work would be left undone.
+    """
+    fenced: FencedException | None = None
+    for _ in range(TAKE_OVERS):
+        try:
+            return _body(scene)
+        except FencedException as error:
+            scene.refuse_old_claim()  # raises when a newer claim did it, or a stop: then this was the end
+            log.warning("Task %s-%s was fenced by an older claim, and takes over again", scene.payload.connector, scene.payload.task)
+            fenced = error
+    raise RetriableException(
+        f"Somebody without a newer claim has taken over the transactional id of task {scene.payload.connector}-{scene.payload.task} "
+        f"{TAKE_OVERS} times; does a Kafka Connect worker of the same group.id run this connector? A later try may succeed."
+    ) from fenced
+
+
+def _body(scene: TaskScene) -> TaskResult:
+    if scene.checked.is_source:
+        from airflow_provider_connect.worker.source_body import run_source
+
+        return run_source(scene)
+    from airflow_provider_connect.worker.sink_body import run_sink
+
+    return run_sink(scene)
+
+
+@contextmanager
+def _scene(payload: TaskPayload, settings: WorkerSettings, statuses: StatusWriter, worker_id: str, mask: Mask) -> Iterator[TaskScene]:
+    checked = check_connector(payload.connector, payload.connector_config, settings, payload.secrets)
+    task_config = config_providers.resolve(payload.task_config, settings.config_providers(), payload.secrets)
+    wire = _wire(payload)
+    store = ConfigStore(settings)
+    limit = checked.settings.batch_max_duration_ms or settings.batch_max_duration_ms
+    with store.follow(payload.connector, payload.claim) as follower:
+        stop = StopSignal(_Followed(follower), wire, now=time.monotonic, deadline=time.monotonic() + limit / 1000)
+        try:
+            converters = converters_of(checked.settings, settings)
+            yield TaskScene(payload, settings, checked, task_config, stop, statuses, worker_id, converters, store, mask)
+        finally:
+            if wire is not None:
+                wire.close()
+            store.close()
+
+
+class _Followed:
+    """The config topic's word as a reason to stop."""
+
+    def __init__(self, follower: ConfigFollower) -> None:
+        self._follower = follower
+
+    def poll(self, timeout_seconds: float = 0.0) -> StopReason | None:
+        change = self._follower.poll(timeout_seconds)
+        return None if change is None else _REASONS[change.kind]
+
+
+_REASONS = {
+    ChangeKind.CLAIMED: StopReason.FENCED,
+    ChangeKind.PAUSED: StopReason.PAUSED,
+    ChangeKind.STOPPED: StopReason.STOPPED,
+    ChangeKind.DELETED: StopReason.DELETED,
+}
+
+
+def _wire(payload: TaskPayload) -> StopWire | None:
+    """A driver that cannot be reached is no reason not to run: the config topic says everything but 'the application is to end'."""
+    try:
+        return StopWire(payload.stop_address)
+    except OSError as error:
+        log.warning("Task %s-%s cannot reach its driver's stop switch: %s", payload.connector, payload.task, error)
+        return None

@@ -1,0 +1,38 @@
+"""What a task body is sent with its Spark job. Apart from the body, so that the driver need not load what only bodies use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_connect.errors import TaskException
+from airflow_provider_connect.model.run import Claim
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPayload:
+    """What a body is sent with the Spark job. Configs are raw; ``settings`` and ``secrets`` hold secrets, so this is never logged.
+
+    ``known_topics`` are those that the status topic names for the connector; None: topics are not tracked."""
+
+    connector: str
+    task: int
+    tasks: int
+    settings: Mapping[str, str]
+    secrets: Mapping[str, str]
+    connector_config: Mapping[str, str]
+    task_config: Mapping[str, str]
+    claim: Claim
+    guarantee: str
+    run_id: str
+    stop_address: tuple[str, int]
+    known_topics: Sequence[str] | None = None
+
+    def __repr__(self) -> str:
+        return f"TaskPayload({self.connector}-{self.task})"
+
+
+def refuse_second_attempt(attempt: int) -> None:
+    """Spark starts a body again when an executor is lost, with the same claim, whatever ``spark.task.maxFailures`` says."""
+    if attempt > 0:
+        raise TaskException(f"Spark started this task a second time (attempt {attempt}); only Airflow retries")

@@ -1,0 +1,27 @@
+"""### Lines of a file to a topic
+
+The smallest connector: every line that is appended to `demo-input.txt` becomes a record of the topic `demo-lines`, exactly once. The
+connector remembers how far it has read; a run with nothing new starts no Spark. The directory is that of the environment variable
+`CONNECT_DEMO_DIR`.
+"""
+
+import os
+
+from airflow_provider_connect import ConnectorDag
+
+DIRECTORY = os.environ.get("CONNECT_DEMO_DIR", "/tmp/connect-demo")
+
+ConnectorDag(
+    "demo-file-source",
+    {
+        "connector.class": "FileStreamSource",
+        "tasks.max": "1",
+        "file": f"{DIRECTORY}/demo-input.txt",
+        "topic": "demo-lines",
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "airflow.tags": "demo",
+        "airflow.description": "Lines of a file to a topic",
+    },
+    doc_md=__doc__,
+)

@@ -1,0 +1,177 @@
+"""The peer: a real Kafka Connect worker, warm, raced with its defaults and tuned the way its experts do."""
+
+import json
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from airflow_provider_connect.dev.child import dies_with_parent
+from airflow_provider_connect.dev.jar_cache import fetch_jars
+from airflow_provider_connect.dev.ports import LOOPBACK, free_ports
+from airflow_provider_connect.launch.java_runtime import JavaRuntime
+from tests.benchmark.measure import Cost, StandingProcess
+
+VERSION = "4.3.1"
+HEAP = "2g"
+_WORKER_JARS = [
+    f"org.apache.kafka:connect-runtime:{VERSION}",
+    f"org.apache.kafka:connect-transforms:{VERSION}",
+    f"org.apache.kafka:kafka-tools:{VERSION}",
+    "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
+]
+_PLUGIN_JARS = [f"org.apache.kafka:connect-file:{VERSION}"]
+_TUNED_SOURCE = {
+    "batch.size": "20000",
+    "producer.override.linger.ms": "20",
+    "producer.override.batch.size": "524288",
+    "producer.override.compression.type": "lz4",
+}
+_TUNED_SINK = {
+    "consumer.override.max.poll.records": "20000",
+    "consumer.override.max.partition.fetch.bytes": "10485760",
+}
+_LOG4J = """\
+rootLogger.level = WARN
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = [%d] %p %m (%c)%n
+"""
+_CHECK_SECONDS = 1.0
+
+
+class ConnectWorker:
+    """One distributed worker with its REST port. ``exactly_once`` is its ``exactly.once.source.support``."""
+
+    def __init__(self, directory: Path, cache: Path, java: JavaRuntime, bootstrap_servers: str, *, exactly_once: bool) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory, self._java, self._cache = directory, java, cache
+        self._port = free_ports(1)[0]
+        self._settings = _worker_settings(directory.name, bootstrap_servers, self._port, exactly_once=exactly_once)
+
+    @contextmanager
+    def started(self) -> Iterator["ConnectWorker"]:
+        """The worker for the time of the ``with``, its REST API answering."""
+        command = self._command()
+        with (self._directory / "worker.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=dies_with_parent(),  # noqa: PLW1509 - calls the kernel only
+            )
+        try:
+            self._wait_until_it_answers()
+            yield self
+        finally:
+            self._process.terminate()
+            try:
+                self._process.wait(30)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def request(self, method: str, path: str, body: object = None) -> object:
+        """The JSON answer of the REST API. Raises urllib.error.HTTPError for a refusal."""
+        data = None if body is None else json.dumps(body).encode()
+        asked = urllib.request.Request(
+            f"http://{LOOPBACK}:{self._port}{path}", data=data, method=method, headers={"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(asked, timeout=90) as answer:
+            text = answer.read()
+        return json.loads(text) if text else None
+
+    def _command(self) -> list[str]:
+        jars = fetch_jars(self._cache / "connect", f"worker-{VERSION}", _WORKER_JARS, self._java)
+        plugins = fetch_jars(self._cache / "connect" / "plugins", f"connect-file-{VERSION}", _PLUGIN_JARS, self._java)
+        settings = {**self._settings, "plugin.path": str(plugins.parent)}
+        properties, log4j = self._directory / "worker.properties", self._directory / "log4j2.properties"
+        properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        log4j.write_text(_LOG4J)
+        options = [f"-Xmx{HEAP}", f"-Dlog4j2.configurationFile={log4j}", "-cp", f"{jars}/*"]
+        return [str(self._java.executable), *options, "org.apache.kafka.connect.cli.ConnectDistributed", str(properties)]
+
+    def _wait_until_it_answers(self) -> None:
+        until = time.monotonic() + 90
+        while True:
+            try:
+                self.request("GET", "/connectors")
+                return
+            except (urllib.error.URLError, ConnectionError):
+                if self._process.poll() is not None or time.monotonic() > until:
+                    raise RuntimeError(f"the Kafka Connect worker does not answer; see {self._directory / 'worker.log'}") from None
+                time.sleep(0.2)
+
+
+class ConnectContestant:
+    """A connector on the warm worker. ``tuned`` adds what an expert would."""
+
+    def __init__(self, name: str, worker: ConnectWorker, *, tuned: bool) -> None:
+        self.name = name
+        self._worker, self._tuned = worker, tuned
+
+    def send(self, connector: str, config: Mapping[str, str]) -> "ConnectRun":
+        tuning = {} if not self._tuned else _TUNED_SINK if "topics" in config else _TUNED_SOURCE
+        run = ConnectRun(self._worker, connector)
+        self._worker.request("POST", "/connectors", {"name": connector, "config": {**config, **tuning}})
+        return run
+
+
+class ConnectRun:
+    """A connector on the worker, from just before the request for it."""
+
+    def __init__(self, worker: ConnectWorker, connector: str) -> None:
+        self._worker, self._connector = worker, connector
+        self._meter = StandingProcess(worker.pid)
+        self._next_check = time.monotonic() + _CHECK_SECONDS
+
+    def check(self) -> None:
+        if time.monotonic() < self._next_check:
+            return
+        self._next_check = time.monotonic() + _CHECK_SECONDS
+        try:
+            status = json.dumps(self._worker.request("GET", f"/connectors/{self._connector}/status"))
+        except urllib.error.HTTPError as error:
+            if error.code == 404:  # not started yet
+                return
+            raise
+        if "FAILED" in status:
+            raise RuntimeError(f"Kafka Connect's connector {self._connector} failed: {status}")
+
+    def end(self) -> Cost:
+        cost = self._meter.cost()
+        self._worker.request("DELETE", f"/connectors/{self._connector}")
+        self._wait_until_gone()
+        return cost
+
+    def _wait_until_gone(self) -> None:
+        until = time.monotonic() + 60
+        while self._connector in str(self._worker.request("GET", "/connectors")):
+            if time.monotonic() > until:
+                raise TimeoutError(f"Kafka Connect did not delete {self._connector} in 60 s")
+            time.sleep(0.1)
+
+
+def _worker_settings(group: str, bootstrap_servers: str, port: int, *, exactly_once: bool) -> dict[str, str]:
+    settings = {
+        "bootstrap.servers": bootstrap_servers,
+        "group.id": group,
+        "listeners": f"http://{LOOPBACK}:{port}",
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "exactly.once.source.support": "enabled" if exactly_once else "disabled",
+    }
+    for kind in ("config", "offset", "status"):
+        settings |= {f"{kind}.storage.topic": f"{group}-{kind}", f"{kind}.storage.replication.factor": "1"}
+    return settings

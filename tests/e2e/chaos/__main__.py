@@ -1,0 +1,60 @@
+"""``make chaos``: kill everything everywhere and count records. Exit code 1 if any guarantee was broken."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import signal
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from airflow_provider_connect.dev.kafka_server import KafkaServer
+from airflow_provider_connect.launch.cache import cache_directory
+from tests.e2e.chaos.airflow_storm import AirflowStorm
+from tests.e2e.chaos.direct import DirectStorm
+from tests.e2e.chaos.outage_storm import OutageStorm
+from tests.e2e.chaos.tally import Tally
+from tests.e2e.chaos.through_airflow import AirflowRuns
+
+AIRFLOW_SHARE = 4  # of so many kills one goes through Airflow
+
+
+def main() -> int:
+    """Three storms at once: spark-submits of our own, runs that a real Airflow schedules, and a broker that goes away."""
+    parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
+    parser.add_argument("--kills", type=int, default=60, help="SIGKILLs in all")
+    parser.add_argument("--airflow-kills", type=int, help="of these so many through Airflow; a quarter unless said")
+    parser.add_argument("--no-outages", dest="outages", action="store_false", help="the broker stays")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32), help="the same seed, the same faults")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers and folders go by the same way as always
+    through_airflow = -(-arguments.kills // AIRFLOW_SHARE) if arguments.airflow_kills is None else arguments.airflow_kills
+    tally = Tally()
+    tally.say(f"seed {arguments.seed}, {arguments.kills} kills, {through_airflow} of them through Airflow")
+    with tempfile.TemporaryDirectory(prefix="chaos-") as name:
+        folder = Path(name)
+        with ThreadPoolExecutor(1) as pool:
+            away = pool.submit(OutageStorm(folder / "outages", tally).run) if arguments.outages else None
+            with tally.calming():
+                _storm(folder, tally, arguments.seed, arguments.kills - through_airflow, through_airflow)
+                if away is not None:
+                    away.result()
+    print(f"\nseed {arguments.seed}\n{tally.report()}", flush=True)
+    return 1 if tally.violations or len(tally.kills) < arguments.kills else 0
+
+
+def _storm(folder: Path, tally: Tally, seed: int, direct: int, through_airflow: int) -> None:
+    """Servers are started by this thread, because each ends with the thread that started it."""
+    with KafkaServer(folder / "kafka", cache_directory()) as kafka, ThreadPoolExecutor(1) as pool:
+        running = pool.submit(DirectStorm(folder / "direct", kafka.bootstrap_servers, tally, random.Random(seed)).run, direct)
+        with tally.calming():
+            if through_airflow:
+                with AirflowRuns(folder / "airflow") as runs:
+                    AirflowStorm(runs, tally, random.Random(seed + 1)).run(through_airflow)
+            running.result()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

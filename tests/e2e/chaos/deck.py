@@ -1,0 +1,50 @@
+"""Which step of which commit is struck next: random, but each comes up once before any comes up again. Knows nothing of processes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Generic, TypeVar
+
+from tests.e2e.faults.steps import SINK_STEPS, SOURCE_STEPS
+
+_Card = TypeVar("_Card")
+GROUPS = [(kind, guarantee) for guarantee in SOURCE_STEPS for kind in ("source", "sink")]
+TRANSACTION_ENDS = (
+    "airflow_provider_connect.worker.source_delivery:TransactionalProducer.commit"  # offsets of every guarantee go through it
+)
+DEEPEST_CALL = {"Sidecars.write": 2, "AtLeastOnce._pre_commit": 2, "AtLeastOnce._commit_group": 1, "TransactionalProducer.commit": 2}
+OTHER_CALLS = 3  # a run takes each of its steps at least so often, as a rule
+
+
+class Deck(Generic[_Card]):
+    """Cards in random order, dealt without end: shuffled anew when all have been dealt."""
+
+    def __init__(self, cards: Sequence[_Card], chance: random.Random) -> None:
+        self._deal = _dealt(list(cards), chance)
+
+    def draw(self) -> _Card:
+        return next(self._deal)
+
+
+def _dealt(cards: list[_Card], chance: random.Random) -> Iterator[_Card]:
+    while True:
+        chance.shuffle(cards)
+        yield from cards
+
+
+class StepDecks:
+    """For each direction and guarantee a deck of its steps, before and after."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self._decks = {
+            (kind, guarantee): Deck([(step, when) for step in (*steps, TRANSACTION_ENDS) for when in ("before", "after")], chance)
+            for kind, by_guarantee in (("source", SOURCE_STEPS), ("sink", SINK_STEPS))
+            for guarantee, steps in by_guarantee.items()
+        }
+
+    def draw(self, kind: str, guarantee: str) -> tuple[str, str, int]:
+        """Step, before or after, and which call of it."""
+        step, when = self._decks[kind, guarantee].draw()
+        return step, when, self._chance.randint(1, DEEPEST_CALL.get(step.rpartition(":")[2], OTHER_CALLS))

@@ -1,0 +1,67 @@
+"""Scenes whose runs are spark-submits of our own: driver, Python worker and JVM are killed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.conftest import worker_properties
+from tests.e2e.chaos.deck import GROUPS, Deck, StepDecks
+from tests.e2e.chaos.tally import Kill, Tally
+from tests.e2e.faults.runs import Fault
+from tests.e2e.faults.scenes import SinkScene, SourceScene
+
+KILLS_A_SCENE = 4
+ADDED = 1_500
+Scene = SourceScene | SinkScene
+
+
+class DirectStorm:
+    """Kills ``kills`` times, a few in each scene, with new records before each."""
+
+    def __init__(self, folder: Path, bootstrap: str, tally: Tally, chance: random.Random) -> None:
+        folder.mkdir(parents=True)
+        self._folder, self._bootstrap, self._tally, self._chance = folder, bootstrap, tally, chance
+        self._groups = Deck(GROUPS, chance)
+        self._steps = StepDecks(chance)
+        self._victims = Deck(["worker", "driver", "jvm"], chance)
+
+    def run(self, kills: int) -> None:
+        done = number = 0
+        while done < kills and not self._tally.is_over:
+            number += 1
+            kind, guarantee = self._groups.draw()
+            wanted = min(KILLS_A_SCENE, kills - done)
+            try:
+                self._scene(f"{kind} scene {number}", kind, guarantee, wanted)
+            except Exception as error:  # (a scene that cannot be played to its end is a violation too, and the others go on)
+                self._tally.broken(f"{kind} scene {number}, {guarantee}: {error!r}")
+            done += wanted
+
+    def _scene(self, name: str, kind: str, guarantee: str, kills: int) -> None:
+        make: Callable[..., Scene] = SourceScene.make if kind == "source" else SinkScene.make
+        scene = make(self._folder, worker_properties(self._bootstrap, name.replace(" ", "-")), guarantee)
+        for number in range(kills):
+            if number:
+                scene.add(ADDED)
+            self._kill(scene, kind, guarantee)
+            if self._tally.is_over:
+                return
+        scene.runs.until_done()
+        self._tally.judged(name, guarantee, scene.verdict())
+
+    def _kill(self, scene: Scene, kind: str, guarantee: str) -> None:
+        """One kill that strikes. A step that a run does not come to so often is tried at its first call, then another one."""
+        victim = self._victims.draw()
+        while True:
+            step, when, nth = self._steps.draw(kind, guarantee)
+            for call in dict.fromkeys([nth, 1]):
+                fault = Fault(step, when, call, victim=victim, linger=self._chance.choice([0.0, 0.5]))
+                submission = scene.runs.submit(fault)
+                submission.wait()
+                if submission.struck:
+                    self._tally.killed(Kill(victim, kind, guarantee, f"{when} {step.rpartition(':')[2]}, call {call}"))
+                    return
+                self._tally.missed(f"{kind}, {guarantee}: {fault}")
+                scene.add(ADDED)

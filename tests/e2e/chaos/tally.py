@@ -1,0 +1,93 @@
+"""What a storm has done: kills by victim and guarantee, a verdict for each scene, and whether any guarantee was broken."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tests.e2e.faults.oracle import Verdict
+
+VICTIMS = ("driver", "worker", "jvm", "supervisor", "task", "scheduler")
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """One SIGKILL that struck."""
+
+    victim: str
+    direction: str
+    guarantee: str
+    step: str
+
+
+@dataclass(slots=True)
+class Tally:
+    """Filled by several threads; every entry is printed as it comes."""
+
+    kills: list[Kill] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+    scenes: int = 0
+    never_struck: int = 0
+    is_over: bool = False
+    _started: float = field(default_factory=time.monotonic)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._started
+
+    @contextmanager
+    def calming(self) -> Iterator[None]:
+        """Let the storms in other threads end after the kill that they are at, if the block is left by an exception."""
+        try:
+            yield
+        except BaseException:
+            self.is_over = True
+            raise
+
+    def say(self, text: str) -> None:
+        print(f"[{self.seconds:6.1f} s] {text}", flush=True)
+
+    def killed(self, kill: Kill) -> None:
+        with self._lock:
+            self.kills.append(kill)
+            self.say(f"kill {len(self.kills):3}: {kill.victim} of {kill.direction}, {kill.guarantee}: {kill.step}")
+
+    def missed(self, text: str) -> None:
+        """A fault whose step the run did not come to: not counted, and tried anew."""
+        with self._lock:
+            self.never_struck += 1
+            self.say(f"not struck: {text}")
+
+    def judged(self, scene: str, guarantee: str, verdict: Verdict) -> None:
+        with self._lock:
+            self.scenes += 1
+            text = f"{scene}, {guarantee}: {verdict.sent} sent, {verdict.lost} lost, {verdict.doubled} doubled"
+            self.say(f"verdict: {text}")
+            if not verdict.holds_for(guarantee):
+                self.violations.append(text)
+
+    def broken(self, text: str) -> None:
+        """Something other than the records went wrong: a run that never ended, or never came to its end."""
+        with self._lock:
+            self.violations.append(text)
+            self.say(f"VIOLATION: {text}")
+
+    def report(self) -> str:
+        """Counts of victims by guarantee, and what was broken."""
+        counts = Counter((kill.victim, kill.guarantee) for kill in self.kills)
+        guarantees = sorted({kill.guarantee for kill in self.kills})
+        rows = [f"{'':12}" + "".join(f"{guarantee:>15}" for guarantee in guarantees) + f"{'all':>7}"]
+        for victim in VICTIMS:
+            cells = [counts[victim, guarantee] for guarantee in guarantees]
+            rows.append(f"{victim:12}" + "".join(f"{cell:>15}" for cell in cells) + f"{sum(cells):>7}")
+        places = len({(kill.direction, kill.guarantee, kill.step) for kill in self.kills})
+        rows.append(
+            f"{len(self.kills)} kills at {places} places in {self.scenes} scenes, {self.seconds:.0f} s; {self.never_struck} not struck"
+        )
+        rows += [f"VIOLATION: {violation}" for violation in self.violations] or ["no guarantee was broken"]
+        return "\n".join(rows)

@@ -1,0 +1,80 @@
+"""Loaded by every Python process of a run that has this folder on its PYTHONPATH: makes one step of a commit fatal.
+
+``FAULT`` is JSON: ``step`` (``module:Class.method``), ``when`` (before, after), ``nth`` call, ``signal``, ``victim`` (worker, driver, jvm)
+and ``token``, a file whose creation makes the fault happen only once however many processes come by. Product code knows nothing of this.
+"""
+
+import contextlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+FAULT = json.loads(os.environ.get("FAULT", "null"))
+
+
+def victim_pid() -> int:
+    if FAULT["victim"] == "worker":
+        return os.getpid()
+    driver = int((Path(FAULT["run_dir"]) / "driver.pid").read_text())
+    if FAULT["victim"] == "driver":
+        return driver
+    stat = Path(f"/proc/{driver}/stat").read_text()
+    return int(stat.rpartition(")")[2].split()[1])  # the JVM is the driver's parent
+
+
+def strike() -> None:
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(FAULT["token"], os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        Path(f"{FAULT['token']}.pid").write_text(str(os.getpid()))
+        os.kill(victim_pid(), getattr(signal, FAULT["signal"]))
+        if FAULT["victim"] != "worker":
+            time.sleep(float(FAULT.get("linger", 0)))  # whether the step still happens is left to chance
+
+
+def wrap(module: object) -> None:
+    owner_name, method_name = FAULT["step"].partition(":")[2].rsplit(".", 1)
+    owner = getattr(module, owner_name)
+    original = getattr(owner, method_name)
+    calls = iter(range(1, 1 << 30))
+
+    def step(*args: object, **kwargs: object) -> object:
+        is_nth = next(calls) == FAULT["nth"]
+        if is_nth and FAULT["when"] == "before":
+            strike()
+        result = original(*args, **kwargs)
+        if is_nth and FAULT["when"] == "after":
+            strike()
+        return result
+
+    setattr(owner, method_name, step)
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Wraps the step's module right after it is executed."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        if name != FAULT["step"].partition(":")[0]:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def exec_module(module: object) -> None:
+            execute(module)  # type: ignore[arg-type]
+            if module.__name__ == name:  # type: ignore[attr-defined]  # one importer serves all that is in a zip
+                wrap(module)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+if FAULT is not None:
+    sys.meta_path.insert(0, Finder())

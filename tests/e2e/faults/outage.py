@@ -1,0 +1,68 @@
+"""The broker goes away in the middle of runs, for a time, and comes back; and what the runs made of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from airflow_provider_connect.dev.kafka_server import KafkaServer
+from airflow_provider_connect.model.run import RunResult, RunState
+from tests.e2e.faults.processes import processes_with
+from tests.e2e.faults.runs import Fault, Submission, wait_for
+from tests.e2e.faults.scenes import SinkScene, SourceScene
+
+Scene = SourceScene | SinkScene
+SOURCE_STEP = "airflow_provider_connect.worker.source_delivery:ExactlyOnce._commit_transaction"
+SINK_STEP = "airflow_provider_connect.worker.sink_delivery:AtLeastOnce._commit_group"
+STATUS_STEP = "airflow_provider_connect.worker.task_body:TaskScene.tell"
+HELD_SECONDS = 1.0
+END_SECONDS = 120.0  # after the broker is back; the longest time-out of one call is 60 s
+RETRIABLE_WORDS = ("for now", "A later try may succeed", "No answer from Kafka", "not acknowledged")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one run lived through the outage."""
+
+    result: RunResult
+    seconds_after: float
+
+    def __str__(self) -> str:
+        return f"{self.result.state} {self.seconds_after:.1f} s after, {self.result.error or 'no error'}"
+
+
+def announced(step: str, nth: int) -> Fault:
+    """Nobody is killed: the worker waits a moment before the ``nth`` call of ``step`` and lets the test know."""
+    return Fault(step, nth=nth, signal="SIGCONT", victim="driver", linger=HELD_SECONDS)
+
+
+def in_the_middle(scene: Scene) -> Fault:
+    """Some of the run's commits are made and others are not."""
+    return announced(SOURCE_STEP, 3) if isinstance(scene, SourceScene) else announced(SINK_STEP, 2)
+
+
+def live_through(server: KafkaServer, scenes: Sequence[tuple[Scene, Fault]], *, seconds: float, kill: bool) -> list[Outcome]:
+    """One run of each scene; when all have come to their fault's step the broker is frozen, or killed, for ``seconds``.
+
+    Raises AssertionError if a run does not end in time, leaves a process behind, or ends neither well nor retriably and saying so.
+    """
+    submissions = [scene.runs.submit(fault) for scene, fault in scenes]
+    wait_for(lambda: all(submission.struck for submission in submissions), 60)
+    (server.kill if kill else server.pause)()
+    time.sleep(seconds)
+    (server.start if kill else server.resume)()
+    back = time.monotonic()
+    return [_outcome(submission, back) for submission in submissions]
+
+
+def _outcome(submission: Submission, back: float) -> Outcome:
+    result = submission.wait(END_SECONDS)
+    assert result is not None, submission.output()[-4000:]
+    assert processes_with(submission.directory) == []
+    outcome = Outcome(result, time.monotonic() - back)
+    if result.state is not RunState.DONE:
+        assert result.state is RunState.FAILED, result
+        assert result.retriable, result
+        assert any(words in (result.error or "") for words in RETRIABLE_WORDS), result.error
+    return outcome

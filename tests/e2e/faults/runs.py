@@ -1,0 +1,144 @@
+"""Runs of a connector as Airflow would start them: one spark-submit after another in the same settings, with a fault in the first."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from airflow_provider_connect.launch.submit_options import submit_options
+from airflow_provider_connect.model.run import PID_FILE, RESULT_FILE, RUN_FILE, RunResult, RunSpec, RunState
+from airflow_provider_connect.worker.private_file import write_private
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+APPLICATION = CHECKOUT / "spark_jobs" / "run_connector.py"
+INJECTED = Path(__file__).parent / "injected"
+RUN_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What goes wrong in a run, once. ``step`` is ``module:Class.method`` of the product; see ``injected/sitecustomize.py``."""
+
+    step: str
+    when: str = "before"
+    nth: int = 1
+    signal: str = "SIGKILL"
+    victim: str = "worker"
+    linger: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.signal} of the {self.victim} {self.when} {self.step.rpartition(':')[2]}, call {self.nth}"
+
+
+@dataclass(slots=True)
+class Submission:
+    """One spark-submit under way."""
+
+    directory: Path
+    process: subprocess.Popen[bytes]
+    token: Path
+
+    def wait(self, timeout_seconds: float = RUN_SECONDS) -> RunResult | None:
+        """The result; None: the application ended without one."""
+        self.process.wait(timeout_seconds)
+        path = self.directory / RESULT_FILE
+        return RunResult.from_json(path.read_text()) if path.exists() else None
+
+    @property
+    def struck(self) -> bool:
+        """Whether the fault has happened."""
+        return self.token.exists()
+
+    def victim_pid(self) -> int:
+        """The Python worker in which the fault happened."""
+        path = Path(f"{self.token}.pid")
+        wait_for(lambda: path.exists() and path.read_text() != "", 60)
+        return int(path.read_text())
+
+    def driver_pid(self) -> int:
+        path = self.directory / PID_FILE
+        wait_for(path.exists, 60)
+        return int(path.read_text())
+
+    def output(self) -> str:
+        return (self.directory / "output").read_text(errors="replace")
+
+
+@dataclass(slots=True)
+class Runs:
+    """All runs of one connector. ``folder`` takes a directory for each; ``preexec`` is what spark-submit's process does first."""
+
+    folder: Path
+    connector: str
+    settings: Mapping[str, str]
+    config: Mapping[str, str]
+    master: str = "local[2]"
+    count: int = field(default=0)
+    conf: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    python_path: Sequence[str] = ()
+    preexec: Callable[[], None] | None = None
+
+    def submit(self, fault: Fault | None = None) -> Submission:
+        """Start one application, as a child of this process."""
+        self.count += 1
+        directory = self.folder / f"{self.connector}-{self.count}-{uuid.uuid4().hex[:6]}"
+        directory.mkdir(mode=0o700, parents=True)
+        spec = RunSpec(self.connector, self.settings, f"run-{self.count}", define=self.config, secrets=self.secrets)
+        write_private(directory / RUN_FILE, spec.to_json())
+        options = submit_options(self.master, scratch=directory)
+        options.conf.update(self.conf)
+        environment = {**options.environment(), **self.environment}
+        token = directory / "struck"
+        path = [*self.python_path, str(CHECKOUT)]
+        environment["PYTHONPATH"] = os.pathsep.join(path)
+        if fault is not None:
+            told = {
+                "step": fault.step,
+                "when": fault.when,
+                "nth": fault.nth,
+                "signal": fault.signal,
+                "victim": fault.victim,
+                "linger": fault.linger,
+                "token": str(token),
+                "run_dir": str(directory),
+            }
+            environment |= {"FAULT": json.dumps(told), "PYTHONPATH": os.pathsep.join([str(INJECTED), *path])}
+            if not self.master.startswith("local"):
+                options.conf.update({"spark.executorEnv.FAULT": json.dumps(told), "spark.executorEnv.PYTHONPATH": str(INJECTED)})
+        command = options.command(self.master, str(APPLICATION), "--run-dir", str(directory))
+        with (directory / "output").open("wb") as output:
+            process = subprocess.Popen(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                preexec_fn=self.preexec,  # noqa: PLW1509  (calls the kernel only)
+            )
+        return Submission(directory, process, token)
+
+    def until_done(self, tries: int = 4) -> RunResult:
+        """Run again as Airflow's retries would, until a run says that it came to the end."""
+        for _ in range(tries):
+            submission = self.submit()
+            result = submission.wait()
+            if result is not None and result.state is RunState.DONE:
+                return result
+        raise AssertionError(f"{self.connector} is not done after {tries} tries: {result}\n{submission.output()[-4000:]}")
+
+
+def wait_for(condition: object, timeout_seconds: float) -> None:
+    """Wait until ``condition()`` is true."""
+    deadline = time.monotonic() + timeout_seconds
+    while not condition():  # type: ignore[operator]
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not so after {timeout_seconds:g} s: {condition}")
+        time.sleep(0.02)

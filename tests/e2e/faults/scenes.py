@@ -1,0 +1,98 @@
+"""The two scenes in which faults happen: a file into a topic, and a topic into a file, in many small commits."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.e2e.faults.oracle import Verdict, file_records, judge, topic_records
+from tests.e2e.faults.runs import Runs
+
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+PLAIN = {"key.converter": STRING, "value.converter": STRING, "header.converter": STRING}
+RECORDS = 3_000
+
+
+def lines(count: int = RECORDS) -> list[bytes]:
+    """Records that no other scene has, each different."""
+    mark = uuid.uuid4().hex[:8].encode()
+    return [b"%b %06d %b" % (mark, number, b"x" * 60) for number in range(count)]
+
+
+@dataclass(slots=True)
+class SourceScene:
+    """``FileStreamSource`` under one guarantee, in polls of 500 lines."""
+
+    bootstrap: str
+    topic: str
+    file: Path
+    runs: Runs
+    sent: list[bytes]
+
+    @classmethod
+    def make(cls, folder: Path, settings: Mapping[str, str], guarantee: str, *, master: str = "local[2]") -> SourceScene:
+        name = f"source-{uuid.uuid4().hex[:8]}"
+        bootstrap, topic, file = settings["bootstrap.servers"], f"topic-{name}", folder / f"{name}.txt"
+        make_topic(bootstrap, topic)
+        config = {"name": name, "connector.class": "FileStreamSource", "file": str(file), "topic": topic, "batch.size": "500"}
+        quick = {"transaction.boundary.poll.linger.ms": "0", "offset.flush.interval.ms": "0"}
+        runs = Runs(folder, name, {**settings, **PLAIN, **quick}, config | {"delivery.guarantee": guarantee}, master)
+        scene = cls(bootstrap, topic, file, runs, [])
+        scene.add()
+        return scene
+
+    def add(self, count: int = RECORDS) -> None:
+        """More lines at the end of the file."""
+        new = lines(count)
+        with self.file.open("ab") as file:
+            file.write(b"".join(line + b"\n" for line in new))
+        self.sent += new
+
+    def verdict(self) -> Verdict:
+        return judge(self.sent, topic_records(self.bootstrap, self.topic))
+
+
+@dataclass(slots=True)
+class SinkScene:
+    """``FileStreamSink`` under one guarantee; ``commit`` after every put."""
+
+    bootstrap: str
+    topic: str
+    file: Path
+    runs: Runs
+    sent: list[bytes]
+
+    @classmethod
+    def make(cls, folder: Path, settings: Mapping[str, str], guarantee: str, *, master: str = "local[2]") -> SinkScene:
+        name = f"sink-{uuid.uuid4().hex[:8]}"
+        bootstrap, topic, file = settings["bootstrap.servers"], f"topic-{name}", folder / f"{name}.txt"
+        make_topic(bootstrap, topic, partitions=3)
+        config = {"name": name, "connector.class": "FileStreamSink", "file": str(file), "topics": topic}
+        quick = {"offset.flush.interval.ms": "0"}
+        runs = Runs(folder, name, {**settings, **PLAIN, **quick}, config | {"delivery.guarantee": guarantee}, master)
+        scene = cls(bootstrap, topic, file, runs, [])
+        scene.add()
+        return scene
+
+    def add(self, count: int = RECORDS) -> None:
+        """More records on the topic."""
+        new = lines(count)
+        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5, "enable.idempotence": True})  # in order, and once
+        for number, line in enumerate(new):
+            producer.produce(self.topic, line, partition=number % 3)
+        assert producer.flush(30) == 0
+        self.sent += new
+
+    def verdict(self) -> Verdict:
+        return judge(self.sent, file_records(self.file))
+
+
+def make_topic(bootstrap: str, topic: str, partitions: int = 1) -> None:
+    """Make a topic and wait until it is there."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # kept until the answer is there
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(20)

@@ -1,0 +1,51 @@
+"""Every step of every commit, by guarantee: where a fault is put. A step is a method of the product; a fault falls before or after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.e2e.faults.runs import Fault
+
+_SOURCE = "airflow_provider_connect.worker.source_delivery"
+_SINK = "airflow_provider_connect.worker.sink_delivery"
+_FILE = "airflow_provider_connect.connectors.claimed_file"
+
+SOURCE_STEPS = {
+    "exactly_once": (
+        f"{_SOURCE}:ExactlyOnce.deliver",
+        f"{_SOURCE}:ExactlyOnce._send_offsets",
+        f"{_SOURCE}:ExactlyOnce._commit_transaction",
+        "airflow_provider_connect.worker.source_loop:SourceLoop._tell_task",
+    ),
+    "at_least_once": (
+        f"{_SOURCE}:AtLeastOnce.deliver",
+        f"{_SOURCE}:AtLeastOnce._acknowledge_records",
+        f"{_SOURCE}:AtLeastOnce._commit_offsets",
+    ),
+    "at_most_once": (f"{_SOURCE}:AtMostOnce._commit_offsets", f"{_SOURCE}:AtMostOnce._send_records"),
+}
+SINK_STEPS = {
+    "exactly_once": (
+        f"{_SINK}:AtLeastOnce._put",
+        f"{_SINK}:AtLeastOnce._pre_commit",
+        f"{_FILE}:Sidecars.write",
+        f"{_SINK}:AtLeastOnce._commit_group",
+    ),
+    "at_least_once": (f"{_SINK}:AtLeastOnce._put", f"{_SINK}:AtLeastOnce._pre_commit", f"{_SINK}:AtLeastOnce._commit_group"),
+    "at_most_once": (f"{_SINK}:AtMostOnce._commit_group", f"{_SINK}:AtMostOnce._put"),
+}
+
+
+def commit_steps(kind: str) -> Iterator[tuple[str, str]]:
+    """(guarantee, step) for ``kind`` source or sink."""
+    for guarantee, steps in (SOURCE_STEPS if kind == "source" else SINK_STEPS).items():
+        for step in steps:
+            yield guarantee, step
+
+
+def each_step_once(kind: str) -> Iterator[tuple[str, Fault]]:
+    """One fault between any two steps: after each, and before the first; victims take turns."""
+    victims = ("worker", "driver", "jvm")
+    for number, (guarantee, step) in enumerate(commit_steps(kind)):
+        nth = 1 if step.endswith("_commit_group") else 2  # in a run of three partitions puts come more than once, commits may not
+        yield guarantee, Fault(step, "before" if number % 5 == 0 else "after", nth=nth, victim=victims[number % 3])

@@ -1,0 +1,19 @@
+"""A small process that submits a run as the operator does in Airflow's task process: ``python -m tests.e2e.faults.submitter``.
+
+Reads JSON from standard input: ``folder``, ``connector``, ``settings``, ``config`` and ``fault``; ends with the run.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from airflow_provider_connect.operators.connect import child_of, die_with_parent
+from tests.e2e.faults.runs import Fault, Runs
+
+if __name__ == "__main__":
+    die_with_parent()
+    told = json.load(sys.stdin)
+    runs = Runs(Path(told["folder"]), told["connector"], told["settings"], told["config"], preexec=child_of(os.getpid()))
+    submission = runs.submit(Fault(**told["fault"]))
+    submission.process.wait()

@@ -1,0 +1,39 @@
+"""A worker killed inside a transaction leaves it open: who looks for work next sees that there is some, and does not wait for its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.settings import WorkerSettings as Settings
+from airflow_provider_connect.worker.readiness import LEFT_OPEN, check_readiness
+from tests.conftest import WorkerSettings
+from tests.e2e.faults.processes import processes_with, wait_until_gone
+from tests.e2e.faults.runs import Fault, wait_for
+from tests.e2e.faults.scenes import SinkScene, SourceScene
+
+COMMIT = "airflow_provider_connect.worker.source_delivery:TransactionalProducer.commit"
+SOON_SECONDS = 5.0
+
+
+@pytest.mark.parametrize("make", [SourceScene.make, SinkScene.make], ids=["source", "sink"])
+def test_a_transaction_left_open_is_work(
+    make: Callable[..., SourceScene | SinkScene], tmp_path: Path, worker_settings: WorkerSettings
+) -> None:
+    scene = make(tmp_path, worker_settings(), "exactly_once")
+    submission = scene.runs.submit(Fault(COMMIT, nth=2, signal="SIGCONT", victim="driver", linger=30.0))  # the worker waits
+    wait_for(lambda: submission.struck, 60)
+    time.sleep(0.5)  # what is queued reaches the broker
+    submission.process.kill()
+    wait_until_gone(processes_with(submission.directory), 5)
+    started = time.monotonic()
+    found = check_readiness(Settings.of(scene.runs.settings), scene.runs.connector, define=scene.runs.config, secrets={})
+    seconds = time.monotonic() - started
+    print(f"{seconds:.2f} s: {found}")
+    assert (found.state, found.reason) == ("work", LEFT_OPEN)
+    assert seconds < SOON_SECONDS
+    scene.runs.until_done()
+    assert scene.verdict().holds_for("exactly_once"), scene.verdict()

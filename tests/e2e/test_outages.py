@@ -1,0 +1,63 @@
+"""The broker goes away in the middle of a run, for 3 s and for 60: nothing is lost or doubled, nothing hangs, and the next run goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.dev.kafka_server import KafkaServer
+from airflow_provider_connect.model.states import State
+from airflow_provider_connect.settings import WorkerSettings as Settings
+from airflow_provider_connect.stores.status_store import StatusStore
+from tests.conftest import CACHE, worker_properties
+from tests.e2e.faults.outage import STATUS_STEP, Scene, announced, in_the_middle, live_through
+from tests.e2e.faults.scenes import SinkScene, SourceScene
+
+MANY = 30_000  # more than one read of the sink takes
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
+    """A broker of this module's own."""
+    with KafkaServer(tmp_path_factory.mktemp("broker"), CACHE) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def scenes(server: KafkaServer, tmp_path: Path, unique: str) -> list[Scene]:
+    """One of each direction."""
+    settings = worker_properties(server.bootstrap_servers, unique)
+    source, sink = (make(tmp_path, settings, "exactly_once") for make in (SourceScene.make, SinkScene.make))
+    sink.add(MANY)
+    return [source, sink]
+
+
+@pytest.mark.parametrize(("seconds", "kill"), [(3, False), (3, True), (60, True)], ids=["frozen 3 s", "killed 3 s", "killed 60 s"])
+def test_a_broker_that_goes_away_loses_and_doubles_nothing(server: KafkaServer, scenes: list[Scene], seconds: float, *, kill: bool) -> None:
+    outcomes = live_through(server, [(scene, in_the_middle(scene)) for scene in scenes], seconds=seconds, kill=kill)
+    for scene, outcome in zip(scenes, outcomes, strict=True):
+        print(f"{scene.runs.connector}: {outcome}")
+        (task,) = outcome.result.tasks
+        assert task.metrics["status-update-success-total"] >= 1, task
+        scene.runs.until_done()
+        verdict = scene.verdict()
+        assert verdict.holds_for("exactly_once"), verdict
+
+
+def test_a_status_that_finds_no_broker_is_written_later(server: KafkaServer, scenes: list[Scene]) -> None:
+    """An attempt takes ten seconds at most: so one of them at least fails, is counted, and made again."""
+    outcomes = live_through(server, [(scene, announced(STATUS_STEP, 1)) for scene in scenes], seconds=14, kill=False)
+    for scene, outcome in zip(scenes, outcomes, strict=True):
+        print(f"{scene.runs.connector}: {outcome}")
+        (task,) = outcome.result.tasks
+        assert task.metrics["status-update-retry-total"] >= 1, task
+        assert task.metrics["status-update-success-total"] >= 1, task
+        assert task.metrics["status-update-failure-total"] == 0, task
+        scene.runs.until_done()
+        assert scene.verdict().holds_for("exactly_once"), scene.verdict()
+        with StatusStore(Settings.of(scene.runs.settings)) as statuses:
+            status = statuses.read().task(scene.runs.connector, 0)
+        assert status is not None
+        assert status.state is State.RUNNING

@@ -1,0 +1,193 @@
+"""A frozen worker that wakes up after a newer run did its work changes nothing; nor do two runs at once, nor a stranger in the group."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+
+from airflow_provider_connect.model.ids import consumer_group
+from airflow_provider_connect.model.run import Claim, RunResult, RunState
+from airflow_provider_connect.settings import WorkerSettings as Settings
+from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.stores.group_offsets import GroupOffsets
+from airflow_provider_connect.stores.offset_store import OffsetStore
+from airflow_provider_connect.stores.status_store import StatusStore
+from tests.conftest import WorkerSettings
+from tests.e2e.faults.oracle import file_records, topic_records
+from tests.e2e.faults.runs import Fault, Submission, wait_for
+from tests.e2e.faults.scenes import SinkScene, SourceScene
+
+SOURCE = "airflow_provider_connect.worker.source_delivery"
+SINK = "airflow_provider_connect.worker.sink_delivery"
+SIDECARS = "airflow_provider_connect.connectors.claimed_file:Sidecars.write"
+MANY = 40_000  # records that take a run longer than the start of another differs
+Scene = SourceScene | SinkScene
+
+
+def make_scene(kind: str, folder: Path, settings: WorkerSettings, guarantee: str) -> Scene:
+    make: Callable[..., Scene] = SourceScene.make if kind == "source" else SinkScene.make
+    return make(folder, settings(), guarantee)
+
+
+@dataclass(frozen=True)
+class Traces:
+    """All that runs of a connector leave behind."""
+
+    records: list[bytes]
+    source_offsets: object
+    aborted_offsets: object
+    group_offsets: object
+    connector_status: object
+    task_status: object
+    claim: Claim
+
+    @classmethod
+    def of(cls, scene: Scene) -> Traces:
+        name, settings = scene.runs.connector, Settings.of(scene.runs.settings)
+        records = topic_records(scene.bootstrap, scene.topic) if isinstance(scene, SourceScene) else file_records(scene.file)
+        with OffsetStore(settings) as offsets, StatusStore(settings) as statuses, ConfigStore(settings) as configs:
+            state = statuses.read()
+            return cls(
+                records=records,
+                source_offsets=offsets.read(name).pairs(),
+                aborted_offsets=offsets.repair(name),  # records of the offsets topic that only a reader of uncommitted ones believes
+                group_offsets=GroupOffsets(settings).committed(consumer_group(name)),
+                connector_status=state.connector(name),
+                task_status=state.tasks_of(name),
+                claim=configs.read().claims[name],
+            )
+
+
+FROZEN = [
+    ("source", "exactly_once", Fault(f"{SOURCE}:ExactlyOnce._commit_transaction", "before", 2, "SIGSTOP")),
+    ("source", "exactly_once", Fault(f"{SOURCE}:ExactlyOnce._commit_transaction", "after", 2, "SIGSTOP")),
+    ("source", "at_least_once", Fault(f"{SOURCE}:AtLeastOnce._commit_offsets", "before", 2, "SIGSTOP")),
+    ("source", "at_least_once", Fault(f"{SOURCE}:AtLeastOnce._commit_offsets", "after", 2, "SIGSTOP")),
+    ("sink", "exactly_once", Fault(SIDECARS, "before", 2, "SIGSTOP")),
+    ("sink", "exactly_once", Fault(SIDECARS, "after", 2, "SIGSTOP")),
+    ("sink", "at_least_once", Fault(f"{SINK}:AtLeastOnce._commit_group", "before", 1, "SIGSTOP")),
+    ("sink", "at_least_once", Fault(f"{SINK}:AtLeastOnce._commit_group", "after", 1, "SIGSTOP")),
+]
+
+
+@pytest.mark.parametrize(("kind", "guarantee", "fault"), FROZEN, ids=[f"{kind}, {guarantee}: {fault}" for kind, guarantee, fault in FROZEN])
+def test_zombie_changes_nothing(kind: str, guarantee: str, fault: Fault, tmp_path: Path, worker_settings: WorkerSettings) -> None:
+    scene = make_scene(kind, tmp_path, worker_settings, guarantee)
+    if kind == "sink":
+        scene.add(MANY)  # more than one read takes: the zombie has work left
+    with frozen(scene, fault) as (zombie, wake):
+        newer = scene.runs.until_done()
+        before = Traces.of(scene)
+        wake()
+        result = zombie.wait()
+    assert result is not None, zombie.output()[-4000:]
+    after = Traces.of(scene)
+    if guarantee == "at_least_once" and kind == "source":  # its records lie in no transaction: what the zombie still sends may be doubled
+        before, after = replace(before, records=[]), replace(after, records=[])
+    assert after == before
+    assert after.aborted_offsets == []
+    assert after.claim == newer.claim
+    assert result.state is RunState.STOPPED, result
+    verdict = scene.verdict()
+    print(f"{guarantee}: {fault}: {verdict}")
+    assert verdict.holds_for(guarantee), verdict
+
+
+@contextmanager
+def frozen(scene: Scene, fault: Fault) -> Iterator[tuple[Submission, Callable[[], None]]]:
+    """A run whose worker has been stopped by ``fault``, and what lets it go on."""
+    submission = scene.runs.submit(fault)
+    wait_for(lambda: submission.struck or submission.process.poll() is not None, 60)
+    assert submission.struck, submission.output()[-4000:]
+    pid = submission.victim_pid()
+    try:
+        yield submission, lambda: os.kill(pid, signal.SIGCONT)
+    finally:
+        if submission.process.poll() is None:
+            os.kill(pid, signal.SIGCONT)
+            submission.process.kill()
+
+
+@pytest.mark.parametrize("kind", ["source", "sink"])
+def test_of_two_runs_at_once_the_newer_claim_wins(kind: str, tmp_path: Path, worker_settings: WorkerSettings) -> None:
+    scene = make_scene(kind, tmp_path, worker_settings, "exactly_once")
+    scene.add(MANY)
+    pair = [scene.runs.submit(), scene.runs.submit()]
+    results = [submission.wait() for submission in pair]
+    claims = [claim_of(result) for result in results]
+    older, newer = sorted(results, key=claim_of)
+    assert claims[0] != claims[1]
+    assert newer is not None
+    assert newer.state is RunState.DONE, [submission.output()[-3000:] for submission in pair]
+    assert older is not None
+    assert older.state in {RunState.STOPPED, RunState.SKIPPED}, older
+    assert Traces.of(scene).claim == newer.claim
+    assert scene.verdict().holds_for("exactly_once"), scene.verdict()
+
+
+def claim_of(result: RunResult | None) -> int:
+    """-1: it never claimed."""
+    return -1 if result is None or result.claim is None else result.claim.offset
+
+
+@pytest.mark.parametrize("kind", ["source", "sink"])
+def test_an_older_run_that_takes_over_late_does_not_end_the_newer_one(kind: str, tmp_path: Path, worker_settings: WorkerSettings) -> None:
+    """It fences the newer one before it can see that it is the older; the newer one takes over again and does the work."""
+    scene = make_scene(kind, tmp_path, worker_settings, "exactly_once")
+    step = f"{SOURCE}:ExactlyOnce._send_offsets" if kind == "source" else f"{SINK}:AtLeastOnce._put"
+    with (
+        frozen(scene, Fault(f"{SOURCE}:TransactionalProducer.take_over", signal="SIGSTOP")) as (late, wake_late),
+        frozen(scene, Fault(step, nth=2, signal="SIGSTOP")) as (newest, wake_newest),
+    ):
+        wake_late()
+        old = late.wait()
+        wake_newest()
+        result = newest.wait()
+    assert old is not None
+    assert old.state is RunState.STOPPED, late.output()[-4000:]
+    assert result is not None
+    assert result.state is RunState.DONE, newest.output()[-4000:]
+    assert scene.verdict().holds_for("exactly_once"), scene.verdict()
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_a_stranger_in_the_group_fails_the_task(guarantee: str, tmp_path: Path, worker_settings: WorkerSettings) -> None:
+    scene = make_scene("sink", tmp_path, worker_settings, guarantee)
+    assert isinstance(scene, SinkScene)
+    with stranger(scene):
+        refuse(scene.runs.submit().wait())
+    assert file_records(scene.file) == []
+    with frozen(scene, Fault(f"{SINK}:AtLeastOnce._commit_group", signal="SIGSTOP")) as (submission, wake), stranger(scene):
+        wake()
+        refuse(submission.wait())
+    scene.runs.until_done()
+    assert scene.verdict().holds_for(guarantee), scene.verdict()
+
+
+@contextmanager
+def stranger(scene: SinkScene) -> Iterator[None]:
+    """Somebody else's consumer, a member of the sink's group that has its partitions."""
+    group = consumer_group(scene.runs.connector)
+    consumer = Consumer({"bootstrap.servers": scene.bootstrap, "group.id": group, "enable.auto.commit": False})
+    consumer.subscribe([scene.topic])
+    try:
+        wait_for(lambda: consumer.poll(0.05) is not None or consumer.assignment() != [], 30)
+        yield
+    finally:
+        consumer.close()
+
+
+def refuse(result: RunResult | None) -> None:
+    """The run FAILED because of the stranger, and says so."""
+    assert result is not None
+    assert result.state is RunState.FAILED, result
+    (task,) = result.tasks
+    assert "another consumer is active in group" in (task.trace or ""), task
+    assert "another consumer is active in group" in (result.error or ""), result

@@ -1,0 +1,168 @@
+"""One real Airflow with a real broker for all tests here, and a client of its REST API."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from airflow_provider_connect.dev.stack import Stack
+from airflow_provider_connect.model.ids import dag_id_for
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.properties import parse_properties
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.config_store import ConfigStore
+
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+SECRET = "canary-secret-7f3a"
+
+
+def wait_until(condition: Callable[[], Any], within_seconds: float, what: str) -> Any:
+    """The first true answer of ``condition``."""
+    deadline = time.monotonic() + within_seconds
+    while not (answer := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within_seconds} s: {what}")
+        time.sleep(0.1)
+    return answer
+
+
+@dataclass
+class Airflow:
+    """A running Airflow, as its users see it."""
+
+    stack: Stack
+    client: httpx.Client
+
+    @property
+    def url(self) -> str:
+        return str(self.client.base_url)
+
+    def api(self, method: str, path: str, **arguments: Any) -> Any:
+        answer = self.client.request(method, f"/api/v2{path}", **arguments)
+        assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text}"
+        return answer.json() if answer.content else None
+
+    def write_dag(self, connector: str, config: Mapping[str, str], *, file: str | None = None) -> Path:
+        """A DAG file that defines the connector and never runs by itself; waits until Airflow and the config topic know it."""
+        path = self.stack.dags_folder / (file or f"{connector}.py")
+        whole = {"airflow.schedule": "none", **config}
+        partial = path.with_suffix(".tmp")
+        partial.write_text(f"from airflow_provider_connect import ConnectorDag\n\nConnectorDag({connector!r}, {whole!r})\n")
+        partial.rename(path)
+        wait_until(lambda: self.is_known(connector, whole), 60, f"connector {connector} is defined")
+        return path
+
+    def is_known(self, connector: str, config: Mapping[str, str]) -> bool:
+        found = self.client.get(f"/api/v2/dags/{dag_id_for(connector)}")
+        return found.status_code == 200 and config.items() <= (self.config(connector) or {}).items()
+
+    def settings(self) -> WorkerSettings:
+        return WorkerSettings.of(parse_properties(self.stack.worker_properties.read_text()))
+
+    def config(self, connector: str) -> dict[str, str] | None:
+        with ConfigStore(self.settings()) as store:
+            return store.read().connector_config(connector)
+
+    def target_state(self, connector: str) -> TargetState | None:
+        with ConfigStore(self.settings()) as store:
+            return store.read().target_state(connector)
+
+    def put_target_state(self, connector: str, target: TargetState) -> None:
+        with ConfigStore(self.settings()) as store:
+            store.put_target_state(connector, target)
+
+    def is_paused(self, connector: str) -> bool:
+        return bool(self.api("GET", f"/dags/{dag_id_for(connector)}")["is_paused"])
+
+    def set_paused(self, connector: str, *, paused: bool) -> None:
+        self.api("PATCH", f"/dags/{dag_id_for(connector)}", json={"is_paused": paused})
+
+    def trigger(self, connector: str) -> str:
+        return str(self.api("POST", f"/dags/{dag_id_for(connector)}/dagRuns", json={"logical_date": None})["dag_run_id"])
+
+    def run_state(self, connector: str, run: str) -> str:
+        return str(self.api("GET", f"/dags/{dag_id_for(connector)}/dagRuns/{quote(run)}")["state"])
+
+    def wait_for_run(self, connector: str, run: str, within_seconds: float = 60) -> str:
+        return str(
+            wait_until(
+                lambda: state if (state := self.run_state(connector, run)) in ("success", "failed") else None,
+                within_seconds,
+                f"run {run} of {connector} ends",
+            )
+        )
+
+    def run(self, connector: str, within_seconds: float = 60) -> str:
+        """Trigger a run and wait for its end; returns its id. It must succeed."""
+        run = self.trigger(connector)
+        state = self.wait_for_run(connector, run, within_seconds)
+        assert state == "success", self.log(connector, run)
+        return run
+
+    def tasks(self, connector: str, run: str) -> list[dict[str, Any]]:
+        found = self.api("GET", f"/dags/{dag_id_for(connector)}/dagRuns/{quote(run)}/taskInstances")["task_instances"]
+        return list(found)
+
+    def xcoms(self, connector: str, run: str, task: str = "run") -> dict[str, Any]:
+        path = f"/dags/{dag_id_for(connector)}/dagRuns/{quote(run)}/taskInstances/{task}/xcomEntries"
+        keys = [entry["key"] for entry in self.api("GET", path)["xcom_entries"]]
+        return {key: self.api("GET", f"{path}/{key}")["value"] for key in keys}
+
+    def log(self, connector: str, run: str) -> str:
+        folder = self.stack.log_folder / f"dag_id={dag_id_for(connector)}" / f"run_id={run}"
+        return "\n".join(file.read_text() for file in sorted(folder.rglob("*.log")))
+
+    def set_variable(self, key: str, value: str | None) -> None:
+        self.client.delete(f"/api/v2/variables/{key}")
+        if value is not None:
+            self.api("POST", "/variables", json={"key": key, "value": value})
+
+
+@pytest.fixture(scope="session")
+def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
+    """The stack, once for all tests here. Unknown to them: Airflow and the broker are the same programs that users run."""
+    variables = {
+        "AIRFLOW__CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL": "0",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",
+        "AIRFLOW_CONN_SHOP": json.dumps({"conn_type": "generic", "login": "me", "password": SECRET}),
+    }
+    cache = Path(os.environ["AIRFLOW_PROVIDER_CONNECT_CACHE"])
+    with Stack(tmp_path_factory.mktemp("stack"), cache=cache, variables=variables) as stack:
+        state = stack.state() or {}
+        url = str(state["airflow_url"])
+        token = httpx.post(f"{url}/auth/token", json={"username": state["username"], "password": state["password"]}).json()["access_token"]
+        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=30) as client:
+            yield Airflow(stack, client)
+
+
+@pytest.fixture
+def file_source(tmp_path: Path, unique: str) -> tuple[Path, dict[str, str]]:
+    """A file and the config of a connector that reads it."""
+    file = tmp_path / "input.txt"
+    return file, {
+        "connector.class": "FileStreamSource",
+        "file": str(file),
+        "topic": f"lines-{unique}",
+        "key.converter": STRING,
+        "value.converter": STRING,
+    }
+
+
+@pytest.fixture
+def file_sink(tmp_path: Path, unique: str) -> tuple[Path, dict[str, str]]:
+    """A file and the config of a connector that writes it from the topic of ``file_source``."""
+    file = tmp_path / "output.txt"
+    return file, {
+        "connector.class": "FileStreamSink",
+        "file": str(file),
+        "topics": f"lines-{unique}",
+        "key.converter": STRING,
+        "value.converter": STRING,
+    }

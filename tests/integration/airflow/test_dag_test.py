@@ -1,0 +1,132 @@
+"""``dag.test()``: a connector's DAG run by its author, in one process, with a database and a broker but no Airflow servers."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+
+_SCRIPT = """
+import json, sys
+from airflow_provider_connect import ConnectorDag
+
+dag = ConnectorDag(sys.argv[1], json.loads(sys.argv[2]))
+if __name__ == "__main__":
+    run = dag.test()
+    states = {task.task_id: task.state for task in run.get_task_instances()}
+    print("STATES", json.dumps({"run": run.state, "tasks": states}))
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of an Airflow with an empty database."""
+    path = tmp_path_factory.mktemp("airflow")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW__", "AIRFLOW_HOME", "_AIRFLOW"))}
+    environment = inherited | {
+        "AIRFLOW_HOME": str(path),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__DAGS_FOLDER": str(path / "dags"),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{path}/airflow.db",
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[1]"}),
+    }
+    (path / "dags").mkdir()
+    subprocess.run([sys.executable, "-m", "airflow", "db", "migrate"], env=environment, check=True, capture_output=True)
+    return environment
+
+
+@pytest.fixture
+def author(home: dict[str, str], worker_settings: Callable[..., dict[str, str]]) -> Callable[..., tuple[dict[str, Any], str]]:
+    """Runs ``dag.test()`` of a connector and returns the states of run and tasks, and what was printed."""
+
+    def test(connector: str, config: dict[str, str], **settings: str) -> tuple[dict[str, Any], str]:
+        file = Path(home["AIRFLOW_HOME"]) / "dags" / f"{connector}.py"
+        file.write_text(_SCRIPT)
+        environment = home | {"AIRFLOW_VAR_CONNECT_WORKER_CONFIG": json.dumps(worker_settings() | settings)}
+        command = [sys.executable, str(file), connector, json.dumps(config)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+        file.unlink()
+        output = done.stdout + done.stderr
+        states = [line.removeprefix("STATES ") for line in done.stdout.splitlines() if line.startswith("STATES ")]
+        assert states, output
+        return json.loads(states[-1]), output
+
+    return test
+
+
+Author = Callable[..., tuple[dict[str, Any], str]]
+
+
+@pytest.fixture
+def config(tmp_path: Path, unique: str) -> dict[str, str]:
+    (tmp_path / "input.txt").write_text("one\ntwo\n")
+    return {"connector.class": "FileStreamSource", "file": str(tmp_path / "input.txt"), "topic": f"lines-{unique}"}
+
+
+def test_a_connector_that_the_topic_does_not_know_is_defined_and_runs(
+    author: Author, config: dict[str, str], unique: str, worker_settings: Callable[..., dict[str, str]]
+) -> None:
+    states, output = author(unique, config)
+    assert states == {"run": "success", "tasks": {"run": "success"}}, output
+    with ConfigStore(WorkerSettings.of(worker_settings())) as store:
+        known = store.read().connector_config(unique)
+    assert known is not None
+    assert config.items() <= known.items()
+
+
+def test_a_paused_connector_is_skipped(
+    author: Author, config: dict[str, str], unique: str, worker_settings: Callable[..., dict[str, str]]
+) -> None:
+    settings = WorkerSettings.of(worker_settings())
+    TopicAdmin(settings).ensure_internal_topics()
+    with ConfigStore(settings) as store:
+        store.put_connector(unique, {**config, "name": unique})
+        store.put_target_state(unique, TargetState.PAUSED)
+    states, output = author(unique, config)
+    assert states["tasks"] == {"run": "skipped"}, output
+    assert "target state is PAUSED" in output
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"connector.class": "NoSuchSource"}, "NoSuchSource"),
+        ({"value.converter": "no.such.Converter"}, "value.converter"),
+        ({"topic": ""}, "topic"),
+        ({"file": "${airflow:nowhere:password}"}, "no Connection nowhere: create it"),
+    ],
+)
+def test_a_config_that_cannot_run_fails_before_anything_moves(
+    author: Author, config: dict[str, str], unique: str, changes: dict[str, str], message: str
+) -> None:
+    states, output = author(unique, config | changes)
+    assert states == {"run": "failed", "tasks": {"run": "failed"}}, output
+    assert message in output
+    assert "spark-submit" not in output
+
+
+def test_a_broker_that_does_not_answer_is_named_and_the_run_may_be_tried_again(author: Author, config: dict[str, str], unique: str) -> None:
+    states, output = author(unique, {**config, "airflow.retries": "0"}, **{"bootstrap.servers": "127.0.0.1:1"})
+    assert states == {"run": "failed", "tasks": {"run": "failed"}}, output
+    assert "127.0.0.1:1" in output
+    assert "AirflowFailException" not in output
+
+
+def test_an_internal_topic_of_the_wrong_kind_is_refused(
+    author: Author, config: dict[str, str], unique: str, worker_settings: Callable[..., dict[str, str]], kafka: Any
+) -> None:
+    settings = worker_settings()
+    topics = TopicAdmin(WorkerSettings.of(settings))
+    topics.ensure_internal_topics()
+    states, output = author(unique, config, **{"config.storage.topic": settings["offset.storage.topic"], "offset.storage.topic": "other"})
+    assert states == {"run": "failed", "tasks": {"run": "failed"}}, output
+    assert "config.storage.topic" in output

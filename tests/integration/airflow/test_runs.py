@@ -1,0 +1,195 @@
+"""Runs of connectors in a real Airflow: what they move, what they leave behind, what they show of a config."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.model.ids import dag_id_for
+from tests.integration.airflow.conftest import SECRET, Airflow, wait_until
+
+Connector = tuple[Path, dict[str, str]]
+
+
+def test_lines_go_from_a_file_to_a_topic_and_on_into_a_file_and_then_no_spark_starts(
+    airflow: Airflow, unique: str, file_source: Connector, file_sink: Connector
+) -> None:
+    source, sink = f"source-{unique}", f"sink-{unique}"
+    (read, source_config), (written, sink_config) = file_source, file_sink
+    read.write_text("".join(f"line {number}\n" for number in range(1000)))
+    airflow.write_dag(source, source_config)
+    airflow.write_dag(sink, sink_config)
+    run = airflow.run(source)
+    assert airflow.xcoms(source, run)["return_value"]["0"]["records"] == 1000
+    airflow.run(sink)
+    assert written.read_text() == read.read_text()
+    for connector in (source, sink):
+        run = airflow.run(connector)
+        assert "has nothing to do" in airflow.log(connector, run)
+        assert "Spark" not in airflow.log(connector, run)
+        assert "return_value" not in airflow.xcoms(connector, run)
+        assert list((airflow.stack.folder / "runs").glob(f"{dag_id_for(connector)}-*/*")) == []
+
+
+def test_what_a_sink_has_delivered_is_an_asset_event(airflow: Airflow, unique: str, file_source: Connector, file_sink: Connector) -> None:
+    source, sink = f"source-{unique}", f"sink-{unique}"
+    file_source[0].write_text("one\ntwo\n")
+    airflow.write_dag(source, file_source[1])
+    airflow.write_dag(sink, file_sink[1])
+    airflow.run(source)
+    airflow.run(sink)
+    events = airflow.api("GET", f"/assets/events?source_dag_id={dag_id_for(sink)}")["asset_events"]
+    servers = airflow.settings().bootstrap_servers
+    assert [event["uri"] for event in events] == [f"kafka://{servers}/lines-{unique}?group=connect-{sink}"]
+    assert events[0]["extra"]["connector"] == sink
+    ((first, end),) = events[0]["extra"]["ranges"]["0"]
+    assert first == 0
+    assert end >= 2
+
+
+def test_groups_of_tasks_run_in_applications_of_their_own(
+    airflow: Airflow, unique: str, file_source: Connector, file_sink: Connector
+) -> None:
+    source, sink = f"source-{unique}", f"sink-{unique}"
+    file_source[0].write_text("one\ntwo\n")
+    airflow.write_dag(source, file_source[1])
+    airflow.run(source)
+    airflow.write_dag(sink, {**file_sink[1], "tasks.max": "3", "tasks.per.application": "2"})
+    run = airflow.run(sink, within_seconds=120)
+    tasks = {(task["task_id"], task["map_index"]): task for task in airflow.tasks(sink, run)}
+    assert tasks.keys() == {("plan", -1), ("run", 0), ("run", 1), ("report", -1)}
+    assert [tasks["run", index]["rendered_map_index"] for index in (0, 1)] == [f"{sink} 0-1", f"{sink} 2"]
+    assert airflow.xcoms(sink, run, "report")["return_value"]["records"] == 2
+    assert file_sink[0].read_text() == "one\ntwo\n"
+    run = airflow.run(sink)
+    assert {task["task_id"]: task["state"] for task in airflow.tasks(sink, run)} == {
+        "plan": "success",
+        "run": "skipped",
+        "report": "success",
+    }
+
+
+def command_lines() -> str:
+    return "\n".join(text for file in Path("/proc").glob("[0-9]*/cmdline") if (text := read_or_nothing(file)))
+
+
+def read_or_nothing(file: Path) -> str:
+    try:
+        return file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def texts_of(value: Any) -> str:
+    return json.dumps(value)
+
+
+def test_no_config_value_and_no_secret_shows_anywhere(airflow: Airflow, unique: str, file_source: Connector) -> None:
+    canary, connector = f"canary-{unique}", f"shown-{unique}"
+    file_source[0].write_text("".join(f"line {number}\n" for number in range(100_000)))
+    airflow.write_dag(connector, {**file_source[1], "my.setting": canary, "my.login": "${airflow:shop:password}"})
+    run, seen = airflow.trigger(connector), []
+    while airflow.run_state(connector, run) not in ("success", "failed"):
+        seen.append(command_lines())
+        time.sleep(0.05)
+    assert airflow.run_state(connector, run) == "success", airflow.log(connector, run)
+    assert any("run_connector.py --run-dir" in text for text in seen)
+    shown = {
+        "ps": "\n".join(seen),
+        "xcom": texts_of(airflow.xcoms(connector, run)),
+        "rendered templates": texts_of([task["rendered_fields"] for task in airflow.tasks(connector, run)]),
+        "task log": airflow.log(connector, run),
+        "dag": texts_of(airflow.api("GET", f"/dags/{dag_id_for(connector)}/details")),
+        "tasks": texts_of(airflow.api("GET", f"/dags/{dag_id_for(connector)}/tasks")),
+        "left files": "".join(read_or_nothing(file) for file in (airflow.stack.folder / "runs").rglob("*") if file.is_file()),
+    }
+    assert [where for where, text in shown.items() if canary in text or SECRET in text] == []
+    assert airflow.config(connector)["my.login"] == "${airflow:shop:password}"  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("variable", "message"),
+    [
+        ("{no json", "Variable connect_worker_config is not JSON"),
+        ('{"group.id": ""}', "group.id"),
+        ('{"status.storage.retry": {"initial.backoff.ms": 99999}}', "status.storage.retry.initial.backoff.ms"),
+    ],
+)
+def test_a_variable_that_is_wrong_fails_the_run_at_once_and_is_named(
+    airflow: Airflow, unique: str, file_source: Connector, variable: str, message: str
+) -> None:
+    connector = f"source-{unique}"
+    airflow.write_dag(connector, file_source[1])
+    airflow.set_variable("connect_worker_config", variable)
+    try:
+        run = airflow.trigger(connector)
+        assert airflow.wait_for_run(connector, run) == "failed"
+    finally:
+        airflow.set_variable("connect_worker_config", None)
+    (task,) = airflow.tasks(connector, run)
+    assert task["try_number"] == 1
+    assert message in airflow.log(connector, run)
+
+
+def test_a_missing_spark_connection_is_refused_and_nothing_goes_to_yarn(airflow: Airflow, unique: str, file_source: Connector) -> None:
+    connector = f"source-{unique}"
+    file_source[0].write_text("one\n")
+    file = airflow.write_dag(connector, file_source[1])
+    file.write_text(file.read_text().replace("})", "}, spark_conn_id='spark_nowhere')"))
+    wait_until(
+        lambda: "spark_nowhere" in airflow.client.get(f"/api/v2/dagSources/{dag_id_for(connector)}").text, 30, "the file is parsed again"
+    )
+    run = airflow.trigger(connector)
+    assert airflow.wait_for_run(connector, run) == "failed"
+    assert "Spark connection spark_nowhere does not exist: create it" in airflow.log(connector, run)
+
+
+def processes_of(marker: str) -> dict[int, str]:
+    found = {}
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        text = read_or_nothing(file)
+        if marker in text:
+            found[int(file.parent.name)] = text
+    return found
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def slow_source(airflow: Airflow, unique: str, file_source: Connector) -> tuple[str, str, dict[int, str]]:
+    """A run whose application lives long enough to be killed, and its processes."""
+    connector = f"slow-{unique}"
+    with file_source[0].open("w") as file:
+        file.writelines(f"{number:090d}\n" for number in range(3_000_000))
+    airflow.write_dag(connector, {**file_source[1], "airflow.retry.delay": "1s"})
+    run = airflow.trigger(connector)
+    wait_until(
+        lambda: list((airflow.stack.folder / "runs").glob(f"{dag_id_for(connector)}-*/*/try-*/claim.json")),
+        60,
+        "the application has claimed",
+    )
+    return connector, run, processes_of(f"{dag_id_for(connector)}-")
+
+
+def test_a_killed_task_process_takes_its_application_along_and_the_retry_does_the_rest(
+    airflow: Airflow, unique: str, file_source: Connector
+) -> None:
+    connector, run, processes = slow_source(airflow, unique, file_source)
+    submit = next(pid for pid in processes if parent_of(pid) not in processes)
+    os.kill(parent_of(submit), signal.SIGKILL)
+    wait_until(lambda: not processes.keys() & processes_of(f"{dag_id_for(connector)}-").keys(), 2, "JVM and driver are gone")
+    assert airflow.wait_for_run(connector, run, 90) == "success", airflow.log(connector, run)
+    (task,) = airflow.tasks(connector, run)
+    assert task["try_number"] >= 2
+
+
+def test_a_run_marked_failed_ends_after_its_batch(airflow: Airflow, unique: str, file_source: Connector) -> None:
+    connector, run, processes = slow_source(airflow, unique, file_source)
+    airflow.api("PATCH", f"/dags/{dag_id_for(connector)}/dagRuns/{run.replace('+', '%2B')}", json={"state": "failed"})
+    wait_until(lambda: not processes.keys() & processes_of(f"{dag_id_for(connector)}-").keys(), 6, "the application has ended")
+    airflow.run(connector)

@@ -1,0 +1,156 @@
+"""The app that the API server mounts, the commands, and the tables."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from airflow_provider_connect.model.ids import dag_id_for
+from tests.integration.airflow.conftest import Airflow
+
+Connector = tuple[Path, dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def viewer_password(airflow: Airflow) -> str:
+    """The password that the auth manager made for its second user."""
+    passwords = json.loads((airflow.stack.folder / "airflow" / "home" / "passwords.json").read_text())
+    return str(passwords["viewer"])
+
+
+@pytest.mark.parametrize("path", ["/connect/", "/connect/health"])
+def test_nobody_gets_an_answer_without_saying_who_they_are(airflow: Airflow, path: str) -> None:
+    answer = httpx.get(airflow.url + path)
+    assert answer.status_code == 401
+    assert answer.headers["WWW-Authenticate"].startswith("Basic")
+
+
+@pytest.mark.parametrize("path", ["docs", "redoc", "openapi.json"])
+def test_no_documentation_is_served_to_anybody(airflow: Airflow, path: str) -> None:
+    assert httpx.get(f"{airflow.url}/connect/{path}").status_code in (401, 404)
+
+
+def test_a_token_opens_the_door(airflow: Airflow) -> None:
+    answer = airflow.client.get("/connect/").json()
+    assert answer.keys() == {"version", "commit", "kafka_cluster_id"}
+    assert len(answer["kafka_cluster_id"]) == 22
+
+
+def test_so_does_the_cookie_of_the_ui(airflow: Airflow) -> None:
+    token = airflow.client.headers["Authorization"].removeprefix("Bearer ")
+    assert httpx.get(f"{airflow.url}/connect/", cookies={"_token": token}).status_code == 200
+
+
+def test_so_does_a_password_and_a_wrong_one_does_not(airflow: Airflow, viewer_password: str) -> None:
+    state = airflow.stack.state() or {}
+    admin = (str(state["username"]), str(state["password"]))
+    assert httpx.get(f"{airflow.url}/connect/", auth=admin).status_code == 200
+    assert httpx.get(f"{airflow.url}/connect/", auth=("viewer", viewer_password)).status_code == 200
+    assert httpx.get(f"{airflow.url}/connect/", auth=(admin[0], "wrong")).status_code == 401
+    assert httpx.get(f"{airflow.url}/connect/", headers={"Authorization": "Basic !!!"}).status_code == 401
+
+
+def test_a_bad_token_is_refused_even_beside_a_good_cookie(airflow: Airflow) -> None:
+    token = airflow.client.headers["Authorization"].removeprefix("Bearer ")
+    answer = httpx.get(f"{airflow.url}/connect/", headers={"Authorization": "Bearer x"}, cookies={"_token": token})
+    assert answer.status_code == 403
+
+
+def test_it_is_healthy_while_the_broker_answers(airflow: Airflow) -> None:
+    answer = airflow.client.get("/connect/health")
+    assert (answer.status_code, answer.json()["status"]) == (200, "healthy")
+
+
+def test_the_plugin_loads_without_an_error(airflow: Airflow) -> None:
+    assert airflow.api("GET", "/plugins/importErrors")["import_errors"] == []
+    plugins = {plugin["name"]: plugin for plugin in airflow.api("GET", "/plugins")["plugins"]}
+    assert plugins["connect"]["fastapi_apps"][0]["url_prefix"] == "/connect"
+
+
+def test_the_connection_type_has_its_form(airflow: Airflow) -> None:
+    types = {found["connection_type"]: found for found in airflow.client.get("/ui/connections/hook_meta").json()}
+    fields = types["connect"]["extra_fields"]
+    assert {"security.protocol", "sasl.mechanism", "group.id"} <= fields.keys()
+
+
+def test_a_task_instance_links_to_its_connector_and_pushes_nothing_for_it(airflow: Airflow, unique: str, file_source: Connector) -> None:
+    connector = f"linked/{unique}"
+    airflow.write_dag(connector, file_source[1], file=f"linked-{unique}.py")
+    run = airflow.run(connector)
+    links = airflow.api("GET", f"/dags/{dag_id_for(connector)}/dagRuns/{quote(run)}/taskInstances/run/links")["extra_links"]
+    assert links == {"Connector status": f"{airflow.url}/connect/connectors/{quote(connector, safe='')}/status"}
+    assert airflow.xcoms(connector, run).keys() <= {"return_value"}
+
+
+def airflow_command(airflow: Airflow, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    assert airflow.stack.airflow is not None
+    environment = airflow.stack.airflow.environment | variables
+    return subprocess.run([sys.executable, "-m", "airflow", *arguments], env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_provider_is_listed(airflow: Airflow) -> None:
+    done = airflow_command(airflow, "providers", "list", "--output", "json")
+    assert "airflow-provider-connect" in [provider["package_name"] for provider in json.loads(done.stdout)]
+
+
+def test_the_effective_settings_are_printed_without_secrets(airflow: Airflow) -> None:
+    variable = json.dumps({"producer.sasl.jaas.config": "very-secret", "group.id": "printed"})
+    done = airflow_command(airflow, "connect", "settings", "--output", "json", AIRFLOW_VAR_CONNECT_WORKER_CONFIG=variable)
+    assert done.returncode == 0, done.stderr
+    printed: dict[str, Any] = json.loads(done.stdout)
+    assert printed["group.id"] == {"value": "printed", "from": "Variable connect_worker_config"}
+    assert printed["bootstrap.servers"]["from"] == "airflow.cfg [connect]"
+    assert printed["producer.sasl.jaas.config"]["value"] == "[hidden]"
+    assert "very-secret" not in done.stdout + done.stderr
+
+
+def test_wrong_settings_are_told_by_the_command_too(airflow: Airflow) -> None:
+    done = airflow_command(airflow, "connect", "settings", AIRFLOW_VAR_CONNECT_WORKER_CONFIG="{nonsense")
+    assert done.returncode == 1
+    assert "Variable connect_worker_config is not JSON" in done.stderr
+
+
+def test_the_hook_says_whether_kafka_answers(airflow: Airflow) -> None:
+    servers = airflow.settings().bootstrap_servers
+    code = "from airflow_provider_connect.hooks.connect import ConnectHook; print(ConnectHook().test_connection())"
+    found = {}
+    for host in (servers, "127.0.0.1:1"):
+        connection = json.dumps({"conn_type": "connect", "host": host})
+        assert airflow.stack.airflow is not None
+        environment = airflow.stack.airflow.environment | {"AIRFLOW_CONN_CONNECT_DEFAULT": connection}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        found[host] = done.stdout.strip().splitlines()[-1]
+    assert re.fullmatch(rf"\(True, 'Kafka cluster \S{{22}} answers at {servers}'\)", found[servers])
+    assert found["127.0.0.1:1"].startswith("(False, ")
+    assert "127.0.0.1:1" in found["127.0.0.1:1"]
+
+
+@pytest.mark.parametrize("arguments", [(), ("--use-migration-files",)])
+def test_the_tables_are_made_by_airflows_own_migration(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "_AIRFLOW"))}
+    environment = inherited | {
+        "AIRFLOW_HOME": str(tmp_path),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{tmp_path}/airflow.db",
+    }
+    for _ in range(2):  # a second time changes nothing
+        command = [sys.executable, "-m", "airflow", "db", "migrate", *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    code = (
+        "from sqlalchemy import create_engine, inspect; from alembic.migration import MigrationContext as M; "
+        "from alembic.autogenerate import compare_metadata; from airflow_provider_connect.mirror.tables import metadata; "
+        f"c = create_engine('sqlite:///{tmp_path}/airflow.db').connect(); "
+        "m = M.configure(c, opts={'version_table': 'alembic_version_connect', "
+        "'include_object': lambda o, n, k, r, t: k != 'table' or n in metadata.tables}); "
+        "print(m.get_current_revision(), compare_metadata(m, metadata))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "0001_connect []"

@@ -1,0 +1,30 @@
+"""The demonstration, as ``make demo`` runs it."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from airflow_provider_connect.dev.marked import marked_processes
+from airflow_provider_connect.dev.stack import Stack
+
+COMMAND = [sys.executable, "-m", "airflow_provider_connect.dev.demo", "--lines", "3000"]
+
+
+def test_once_copies_the_file_and_leaves_nothing(tmp_path: Path) -> None:
+    done = subprocess.run([*COMMAND, "--once"], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "The files are equal." in done.stdout
+    assert done.stdout.count("3,000 lines") == 3
+    assert "connector demo-file-source: RUNNING; task 0 RUNNING" in done.stdout
+    assert marked_processes(Stack(tmp_path / ".dev" / "demo").mark) == []
+
+
+def test_control_c_takes_everything_down(tmp_path: Path) -> None:
+    with subprocess.Popen(COMMAND, cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True) as demo:
+        assert demo.stdout is not None
+        for line in demo.stdout:
+            if "starting api-server" in line:
+                demo.send_signal(signal.SIGINT)
+        assert demo.wait(60) == 0
+    assert marked_processes(Stack(tmp_path / ".dev" / "demo").mark) == []

@@ -1,0 +1,106 @@
+"""The whole stack, up and down, by the commands that a user types; nothing of it is left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from airflow_provider_connect.dev.airflow_client import AirflowClient
+from airflow_provider_connect.dev.marked import marked_processes
+from airflow_provider_connect.dev.ports import is_listening
+from airflow_provider_connect.dev.stack import Stack
+
+LONG_DAG = """\
+import pathlib, subprocess, sys, time
+from airflow.sdk import DAG, task
+
+with DAG("long", schedule=None):
+    @task
+    def sleep():
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+        pathlib.Path(__file__).with_name("child.pid").write_text(str(child.pid))
+        time.sleep(600)
+    sleep()
+"""
+
+
+def _command(directory: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "airflow_provider_connect.dev.stack", *arguments]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=180, check=False)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A working directory whose stack is down at the end, whatever happens."""
+    folder = tmp_path_factory.mktemp("stack with space")
+    yield folder
+    assert _command(folder, "down").returncode == 0
+
+
+def test_up_serves_and_down_leaves_nothing(directory: Path) -> None:
+    (directory / "worker.properties").write_text("group.id = mine\\: a \\\n  group\nstatus.storage.retry.max.retries=3\n")
+    started = _command(directory, "up", "worker.properties")
+    assert started.returncode == 0, started.stderr
+    state = json.loads((directory / ".dev" / "stack.json").read_text())
+    assert {"airflow_url", "rest_url", "bootstrap_servers", "username", "password", "dags_folder", "log_folder"} <= set(state)
+    assert AdminClient({"bootstrap.servers": state["bootstrap_servers"]}).list_topics(timeout=10).brokers
+    assert _command(directory, "status").stdout.startswith("up\n")
+    assert "group.id=mine: a group" in Path(state["worker_properties"]).read_text()
+    assert _command(directory, "up").stderr.startswith("already up")
+
+    child = _start_long_task(state)
+    assert len(marked_processes(Stack(directory / ".dev").mark)) > 6
+
+    ended = _command(directory, "down")
+    assert ended.returncode == 0
+    assert marked_processes(Stack(directory / ".dev").mark) == []
+    assert not Path(f"/proc/{child}").exists()
+    assert not is_listening(int(state["bootstrap_servers"].rpartition(":")[2]))
+    assert not (directory / ".dev" / "stack.json").exists()
+    assert (_command(directory, "status").returncode, _command(directory, "down").returncode) == (1, 0)
+
+
+def _start_long_task(state: dict[str, str]) -> int:
+    """Triggers the long DAG and waits for the process that its task starts in a session of its own."""
+    (Path(state["dags_folder"]) / "long.py").write_text(LONG_DAG)
+    client = AirflowClient(state["airflow_url"], state["username"], state["password"])
+    client.wait_for_dag("long")
+    client.unpause("long")
+    client.trigger("long")
+    pid_file, deadline = Path(state["dags_folder"]) / "child.pid", time.monotonic() + 60
+    while not (pid_file.exists() and pid_file.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return int(pid_file.read_text())
+
+
+def test_a_stack_in_a_program_ends_with_the_program(directory: Path) -> None:
+    script = (
+        "import pathlib, time\n"
+        "from airflow_provider_connect.dev.stack import Stack\n"
+        "state = Stack(pathlib.Path('.dev')).up()\n"
+        "print(state['airflow_url'], flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], cwd=directory, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        port = int(program.stdout.readline().rpartition(":")[2])
+        assert is_listening(port)
+        os.kill(program.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 5
+    while is_listening(port) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not is_listening(port)
+
+
+def test_worker_properties_that_cannot_be_read_are_refused_before_anything_starts(tmp_path: Path) -> None:
+    refused = _command(tmp_path, "up", "nothing.properties")
+    assert refused.returncode == 1
+    assert "nothing.properties cannot be read" in refused.stderr
+    assert not (tmp_path / ".dev" / "stack.json").exists()

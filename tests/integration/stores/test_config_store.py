@@ -1,0 +1,238 @@
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from airflow_provider_connect.dev.kafka_server import KafkaServer
+from airflow_provider_connect.errors import ConnectException, FencedException, StoreTimeoutException
+from airflow_provider_connect.model.ids import config_leader_id
+from airflow_provider_connect.model.records import ConnectorRecord
+from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.config_follower import Change, ChangeKind
+from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from tests.conftest import CACHE, worker_properties
+from tests.integration.stores.conftest import Produce
+
+CONFIG = {"name": "c", "connector.class": "X"}
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def _increment(settings: dict[str, str], times: int) -> None:
+    with ConfigStore(WorkerSettings.of(settings)) as store:
+        for _ in range(times):
+            store.change(lambda state: [ConnectorRecord("c", {**CONFIG, "n": str(int(state.connector_configs["c"]["n"]) + 1)})])
+
+
+def test_four_processes_lose_no_increment(settings: WorkerSettings) -> None:
+    with ConfigStore(settings) as store:
+        store.create_connector("c", CONFIG | {"n": "0"})
+        writers = [SPAWN.Process(target=_increment, args=(dict(settings.originals), 30)) for _ in range(4)]
+        started = time.monotonic()
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join(120)
+        print(f"{(time.monotonic() - started) / 120 * 1e3:.0f} ms an increment")
+        assert [writer.exitcode for writer in writers] == [0, 0, 0, 0]
+        assert store.read().connector_configs["c"]["n"] == "120"
+
+
+def test_threads_share_a_store(settings: WorkerSettings) -> None:
+    with ConfigStore(settings) as store:
+        store.create_connector("c", CONFIG)
+        claims: list[Claim] = []
+        threads = [threading.Thread(target=lambda: claims.extend(store.claim("c") for _ in range(5))) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert len(set(claims)) == 20
+
+
+def test_claims_rise_strictly_and_name_their_topic(settings: WorkerSettings) -> None:
+    with ConfigStore(settings) as one, ConfigStore(settings) as other:
+        one.create_connector("c", CONFIG)
+        claims = [store.claim("c") for store in (one, other, one, one, other)]
+        assert claims == sorted(set(claims))
+        assert {claim.topic_id for claim in claims} == {TopicAdmin(settings).topic_id(settings.config_topic)}
+        assert one.read().claims["c"] == other.read().claims["c"] == claims[-1]
+        with pytest.raises(FencedException):
+            one.put_tasks("c", [{"a": "1"}], claims[-2])
+
+
+def test_dead_writers_open_transaction_is_cleared(settings: WorkerSettings) -> None:
+    with ConfigStore(settings) as store:
+        store.create_connector("c", CONFIG)
+        dead = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": config_leader_id(settings.group_id)})
+        dead.init_transactions(20)
+        dead.begin_transaction()
+        dead.produce(settings.config_topic, b'{"properties":{"name":"c","a":"never"}}', b"connector-c", 0)
+        dead.flush(20)
+        started = time.monotonic()
+        store.put_connector("c", CONFIG | {"a": "1"})
+        assert time.monotonic() - started < 5
+        with ConfigStore(settings) as reader:
+            assert reader.read().connector_configs["c"] == CONFIG | {"a": "1"}
+
+
+def test_change_is_seen_by_whoever_reads_next(settings: WorkerSettings) -> None:
+    with ConfigStore(settings) as writer, ConfigStore(settings) as reader:
+        for number in range(30):
+            writer.put_connector("c", CONFIG | {"n": str(number)})
+            assert reader.read().connector_configs["c"]["n"] == str(number)
+
+
+def test_rule_that_raises_or_gives_nothing_writes_nothing(settings: WorkerSettings) -> None:
+    with ConfigStore(settings) as store:
+        store.create_connector("c", CONFIG)
+        before = store.read().offset
+        assert store.change(lambda state: []) == []
+        with pytest.raises(ZeroDivisionError):
+            store.change(lambda state: [1 / 0])  # type: ignore[list-item]
+        assert store.read().offset == before
+        store.put_target_state("c", TargetState.PAUSED)
+        assert store.read().target_state("c") is TargetState.PAUSED
+
+
+def test_record_too_large_is_told_and_the_store_lives_on(settings: WorkerSettings) -> None:
+    with ConfigStore(settings) as store:
+        store.create_connector("c", CONFIG)
+        with pytest.raises(ConnectException, match="Failed to write to config topic"):
+            store.put_connector("c", CONFIG | {"a": "x" * 2_000_000})
+        store.put_connector("c", CONFIG | {"a": "1"})
+        assert store.read().connector_configs["c"] == CONFIG | {"a": "1"}
+
+
+def test_bad_records_are_skipped_counted_and_logged_once(
+    settings: WorkerSettings, produce: Produce, caplog: pytest.LogCaptureFixture
+) -> None:
+    good = b'{"properties":{"name":"c"}}'
+    bad: list[tuple[bytes | None, bytes | None]] = [
+        (b"\xff\xfe", b"{}"),
+        (b"connector-x", b"no json"),
+        (b"connector-x", b"no json"),
+        (b"connector-x", b'{"properties":7}'),
+        (b"connector-x", b'{"properties":{"a":{}}}'),
+        (b"task-x", b'{"properties":{}}'),
+        (b"commit-c", b'{"tasks":"many"}'),
+        (b"target-state-c", b'{"state":"LOUD"}'),
+        (b"tasks-fencing-c", b'{"task-count":-1}'),
+        (b"session-key", b'{"key":"a"}'),
+        (b"who-knows", b"{}"),
+    ]
+    produce(settings.config_topic, [(b"connector-c", good), *bad, (b"connector-d", good)], 0)
+    produce(settings.config_topic, [(b"tasks-fencing-c", b'{"task-count":1}', [("claim", b"garbage")])], 0)
+    with ConfigStore(settings) as store:
+        assert store.read().connectors() == ["c", "d"]
+        assert store.skipped.count == len(bad) + 1
+        assert store.claim("c").offset > 0
+    warnings = [line.getMessage() for line in caplog.records if line.levelname == "WARNING"]
+    assert (
+        len(warnings) == len(set(warnings)) == len(bad)
+    )  # two of them say the same, and so are logged once; the garbled claim is one more
+
+
+def test_follower_tells_the_task_to_end(settings: WorkerSettings) -> None:
+    with ConfigStore(settings) as store:
+        store.create_connector("c", CONFIG)
+        claim = store.claim("c")
+        with store.follow("c", claim) as follower:
+            store.put_fencing_count("c", 1, claim)
+            store.put_connector("other", CONFIG)
+            assert follower.poll(0.5) is None
+            started = time.perf_counter()
+            for _ in range(1000):
+                follower.poll()
+            assert (time.perf_counter() - started) / 1000 < 100e-6
+            store.put_target_state("c", TargetState.PAUSED)
+            assert _wait(follower) == Change(ChangeKind.PAUSED)
+            newer = store.claim("c")
+            assert _wait(follower) == Change(ChangeKind.CLAIMED, newer)
+        with store.follow("c", claim) as late:
+            assert _wait(late) == Change(ChangeKind.CLAIMED, newer)
+
+
+def _wait(follower: object) -> Change | None:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        if change := follower.poll(0.1):  # type: ignore[attr-defined]
+            return change
+    return None
+
+
+def _hold_open(settings: dict[str, str], ready: "multiprocessing.synchronize.Event") -> None:
+    """A writer that is frozen between its look and its commit."""
+
+    def decide(state: object) -> list[ConnectorRecord]:
+        ready.set()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return [ConnectorRecord("c", CONFIG | {"by": "frozen"})]
+
+    with ConfigStore(WorkerSettings.of(settings)) as store:
+        store.change(decide)
+
+
+def test_writer_frozen_while_deciding_decides_again(settings: WorkerSettings) -> None:
+    with ConfigStore(settings) as store:
+        store.create_connector("c", CONFIG)
+        ready = SPAWN.Event()
+        frozen = SPAWN.Process(target=_hold_open, args=(dict(settings.originals), ready))
+        frozen.start()
+        assert ready.wait(30)
+        assert frozen.pid is not None
+        time.sleep(0.2)
+        store.put_connector("c", CONFIG | {"by": "me"})
+        before = store.read().offset
+        deadline = time.monotonic() + 30
+        while frozen.is_alive() and time.monotonic() < deadline:  # its second decision freezes it again
+            os.kill(frozen.pid, signal.SIGCONT)
+            frozen.join(0.2)
+        assert frozen.exitcode == 0
+        assert store.read().connector_configs["c"]["by"] == "frozen"
+        assert store.read().offset > before
+
+
+def test_broker_that_is_not_there_is_told_in_time(free_port: int) -> None:
+    settings = WorkerSettings.of({"bootstrap.servers": f"127.0.0.1:{free_port}"})
+    with ConfigStore(settings) as store:
+        for call in (lambda: store.read(1), lambda: store.claim("c")):
+            started = time.monotonic()
+            with pytest.raises(StoreTimeoutException, match=f"bootstrap.servers=127.0.0.1:{free_port}"):
+                call()
+            assert time.monotonic() - started < 12
+
+
+def test_no_change_is_lost_or_doubled_when_the_broker_dies(tmp_path: Path, unique: str) -> None:
+    """The broker is killed at moments of its own, also between a commit and its answer; every change that came back is there once."""
+    with KafkaServer(tmp_path / "kafka", CACHE) as server:
+        settings = WorkerSettings.of(worker_properties(server.bootstrap_servers, unique))
+        TopicAdmin(settings).ensure_internal_topics()
+        with ConfigStore(settings, timeout_seconds=60) as store:
+            store.create_connector("c", CONFIG | {"n": "0"})
+            done, stop = [0], threading.Event()
+
+            def increment() -> None:
+                while not stop.is_set():
+                    store.change(lambda state: [ConnectorRecord("c", {**CONFIG, "n": str(int(state.connector_configs["c"]["n"]) + 1)})])
+                    done[0] += 1
+
+            thread = threading.Thread(target=increment)
+            thread.start()
+            for wait in (0.5, 0.31, 0.17):
+                time.sleep(wait)
+                server.kill()
+                server.restart()
+            time.sleep(0.5)
+            stop.set()
+            thread.join(90)
+            assert not thread.is_alive()
+            assert done[0] > 10
+            assert store.read().connector_configs["c"]["n"] == str(done[0])

@@ -1,0 +1,200 @@
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from airflow_provider_connect.errors import StoreTimeoutException
+from airflow_provider_connect.model.ids import partition_for
+from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.batch_store import BatchStore
+from airflow_provider_connect.stores.offset_store import OffsetStore, ProducedOffset
+from tests.integration.stores.conftest import Produce
+
+FILE, OTHER = {"filename": "/a"}, {"filename": "/b"}
+
+
+@pytest.fixture
+def task(settings: WorkerSettings) -> Iterator[Producer]:
+    """A task's transactional producer."""
+    producer = Producer(
+        {"bootstrap.servers": settings.bootstrap_servers, "transactional.id": f"{settings.group_id}-c-0", "partitioner": "murmur2_random"}
+    )
+    producer.init_transactions(20)
+    yield producer
+    producer.purge()
+
+
+def _send(producer: Producer, topic: str, records: list[ProducedOffset]) -> None:
+    for partition, key, value in records:
+        producer.produce(topic, value, key, partition)
+    producer.flush(20)
+
+
+def _commit(producer: Producer, topic: str, records: list[ProducedOffset]) -> None:
+    producer.begin_transaction()
+    _send(producer, topic, records)
+    producer.commit_transaction(20)
+
+
+def _abort(producer: Producer, topic: str, records: list[ProducedOffset]) -> None:
+    producer.begin_transaction()
+    _send(producer, topic, records)
+    producer.abort_transaction(20)
+
+
+def _as_a_worker_without_exactly_once_reads(settings: WorkerSettings) -> dict[bytes, bytes | None]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": settings.bootstrap_servers,
+            "group.id": "x",
+            "isolation.level": "read_uncommitted",
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+        }
+    )
+    from confluent_kafka import TopicPartition as KafkaPartition
+
+    consumer.assign([KafkaPartition(settings.offset_topic, partition, 0) for partition in range(5)])
+    found: dict[bytes, bytes | None] = {}
+    ends = 0
+    while ends < 5:
+        message = consumer.poll(10)
+        assert message is not None
+        if message.error() is not None:
+            ends += 1
+        else:
+            found[message.key()] = message.value()
+    consumer.close()
+    return found
+
+
+def test_offsets_are_read_as_connect_wrote_them(settings: WorkerSettings, produce: Produce) -> None:
+    produce(
+        settings.offset_topic,
+        [
+            (b'["c",{"filename":"/a"}]', b'{"position":3}'),
+            (b'["c",{"filename":"/b"}]', b'{"position":9}'),
+            (b'["c",{"filename":"/b"}]', None),
+            (b'["other",{"filename":"/a"}]', b'{"position":5}'),
+            (b'["c",{"filename":"/a"}]', b'{"position":4}'),
+            (b'["c", {"filename": "/spaced"}]', b'{"position":4}'),
+        ],
+    )
+    with OffsetStore(settings) as store:
+        offsets = store.read("c")
+        assert offsets.get(FILE) == {"position": 4}
+        assert offsets.get(OTHER) is None
+        assert ({"filename": "/spaced"}, None) in offsets.pairs()
+        assert store.records("c", [(FILE, {"position": 5})]) == [
+            ProducedOffset(partition_for(b'["c",{"filename":"/a"}]', 5), b'["c",{"filename":"/a"}]', b'{"position":5}')
+        ]
+
+
+def test_bad_records_do_not_stop_the_reader(settings: WorkerSettings, produce: Produce) -> None:
+    produce(
+        settings.offset_topic,
+        [
+            (b"\xff", b"{}"),
+            (b'["c"]', b"{}"),
+            (b'["c",{"filename":"/a"}]', b"no json"),
+            (b'["c",7]', b"{}"),
+            (b'["c",{"filename":"/b"}]', b'{"position":1}'),
+        ],
+    )
+    with OffsetStore(settings) as store:
+        assert store.read("c").partitions() == [OTHER]
+        assert store.read("c").get(OTHER) == {"position": 1}
+        assert store.skipped.count == 2  # those that are nobody's are not even decoded
+
+
+def test_aborted_offsets_are_not_seen_and_are_written_over(settings: WorkerSettings, task: Producer) -> None:
+    with OffsetStore(settings) as store:
+        topic = store.topic
+        _commit(task, topic, store.records("c", [(FILE, {"position": 10})]))
+        _abort(task, topic, store.records("c", [(FILE, {"position": 1010}), (OTHER, {"position": 7})]))
+        offsets = store.read("c")
+        assert offsets.get(FILE) == {"position": 10}
+        assert offsets.get(OTHER) is None
+        keys = [record.key for record in store.records("c", [(FILE, None), (OTHER, None)])]
+        believed = _as_a_worker_without_exactly_once_reads(settings)
+        assert [believed[key] for key in keys] == [b'{"position":1010}', b'{"position":7}']
+
+        again = store.repair("c")
+        assert sorted(again) == sorted(
+            [
+                ProducedOffset(partition_for(keys[0], 5), keys[0], b'{"position":10}'),
+                ProducedOffset(partition_for(keys[1], 5), keys[1], None),
+            ]
+        )
+        assert store.repair("other") == []
+        _commit(task, topic, again)
+        believed = _as_a_worker_without_exactly_once_reads(settings)
+        assert [believed[key] for key in keys] == [b'{"position":10}', None]
+        assert store.repair("c") == []
+        assert store.read("c").get(FILE) == {"position": 10}
+
+
+def test_other_connectors_open_transaction_is_not_waited_for(settings: WorkerSettings, task: Producer) -> None:
+    with OffsetStore(settings, timeout_seconds=10) as store:
+        everywhere = [({"n": str(number)}, {"position": number}) for number in range(50)]
+        task.begin_transaction()
+        _send(task, store.topic, store.records("frozen", everywhere))  # open in every partition
+        mine = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": f"{settings.group_id}-d-0"})
+        mine.init_transactions(20)
+        started = time.monotonic()
+        assert store.read("d").partitions() == []
+        assert time.monotonic() - started < 2
+        task.abort_transaction(20)
+
+
+def test_own_record_behind_an_open_transaction_is_waited_for(settings: WorkerSettings, task: Producer) -> None:
+    with OffsetStore(settings, timeout_seconds=15) as store, OffsetStore(settings, timeout_seconds=1) as hasty:
+        task.begin_transaction()
+        _send(task, store.topic, store.records("frozen", [({"n": str(number)}, {"position": number}) for number in range(50)]))
+        mine = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": f"{settings.group_id}-d-0"})
+        mine.init_transactions(20)
+        _commit(mine, store.topic, store.records("d", [(FILE, {"position": 3})]))  # committed, but hidden by the open one before it
+        with pytest.raises(StoreTimeoutException, match="open transaction"):
+            hasty.read("d")
+        timer = threading.Timer(1, lambda: task.abort_transaction(20))
+        timer.start()
+        assert store.read("d").get(FILE) == {"position": 3}
+        timer.join()
+
+
+def test_ledger_is_read_back(settings: WorkerSettings, task: Producer) -> None:
+    positions = {"t": {"0": 5, "1": 7}}
+    claim = Claim(3, "topic")
+    entry = BatchStore.record(
+        settings,
+        connector="c",
+        task=0,
+        run="r",
+        claim=claim,
+        is_source=False,
+        records=2,
+        size=10,
+        ranges={"t": {"0": [3, 5]}},
+        positions=positions,
+    )
+    task.begin_transaction()
+    task.produce(settings.batch_topic, entry[2], entry[1], entry[0])
+    task.produce(settings.batch_topic, b"no json", b'["c",9]', 0)
+    task.commit_transaction(20)
+    with BatchStore(settings) as store:
+        assert store.last("c") == {TopicPartition("t", 0): 5, TopicPartition("t", 1): 7}
+        assert store.entries("c")[0].ranges == {"t": {0: (3, 5)}}
+        assert store.last("other") == {}
+        assert store.skipped.count == 1
+        tombstone = BatchStore.reset(settings, "c", 0)
+        task.begin_transaction()
+        task.produce(settings.batch_topic, tombstone[2], tombstone[1], tombstone[0])
+        task.commit_transaction(20)
+        deadline = time.monotonic() + 5
+        while store.last("c") and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert store.last("c") == {}

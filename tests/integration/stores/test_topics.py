@@ -1,0 +1,207 @@
+import os
+import resource
+import time
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
+
+from airflow_provider_connect.client_settings import internal_client_config
+from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.kafka_errors import TopicMissingException
+from airflow_provider_connect.stores.log_consumer import CommittedOffset, LogConsumer, LogTruncatedException
+from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin, TopicSpec
+from airflow_provider_connect.stores.topic_log import TopicFollower, TopicLog
+from tests.integration.stores.conftest import Produce
+
+
+def unreachable_settings(port: int) -> WorkerSettings:
+    return WorkerSettings.of({"bootstrap.servers": f"127.0.0.1:{port}"})
+
+
+def test_internal_topics_are_made_once_and_as_connects(worker_settings) -> None:
+    settings = WorkerSettings.of(worker_settings(status_storage_segment_bytes="1048576"))
+    admin = TopicAdmin(settings)
+    ids = admin.ensure_internal_topics()
+    assert admin.ensure_internal_topics() == ids
+    assert admin.partitions(ids) == {topic.name: topic.partitions for topic in settings.internal_topics}
+    configs = admin.configs(ids)
+    assert {topic["cleanup.policy"] for topic in configs.values()} == {"compact"}
+    assert configs[settings.status_topic]["segment.bytes"] == "1048576"
+    assert admin.topic_id(settings.config_topic) == ids[settings.config_topic]
+
+
+def test_topic_of_the_wrong_policy_is_refused(worker_settings, unique: str) -> None:
+    settings = WorkerSettings.of(worker_settings(status_storage_topic=f"wrong-{unique}"))
+    TopicAdmin(settings).create(TopicSpec(f"wrong-{unique}", 1, 1, {"cleanup.policy": "compact,delete"}))
+    with pytest.raises(ConfigException) as refused:
+        TopicAdmin(settings).ensure_internal_topics()
+    text = str(refused.value)
+    assert text.startswith(
+        f"Topic 'wrong-{unique}' supplied via the 'status.storage.topic' property is required to have 'cleanup.policy=compact' to "
+        "guarantee consistency and durability of connector and task statuses, but found the topic currently has 'cleanup.policy="
+    )
+    assert text.endswith(
+        "Change the 'status.storage.topic' property in the Connect worker configurations to use a topic with 'cleanup.policy=compact'."
+    )
+
+
+def test_config_topic_of_several_partitions_is_refused(worker_settings, unique: str) -> None:
+    settings = WorkerSettings.of(worker_settings(config_storage_topic=f"wrong-{unique}"))
+    TopicAdmin(settings).create(TopicSpec(f"wrong-{unique}", 3, 1, {"cleanup.policy": "compact"}))
+    with pytest.raises(ConfigException) as refused:
+        TopicAdmin(settings).ensure_internal_topics()
+    assert str(refused.value) == (
+        f"Topic 'wrong-{unique}' supplied via the 'config.storage.topic' property is required to have a single partition in order to "
+        "guarantee consistency of connector configurations, but found 3 partitions."
+    )
+
+
+def test_too_many_replicas_are_refused_by_the_name_of_their_setting(worker_settings) -> None:
+    settings = WorkerSettings.of(worker_settings(offset_storage_replication_factor="3", default_api_timeout_ms="300"))
+    with pytest.raises(ConfigException, match=r"Invalid value 3 for configuration offset\.storage\.replication\.factor"):
+        TopicAdmin(settings).ensure_internal_topics()
+
+
+def test_broker_that_is_not_there_is_told_in_time(free_port: int, capfd: pytest.CaptureFixture[str]) -> None:
+    settings = unreachable_settings(free_port)
+    started = time.monotonic()
+    with pytest.raises(StoreTimeoutException, match=f"bootstrap.servers=127.0.0.1:{free_port}"):
+        TopicAdmin(settings, connection=AdminConnection.of(settings, timeout_seconds=2)).ensure_internal_topics()
+    with (
+        TopicLog("x", internal_client_config(settings, "consumer", "x")) as log,
+        pytest.raises(StoreTimeoutException, match=str(free_port)),
+    ):
+        log.read_to_end(1)
+    assert time.monotonic() - started < 5
+    assert capfd.readouterr().err == ""
+
+
+def test_missing_topic_is_told_at_once(settings: WorkerSettings) -> None:
+    started = time.monotonic()
+    with (
+        TopicLog("nowhere", internal_client_config(settings, "consumer", "x")) as log,
+        pytest.raises(TopicMissingException, match="nowhere"),
+    ):
+        log.read_to_end()
+    with pytest.raises(TopicMissingException):
+        TopicAdmin(settings).topic_id("nowhere")
+    assert time.monotonic() - started < 2
+    assert TopicAdmin(settings).partitions(["nowhere"]) == {}
+
+
+def test_log_gives_what_is_new(settings: WorkerSettings, produce: Produce) -> None:
+    with TopicLog(settings.offset_topic, internal_client_config(settings, "consumer", "x")) as log:
+        assert log.read_to_end() == []
+        produce(settings.offset_topic, [(b"k%d" % number, b"v", [("h", b"x")]) for number in range(50)])
+        first = log.read_to_end()
+        assert {record.key for record in first} == {b"k%d" % number for number in range(50)}
+        assert first[0].headers == [("h", b"x")]
+        assert log.read_to_end() == []
+        produce(settings.offset_topic, [(b"k1", None)])
+        assert [(record.key, record.value) for record in log.read_to_end()] == [(b"k1", None)]
+
+
+def test_one_consumer_reads_several_topics_and_asks_for_offsets(settings: WorkerSettings, produce: Produce, bootstrap: str) -> None:
+    produce(settings.status_topic, [(b"k", b"v")], 0)
+    config = internal_client_config(settings, "consumer", "x") | {"group.id": f"sink-{settings.group_id}"}
+    with LogConsumer(config) as consumer:
+        assert len(TopicLog(settings.status_topic, consumer).read_to_end()) == 1
+        assert TopicLog(settings.offset_topic, consumer).read_to_end() == []
+        at = [TopicPartition(settings.status_topic, 0), TopicPartition(settings.status_topic, 1)]
+        assert consumer.end_offsets(at) == {at[0]: 1, at[1]: 0}
+        assert consumer.committed(at) == {}
+        producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"t-{settings.group_id}"})
+        _commit_by_transaction(producer, consumer, at[0])
+        assert consumer.committed(at) == {at[0]: CommittedOffset(1, "claim=7")}
+
+
+def _commit_by_transaction(producer: Producer, consumer: LogConsumer, at: TopicPartition) -> None:
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction(
+        [KafkaPartition(at.topic, at.partition, 1, "claim=7")], consumer._consumer.consumer_group_metadata()
+    )
+    producer.commit_transaction(20)
+
+
+def test_ends_stop_before_open_transactions(settings: WorkerSettings, bootstrap: str) -> None:
+    at = TopicPartition(settings.status_topic, 0)
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"t-{settings.group_id}"})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(at.topic, b"v", b"k", at.partition)
+    producer.flush(20)
+    admin = TopicAdmin(settings)
+    with LogConsumer(internal_client_config(settings, "consumer", "x")) as consumer:
+        assert admin.end_offsets([at]) == consumer.end_offsets([at]) == {at: 0}
+        assert admin.end_offsets([at], read_committed=False) == {at: 1}
+        records, ends = consumer.read({at: 0})
+        assert (records, ends[at].position, ends[at].high) == ([], 0, 1)
+        producer.commit_transaction(20)
+        deadline = time.monotonic() + 5
+        while admin.end_offsets([at]) != {at: 2} and time.monotonic() < deadline:
+            time.sleep(0.01)
+        records, ends = consumer.read({at: 0})
+        assert ([record.value for record in records], ends[at].position) == ([b"v"], 2)  # behind the marker
+
+
+def test_topic_made_anew_is_noticed(settings: WorkerSettings, produce: Produce) -> None:
+    produce(settings.batch_topic, [(b"k", b"v")] * 10)
+    with TopicLog(settings.batch_topic, internal_client_config(settings, "consumer", "x")) as log:
+        assert len(log.read_to_end()) == 10
+        _delete_and_make(settings)
+        produce(settings.batch_topic, [(b"k", b"v")] * 3)
+        with pytest.raises(LogTruncatedException):
+            log.read_to_end(10)
+        log.rewind()
+        assert len(log.read_to_end()) == 3
+
+
+def _delete_and_make(settings: WorkerSettings) -> None:
+    client = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    client.delete_topics([settings.batch_topic])[settings.batch_topic].result(20)
+    deadline = time.monotonic() + 10
+    while settings.batch_topic in TopicAdmin(settings).partitions([settings.batch_topic]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    TopicAdmin(settings).ensure_internal_topics()
+
+
+def test_follower_waits_and_costs_nothing(settings: WorkerSettings, produce: Produce) -> None:
+    produce(settings.batch_topic, [(b"k", b"0"), (b"k", b"1")])
+    with TopicFollower(settings.batch_topic, internal_client_config(settings, "consumer", "x"), {0: 1}) as follower:
+        assert [record.value for record in follower.poll(10)] == [b"1"]
+        produce(settings.batch_topic, [(b"k", b"2")])
+        assert [record.value for record in follower.poll(10)] == [b"2"]
+        started = time.perf_counter()
+        for _ in range(1000):
+            follower.poll()
+        assert time.perf_counter() - started < 0.1
+
+
+def test_reads_are_quick(settings: WorkerSettings, produce: Produce, worker_settings) -> None:
+    """The aim is 60 ms and 30 CPU-ms for the config topic, 120 ms for 25 partitions; the machine of a test may be busy."""
+    wide = WorkerSettings.of(worker_settings(offset_storage_topic=f"wide-{settings.group_id}", offset_storage_partitions="25"))
+    TopicAdmin(wide).ensure_internal_topics()
+    produce(settings.config_topic, [(b"k%d" % number, b"v" * 100) for number in range(100)])
+    produce(wide.offset_topic, [(b"k%d" % number, b"v" * 100) for number in range(100)])
+    for topic, seconds in ((settings.config_topic, 0.06), (wide.offset_topic, 0.12)):
+        walls, cpus = [], []
+        for _ in range(5):
+            started, cpu = time.perf_counter(), _cpu_seconds()
+            with TopicLog(topic, internal_client_config(settings, "consumer", "x")) as log:
+                assert len(log.read_to_end()) == 100
+            walls.append(time.perf_counter() - started)
+            cpus.append(_cpu_seconds() - cpu)
+        print(f"{topic}: {min(walls) * 1e3:.1f} ms, {min(cpus) * 1e3:.1f} CPU-ms")
+        assert min(walls) < seconds
+        assert min(cpus) < 0.03
+    assert len(os.listdir("/proc/self/task")) < 40
+
+
+def _cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime

@@ -1,0 +1,222 @@
+"""One connector on a worker group of its own: runs of it in this process, and what they leave on the topics."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from airflow_provider_connect.model.batches import BatchRecord
+from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.ids import consumer_group
+from airflow_provider_connect.model.run import Claim, RunResult, RunSpec, TaskResult
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.status import StatusState
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.batch_store import BatchStore
+from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.stores.group_offsets import GroupOffsets
+from airflow_provider_connect.stores.kafka_errors import TopicMissingException
+from airflow_provider_connect.stores.log_consumer import CommittedOffset, LogConsumer, LogRecord
+from airflow_provider_connect.stores.offset_store import OffsetStore, SourceOffsets
+from airflow_provider_connect.stores.status_store import StatusStore
+from airflow_provider_connect.stores.topic_log import TopicLog
+from airflow_provider_connect.worker.application import Application
+from airflow_provider_connect.worker.readiness import Readiness, check_readiness
+from airflow_provider_connect.worker.task_body import TaskPayload, run_task
+
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+PLAIN = {"key.converter": STRING, "value.converter": STRING, "header.converter": STRING}
+
+
+@dataclass(slots=True)
+class Scene:
+    """``properties`` are the worker's, ``folder`` takes the connector's files."""
+
+    properties: dict[str, str]
+    connector: str
+    folder: Path
+    secrets: dict[str, str] = field(default_factory=dict)
+    runs: int = 0
+
+    @property
+    def bootstrap(self) -> str:
+        return self.properties["bootstrap.servers"]
+
+    @property
+    def settings(self) -> WorkerSettings:
+        return WorkerSettings.of(self.properties, self.secrets)
+
+    @property
+    def group(self) -> str:
+        return consumer_group(self.connector, {}, {})
+
+    @property
+    def file(self) -> Path:
+        return self.folder / f"{self.connector}.txt"
+
+    # ── configs ──
+
+    def file_source(self, topic: str, **more: str) -> dict[str, str]:
+        return self._config("FileStreamSource", {"file": str(self.file), "topic": topic}, more)
+
+    def file_sink(self, topic: str, **more: str) -> dict[str, str]:
+        return self._config("FileStreamSink", {"file": str(self.file), "topics": topic}, more)
+
+    def numbers(self, topics: str, **more: str) -> dict[str, str]:
+        return self._config("tests.NumbersSourceConnector", {"topics.to": topics}, more)
+
+    def slow_sink(self, topic: str, **more: str) -> dict[str, str]:
+        return self._config("tests.SlowSinkConnector", {"file": str(self.file), "topics": topic}, more)
+
+    def _config(self, kind: str, own: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+        return {"name": self.connector, "connector.class": kind, **own, **{key.replace("_", "."): value for key, value in more.items()}}
+
+    # ── runs ──
+
+    def run(
+        self,
+        define: Mapping[str, str] | None = None,
+        *,
+        tasks: list[int] | None = None,
+        claim: Claim | None = None,
+        on_claim: Callable[[Claim], None] = lambda _: None,
+    ) -> RunResult:
+        """One run of the connector, as the driver makes it."""
+        return self.application(define, tasks=tasks, claim=claim, on_claim=on_claim).run()
+
+    def application(
+        self,
+        define: Mapping[str, str] | None = None,
+        *,
+        tasks: list[int] | None = None,
+        claim: Claim | None = None,
+        on_claim: Callable[[Claim], None] = lambda _: None,
+        engine: Callable[[TaskPayload], TaskResult] = run_task,
+    ) -> Application:
+        """The driver's part; ``engine`` takes the place of Spark."""
+        self.runs += 1
+        spec = RunSpec(self.connector, self.properties, f"run-{self.runs}", tasks=tasks, claim=claim, define=define, secrets=self.secrets)
+        return Application(spec, lambda: engine, host="127.0.0.1", on_claim=on_claim)
+
+    def start(self, define: Mapping[str, str] | None = None) -> UnderWay:
+        """A run in a thread of its own."""
+        return UnderWay(self.application(define))
+
+    def readiness(self, define: Mapping[str, str] | None = None) -> Readiness:
+        return check_readiness(self.settings, self.connector, define=define, secrets=self.secrets)
+
+    # ── what there is on the topics ──
+
+    def configs(self) -> ClusterConfigState:
+        with ConfigStore(self.settings) as store:
+            return store.read()
+
+    def put_config(self, config: Mapping[str, str]) -> None:
+        with ConfigStore(self.settings) as store:
+            store.put_connector(self.connector, config)
+
+    def put_target_state(self, state: TargetState) -> None:
+        with ConfigStore(self.settings) as store:
+            store.put_target_state(self.connector, state)
+
+    def config_log(self) -> list[LogRecord]:
+        return read_topic(self.bootstrap, self.settings.config_topic)
+
+    def status_log(self) -> list[LogRecord]:
+        return read_topic(self.bootstrap, self.settings.status_topic)
+
+    def statuses(self) -> StatusState:
+        with StatusStore(self.settings) as store:
+            return store.read()
+
+    def states(self) -> dict[int, str]:
+        """The state of each task, as its status says; none before the first status."""
+        try:
+            found = self.statuses()
+        except TopicMissingException:
+            return {}
+        return {status.task: str(status.state) for status in found.tasks_of(self.connector)}
+
+    def offsets(self) -> SourceOffsets:
+        with OffsetStore(self.settings) as store:
+            return store.read(self.connector)
+
+    def group_offsets(self) -> dict[TopicPartition, CommittedOffset]:
+        return GroupOffsets(self.settings).committed(self.group)
+
+    def ledger(self) -> list[BatchRecord]:
+        with BatchStore(self.settings) as store:
+            return store.entries(self.connector)
+
+    def lines(self) -> list[str]:
+        return self.file.read_text().splitlines() if self.file.exists() else []
+
+
+class UnderWay:
+    """A run that goes on while the test does something else."""
+
+    def __init__(self, application: Application) -> None:
+        self.application = application
+        self._results: list[RunResult] = []
+        self._thread = threading.Thread(target=lambda: self._results.append(application.run()), name="run")
+        self._thread.start()
+
+    def wait(self, timeout_seconds: float = 60.0) -> RunResult:
+        self._thread.join(timeout_seconds)
+        assert self._results, f"the run has not ended after {timeout_seconds:g} s"
+        return self._results[0]
+
+
+def make_topic(bootstrap: str, topic: str, partitions: int = 1, **configs: str) -> str:
+    """Make a topic; returns its name."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    new = NewTopic(topic, partitions, 1, config={key.replace("_", "."): value for key, value in configs.items()})
+    admin.create_topics([new])[topic].result(20)
+    return topic
+
+
+def send(bootstrap: str, topic: str, values: Iterable[str], *, partitions: int = 1, first: int = 0) -> None:
+    """Values to a topic, to its partitions in turn."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})  # in order, and once
+    for number, value in enumerate(values, first):
+        producer.produce(topic, value.encode(), partition=number % partitions)
+    assert producer.flush(30) == 0
+
+
+def read_topic(bootstrap: str, topic: str, *, read_committed: bool = True) -> list[LogRecord]:
+    """Every record of a topic, by partition and offset."""
+    with LogConsumer({"bootstrap.servers": bootstrap, "group.id": "reader"}, read_committed=read_committed) as consumer:
+        records = TopicLog(topic, consumer).read_to_end()
+    return sorted(records, key=lambda record: (record.partition, record.offset))
+
+
+def values_of(bootstrap: str, topic: str) -> list[str]:
+    """The committed values of a topic as text."""
+    return [(record.value or b"").decode() for record in read_topic(bootstrap, topic)]
+
+
+def commit_by_hand(bootstrap: str, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Commit a group's offsets as a consumer does that is none of ours."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
+    try:
+        asked = [ClientPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+        for done in consumer.commit(offsets=asked, asynchronous=False) or []:
+            assert done.error is None or done.error.code() == KafkaError.NO_ERROR
+    finally:
+        consumer.close()
+
+
+def eventually(condition: Callable[[], object], timeout_seconds: float = 20.0) -> None:
+    """Wait until ``condition()`` is true."""
+    deadline = time.monotonic() + timeout_seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not so after {timeout_seconds:g} s"
+        time.sleep(0.02)

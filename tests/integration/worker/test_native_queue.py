@@ -1,0 +1,112 @@
+"""Columns that go straight into librdkafka's queue arrive as they would by way of Python."""
+
+import logging
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from airflow_provider_connect.worker.kafka_writer import EncodedBatch, KafkaWriter
+from airflow_provider_connect.worker.native_queue import NativeQueue
+
+
+@pytest.fixture
+def topic(bootstrap: str, unique: str) -> str:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(unique, 3, 1)])[unique].result(20)
+    return unique
+
+
+@pytest.fixture
+def producer(bootstrap: str) -> Iterator[Producer]:
+    made = Producer(
+        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "enable.gapless.guarantee": True, "partitioner": "murmur2_random"}
+    )
+    yield made
+    made.close()
+
+
+def native(producer: Producer) -> NativeQueue:
+    queue = NativeQueue.of(producer)
+    assert queue is not None, "the pinned release of confluent-kafka must be a known one"
+    return queue
+
+
+def records(bootstrap: str, topic: str) -> list[tuple[int, bytes | None, bytes | None]]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "native", "enable.partition.eof": True, "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(3)])
+    found, left = [], 3
+    while left:
+        message = consumer.poll(10)
+        assert message is not None
+        if message.error():
+            left -= 1
+        else:
+            found.append((message.partition(), message.key(), message.value()))
+    consumer.close()
+    return found  # type: ignore[return-value]
+
+
+VALUES = [b"a", None, b"", b"\x00\xff", b"x" * 5000, b"end"]
+KEYS = [None, b"k1", b"k2", b"", b"k1", b"k5"]
+
+
+def test_nulls_empties_and_keys_arrive_as_by_way_of_python(bootstrap: str, topic: str, producer: Producer) -> None:
+    value, key = pa.array(VALUES, pa.binary()), pa.array(KEYS, pa.binary())
+    batch = EncodedBatch(topic, len(VALUES), value, key)
+    KafkaWriter(producer, native=native(producer)).write(batch)
+    producer.flush(20)
+    by_columns = records(bootstrap, topic)
+    KafkaWriter(producer).write(batch)
+    producer.flush(20)
+    by_python = list(records(bootstrap, topic))
+    for found in by_columns:
+        by_python.remove(found)
+    with_key = [found for found in by_columns if found[1]]
+    assert sorted(with_key, key=str) == sorted((found for found in by_python if found[1]), key=str)  # the partitions, too
+    assert sorted(map(str, (value for _, _, value in by_columns))) == sorted(map(str, VALUES))
+
+
+def test_slices_and_forced_partitions_keep_their_order(bootstrap: str, topic: str, producer: Producer) -> None:
+    column = pa.array([b"%05d" % number for number in range(30_000)], pa.binary())
+    writer = KafkaWriter(producer, native=native(producer))
+    for start in range(0, 30_000, 7_001):
+        piece = column.slice(start, 7_001)
+        writer.write(EncodedBatch(topic, len(piece), piece, kafka_partition=1))
+    writer.flush(20)
+    found = records(bootstrap, topic)
+    assert {partition for partition, _, _ in found} == {1}
+    assert [value for _, _, value in found] == column.to_pylist()
+
+
+def test_a_column_of_nulls_is_tombstones(bootstrap: str, topic: str, producer: Producer) -> None:
+    writer = KafkaWriter(producer, native=native(producer))
+    writer.write(EncodedBatch(topic, 2, None, pa.array([b"a", b"b"], pa.binary())))
+    writer.flush(20)
+    assert sorted((key, value) for _, key, value in records(bootstrap, topic)) == [(b"a", None), (b"b", None)]
+
+
+def test_a_record_that_is_too_large_is_refused(topic: str, producer: Producer) -> None:
+    with pytest.raises(KafkaException) as refused:
+        native(producer).put(topic, None, pa.array([b"ok", b"x" * 2_000_000], pa.binary()), None, 2)
+    assert refused.value.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE
+
+
+def test_a_record_that_the_broker_refuses_ends_the_client(bootstrap: str, unique: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(unique, 1, 1, config={"max.message.bytes": "1000"})])[unique].result(20)
+    quiet = {"log_level": 0, "logger": _quiet_logger(), "error_cb": lambda _: None}
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "enable.gapless.guarantee": True, **quiet})
+    writer = KafkaWriter(producer, native=native(producer))
+    with pytest.raises(Exception, match=r"(?i)gapless|too large|fatal|fenced|refused"):  # noqa: PT012  (by the write or by the flush)
+        writer.write(EncodedBatch(unique, 1, pa.array([b"x" * 100_000], pa.binary())))
+        writer.flush(20)
+    producer.close()
+
+
+def _quiet_logger() -> object:
+    logger = logging.getLogger("tests.native")
+    logger.setLevel(logging.CRITICAL + 1)
+    return logger

@@ -1,0 +1,161 @@
+"""What a run leaves for people to see: statuses with its claim, the topics in use, the ledger."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+
+import pytest
+
+from airflow_provider_connect.model.run import Claim, RunState, TaskResult
+from airflow_provider_connect.model.states import State
+from airflow_provider_connect.model.status import TaskStatus
+from airflow_provider_connect.stores.status_store import StatusWriter
+from airflow_provider_connect.worker.aftermath import report_lost
+from airflow_provider_connect.worker.task_body import TaskPayload, run_task
+from tests.integration.worker.scene import Scene, make_topic, send
+from tests.integration.worker.test_runs import text
+
+
+def topic_records(scene: Scene) -> list[tuple[str, int | None]]:
+    """Topic and task of each record that notes a topic of the connector, tombstones with None."""
+    found = []
+    for record in scene.status_log():
+        key = (record.key or b"").decode()
+        if key.startswith("status-topic-") and key.endswith(f":connector-{scene.connector}"):
+            value = None if record.value is None else json.loads(record.value)["topic"]
+            found.append((key.removeprefix("status-topic-").rpartition(":")[0], None if value is None else value["task"]))
+    return found
+
+
+def test_statuses_carry_the_claim_and_the_version(scene: Scene, unique: str) -> None:
+    make_topic(scene.bootstrap, unique)
+    config = scene.numbers(unique, tasks_max="3", tasks="3", fail_tasks="2")
+    claim = scene.run(config).claim
+    records = scene.status_log()
+    assert len(records) >= 1 + 3 + 1 + 1, "connector, three RUNNING (one may be overtaken), one FAILED, a topic"
+    assert {dict(record.headers)["claim"] for record in records} == {str(claim).encode()}
+    states = [json.loads(r.value or b"") for r in records if not (r.key or b"").startswith(b"status-topic-")]
+    assert {value["version"] for value in states} == {"1.2.3"}
+    assert {value["generation"] for value in states} == {0}
+    assert all(value["worker_id"].partition(":")[0] == "127.0.0.1" for value in states)
+    assert [str(scene.statuses().tasks_of(scene.connector)[n].claim) for n in range(3)] == [str(claim)] * 3
+
+
+def test_status_of_an_older_claim_changes_nothing(scene: Scene, unique: str) -> None:
+    make_topic(scene.bootstrap, unique)
+    config = scene.numbers(unique)
+    older, newer = scene.run(config).claim, scene.run(config).claim
+    with StatusWriter(scene.settings, claim=older) as writer:
+        writer.put_task(TaskStatus(scene.connector, 0, State.FAILED, "zombie:1", trace="I was dead"))
+    status = scene.statuses().task(scene.connector, 0)
+    assert status is not None
+    assert (status.state, status.claim) == (State.RUNNING, newer)
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once", "at_most_once"])
+def test_topics_of_a_source_are_noted_once(scene: Scene, unique: str, guarantee: str) -> None:
+    first, second, third = (make_topic(scene.bootstrap, f"{unique}-{name}") for name in "abc")
+    before = int(time.time() * 1000)
+    scene.run(scene.numbers(f"{first},{second}", until="500", delivery_guarantee=guarantee))
+    assert sorted(topic_records(scene)) == [(first, 0), (second, 0)]
+    scene.put_config(scene.numbers(f"{first},{second},{third}", until="1000", delivery_guarantee=guarantee))
+    scene.run()
+    assert sorted(topic_records(scene)) == [(first, 0), (second, 0), (third, 0)]
+    noted = scene.statuses().topics[scene.connector][third]
+    assert before <= noted.discover_timestamp <= time.time() * 1000
+    assert noted.claim is not None
+
+
+def test_topics_of_a_sink_are_noted_once_they_have_records(scene: Scene, unique: str) -> None:
+    full, empty = make_topic(scene.bootstrap, f"{unique}-full", 2), make_topic(scene.bootstrap, f"{unique}-empty")
+    send(scene.bootstrap, full, text(10), partitions=2)
+    config = scene.file_sink(f"{full},{empty}")
+    scene.run(config)
+    assert topic_records(scene) == [(full, 0)]
+    send(scene.bootstrap, full, text(10), partitions=2)
+    send(scene.bootstrap, empty, text(1))
+    scene.run(config)
+    assert sorted(topic_records(scene)) == [(empty, 0), (full, 0)]
+    with StatusWriter(scene.settings) as writer:
+        writer.delete_topic(scene.connector, full)  # a reset; the next record shows it again
+    send(scene.bootstrap, full, text(1))
+    send(scene.bootstrap, empty, text(1))
+    scene.run(config)
+    assert scene.statuses().topics_of(scene.connector) == [empty, full]
+    assert [name for name, task in topic_records(scene) if task is not None].count(empty) == 1
+
+
+def test_topics_are_not_noted_where_tracking_is_off(scene: Scene, unique: str) -> None:
+    make_topic(scene.bootstrap, unique)
+    scene.properties["topic.tracking.enable"] = "false"
+    assert scene.run(scene.numbers(unique)).state is RunState.DONE
+    assert topic_records(scene) == []
+
+
+def test_ledger_of_a_sink(scene: Scene, unique: str) -> None:
+    make_topic(scene.bootstrap, unique, 3)
+    send(scene.bootstrap, unique, text(300), partitions=3)
+    config = scene.file_sink(unique, tasks_max="2")
+    claim = scene.run(config).claim
+    entries = scene.ledger()
+    assert [entry.task.task for entry in entries] == [0, 1]
+    assert {(entry.run, entry.claim, str(entry.type)) for entry in entries} == {("run-1", claim, "sink")}
+    assert sum(entry.records for entry in entries) == 300
+    assert all(entry.bytes > 0 for entry in entries)
+    together = {p: span for entry in entries for p, span in entry.ranges[unique].items()}
+    assert together == {0: (0, 100), 1: (0, 100), 2: (0, 100)}
+    send(scene.bootstrap, unique, text(5))
+    newer = scene.run(config).claim
+    positions = {p: n for entry in scene.ledger() for p, n in entry.next[unique].items()}
+    assert positions == {0: 105, 1: 100, 2: 100}
+    moved = next(entry for entry in scene.ledger() if 0 in entry.next[unique])
+    assert (moved.run, moved.claim, moved.records, moved.ranges) == ("run-2", newer, 5, {unique: {0: (100, 105)}})
+
+
+def test_ledger_of_a_source(scene: Scene, unique: str) -> None:
+    make_topic(scene.bootstrap, unique)
+    result = scene.run(scene.numbers(unique, until="250"))
+    (entry,) = scene.ledger()
+    assert (entry.run, entry.claim, str(entry.type), entry.records) == ("run-1", result.claim, "source", 250)
+    assert result.tasks[0].ranges[unique]["0"][0] == 0
+    assert result.tasks[0].ranges[unique]["0"][1] >= 250, "transaction markers count"
+
+
+def test_lost_task_is_reported_failed(scene: Scene, unique: str) -> None:
+    """Its Spark job died without a word; the siblings' statuses are their own."""
+    make_topic(scene.bootstrap, unique)
+
+    def lose_task_1(payload: TaskPayload) -> TaskResult:
+        if payload.task == 1:
+            raise RuntimeError("Python worker exited unexpectedly (crashed)")
+        return run_task(payload)
+
+    result = scene.application(scene.numbers(unique, tasks_max="2", tasks="2"), engine=lose_task_1).run()
+    assert (result.state, result.retriable, result.tasks[0].records) == (RunState.FAILED, True, 1000)
+    assert scene.states() == {0: "RUNNING", 1: "FAILED"}
+    status = scene.statuses().task(scene.connector, 1)
+    assert status is not None
+    assert "crashed" in str(status.trace)
+    assert status.claim == result.claim
+
+
+def test_aftermath_of_an_application_that_died(scene: Scene, unique: str) -> None:
+    make_topic(scene.bootstrap, unique)
+    claims: list[Claim] = []
+    scene.run(scene.numbers(unique, tasks_max="2", tasks="2"), on_claim=claims.append)
+    directory = scene.folder / "run"
+    directory.mkdir()
+    assert report_lost(scene.settings, scene.connector, directory, 137, ["no claim was made"]) == []
+    (directory / "claim.json").write_text(str(claims[0]))
+    assert report_lost(scene.settings, scene.connector, directory, 137, ["java.lang.OutOfMemoryError"]) == [0, 1]
+    status = scene.statuses().task(scene.connector, 0)
+    assert status is not None
+    assert (status.state, status.claim) == (State.FAILED, claims[0])
+    assert "exit code 137" in str(status.trace)
+    assert "OutOfMemoryError" in str(status.trace)
+    assert socket.gethostname() in status.worker_id
+    scene.run()
+    assert report_lost(scene.settings, scene.connector, directory, 137, ["too late"]) == [], "a newer claim holds"
+    assert scene.states() == {0: "RUNNING", 1: "RUNNING"}

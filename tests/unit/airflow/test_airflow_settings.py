@@ -1,0 +1,171 @@
+"""The layers of the worker settings, from airflow.cfg to the Variable, and the secrets that a config names."""
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.airflow_settings import airflow_secrets, run_directory, worker_properties, worker_settings, worker_variable
+from airflow_provider_connect.client_settings import client_config
+from airflow_provider_connect.errors import ConfigException
+
+
+@pytest.fixture
+def variable(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.setenv("AIRFLOW_VAR_CONNECT_WORKER_CONFIG", '{"group.id": "from-variable"}')
+    return monkeypatch
+
+
+def connection(monkeypatch: pytest.MonkeyPatch, conn_id: str = "connect_default", **fields: object) -> None:
+    monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps({"conn_type": "connect", **fields}))
+
+
+def test_without_any_layer_the_built_in_settings_hold() -> None:
+    assert worker_properties() == {}
+    assert worker_settings().group_id == "connect"
+
+
+def test_the_section_takes_underscores_for_full_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CONNECT__BOOTSTRAP_SERVERS", "kafka:9092")
+    monkeypatch.setenv("AIRFLOW__CONNECT__OFFSET_STORAGE_PARTITIONS", "7")
+    monkeypatch.setenv("AIRFLOW__CONNECT__SPARK_CONN_ID", "spark_other")
+    assert worker_properties() == {"bootstrap.servers": "kafka:9092", "offset.storage.partitions": "7"}
+
+
+def test_a_worker_properties_file_lies_below_the_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "worker.properties"
+    file.write_text("group.id=from-file\nbootstrap.servers=file:1\n")
+    monkeypatch.setenv("AIRFLOW__CONNECT__WORKER_PROPERTIES", str(file))
+    monkeypatch.setenv("AIRFLOW__CONNECT__BOOTSTRAP_SERVERS", "section:2")
+    assert worker_properties() == {"group.id": "from-file", "bootstrap.servers": "section:2"}
+
+
+def test_a_missing_worker_properties_file_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CONNECT__WORKER_PROPERTIES", "/nowhere/worker.properties")
+    with pytest.raises(ConfigException, match=r"worker_properties of section \[connect\] names /nowhere/worker\.properties"):
+        worker_properties()
+
+
+def test_the_variable_wins_over_the_connection_and_that_over_the_section(variable: pytest.MonkeyPatch) -> None:
+    variable.setenv("AIRFLOW__CONNECT__GROUP_ID", "from-section")
+    variable.setenv("AIRFLOW__CONNECT__CLIENT_ID", "from-section")
+    variable.setenv("AIRFLOW__CONNECT__BOOTSTRAP_SERVERS", "section:1")
+    connection(variable, host="connection", port=2, extra={"group.id": "from-connection", "client.id": "from-connection"})
+    assert worker_properties() == {"group.id": "from-variable", "client.id": "from-connection", "bootstrap.servers": "connection:2"}
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "servers"),
+    [
+        ("a", None, "a:9092"),
+        ("a", 9093, "a:9093"),
+        ("a:1,b:2", None, "a:1,b:2"),
+        ("a, b:2", 3, "a:3,b:2"),
+        ("[::1]:9092", None, "[::1]:9092"),
+    ],
+)
+def test_hosts_of_a_connection(monkeypatch: pytest.MonkeyPatch, host: str, port: int | None, servers: str) -> None:
+    connection(monkeypatch, host=host, port=port)
+    assert worker_properties() == {"bootstrap.servers": servers}
+
+
+def test_credentials_of_a_connection_reach_every_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection(monkeypatch, host="k", login="me", password='pa"ss\\word', extra={"sasl.mechanism": "SCRAM-SHA-512", "ssl.keystore": ""})
+    settings = worker_settings()
+    for kind in ("producer", "consumer", "admin"):
+        config = client_config(settings, kind)
+        assert (config["sasl.username"], config["sasl.password"]) == ("me", 'pa"ss\\word')
+        assert (config["sasl.mechanism"], config["security.protocol"]) == ("SCRAM-SHA-512", "SASL_SSL")
+
+
+def test_a_connection_asked_for_by_name_must_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CONNECT__CONNECT_CONN_ID", "kafka_prod")
+    with pytest.raises(ConfigException, match=r"Connection kafka_prod does not exist.*connect_conn_id"):
+        worker_properties()
+
+
+def test_the_variable_may_nest_names_and_hold_numbers_flags_and_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = {
+        "status": {"storage": {"retry.max.retries": 9}},
+        "topic.creation.enable": False,
+        "plugin.path": ["/a", "/b"],
+        "client.id": None,
+    }
+    monkeypatch.setenv("AIRFLOW_VAR_CONNECT_WORKER_CONFIG", json.dumps(value))
+    assert worker_variable() == {"status.storage.retry.max.retries": "9", "topic.creation.enable": "false", "plugin.path": "/a,/b"}
+
+
+@pytest.mark.parametrize(
+    ("text", "what"), [("{nonsense", "is not JSON"), ("[1]", "is not a JSON object but list"), ('"x"', "is not a JSON object but str")]
+)
+def test_a_variable_that_is_no_json_object_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, text: str, what: str) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_CONNECT_WORKER_CONFIG", text)
+    with pytest.raises(ConfigException, match=f"Variable connect_worker_config {what}.*write an object such as"):
+        worker_settings()
+
+
+def test_a_bad_value_is_refused_by_key_and_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = {"status.storage.retry": {"initial.backoff.ms": 20000, "max.backoff.ms": 10}}
+    monkeypatch.setenv("AIRFLOW_VAR_CONNECT_WORKER_CONFIG", json.dumps(value))
+    with pytest.raises(ConfigException, match=r"20000 for configuration status\.storage\.retry\.initial\.backoff\.ms: .*max\.backoff\.ms"):
+        worker_settings()
+
+
+def test_only_the_secrets_that_a_config_names_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection(monkeypatch, "shop", host="db", login="me", password="pw", extra={"role": "reader", "limits": {"rows": 3}})
+    monkeypatch.setenv("AIRFLOW_VAR_TABLE", "orders")
+    config = {
+        "a": "${airflow:shop:password}",
+        "b": "x${airflow:shop:role}${variable:table}",
+        "c": "${env:HOME}",
+        "d": "${airflow:shop:limits}",
+        "plain": "y",
+    }
+    assert airflow_secrets(config) == {
+        "${airflow:shop:password}": "pw",
+        "${airflow:shop:role}": "reader",
+        "${variable:table}": "orders",
+        "${airflow:shop:limits}": '{"rows": 3}',
+    }
+
+
+@pytest.mark.parametrize(
+    ("variable", "message"),
+    [
+        ("${airflow:nowhere:password}", "no Connection nowhere: create it"),
+        ("${airflow:shop:colour}", "Connection shop has no 'colour'; there are uri, host, login"),
+        ("${variable:nothing}", "no Variable nothing: create it"),
+    ],
+)
+def test_a_secret_that_airflow_does_not_have_is_named_with_its_key(monkeypatch: pytest.MonkeyPatch, variable: str, message: str) -> None:
+    connection(monkeypatch, "shop", host="db")
+    with pytest.raises(ConfigException, match=f"for configuration db.secret: .*{message}"):
+        airflow_secrets({"db.secret": variable})
+
+
+def test_secrets_of_the_worker_settings_are_resolved_and_stay_raw_in_the_originals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_GROUP", "g1")
+    monkeypatch.setenv("AIRFLOW_VAR_CONNECT_WORKER_CONFIG", '{"group.id": "${variable:group}"}')
+    settings = worker_settings()
+    assert (settings.group_id, settings.originals["group.id"]) == ("g1", "${variable:group}")
+
+
+def test_the_run_directory_is_private(run_base: Path) -> None:
+    assert run_directory() == run_base
+    assert stat.S_IMODE(os.stat(run_base).st_mode) == 0o700
+
+
+def test_a_run_directory_that_others_may_read_is_refused(run_base: Path) -> None:
+    run_base.mkdir(mode=0o755)
+    run_base.chmod(0o755)
+    with pytest.raises(ConfigException, match="mode 0700, for it holds secrets"):
+        run_directory()
+
+
+def test_a_run_directory_behind_a_link_is_refused(run_base: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    run_base.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfigException, match="mode 0700"):
+        run_directory()

@@ -1,0 +1,140 @@
+"""The airflow.* keys, the checks that need no broker, and the spread of schedules."""
+
+import re
+from collections import Counter
+
+import pytest
+
+from airflow_provider_connect.dag_settings import (
+    check_definition,
+    dag_settings,
+    default_schedule,
+    duration_seconds,
+    literal_secrets,
+)
+from airflow_provider_connect.errors import ConfigException
+
+CONFIG = {"connector.class": "FileStreamSource", "file": "/in.txt", "topic": "lines"}
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("10", 10), ("10s", 10), ("500ms", 0.5), ("5m", 300), ("2h", 7200), ("1d", 86400), (" 1.5 s ", 1.5)]
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert duration_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "ten", "-5s", "5 weeks", "s"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(ValueError, match="duration such as"):
+        duration_seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "attribute", "value"),
+    [
+        ("airflow.schedule", "*/5 * * * *", "schedule", "*/5 * * * *"),
+        ("airflow.schedule", "@hourly", "schedule", "@hourly"),
+        ("airflow.schedule", "30s", "schedule", 30.0),
+        ("airflow.schedule", "none", "schedule", None),
+        ("airflow.tags", "orders, shop,orders", "tags", ("orders", "shop")),
+        ("airflow.owner", "shop team", "owner", "shop team"),
+        ("airflow.retries", "7", "retries", 7),
+        ("airflow.retry.delay", "1m", "retry_delay_seconds", 60.0),
+        ("airflow.pool", "kafka", "pool", "kafka"),
+        ("airflow.pool.slots", "2", "pool_slots", 2),
+        ("airflow.queue", "spark", "queue", "spark"),
+        ("airflow.priority.weight", "5", "priority_weight", 5),
+        ("airflow.description", "Orders", "description", "Orders"),
+        ("airflow.display.name", "Bestellungen", "display_name", "Bestellungen"),
+        ("airflow.doc", "# Orders", "doc", "# Orders"),
+        ("airflow.max.duration", "10m", "max_duration_seconds", 600.0),
+        ("tasks.per.application", "2", "tasks_per_application", 2),
+    ],
+)
+def test_a_key_steers_the_dag(key: str, text: str, attribute: str, value: object) -> None:
+    assert getattr(dag_settings("orders", {**CONFIG, key: text}), attribute) == value
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "fix"),
+    [
+        ("airflow.schedule", "often", "cron expression"),
+        ("airflow.schedule", "0s", "longer than 0"),
+        ("airflow.retries", "-1", "whole number from 0"),
+        ("airflow.retry.delay", "soon", "duration such as"),
+        ("airflow.retry.delay.multiplier", "0.5", "number from 1"),
+        ("airflow.retry.delay.jitter", "nan", "number from 0 to 1"),
+        ("airflow.max.duration", "0", "longer than 0"),
+        ("airflow.pool", " ", "must not be empty"),
+        ("tasks.per.application", "0", "whole number from 1 to 1024"),
+        ("tasks.per.application", "1025", "whole number from 1 to 1024"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_key_and_fix(key: str, text: str, fix: str) -> None:
+    with pytest.raises(ConfigException, match=f"Invalid value {re.escape(text)} for configuration {re.escape(key)}: .*{fix}"):
+        dag_settings("orders", {**CONFIG, key: text})
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_known_one() -> None:
+    with pytest.raises(ConfigException, match=r"Unknown configuration airflow\.shedule: did you mean airflow\.schedule\?"):
+        dag_settings("orders", {**CONFIG, "airflow.shedule": "@daily"})
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    with pytest.raises(ConfigException) as raised:
+        dag_settings("orders", {**CONFIG, "airflow.retries": "x", "airflow.pool": "", "airflow.nonsense": "1"})
+    assert len(raised.value.errors) == 3
+
+
+def test_the_defaults_retry_at_least_three_times_after_a_short_delay() -> None:
+    settings = dag_settings("orders", CONFIG)
+    assert (settings.retries, settings.retry_delay_seconds) == (3, 10.0)
+
+
+def test_the_default_schedule_is_every_five_minutes_and_spread_over_them() -> None:
+    schedules = [default_schedule(f"connector-{number}") for number in range(3000)]
+    assert default_schedule("connector-7") == schedules[7]
+    assert all(re.fullmatch(r"[0-4]-59/5 \* \* \* \* [1-5]?\d", schedule) for schedule in schedules)
+    most = Counter(schedules).most_common(1)[0][1]
+    assert most < 30  # of 3,000 on 300 seconds, ten each on average
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"file": "/in.txt"}, r'Missing required configuration "connector\.class".*FileStreamSource'),
+        ({**CONFIG, "connector.class": " "}, r'Missing required configuration "connector\.class"'),
+        ({**CONFIG, "tasks.max": "0"}, r"Invalid value 0 for configuration tasks\.max: give a whole number from 1 to 1024"),
+        ({**CONFIG, "tasks.max": "1025"}, r"Invalid value 1025 for configuration tasks\.max"),
+        ({**CONFIG, "tasks.max": "two"}, r"Invalid value two for configuration tasks\.max"),
+        ({**CONFIG, "tasks.max": 2}, r'Invalid value 2 for configuration tasks\.max: values are text; write "2"'),
+        ({**CONFIG, "enabled": True}, r'for configuration enabled: values are text; write "true"'),
+        ({**CONFIG, "topics": ["a", "b"]}, r'for configuration topics: values are text; write "a,b"'),
+        ({**CONFIG, 1: "x"}, "configuration key 1 must be text"),  # type: ignore[misc]
+        ({**CONFIG, "name": "other"}, "Invalid value other for configuration name: the DAG is of connector orders"),
+        ({**CONFIG, "topics": "a", "topics.regex": "b.*"}, r"topics and topics\.regex are mutually exclusive"),
+        ({**CONFIG, "airflow.defined.in": "x.py"}, r"airflow\.defined\.in: it is set from the DAG's file"),
+    ],
+)
+def test_a_wrong_definition_is_refused_with_key_and_fix(config: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigException, match=message):
+        check_definition("orders", config)
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a\nb"])
+def test_a_connector_needs_a_name(name: str) -> None:
+    with pytest.raises(ConfigException, match="configuration name"):
+        check_definition(name, CONFIG)
+
+
+def test_secrets_written_out_are_found_and_variables_are_not() -> None:
+    config = {
+        "connection.password": "hunter2",
+        "api.key": "${airflow:shop:password}",
+        "consumer.override.sasl.jaas.config": "x",
+        "oauth.token": "",
+        "topic": "passwords",
+        "auth_secret": "${env:SECRET}",
+    }
+    assert literal_secrets(config) == ["connection.password", "consumer.override.sasl.jaas.config"]

@@ -1,0 +1,163 @@
+"""What the operator makes of a run's result, and how it keeps processes and secrets together. Nothing here needs Spark."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from airflow_provider_connect.model.run import Claim, RunResult, RunState, TaskResult
+from airflow_provider_connect.operators.connect import ConnectTaskOperator, application_path, failure, figures, topic_asset
+from airflow_provider_connect.operators.plan import groups_of
+from airflow_provider_connect.run_directory import RunDirectory
+
+TRACE = "Traceback (most recent call last):\n  File x\nairflow_provider_connect.errors.DataException: offset 7 is no number\n"
+
+
+def result(*tasks: TaskResult, **fields: object) -> RunResult:
+    return RunResult("orders", RunState.FAILED, tasks=list(tasks), **fields)  # type: ignore[arg-type]
+
+
+def test_a_failure_names_connector_task_and_the_last_line_of_its_trace() -> None:
+    failed = [TaskResult(3, "FAILED", TRACE)]
+    error = failure(result(TaskResult(0), *failed), failed)
+    assert isinstance(error, AirflowFailException)
+    assert str(error) == "Connector orders: task 3 FAILED: airflow_provider_connect.errors.DataException: offset 7 is no number"
+
+
+def test_a_failure_that_may_go_away_is_retried() -> None:
+    failed = [TaskResult(0, "FAILED", "a"), TaskResult(1, "FAILED", "b", retriable=True)]
+    assert type(failure(result(*failed), failed)) is AirflowException
+
+
+def test_a_connector_that_failed_before_its_tasks_says_why() -> None:
+    error = failure(result(error="ConfigException: no file", retriable=False), [])
+    assert isinstance(error, AirflowFailException)
+    assert str(error) == "Connector orders: ConfigException: no file"
+
+
+def test_xcom_carries_task_numbers_and_figures_only() -> None:
+    task = TaskResult(1, records=3, bytes=30, seconds=0.12345, cpu_seconds=0.1, ranges={"secret-topic": {"0": [0, 3]}}, trace=None)
+    assert figures(result(task)) == {"1": {"records": 3, "bytes": 30, "seconds": 0.123, "cpu_seconds": 0.1}}
+
+
+def test_a_topic_is_an_asset_of_its_cluster_and_a_sinks_delivery_is_another() -> None:
+    assert topic_asset("SASL_SSL://a:9092,b:9092", "lines").uri == "kafka://a:9092/lines"
+    assert topic_asset("a:9092", "lines", group="connect-copy").uri == "kafka://a:9092/lines?group=connect-copy"
+
+
+def test_tasks_are_shared_out_in_groups() -> None:
+    claim = Claim(7, "topic")
+    assert groups_of([2, 0, 1], claim, 2) == [{"tasks": [0, 1], "claim": "topic:7"}, {"tasks": [2], "claim": "topic:7"}]
+    assert groups_of([], claim, 2) == []
+
+
+def test_a_mapped_task_is_named_by_its_tasks() -> None:
+    assert ConnectTaskOperator(task_id="run", connector="orders", tasks=[0, 1, 2, 5]).tasks_label == "orders 0-2, 5"
+
+
+def test_the_application_is_there() -> None:
+    assert Path(application_path()).name == "run_connector.py"
+
+
+_PARENT = """
+import os, subprocess, sys, time
+from airflow_provider_connect.operators.connect import child_of
+child = subprocess.Popen(["sleep", "60"], preexec_fn=child_of(os.getpid()), stdin=subprocess.DEVNULL)
+print(child.pid, os.getpgid(child.pid), flush=True)
+time.sleep(60)
+"""
+
+
+def is_gone(pid: int, within_seconds: float) -> bool:
+    return becomes_true(lambda: not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_bytes(), within_seconds)
+
+
+def becomes_true(condition: Callable[[], bool], within_seconds: float) -> bool:
+    deadline = time.monotonic() + within_seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return condition()
+
+
+def test_spark_submit_dies_with_the_task_process_and_has_a_process_group_of_its_own() -> None:
+    parent = subprocess.Popen([sys.executable, "-c", _PARENT], stdout=subprocess.PIPE, text=True, env=dict(os.environ))
+    assert parent.stdout is not None
+    child, group = map(int, parent.stdout.readline().split())
+    assert group == child
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    assert is_gone(child, within_seconds=2)
+
+
+class Submitted:
+    """A process in place of spark-submit, in a group of its own, and the hook's one attribute that ``on_kill`` looks at."""
+
+    def __init__(self, script: str) -> None:
+        self._submit_sp = subprocess.Popen([sys.executable, "-c", script], process_group=0, stdout=subprocess.PIPE)
+
+    def wait_until_ready(self) -> int:
+        assert self._submit_sp.stdout is not None
+        self._submit_sp.stdout.readline()
+        return self._submit_sp.pid
+
+    def reap(self) -> int:
+        assert self._submit_sp.stdout is not None
+        self._submit_sp.stdout.close()
+        return self._submit_sp.wait(10)
+
+
+@pytest.fixture
+def operator(tmp_path: Path) -> ConnectTaskOperator:
+    operator = ConnectTaskOperator(task_id="run", connector="orders")
+    operator._directory = RunDirectory.make(tmp_path, "connect.orders", "run")
+    return operator
+
+
+_GRACEFUL = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); print(1, flush=True); time.sleep(60)"
+_STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
+
+
+def test_a_killed_task_lets_its_driver_end_by_itself(operator: ConnectTaskOperator) -> None:
+    hook = Submitted(_GRACEFUL)
+    assert operator._directory is not None
+    (operator._directory.path / "driver.pid").write_text(str(hook.wait_until_ready()))
+    operator._hook = hook
+    operator.on_kill()
+    assert hook.reap() == 0
+
+
+def test_a_driver_that_does_not_end_in_time_is_killed_with_its_group(operator: ConnectTaskOperator) -> None:
+    hook = Submitted(_STUBBORN)
+    assert operator._directory is not None
+    (operator._directory.path / "driver.pid").write_text(str(hook.wait_until_ready()))
+    operator._hook = hook
+    before = time.monotonic()
+    operator.on_kill()
+    assert 3.5 < time.monotonic() - before < 4.8
+    assert hook.reap() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("hook", [None, object()])
+def test_nothing_gets_out_of_on_kill(operator: ConnectTaskOperator, hook: object) -> None:
+    operator._hook = hook
+    operator.on_kill()
+    assert operator._kill_requested
+
+
+def test_importing_the_operator_does_not_import_requests_and_leaves_it_as_it_was() -> None:
+    code = (
+        "import sys, airflow_provider_connect.operators.connect as connect; assert 'requests' not in sys.modules; "
+        "import requests; assert requests.get; "
+        "from airflow.providers.apache.spark.operators import spark_submit; assert spark_submit.requests.get is requests.get"
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=dict(os.environ), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

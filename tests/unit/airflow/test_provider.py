@@ -1,0 +1,127 @@
+"""What Airflow's discovery finds in this package, without starting any of Airflow."""
+
+import importlib
+import json
+from collections.abc import Iterator
+from configparser import ConfigParser
+from pathlib import Path
+from typing import Any
+
+import airflow
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+from airflow_provider_connect.cli import get_connect_cli_commands, masked
+from airflow_provider_connect.get_provider_info import get_provider_info
+from airflow_provider_connect.hooks.connect import ConnectHook
+
+ROOT = Path(__file__).resolve().parents[3]
+SETUP = ConfigParser()
+SETUP.read(ROOT / "setup.cfg")
+
+
+def test_the_provider_info_is_as_airflow_wants_it() -> None:
+    schema = json.loads((Path(airflow.__file__).parent / "provider_info.schema.json").read_text())
+    jsonschema.validate(get_provider_info(), schema)
+
+
+def named_in(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for part in value.values():
+            yield from named_in(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from named_in(part)
+    elif isinstance(value, str) and value.startswith("airflow_provider_connect."):
+        yield value
+
+
+def load(path: str) -> Any:
+    try:
+        return importlib.import_module(path)
+    except ModuleNotFoundError:
+        module, _, name = path.rpartition(".")
+        return getattr(importlib.import_module(module), name)
+
+
+@pytest.mark.parametrize("path", sorted(set(named_in(get_provider_info()))))
+def test_what_the_provider_info_names_exists(path: str) -> None:
+    assert load(path) is not None
+
+
+def test_the_connection_form_is_the_hooks() -> None:
+    (connection,) = get_provider_info()["connection-types"]
+    assert (connection["connection-type"], connection["hook-name"]) == (ConnectHook.conn_type, ConnectHook.hook_name)
+
+
+def test_the_setup_names_what_exists() -> None:
+    for line in SETUP["options.entry_points"]["apache_airflow_provider"].split("\n") + SETUP["options.entry_points"][
+        "airflow.plugins"
+    ].split("\n"):
+        if line.strip():
+            module, _, name = line.partition("=")[2].strip().partition(":")
+            assert getattr(importlib.import_module(module), name) is not None
+
+
+def test_the_setup_lists_every_package() -> None:
+    listed = set(SETUP["options"]["packages"].split())
+    found = {str(file.parent.relative_to(ROOT)).replace("/", ".") for file in (ROOT / "airflow_provider_connect").rglob("*.py")}
+    assert listed == found | {"airflow_provider_connect.example_dags", "airflow_provider_connect.spark_jobs"}
+
+
+def commands(group: Any, prefix: str) -> Iterator[str]:
+    for command in getattr(group, "subcommands", ()):
+        yield from commands(command, f"{prefix} {command.name}")
+    if not hasattr(group, "subcommands"):
+        yield prefix
+
+
+def test_the_commands() -> None:
+    (group,) = get_connect_cli_commands()
+    assert list(commands(group, group.name)) == ["connect dev up", "connect dev status", "connect dev down", "connect settings"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "shown"),
+    [("group.id", "g", "g"), ("sasl.jaas.config", "x", "[hidden]"), ("ssl.key.password", "${env:P}", "${env:P}")],
+)
+def test_printed_settings_hide_secrets(key: str, value: str, shown: str) -> None:
+    assert masked(key, value) == shown
+
+
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())
+
+
+def test_the_compose_file_has_the_whole_stack() -> None:
+    airflow_parts = {f"airflow-{part}" for part in ("init", "api-server", "scheduler", "dag-processor", "triggerer")}
+    assert COMPOSE["services"].keys() == {"kafka", "postgres", "spark-master", "spark-worker-1", "spark-worker-2", *airflow_parts}
+
+
+@pytest.mark.parametrize("name", sorted(COMPOSE["services"]))
+def test_every_service_has_a_healthcheck_but_the_one_that_ends(name: str) -> None:
+    check = COMPOSE["services"][name]["healthcheck"]
+    assert check == {"disable": True} if name == "airflow-init" else check["test"]
+
+
+def texts(value: object, key: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from texts(part, str(name))
+    elif isinstance(value, list):
+        for part in value:
+            yield from texts(part, key)
+    else:
+        yield key, str(value)
+
+
+def test_no_secret_of_the_compose_file_has_a_default() -> None:
+    secrets = [(key, text) for key, text in texts(COMPOSE) if key.endswith(("PASSWORD", "SECRET", "FERNET_KEY", "SQL_ALCHEMY_CONN"))]
+    assert len(secrets) >= 4
+    assert [key for key, text in secrets if "${" not in text or ":?" not in text or ":-" in text] == []
+
+
+def test_ports_of_the_compose_file_are_this_machines_alone() -> None:
+    ports = [port for service in COMPOSE["services"].values() for port in service.get("ports", [])]
+    assert ports
+    assert all(port.startswith("127.0.0.1:") for port in ports)

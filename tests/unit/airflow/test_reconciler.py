@@ -1,0 +1,50 @@
+"""The rule that keeps paused flags and target states in agreement, case by case."""
+
+import pytest
+
+from airflow_provider_connect.mirror.queries import Agreement
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.reconciler import Step, next_step
+
+STARTED, PAUSED, STOPPED = TargetState.STARTED, TargetState.PAUSED, TargetState.STOPPED
+RAN, PAUSED_TOO, STOPPED_TOO = Agreement(False, STARTED), Agreement(True, PAUSED), Agreement(True, STOPPED)
+
+
+@pytest.mark.parametrize(
+    ("paused", "target", "last", "step"),
+    [
+        # nothing changed
+        (False, STARTED, RAN, Step.NOTHING),
+        (True, PAUSED, PAUSED_TOO, Step.NOTHING),
+        (True, STOPPED, STOPPED_TOO, Step.NOTHING),
+        # the flag changed
+        (True, STARTED, RAN, Step.WRITE_RECORD),
+        (False, PAUSED, PAUSED_TOO, Step.WRITE_RECORD),
+        (False, STOPPED, STOPPED_TOO, Step.WRITE_RECORD),
+        # the record changed
+        (False, PAUSED, RAN, Step.SET_FLAG),
+        (False, STOPPED, RAN, Step.SET_FLAG),
+        (True, STARTED, PAUSED_TOO, Step.SET_FLAG),
+        (True, STARTED, STOPPED_TOO, Step.SET_FLAG),
+        # both changed to the same: a paused DAG whose record says STOPPED is STOPPED
+        (True, PAUSED, RAN, Step.NOTE),
+        (True, STOPPED, RAN, Step.NOTE),
+        (True, STOPPED, PAUSED_TOO, Step.NOTE),
+        (False, STARTED, PAUSED_TOO, Step.NOTE),
+        # both changed, and contradict each other: the record wins
+        (False, STOPPED, PAUSED_TOO, Step.SET_FLAG),
+        (False, PAUSED, STOPPED_TOO, Step.SET_FLAG),
+        # first sight copies the record to the flag
+        (False, STARTED, None, Step.NOTE),
+        (True, STARTED, None, Step.SET_FLAG),
+        (False, PAUSED, None, Step.SET_FLAG),
+        (False, STOPPED, None, Step.SET_FLAG),
+        (True, STOPPED, None, Step.NOTE),
+    ],
+)
+def test_who_has_changed_and_what_is_done(paused: bool, target: TargetState, last: Agreement | None, step: Step) -> None:
+    assert next_step(paused, target, last) is step
+
+
+def test_the_flag_of_a_connector_made_from_its_dag_a_moment_ago_is_kept() -> None:
+    assert next_step(True, STARTED, None, is_new=True) is Step.WRITE_RECORD

@@ -1,0 +1,332 @@
+"""JsonConverter against what Kafka Connect 4.3.1's did with the same bytes, one record at a time and as a column.
+
+A line of ``recorded_json.jsonl`` holds the bytes read (``in``, with ``schemas`` enabled or not), the schema found, and what was written
+again ``with`` an envelope, ``without``, and with ``numeric`` decimals; ``text`` is StringConverter's of the same value, ``header``
+SimpleHeaderConverter's. ``…error`` is the first line of an exception.
+"""
+
+import datetime
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_connect.converters.header import SimpleHeaderConverter
+from airflow_provider_connect.converters.json import JsonConverter
+from airflow_provider_connect.converters.string import StringConverter
+from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.sdk.columns import column_of, is_json, values_of
+from airflow_provider_connect.sdk.schema import (
+    BOOLEAN_SCHEMA,
+    DATE_SCHEMA,
+    FLOAT32_SCHEMA,
+    FLOAT64_SCHEMA,
+    INT8_SCHEMA,
+    INT32_SCHEMA,
+    INT64_SCHEMA,
+    OPTIONAL_BYTES_SCHEMA,
+    OPTIONAL_FLOAT64_SCHEMA,
+    OPTIONAL_INT32_SCHEMA,
+    OPTIONAL_STRING_SCHEMA,
+    STRING_SCHEMA,
+    TIME_SCHEMA,
+    TIMESTAMP_SCHEMA,
+    Schema,
+    SchemaType,
+    Struct,
+    decimal_schema,
+)
+
+RECORDED = [json.loads(line) for line in (Path(__file__).parent / "recorded_json.jsonl").read_text().strip().split("\n")]
+
+# What Arrow and Python cannot hold, or hold otherwise: a decimal keeps its schema's scale, a time of day ends before 24 hours.
+DECIMALS = {"12", "1.2", "0", "1.234", "1E+2"}
+OTHERWISE = {
+    *(row["in"] for row in RECORDED if "data.Decimal" in row["in"] and any(f'"payload":{text}}}' in row["in"] for text in DECIMALS)),
+    *(row["in"] for row in RECORDED if row["in"].endswith('"payload":86400000}')),
+}
+
+
+def converter(**settings: object) -> JsonConverter:
+    converter = JsonConverter()
+    converter.configure({key.replace("_", "."): str(value).lower() for key, value in settings.items()}, is_key=False)
+    return converter
+
+
+def described(schema: Schema | None) -> str:
+    if schema is None:
+        return "null"
+    name = f"({schema.name},{'null' if schema.version is None else schema.version})" if schema.name else ""
+    inner = ",".join(described(s) for s in (schema.key_schema, schema.value_schema) if s is not None)
+    return f"{schema.type.name}{'?' if schema.optional else ''}{name}{f'<{inner}>' if inner else ''}"
+
+
+def written(schema: Schema | None, value: Any, row: dict[str, Any]) -> dict[str, str]:
+    """All that is made of one value."""
+    kept = {"replace_null_with_default": row["replace"]}
+    string = StringConverter()
+    string.configure({}, is_key=False)
+    forms = {
+        "with": converter(**kept).from_connect_data,
+        "without": converter(schemas_enable=False, **kept).from_connect_data,
+        "numeric": converter(schemas_enable=False, decimal_format="NUMERIC", **kept).from_connect_data,
+        "text": string.from_connect_data,
+        "header": lambda topic, schema, value: SimpleHeaderConverter().from_connect_header(topic, "h", schema, value),
+    }
+    found: dict[str, str] = {}
+    for form, convert in forms.items():
+        try:
+            data = convert("t", schema, value)
+            if data is not None:
+                found[form] = data.decode()
+        except DataException as error:
+            found[f"{form}_error"] = f"DataException: {error}"
+    return found if "text" in row else {form: text for form, text in found.items() if form != "text"}
+
+
+def expected(row: dict[str, Any]) -> dict[str, str]:
+    return {form: text for form, text in row.items() if form.partition("_")[0] in {"with", "without", "numeric", "text", "header"}}
+
+
+@pytest.mark.parametrize("row", [row for row in RECORDED if row["in"] not in OTHERWISE], ids=lambda row: row["in"][-60:])
+def test_record_is_read_and_written_as_by_connect(row: dict[str, Any]) -> None:
+    reader = converter(schemas_enable=row["schemas"], replace_null_with_default=row["replace"])
+    if "error" in row:
+        with pytest.raises(DataException) as raised:
+            reader.to_connect_data("t", row["in"].encode())
+        assert f"DataException: {raised.value}".startswith(row["error"].partition(": com.fasterxml")[0].rstrip(": ")[:90])
+        return
+    schema, value = reader.to_connect_data("t", row["in"].encode())
+    assert described(schema) == row["schema"]
+    assert written(schema, value, row) == expected(row)
+
+
+@pytest.mark.parametrize("row", [row for row in RECORDED if row["in"] not in OTHERWISE], ids=lambda row: row["in"][-60:])
+def test_column_is_read_and_written_as_records_are(row: dict[str, Any]) -> None:
+    reader = converter(schemas_enable=row["schemas"], replace_null_with_default=row["replace"])
+    data = pa.array([None, row["in"].encode(), row["in"].encode(), None], pa.binary()).slice(1, 2)
+    if "error" in row:
+        with pytest.raises(DataException):
+            reader.to_connect_column("t", data)
+        return
+    one = reader.to_connect_data("t", row["in"].encode())
+    [run] = reader.to_connect_column("t", data)
+    assert (run.length, run.schema) == (2, one.schema)
+    if "12345678901234567890}" not in row["in"]:  # JSON text keeps what Connect cuts down to 64 bits
+        assert values_of(run.column, run.schema) == [one.value] * 2
+    for form in ("with", "without", "numeric"):
+        writer = converter(
+            schemas_enable=form == "with",
+            decimal_format="NUMERIC" if form == "numeric" else "BASE64",
+            replace_null_with_default=row["replace"],
+        )
+        if f"{form}_error" in row:
+            with pytest.raises(DataException):
+                writer.from_connect_column("t", run.schema, run.column)
+        elif run.schema is not None or not is_json(run.column.type):
+            text = row.get(form)
+            assert writer.from_connect_column("t", run.schema, run.column).to_pylist() == [text.encode() if text is not None else None] * 2
+
+
+ORDER = Schema.struct(
+    {
+        "id": INT64_SCHEMA,
+        "name": OPTIONAL_STRING_SCHEMA,
+        "amount": OPTIONAL_FLOAT64_SCHEMA,
+        "weight": FLOAT32_SCHEMA,
+        "paid": BOOLEAN_SCHEMA,
+        "small": INT8_SCHEMA,
+        "price": decimal_schema(2, optional=True),
+        "day": DATE_SCHEMA,
+        "at": TIME_SCHEMA,
+        "moment": TIMESTAMP_SCHEMA.as_optional(),
+        "picture": OPTIONAL_BYTES_SCHEMA,
+        "tags": Schema.array(OPTIONAL_STRING_SCHEMA, optional=True),
+        "counts": Schema.map(STRING_SCHEMA, OPTIONAL_INT32_SCHEMA),
+        "pairs": Schema.map(INT32_SCHEMA, STRING_SCHEMA, optional=True),
+        "place": Schema.struct({"x": INT32_SCHEMA, "y": OPTIONAL_INT32_SCHEMA.with_default(7)}, optional=True),
+    },
+    name="shop.Order",
+    version=2,
+    doc='an "order"',
+    parameters={"k": "v"},
+)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+PLACES = st.builds(lambda x, y: Struct(ORDER.field("place").schema, {"x": x, "y": y}), st.integers(-9, 9), st.none() | st.integers(-9, 9))  # type: ignore[union-attr]
+ORDERS = st.builds(
+    lambda **values: Struct(ORDER, values),
+    id=st.integers(-(2**63), 2**63 - 1),
+    name=st.none() | TEXTS,
+    amount=st.none() | st.floats(allow_nan=False, allow_infinity=False).map(lambda number: number + 0.0),
+    weight=st.floats(width=32, allow_nan=False, allow_infinity=False).map(lambda number: number + 0.0),
+    paid=st.booleans(),
+    small=st.integers(-128, 127),
+    price=st.none() | st.integers(-(10**20), 10**20).map(lambda number: Decimal(number).scaleb(-2)),
+    day=st.dates(),
+    at=st.times().map(lambda time: time.replace(microsecond=time.microsecond // 1000 * 1000)),
+    moment=st.none()
+    | st.datetimes(timezones=st.just(datetime.UTC)).map(lambda moment: moment.replace(microsecond=moment.microsecond // 1000 * 1000)),
+    picture=st.none() | st.binary(max_size=9),
+    tags=st.none() | st.lists(st.none() | TEXTS, max_size=3),
+    counts=st.dictionaries(TEXTS, st.none() | st.integers(-9, 9), max_size=1),
+    pairs=st.none() | st.dictionaries(st.integers(-9, 9), TEXTS, max_size=3),
+    place=st.none() | PLACES,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(ORDERS, min_size=1, max_size=5), st.booleans(), st.booleans())
+def test_any_struct_goes_there_and_back_in_both_forms(orders: list[Struct], enable: bool, numeric: bool) -> None:
+    both = converter(schemas_enable=enable, decimal_format="numeric" if numeric else "base64")
+    column = column_of(orders, ORDER)
+    data = both.from_connect_column("t", ORDER, column)
+    assert data.to_pylist() == [both.from_connect_data("t", ORDER, order) for order in orders]
+    if enable:
+        [run] = both.to_connect_column("t", data)
+        filled = [Struct(ORDER, {name: order.get(name) for name in order}) for order in orders]
+        assert run.schema == ORDER
+        assert json.loads(data[0].as_py())["schema"]["doc"] == 'an "order"'
+        assert [both.from_connect_data("t", ORDER, value) for value in values_of(run.column, run.schema)] == data.to_pylist()
+        assert [value["id"] for value in values_of(run.column, run.schema)] == [order["id"] for order in filled]
+
+
+PLAIN = Schema.struct({field.name: field.schema for field in ORDER.fields if field.schema.type is not SchemaType.MAP})
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(ORDERS, min_size=1, max_size=5), st.booleans())
+def test_parsed_columns_equal_what_was_written(orders: list[Struct], numeric: bool) -> None:
+    both = converter(decimal_format="NUMERIC" if numeric else "BASE64", replace_null_with_default=False)
+    column = column_of([Struct(PLAIN, {f.name: order.get_without_default(f.name) for f in PLAIN.fields}) for order in orders], PLAIN)
+    [run] = both.to_connect_column("t", both.from_connect_column("t", PLAIN, column))
+    assert run.column.equals(column)
+
+
+def envelope(schema: str, payload: str) -> bytes:
+    return f'{{"schema":{schema},"payload":{payload}}}'.encode()
+
+
+def test_each_change_of_schema_begins_a_run() -> None:
+    number, text = '{"type":"int32","optional":true}', '{"type":"string","optional":false}'
+    data = [
+        envelope(number, "1"),
+        envelope(number, "2"),
+        envelope(text, '"a"'),
+        None,
+        None,
+        envelope(text, '"b\\n"'),
+        envelope(number, "null"),
+    ]
+    runs = converter().to_connect_column("t", pa.array(data, pa.binary()))
+    assert [(run.length, described(run.schema), values_of(run.column, run.schema)) for run in runs] == [
+        (2, "INT32?", [1, 2]),
+        (1, "STRING", ["a"]),
+        (2, "null", [None, None]),
+        (1, "STRING", ["b\n"]),
+        (1, "INT32?", [None]),
+    ]
+
+
+def test_long_runs_are_found_whole() -> None:
+    number = '{"type":"int64","optional":false}'
+    runs = converter().to_connect_column("t", pa.array([envelope(number, str(n)) for n in range(5000)]))
+    assert [run.length for run in runs] == [5000]
+    assert runs[0].column.to_pylist() == list(range(5000))
+
+
+@pytest.mark.parametrize("pieces", [("1}\n{", "2"), ('1},{"x":2', "3"), ("1", '2}}\n{"v":{'), ("", "1"), ('1}{"v":2', "3"), ("1,", "2")])
+def test_records_cannot_lean_on_one_another(pieces: tuple[str, ...]) -> None:
+    """Records that could be other documents if they were read as one text."""
+    data = [envelope('{"type":"int64","optional":false}', piece) for piece in pieces]
+    try:
+        alone = [converter().to_connect_data("t", record).value for record in data]
+    except DataException:
+        with pytest.raises(DataException):
+            converter().to_connect_column("t", pa.array(data))
+    else:
+        assert [v for run in converter().to_connect_column("t", pa.array(data)) for v in values_of(run.column, run.schema)] == alone
+
+
+def test_bytes_that_are_no_utf8_are_refused() -> None:
+    for data in (b'{"schema":{"type":"string"},"payload":"a\xff"}', b'{"schema":{"type":"string"},"payload":"a\\n\xff"}'):
+        for form in (lambda d: converter().to_connect_data("t", d), lambda d: converter().to_connect_column("t", pa.array([d]))):
+            with pytest.raises(DataException):
+                form(data)
+
+
+def test_schemaless_columns_have_the_type_of_their_records() -> None:
+    plain = converter(schemas_enable=False)
+
+    def read(*texts: str) -> pa.Array:
+        [run] = plain.to_connect_column("t", pa.array([text.encode() for text in texts]))
+        assert run.schema is None
+        return run.column
+
+    assert read('"a"', '"b"').type == pa.string()
+    assert read('"a"', '"\\u00e9\\n"', "null").to_pylist() == ["a", "é\n", None]
+    assert read("1", "-2").type == pa.int64()
+    assert read("true", "false").type == pa.bool_()
+    assert read("1.5", "2.5").type == pa.float64()
+    assert is_json(read('{"a":1}', "[1]", "null").type)
+    assert read('{"a":1}', "null").storage.to_pylist() == ['{"a":1}', None]
+    assert is_json(read('"a"', "1").type)
+
+
+def test_fixed_schema_reads_plain_json() -> None:
+    fixed = JsonConverter()
+    fixed.configure({"schema.content": '{"type":"struct","fields":[{"type":"int32","optional":false,"field":"a"}]}'}, is_key=False)
+    [run] = fixed.to_connect_column("t", pa.array([b'{"a":1}', b'{"a":2,"b":3}']))
+    assert [value["a"] for value in values_of(run.column, run.schema)] == [1, 2]
+    assert fixed.to_connect_data("t", b'{"a":5}').value["a"] == 5
+    with pytest.raises(DataException, match="Invalid null value for required INT32 field"):
+        fixed.to_connect_data("t", b"{}")
+
+
+def test_wrong_settings_are_named() -> None:
+    with pytest.raises(ConfigException, match=r"Invalid value x for configuration decimal.format: .*BASE64, NUMERIC"):
+        JsonConverter().configure({"decimal.format": "x"}, is_key=False)
+    with pytest.raises(ConfigException, match=r"schema\.content"):
+        JsonConverter().configure({"schema.content": '{"type":"nope"}'}, is_key=False)
+
+
+def test_schemaless_python_values() -> None:
+    plain = converter(schemas_enable=False)
+    value = {"b": [1, 2.0, 1e16, None, True, "é😀"], "a": {"x": b"hi"}, "n": float("nan")}
+    text = '{"b":[1,2.0,1.0E16,null,true,"é\\uD83D\\uDE00"],"a":{"x":"aGk="},"n":"NaN"}'
+    assert plain.from_connect_data("t", None, value) == text.encode()
+    assert plain.from_connect_data("t", None, {1: "a"}) == b'[[1,"a"]]'
+    assert plain.from_connect_data("t", None, None) is None
+    assert plain.from_connect_column("t", None, pa.array([1.0, None, 1e-5])).to_pylist() == [b"1.0", None, b"1.0E-5"]
+
+
+def test_half_a_surrogate_pair_is_escaped() -> None:
+    assert converter(schemas_enable=False).from_connect_data("t", STRING_SCHEMA, "\ud83dx") == b'"\\uD83Dx"'
+
+
+def test_numbers_that_would_fill_the_memory_do_not() -> None:
+    number = "1e999999999"
+    whole, decimal = (
+        '{"type":"int32","optional":false}',
+        '{"type":"bytes","name":"org.apache.kafka.connect.data.Decimal","parameters":{"scale":"2"}}',
+    )
+    assert converter().to_connect_data("t", envelope(whole, number)).value == 0
+    assert converter().to_connect_data("t", envelope(whole, "1e-999999999")).value == 0
+    schema, value = converter().to_connect_data("t", envelope(decimal, number))
+    with pytest.raises(DataException):
+        converter().from_connect_data("t", schema, value)
+    with pytest.raises(DataException):
+        converter().to_connect_column("t", pa.array([envelope(decimal, number)]))
+
+
+def test_float_columns_are_written_as_java_writes_them() -> None:
+    numbers = [0.0, -0.0, 1.0, 0.001, 0.00099, 9999999.0, 1e7, 123.456, float("nan"), float("inf"), -float("inf"), 1e300, 5e-324, -1.5]
+    plain = converter(schemas_enable=False)
+    assert [data.decode() for data in plain.from_connect_column("t", FLOAT64_SCHEMA, pa.array(numbers)).to_pylist()] == [
+        "0.0", "-0.0", "1.0", "0.001", "9.9E-4", "9999999.0", "1.0E7", "123.456", '"NaN"', '"Infinity"', '"-Infinity"', "1.0E300",
+        "4.9E-324", "-1.5",
+    ]  # fmt: skip

@@ -1,0 +1,64 @@
+"""Which Spark is started, and the home in front of it."""
+
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.launch.spark_home import find_spark, is_local, starts_from_links
+
+INSTALLED = find_spark("yarn", {}).version
+
+
+def _installation(folder: Path, version: str) -> Path:
+    (folder / "jars").mkdir(parents=True)
+    (folder / "bin").mkdir()
+    (folder / "jars" / f"spark-core_2.13-{version}.jar").touch()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("master", "local", "links"),
+    [
+        ("local", True, True),
+        ("local[2]", True, True),
+        ("local[*,3]", True, True),
+        ("local-cluster[2,1,1024]", False, True),
+        ("spark://a:7077,b:7077", False, True),
+        ("yarn", False, False),
+        ("k8s://https://a:6443", False, False),
+    ],
+)
+def test_masters(master: str, local: bool, links: bool) -> None:
+    assert (is_local(master), starts_from_links(master)) == (local, links)
+
+
+def test_local_masters_start_from_links_to_bin_and_jars(tmp_path: Path) -> None:
+    real = _installation(tmp_path / "spark", INSTALLED)
+    found = find_spark("local[2]", {"SPARK_HOME": str(real)}, cache=tmp_path / "cache")
+    assert sorted(link.name for link in found.path.iterdir()) == ["bin", "jars"]
+    assert found.jars.resolve() == real / "jars"
+    assert find_spark("local", {"SPARK_HOME": str(found.path)}, cache=tmp_path / "cache") == found
+
+
+def test_yarn_gets_the_installation_itself(tmp_path: Path) -> None:
+    real = _installation(tmp_path / "spark", INSTALLED)
+    assert find_spark("yarn", {"SPARK_HOME": str(real)}, cache=tmp_path).path == real
+
+
+def test_settings_of_the_installation_are_kept(tmp_path: Path) -> None:
+    real = _installation(tmp_path / "spark", INSTALLED)
+    assert find_spark("local", {"SPARK_HOME": str(real)}, cache=tmp_path).conf is None
+    (real / "conf").mkdir()
+    assert find_spark("local", {"SPARK_HOME": str(real)}, cache=tmp_path).conf == real / "conf"
+
+
+def test_jars_of_another_version_than_the_python_package_are_refused(tmp_path: Path) -> None:
+    real = _installation(tmp_path / "spark", "4.3.0")
+    with pytest.raises(ConnectException, match=rf"{INSTALLED}.*4\.3\.0.*pip install pyspark==4\.3\.0 pyspark-client==4\.3\.0"):
+        find_spark("local", {"SPARK_HOME": str(real)}, cache=tmp_path)
+
+
+def test_a_home_without_jars_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConnectException, match="holds no Spark"):
+        find_spark("local", {"SPARK_HOME": str(tmp_path)}, cache=tmp_path)

@@ -1,0 +1,73 @@
+"""Restart requests and what they come to (KIP-745, contract §1.6)."""
+
+import pytest
+
+from airflow_provider_connect.errors import NotFoundException
+from airflow_provider_connect.model.records import RestartRecord
+from airflow_provider_connect.model.restart import RestartRequest, most_far_reaching, restart_plan
+from airflow_provider_connect.model.states import State
+from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
+
+TASKS = [TaskStatus("c", 0, State.RUNNING, "w"), TaskStatus("c", 1, State.FAILED, "w", "boom"), TaskStatus("c", 2, State.PAUSED, "w")]
+
+
+@pytest.mark.parametrize(
+    ("only_failed", "include_tasks", "connector_state", "restarts_connector", "task_ids"),
+    [
+        (False, False, State.RUNNING, True, []),
+        (False, False, State.FAILED, True, []),
+        (True, False, State.RUNNING, False, []),
+        (True, False, State.FAILED, True, []),
+        (False, True, State.RUNNING, True, [0, 1, 2]),
+        (False, True, State.STOPPED, True, [0, 1, 2]),
+        (True, True, State.RUNNING, False, [1]),
+        (True, True, State.FAILED, True, [1]),
+    ],
+)
+def test_plan(only_failed: bool, include_tasks: bool, connector_state: State, restarts_connector: bool, task_ids: list[int]) -> None:
+    plan = restart_plan(RestartRequest("c", only_failed, include_tasks), ConnectorStatus("c", connector_state, "w"), TASKS)
+    assert plan.restarts_connector == restarts_connector
+    assert plan.task_ids == task_ids
+    assert plan.is_empty == (not restarts_connector and not task_ids)
+
+
+def test_answer_shows_restarting_with_the_old_trace_and_leaves_the_others() -> None:
+    plan = restart_plan(RestartRequest("c", True, True), ConnectorStatus("c", State.RUNNING, "w"), TASKS)
+    assert plan.connector == ConnectorStatus("c", State.RUNNING, "w")
+    assert plan.tasks == [TASKS[0], TaskStatus("c", 1, State.RESTARTING, "w", "boom"), TASKS[2]]
+
+
+def test_connector_without_a_status_cannot_be_restarted() -> None:
+    with pytest.raises(NotFoundException, match=r"^Status for connector c not found$"):
+        restart_plan(RestartRequest("c"), None, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "flag"), [("true", True), ("TRUE", True), ("True", True), ("false", False), ("", False), ("1", False), ("maybe", False)]
+)
+def test_flag_is_true_only_if_the_query_says_so(text: str, flag: bool) -> None:
+    request = RestartRequest.of_query("c", only_failed=text, include_tasks=text)
+    assert (request.only_failed, request.include_tasks, request.has_flags) == (flag, flag, flag)
+
+
+def test_impact_orders_requests() -> None:
+    requests = [
+        RestartRequest("c", True, False),
+        RestartRequest("c", True, True),
+        RestartRequest("c", False, False),
+        RestartRequest("c", False, True),
+    ]
+    assert [request.impact for request in requests] == [0, 1, 2, 3]
+
+
+def test_of_several_requests_the_most_far_reaching_is_kept_and_the_earliest_of_equals() -> None:
+    first, second, other = RestartRequest("c", True, True), RestartRequest("c", False, False), RestartRequest("d", True, False)
+    assert most_far_reaching([first, other, second, first]) == [second, other]
+    again = RestartRequest("c", False, False)
+    assert most_far_reaching([second, again])[0] is second
+
+
+def test_request_and_record_say_the_same() -> None:
+    request = RestartRequest("c", only_failed=True, include_tasks=False)
+    assert request.record == RestartRecord("c", include_tasks=False, only_failed=True)
+    assert RestartRequest.of_record(request.record) == request

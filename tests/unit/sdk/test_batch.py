@@ -1,0 +1,248 @@
+"""Batches: what slicing and filtering do to columns and positions, and the record form."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk.batch import Batch, headers_type
+from airflow_provider_connect.sdk.columns import json_column
+from airflow_provider_connect.sdk.converter import RAW_HEADERS, HeaderConverter, SchemaAndValue
+from airflow_provider_connect.sdk.records import Headers, SinkRecord, SourceRecord, TopicPartition
+from airflow_provider_connect.sdk.schema import (
+    INT64_SCHEMA,
+    OPTIONAL_INT64_SCHEMA,
+    OPTIONAL_STRING_SCHEMA,
+    STRING_SCHEMA,
+    TIMESTAMP_SCHEMA,
+    Schema,
+)
+
+HEADERS = pa.array(
+    [[{"key": "h", "value": b"1"}], None, [], [{"key": "a", "value": None}, {"key": "a", "value": b"2"}]], type=headers_type()
+)
+
+
+def source(**changes: Any) -> Batch:
+    attributes: dict[str, Any] = {
+        "value": pa.array(["a", "b", "c", "d"]),
+        "key": pa.array([1, 2, None, 4]),
+        "headers": HEADERS,
+        "timestamp": pa.array([10, 20, 30, None]),
+        "source_partition": {"file": "x"},
+        "source_offset": {"position": 8},
+        **changes,
+    }
+    return Batch.of("t", **attributes)
+
+
+def sink(**changes: Any) -> Batch:
+    attributes: dict[str, Any] = {"value": pa.array(["a", "b", "c", "d"]), "kafka_partition": 1, "first_offset": 100, "next_offset": 106}
+    return Batch.of("t", **{**attributes, **changes})
+
+
+def test_schemas_are_taken_from_columns() -> None:
+    batch = source()
+    assert (batch.value_schema, batch.key_schema) == (STRING_SCHEMA, OPTIONAL_INT64_SCHEMA)
+    assert source(value_schema=OPTIONAL_STRING_SCHEMA).value_schema == OPTIONAL_STRING_SCHEMA
+    assert source(schemaless=True).value_schema is None
+    assert Batch.of("t", json_column(["{}"])).value_schema is None
+    assert Batch.of("t", pa.nulls(2)).value_schema is None
+    nested = Batch.of("t", pa.array([{"a": 1}]))
+    assert nested.value_schema == Schema.struct({"a": OPTIONAL_INT64_SCHEMA})
+
+
+def test_columns_are_cast_to_their_schema() -> None:
+    batch = Batch.of("t", pa.chunked_array([[1], [2]]), pa.array([1], pa.timestamp("us")).take([0, 0]))
+    assert batch.value.type == pa.int64()
+    assert batch.key_schema == TIMESTAMP_SCHEMA
+    assert batch.key.type == pa.timestamp("ms", "UTC")
+    with pytest.raises(DataException):
+        Batch.of("t", pa.array(["x"]), value_schema=INT64_SCHEMA)
+
+
+def test_length() -> None:
+    assert len(source()) == 4
+    assert Batch("t").num_records == 0
+    assert Batch("t", key=pa.array([1])).num_records == 1
+    assert Batch("t", headers=HEADERS).num_records == 4
+    assert Batch("t")  # an empty batch is not nothing
+
+
+def test_slice_is_a_window_on_all_columns() -> None:
+    window = source().slice(1, 2)
+    assert window.value.to_pylist() == ["b", "c"]
+    assert window.key.to_pylist() == [2, None]
+    assert window.timestamp.to_pylist() == [20, 30]
+    assert window.headers.to_pylist() == [None, []]
+    assert window.value.buffers()[2].address == source().replace(value=window.value).value.buffers()[2].address  # no copy
+
+
+def test_slice_knows_its_offset_only_where_it_ends_with_the_batch() -> None:
+    assert source().slice(2).source_offset == {"position": 8}
+    assert source().slice(0, 2).source_offset is None
+    offsets = [{"position": 2}, None, {"position": 6}, {"position": 8}]
+    batch = source(source_offsets=offsets)
+    assert batch.slice(0, 2).source_offset == {"position": 2}
+    assert batch.slice(1, 2).source_offset == {"position": 6}
+    assert batch.slice(1, 2).source_offsets == [None, {"position": 6}]
+    assert batch.slice(0, 99).source_offset == {"position": 8}
+    assert len(batch.slice(9, 1)) == 0
+
+
+SLICES = [
+    ({}, (0, 4), (100, 106)),
+    ({}, (0, 2), (100, 102)),
+    ({}, (2, 2), (102, 106)),
+    ({}, (4, 0), (104, 106)),
+    ({"kafka_offset": [100, 102, 103, 105]}, (0, 1), (100, 102)),
+    ({"kafka_offset": [100, 102, 103, 105]}, (1, 2), (102, 105)),
+    ({"kafka_offset": [100, 102, 103, 105]}, (3, 1), (105, 106)),
+    ({"kafka_offset": [101, 102, 103, 104]}, (0, 4), (100, 106)),
+    ({"kafka_offset": [100, 102, 103, 105], "next_offset": None}, (2, 2), (103, 106)),
+]
+
+
+@pytest.mark.parametrize(("attributes", "window", "covered"), SLICES)
+def test_slices_of_a_sinks_batch_cover_its_offsets_without_gap(attributes: Any, window: Any, covered: Any) -> None:
+    offsets = attributes.get("kafka_offset")
+    piece = sink(**{**attributes, "kafka_offset": None if offsets is None else pa.array(offsets)}).slice(*window)
+    assert (piece.first_offset, piece.next_offset) == covered
+
+
+def test_filter_keeps_positions() -> None:
+    mask = pa.array([True, False, None, True])
+    batch = source(source_offsets=[{"position": n} for n in (2, 4, 6, 8)]).filter(mask)
+    assert batch.value.to_pylist() == ["a", "d"]
+    assert batch.headers.to_pylist() == [HEADERS.to_pylist()[0], HEADERS.to_pylist()[3]]
+    assert batch.source_offsets == [{"position": 2}, {"position": 8}]
+    assert batch.source_offset == {"position": 8}
+    nothing = source().filter(pa.array([False] * 4))
+    assert (len(nothing), nothing.source_offset) == (0, {"position": 8})
+
+
+@pytest.mark.parametrize("count", [4, 40])
+def test_filter_keeps_each_records_kafka_offset(count: int) -> None:
+    batch = sink(value=pa.array(["x"] * count), next_offset=100 + count)
+    filtered = batch.filter(pa.array([n % 3 == 1 for n in range(count)]))
+    assert filtered.kafka_offset.to_pylist() == [100 + n for n in range(count) if n % 3 == 1]
+    assert (filtered.first_offset, filtered.next_offset) == (100, 100 + count)
+    again = filtered.filter(pa.array([True] + [False] * (len(filtered) - 1)))
+    assert again.kafka_offset.to_pylist() == [101]
+
+
+def test_sinks_batch_remembers_where_it_lies() -> None:
+    batch = sink().replace(topic="u").replace(topic="v", kafka_partition=9)
+    assert (batch.topic, batch.kafka_partition) == ("v", 9)
+    assert batch.topic_partition == TopicPartition("t", 1)
+    assert sink().topic_partition == TopicPartition("t", 1)
+    assert source().replace(topic="u").original_topic is None
+    assert sink().is_from_kafka
+    assert not source().is_from_kafka
+
+
+def test_source_records_of_a_batch() -> None:
+    records = source(kafka_partition=3).source_records()
+    assert [record.value for record in records] == ["a", "b", "c", "d"]
+    assert [record.key for record in records] == [1, 2, None, 4]
+    assert [record.timestamp for record in records] == [10, 20, 30, None]
+    assert [record.source_offset for record in records] == [None, None, None, {"position": 8}]
+    assert [len(record.headers) for record in records] == [1, 0, 0, 2]
+    assert {record.kafka_partition for record in records} == {3}
+    assert {record.value_schema for record in records} == {STRING_SCHEMA}
+    assert Batch("t").source_records() == []
+
+
+def test_sink_records_of_a_batch() -> None:
+    records = sink(timestamp=pa.array([5] * 4, pa.timestamp("ms", "UTC")), timestamp_type="LogAppendTime").sink_records()
+    assert [record.kafka_offset for record in records] == [100, 101, 102, 103]
+    assert {(r.topic, r.kafka_partition, r.key, r.timestamp, r.timestamp_type) for r in records} == {("t", 1, None, 5, "LogAppendTime")}
+    with_gaps = sink(kafka_offset=pa.array([100, 101, 104, 105])).replace(topic="u").sink_records()
+    assert [record.kafka_offset for record in with_gaps] == [100, 101, 104, 105]
+    assert {record.topic_partition for record in with_gaps} == {TopicPartition("t", 1)}
+
+
+def test_batch_without_values_is_all_tombstones() -> None:
+    batch = Batch("t", key=pa.array(["k"]), key_schema=STRING_SCHEMA)
+    assert batch.source_records() == [SourceRecord(None, None, "t", None, "k", key_schema=STRING_SCHEMA)]
+
+
+def test_consecutive_records_of_a_kind_form_one_batch() -> None:
+    partition = {"f": 1}
+    kinds = [
+        ("t", partition, STRING_SCHEMA, "a"),
+        ("t", partition, STRING_SCHEMA, "b"),
+        ("u", partition, STRING_SCHEMA, "c"),
+        ("t", partition, STRING_SCHEMA, "d"),
+        ("t", partition, None, "e"),
+        ("t", {"f": 2}, None, "f"),
+    ]
+    records = [SourceRecord(p, {"n": n}, topic, value, value_schema=schema) for n, (topic, p, schema, value) in enumerate(kinds)]
+    batches = Batch.from_source_records(records)
+    assert [batch.value.to_pylist() for batch in batches] == [["a", "b"], ["c"], ["d"], ["e"], ["f"]]
+    assert [batch.source_offset for batch in batches] == [{"n": 1}, {"n": 2}, {"n": 3}, {"n": 4}, {"n": 5}]
+    assert batches[0].source_offsets == [{"n": 0}, {"n": 1}]
+    assert batches[0].key is None
+    assert batches[0].headers is None
+    assert batches[0].timestamp is None
+
+
+def test_batch_with_one_offset_stays_so_through_records() -> None:
+    [again] = Batch.from_source_records(source().source_records())
+    assert again.source_offset == {"position": 8}
+    assert again.source_offsets is None
+    assert again.headers.to_pylist() == [row or [] for row in HEADERS.to_pylist()]
+
+
+def test_sink_records_become_batches_that_know_their_place() -> None:
+    records = [SinkRecord("t", 0, 5, None, "a", timestamp=1), SinkRecord("t", 0, 7, None, "b"), SinkRecord("t", 1, 0, None, "c")]
+    moved = [record.replace(topic="u") for record in records]
+    first, second = Batch.from_sink_records(moved)
+    assert (first.first_offset, first.next_offset, first.kafka_offset.to_pylist()) == (5, 8, [5, 7])
+    assert (first.topic, first.topic_partition) == ("u", TopicPartition("t", 0))
+    assert first.timestamp.to_pylist() == [1, None]
+    assert (second.topic_partition, second.first_offset) == (TopicPartition("t", 1), 0)
+
+
+class Shouting(HeaderConverter):
+    """Text in capitals, to see when it is asked."""
+
+    def __init__(self) -> None:
+        self.read = self.written = 0
+
+    def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
+        self.written += 1
+        return str(value).lower().encode()
+
+    def to_connect_header(self, topic: str, key: str, data: bytes | None) -> SchemaAndValue:
+        self.read += 1
+        return SchemaAndValue(STRING_SCHEMA, (data or b"").decode().upper())
+
+
+def test_headers_nobody_looks_at_are_not_converted() -> None:
+    converter = Shouting()
+    batch = Batch.of("t", pa.array(["x"]), headers=pa.array([[("h", b"one")]], type=headers_type()))
+    [record] = batch.source_records(converter)
+    [again] = Batch.from_source_records([record.replace(topic="u")], converter)
+    assert (converter.read, converter.written) == (0, 0)
+    assert again.headers.equals(batch.headers)
+    header = record.headers.last_with_name("h")
+    assert header is not None
+    assert (header.value, header.schema) == ("ONE", STRING_SCHEMA)
+    record.headers.add("n", "TWO")
+    [changed] = Batch.from_source_records([record], converter)
+    assert changed.headers.to_pylist() == [[{"key": "h", "value": b"one"}, {"key": "n", "value": b"two"}]]
+
+
+def test_raw_headers() -> None:
+    assert RAW_HEADERS.from_connect_header("t", "h", None, "é") == "é".encode()
+    assert RAW_HEADERS.from_connect_header("t", "h", None, b"x") == b"x"
+    assert RAW_HEADERS.from_connect_header("t", "h", None, None) is None
+    assert RAW_HEADERS.to_connect_header("t", "h", None) == (None, None)
+    assert RAW_HEADERS.to_connect_header("t", "h", b"x").value == b"x"
+    assert Headers() == Headers()
+    RAW_HEADERS.configure({})
+    for call in (HeaderConverter().from_connect_header, HeaderConverter().to_connect_header):
+        with pytest.raises(NotImplementedError):
+            call("t", "h", None, None) if call.__name__.startswith("from") else call("t", "h", None)  # type: ignore[call-arg]

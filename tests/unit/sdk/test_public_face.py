@@ -1,0 +1,114 @@
+"""The example of the documentation as it stands there, and what an import of the package costs."""
+
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from airflow_provider_connect import sdk
+from airflow_provider_connect.sdk import Batch, Config, ConfigDef, ConfigKey, Range, SourceConnector, SourceTask, Type, pa
+from airflow_provider_connect.sdk.plugin import class_name_of
+from airflow_provider_connect.sdk.testing import MemoryConnectorContext, SourceConnectorSuite
+
+
+class NumbersTask(SourceTask):
+    def start(self, config: Config) -> None:
+        self.config, self.partition = config, {"numbers": "all"}
+        self.next = self.context.offset(self.partition, default={"next": 0})["next"]
+
+    def poll(self) -> Batch | None:  # None: nothing more in this run
+        if self.next >= self.config["until"]:
+            return None
+        first, self.next = self.next, min(self.next + 1000, self.config["until"])
+        return Batch.of(
+            self.config["topic"],
+            value=pa.array(range(first, self.next)),
+            source_partition=self.partition,
+            source_offset={"next": self.next},
+        )
+
+
+class NumbersSource(SourceConnector):
+    """The numbers from 0 up, a thousand a poll."""
+
+    config_def = ConfigDef(
+        ConfigKey("topic", Type.STRING, doc="Where the numbers go."),
+        ConfigKey("until", Type.LONG, default=10_000, validator=Range(at_least=1), doc="The first number that is not written."),
+    )
+    task_class = NumbersTask
+
+    def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
+        return [self.config]
+
+
+class TestNumbersSource(SourceConnectorSuite):
+    connector_class = NumbersSource
+    until = 0
+
+    def config(self) -> dict[str, str]:
+        return {"topic": "t", "until": str(self.until or 1)}
+
+    def write_to_source(self, count: int) -> None:
+        self.until += count
+
+    def test_empty_source_delivers_nothing(self) -> None:
+        """There are always numbers."""
+        assert [record.value for record in self.read_all()] == [0]
+
+    def test_batches_of_a_thousand(self) -> None:
+        self.write_to_source(2500)
+        [task] = self.tasks()
+        sizes = []
+        while (batch := task.poll()) is not None:
+            assert isinstance(batch, Batch)
+            sizes.append((len(batch), batch.source_offset))
+        assert sizes == [(1000, {"next": 1000}), (1000, {"next": 2000}), (500, {"next": 2500})]
+
+
+def test_connector_keeps_context_and_config() -> None:
+    connector, context = NumbersSource(), MemoryConnectorContext("n", {'{"numbers": "all"}': {"next": 5}})
+    connector.initialize(context)
+    connector.start(NumbersSource.config_def.parse({"topic": "t"}))
+    assert connector.context.offset({"numbers": "all"}) == {"next": 5}
+    assert connector.context.offset({"numbers": "none"}) is None
+    connector.context.request_task_reconfiguration()
+    error = ValueError("x")
+    connector.context.raise_error(error)
+    assert (context.reconfigurations, context.errors) == (1, [error])
+    assert connector.config["until"] == 10_000
+    connector.stop()
+
+
+def test_defaults_of_connectors_promise_nothing() -> None:
+    source, sink = NumbersSource(), sdk.SinkConnector()
+    assert source.exactly_once_support({}) is None
+    assert sink.exactly_once_support({}) is None
+    assert source.can_define_transaction_boundaries({}) is False
+    assert source.has_new_data({}, lambda partition: None) is None
+    assert source.alter_offsets({}, {}) is False
+
+
+def test_public_name_of_a_class() -> None:
+    assert class_name_of(NumbersSource).endswith("test_public_face.NumbersSource")
+
+    class Named(NumbersSource):
+        class_name = "org.example.Named"
+
+    assert class_name_of(Named) == "org.example.Named"
+
+
+def test_all_public_names_are_there() -> None:
+    assert [name for name in sdk.__all__ if not hasattr(sdk, name)] == []
+
+
+def test_import_loads_nothing_heavy() -> None:
+    program = (
+        "import sys, airflow_provider_connect.sdk as sdk\n"
+        "from airflow_provider_connect.sdk import pa, pc\n"
+        "class C(sdk.SourceConnector): config_def = sdk.ConfigDef(sdk.ConfigKey('a', default='b'))\n"
+        "C().validate({}); sdk.Schema.struct({'a': sdk.STRING_SCHEMA})\n"
+        "heavy = {'pyarrow', 'numpy', 'pandas', 'polars', 'pytest', 'airflow', 'pyspark', 'confluent_kafka'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "assert pa.int8() == pa.int8() and pc.add(1, 2).as_py() == 3 and 'pyarrow' in sys.modules\n"
+        "assert not hasattr(pa, '__wrapped__')\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,174 @@
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+
+from airflow_provider_connect.client_settings import (
+    ClientKind,
+    client_config,
+    connector_overrides,
+    internal_client_config,
+    librdkafka_config,
+    refused_overrides,
+)
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.settings import WorkerSettings
+
+PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="b \\"c\\" d";'
+
+
+def settings(**values: str) -> WorkerSettings:
+    given = {name.replace("_", "."): value for name, value in values.items()}
+    return WorkerSettings.of({"bootstrap.servers": "127.0.0.1:1", "group.id": "g", **given})
+
+
+def test_every_producer_partitions_as_java_does_and_prints_nothing() -> None:
+    for config in (client_config(settings(), "producer"), internal_client_config(settings(), "producer", "configs")):
+        assert config["partitioner"] == "murmur2_random"
+        assert config["acks"] == "all"
+        assert config["delivery.timeout.ms"] == "2147483647"
+        assert config["log_level"] == 0
+
+
+def test_connector_producer_takes_worker_prefix_then_override() -> None:
+    worker = settings(producer_linger_ms="20", producer_acks="1", linger_ms="7")
+    config = client_config(worker, "producer", {"acks": "0"}, client_id="connector-producer-c-0")
+    assert (config["linger.ms"], config["acks"], config["client.id"]) == ("20", "0", "connector-producer-c-0")
+
+
+def test_admin_client_inherits_what_has_no_prefix() -> None:
+    worker = settings(retry_backoff_ms="7", request_timeout_ms="9000", admin_client_id="mine", security_protocol="PLAINTEXT")
+    config = client_config(worker, "admin")
+    assert (config["retry.backoff.ms"], config["socket.timeout.ms"], config["client.id"]) == ("7", 9000, "mine")
+    assert "group.id" not in config
+    assert "retry.backoff.ms" not in client_config(worker, "consumer")
+
+
+def test_internal_clients_are_named_as_connects() -> None:
+    assert internal_client_config(settings(), "consumer", "statuses")["client.id"] == "g-statuses"
+    assert internal_client_config(settings(client_id="w"), "admin", "shared-admin")["client.id"] == "g-w-shared-admin"
+
+
+def test_users_cannot_undo_a_transactional_producer() -> None:
+    config = client_config(settings(), "producer", {"enable.idempotence": "false", "transactional.id": "other"}, transactional_id="mine")
+    assert (config["transactional.id"], config["enable.idempotence"], config["acks"]) == ("mine", "true", "all")
+    internal = internal_client_config(settings(enable_idempotence="false"), "producer", "configs-leader", transactional_id="leader")
+    assert (internal["transactional.id"], internal["enable.idempotence"]) == ("leader", "true")
+
+
+def test_transactional_time_outs_fit_the_transactions() -> None:
+    config = client_config(settings(), "producer", {"transaction.timeout.ms": "7000", "request.timeout.ms": "9000"}, transactional_id="t")
+    assert (config["delivery.timeout.ms"], config["socket.timeout.ms"]) == (7000, 7000)
+
+
+@pytest.mark.parametrize("kind", ClientKind)
+def test_librdkafka_accepts_what_comes_out(kind: ClientKind) -> None:
+    java = {
+        "bootstrap.servers": "127.0.0.1:1",
+        "group.id": "g",
+        "buffer.memory": "33554432",
+        "max.request.size": "2000000",
+        "send.buffer.bytes": "131072",
+        "receive.buffer.bytes": "65536",
+        "fetch.max.wait.ms": "100",
+        "max.poll.records": "500",
+        "max.block.ms": "9223372036854775807",
+        "key.serializer": "x",
+        "interceptor.classes": "",
+        "request.timeout.ms": "40000",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": PLAIN,
+        "ssl.endpoint.identification.algorithm": "",
+        "metadata.recovery.strategy": "rebootstrap",
+        "client.dns.lookup": "use_all_dns_ips",
+    }
+    config = librdkafka_config(java, kind)
+    assert (config["sasl.username"], config["sasl.password"]) == ("a", 'b "c" d')
+    assert config["ssl.endpoint.identification.algorithm"] == "none"
+    assert not {"max.poll.records", "max.block.ms", "key.serializer", "interceptor.classes"} & config.keys()
+    match kind:
+        case ClientKind.PRODUCER:
+            Producer(config)
+        case ClientKind.CONSUMER:
+            Consumer(config).close()
+        case ClientKind.ADMIN:
+            AdminClient(config)
+
+
+@pytest.mark.parametrize(
+    "name", ["plugin.library.paths", "sasl.kerberos.kinit.cmd", "ssl.engine.location", "debug", "error_cb", "log_level"]
+)
+def test_names_that_reach_code_do_not_go_through(name: str) -> None:
+    assert librdkafka_config({name: "7"}, "producer").get(name) in (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("java", "expected"),
+    [
+        ({"ssl.truststore.location": "/t.pem"}, {"ssl.ca.location": "/t.pem"}),
+        ({"ssl.truststore.location": "/t", "ssl.truststore.type": "PEM"}, {"ssl.ca.location": "/t"}),
+        ({"ssl.truststore.certificates": "CERT"}, {"ssl.ca.pem": "CERT"}),
+        (
+            {"ssl.keystore.certificate.chain": "C", "ssl.keystore.key": "K", "ssl.key.password": "p"},
+            {"ssl.certificate.pem": "C", "ssl.key.pem": "K", "ssl.key.password": "p"},
+        ),
+        (
+            {"ssl.keystore.location": "/k.p12", "ssl.keystore.password": "p"},
+            {"ssl.keystore.location": "/k.p12", "ssl.keystore.password": "p"},
+        ),
+        ({"ssl.keystore.location": "/k.pem"}, {"ssl.certificate.location": "/k.pem", "ssl.key.location": "/k.pem"}),
+        (
+            {"sasl.jaas.config": "o.a.k.OAuthBearerLoginModule required clientId='i' clientSecret=s scope=\"x y\";"},
+            {
+                "sasl.oauthbearer.client.id": "i",
+                "sasl.oauthbearer.client.secret": "s",
+                "sasl.oauthbearer.scope": "x y",
+                "sasl.oauthbearer.method": "oidc",
+            },
+        ),
+        (
+            {"sasl.jaas.config": 'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="/k" principal="p@R";'},
+            {"sasl.kerberos.keytab": "/k", "sasl.kerberos.principal": "p@R"},
+        ),
+    ],
+)
+def test_security_settings_are_translated(java: dict[str, str], expected: dict[str, str]) -> None:
+    assert librdkafka_config(java, "admin") == {"log_level": 0, **expected}
+
+
+@pytest.mark.parametrize(
+    ("java", "text"),
+    [
+        ({"ssl.truststore.location": "/t.jks"}, "ssl.truststore.location: a trust store must be PEM"),
+        ({"ssl.keystore.location": "/k.jks"}, "ssl.keystore.location: a key store must be PEM or PKCS12"),
+        ({"sasl.jaas.config": "com.acme.Login required x=canary;"}, "login module Login needs Java"),
+        ({"sasl.jaas.config": "canary"}, "login module"),
+        ({"buffer.memory": "much"}, "buffer.memory: Not a number of type LONG"),
+    ],
+)
+def test_what_needs_java_is_refused_without_its_secret(java: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigException) as refused:
+        librdkafka_config(java, "admin")
+    assert text in str(refused.value)
+    assert "canary" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("policy", "refused"),
+    [
+        ("All", []),
+        ("None", ["producer.override.acks", "producer.override.sasl.mechanism", "consumer.override.client.id"]),
+        (
+            "org.apache.kafka.connect.connector.policy.PrincipalConnectorClientConfigOverridePolicy",
+            ["producer.override.acks", "consumer.override.client.id"],
+        ),
+        ("Allowlist", ["producer.override.sasl.mechanism", "consumer.override.client.id"]),
+    ],
+)
+def test_override_policy(policy: str, refused: list[str]) -> None:
+    worker = settings(connector_client_config_override_policy=policy, connector_client_config_override_allowlist="acks")
+    config = {"producer.override.acks": "1", "producer.override.sasl.mechanism": "PLAIN", "consumer.override.client.id": "x", "a": "b"}
+    found = refused_overrides(worker, config)
+    assert list(found) == refused
+    assert all(f"The '{policy}' policy does not allow '" in text for text in found.values())
+    assert connector_overrides(config, "producer") == {"acks": "1", "sasl.mechanism": "PLAIN"}

@@ -1,0 +1,150 @@
+import pickle
+
+import pytest
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.properties import parse_properties
+from airflow_provider_connect.settings import StatusRetry, WorkerSettings
+
+
+def test_nothing_given_is_a_worker_with_defaults() -> None:
+    settings = WorkerSettings.of({})
+    assert settings.group_id == "connect"
+    assert settings.bootstrap_servers == "localhost:9092"
+    assert [topic.name for topic in settings.internal_topics] == ["connect-configs", "connect-offsets", "connect-status", "connect-batches"]
+    assert [topic.partitions for topic in settings.internal_topics] == [1, 25, 5, 1]
+    assert {topic.replication_factor for topic in settings.internal_topics} == {3}
+    assert settings.key_converter == "org.apache.kafka.connect.json.JsonConverter"
+    assert settings.exactly_once_source_enabled
+    assert settings.status_retry == StatusRetry(5, 300, 10_000, 2.0, 0.25)
+    assert settings.task_shutdown_graceful_timeout_ms == 5000
+    assert settings.batch_max_records is None
+    assert settings.batch_max_duration_ms == 3_600_000
+
+
+def test_converter_settings_lose_their_prefix() -> None:
+    settings = WorkerSettings.of({"value.converter": "x.Y", "value.converter.schemas.enable": "false", "key.converter.a": "b"})
+    assert settings.value_converter == "x.Y"
+    assert settings.value_converter_settings == {"schemas.enable": "false"}
+    assert settings.key_converter_settings == {"a": "b"}
+
+
+def test_topic_settings_are_passed_on_but_for_those_that_are_fixed() -> None:
+    settings = WorkerSettings.of(
+        {
+            "config.storage.segment.bytes": "1000",
+            "config.storage.partitions": "7",
+            "status.storage.cleanup.policy": "delete",
+            "status.storage.partitions": "-1",
+            "offset.storage.replication.factor": "-1",
+            "offset.storage.file.filename": "/tmp/x",
+        }
+    )
+    config, offset, status, _ = settings.internal_topics
+    assert config.configs == {"segment.bytes": "1000", "cleanup.policy": "compact"}
+    assert config.partitions == 1
+    assert status.configs == {"cleanup.policy": "compact"}
+    assert status.partitions == -1
+    assert offset.configs == {"cleanup.policy": "compact"}
+    assert offset.replication_factor == -1
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("group.id", " ", "String must be non-empty"),
+        ("bootstrap.servers", "kafka", "Invalid url in bootstrap.servers, expected host:port"),
+        ("bootstrap.servers", "kafka:99999", "Invalid url in bootstrap.servers, expected host:port"),
+        ("offset.flush.interval.ms", "soon", "Not a number of type LONG"),
+        ("offset.storage.partitions", "0", "Number of partitions must be positive, or -1 to use the broker's default"),
+        ("status.storage.replication.factor", "40000", "Not a number of type SHORT"),
+        ("status.storage.replication.factor", "0", "Replication factor must be positive"),
+        ("exactly.once.source.support", "on", "String must be one of (case insensitive): DISABLED, PREPARING, ENABLED"),
+        ("topic.tracking.enable", "yes", "Expected value to be either true or false"),
+        ("batch.max.records", "0", "Value must be at least 1"),
+        ("batch.max.duration.ms", "-1", "Value must be at least 1"),
+        ("status.storage.retry.max.retries", "-1", "Value must be at least 0"),
+        ("status.storage.retry.initial.backoff.ms", "10001", "Value must be no more than status.storage.retry.max.backoff.ms"),
+        ("status.storage.retry.backoff.multiplier", "0.5", "Value must be at least 1"),
+        ("status.storage.retry.backoff.multiplier", "nan", "Value must be at least 1"),
+        ("status.storage.retry.backoff.multiplier", "inf", "Value must be no more than"),
+        ("status.storage.retry.jitter.factor", "1.5", "Value must be no more than 1"),
+        ("status.storage.retry.jitter.factor", "-0.1", "Value must be at least 0"),
+        ("status.storage.topic", "connect-configs", "config.storage.topic names the same topic"),
+    ],
+)
+def test_wrong_setting_is_refused_by_name_value_and_reason(name: str, value: str, reason: str) -> None:
+    with pytest.raises(ConfigException) as refused:
+        WorkerSettings.of({name: value})
+    assert name in str(refused.value)
+    assert value.strip() in str(refused.value)
+    assert reason in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("config.storage.topic", "Must specify topic for connector configuration."),
+        ("offset.storage.topic", "Offset storage topic must be specified"),
+        ("status.storage.topic", "Must specify topic for connector status."),
+    ],
+)
+def test_blank_topic_is_refused_in_connects_words(name: str, text: str) -> None:
+    with pytest.raises(ConfigException, match=text):
+        WorkerSettings.of({name: ""})
+
+
+def test_every_wrong_setting_is_told_at_once() -> None:
+    with pytest.raises(ConfigException) as refused:
+        WorkerSettings.of({"topic.tracking.enable": "1", "batch.max.records": "x"})
+    assert len(refused.value.errors) == 2
+
+
+def test_limits_of_the_retry_settings_are_allowed() -> None:
+    retry = WorkerSettings.of(
+        {
+            "status.storage.retry.max.retries": "0",
+            "status.storage.retry.initial.backoff.ms": "700",
+            "status.storage.retry.max.backoff.ms": "700",
+            "status.storage.retry.backoff.multiplier": "1",
+            "status.storage.retry.jitter.factor": "0",
+        }
+    ).status_retry
+    assert retry == StatusRetry(0, 700, 700, 1.0, 0.0)
+
+
+def test_worker_settings_may_hold_variables() -> None:
+    given = {"bootstrap.servers": "${airflow:kafka:host}:9092", "plugin.path": "${airflow:never:asked}"}
+    settings = WorkerSettings.of(given, {"${airflow:kafka:host}": "broker"})
+    assert settings.bootstrap_servers == "broker:9092"
+    assert settings.plugin_path == ("${airflow:never:asked}",)
+    assert settings.originals == given
+
+
+def test_settings_travel_by_pickle_and_hide_their_values_in_print() -> None:
+    settings = WorkerSettings.of({"sasl.jaas.config": "canary", "value.converter.password": "canary"})
+    assert pickle.loads(pickle.dumps(settings)) == settings
+    assert "canary" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("a=b", {"a": "b"}),
+        ("a = b ", {"a": "b "}),
+        ("a:b=c", {"a": "b=c"}),
+        ("a b", {"a": "b"}),
+        ("a", {"a": ""}),
+        ("  # no\n! no\n\na=1", {"a": "1"}),
+        ("a=1,\\\n   2", {"a": "1,2"}),
+        ("a=x\\\\\nb=y", {"a": "x\\", "b": "y"}),
+        ("a\\ b\\=c=d", {"a b=c": "d"}),
+        ("a=\\u00e4\\t\\q", {"a": "ä\tq"}),
+        ("a=1\r\na=2", {"a": "2"}),
+        ("a=\u2028x", {"a": "\u2028x"}),
+        ("a=1\\", {"a": "1"}),
+    ],
+)
+def test_properties_are_read_as_java_reads_them(text: str, values: dict[str, str]) -> None:
+    assert parse_properties(text) == values
+    assert WorkerSettings.parse_properties(text) == values

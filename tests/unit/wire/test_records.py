@@ -1,0 +1,144 @@
+"""Single records of each topic, both ways, where the recordings have none: our header, older workers, drafts of the KIPs."""
+
+import pytest
+
+from airflow_provider_connect.model.batches import BatchRecord, BatchReset, ConnectorType
+from airflow_provider_connect.model.ids import ConnectorTaskId
+from airflow_provider_connect.model.offsets import OffsetRecord
+from airflow_provider_connect.model.records import (
+    ConnectorRecord,
+    FencingRecord,
+    RestartRecord,
+    SessionKeyRecord,
+    TargetStateRecord,
+    TaskRecord,
+)
+from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.model.states import State, TargetState
+from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus, TopicReset, TopicStatus
+from airflow_provider_connect.wire import batch_topic, config_topic, offset_topic, status_topic
+from airflow_provider_connect.wire.record import WireRecord
+
+CLAIM = Claim(42, "qxMbM7u3Q5W")
+
+
+def test_count_of_a_claim_carries_it_as_a_header() -> None:
+    wire = config_topic.encode(FencingRecord("c", 3, CLAIM))
+    assert wire == WireRecord(b"tasks-fencing-c", b'{"task-count":3}', [("claim", b"qxMbM7u3Q5W:42")])
+    assert config_topic.decode(*wire, offset=50) == FencingRecord("c", 3, CLAIM, 50)
+
+
+def test_new_claim_carries_none() -> None:
+    assert config_topic.encode(FencingRecord("c", 3)).headers == []
+
+
+def test_decoded_record_knows_its_offset_and_is_equal_without_it() -> None:
+    decoded = config_topic.decode(b"connector-c", b'{"properties":{"a":"b"}}', (), offset=9)
+    assert isinstance(decoded, ConnectorRecord)
+    assert decoded.offset == 9
+    assert decoded == ConnectorRecord("c", {"a": "b"})
+
+
+def test_other_headers_and_none_mean_nothing() -> None:
+    expected = TargetStateRecord("c", TargetState.PAUSED)
+    assert config_topic.decode(b"target-state-c", b'{"state":"PAUSED"}', [("x", b"y")]) == expected
+    assert config_topic.decode(b"target-state-c", b'{"state":"PAUSED"}', None) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "state"),
+    [
+        (b'{"state":"PAUSED"}', TargetState.PAUSED),  # a worker before STOPPED existed
+        (b'{"state":"PAUSED","state.v2":"STOPPED"}', TargetState.STOPPED),
+        (b'{"state":"STARTED","state.v2":"PAUSED"}', TargetState.PAUSED),  # contradictory: the newer field counts
+        (b'{"state":"STARTED","state.v2":null}', TargetState.STARTED),
+        (b'{"state":"STARTED","state.v2":5}', TargetState.STARTED),
+        (b'{"state.v2":"STOPPED"}', TargetState.STOPPED),
+        (b'{"state":"STOPPED"}', TargetState.STOPPED),
+    ],
+)
+def test_target_state_is_read_from_the_newer_field_if_it_is_text(value: bytes, state: TargetState) -> None:
+    assert config_topic.decode(b"target-state-c", value) == TargetStateRecord("c", state)
+
+
+@pytest.mark.parametrize(
+    ("key", "connector"), [(b"task-a-b-0-7", "a-b-0"), (b"task-a--7", "a-"), ("task-ü / x-7".encode(), "ü / x"), (b"task-task--7", "task-")]
+)
+def test_name_of_a_connector_may_hold_anything_and_hyphens(key: bytes, connector: str) -> None:
+    assert config_topic.decode(key, b'{"properties":{}}') == TaskRecord(ConnectorTaskId(connector, 7), {})
+
+
+@pytest.mark.parametrize("flags", [b"{}", b'{"include-tasks":"true","only-failed":1}', b'{"include-tasks":null}'])
+def test_restart_flags_that_are_no_booleans_are_false(flags: bytes) -> None:
+    assert config_topic.decode(b"restart-connector-c", flags) == RestartRecord("c")
+
+
+def test_property_that_is_null_is_not_set() -> None:
+    assert config_topic.decode(b"connector-c", b'{"properties":{"a":null,"b":"x"}}') == ConnectorRecord("c", {"b": "x"})
+
+
+def test_session_key_is_not_shown() -> None:
+    assert "c2VjcmV0" not in repr(SessionKeyRecord("c2VjcmV0", "HmacSHA256", 1))
+
+
+def test_status_of_ours_has_the_workers_bytes_and_the_claim_in_its_header() -> None:
+    wire = status_topic.encode(TaskStatus("c", 0, State.FAILED, "h:1", "boom\n\tat x", 0, "1.2", CLAIM))
+    assert wire == WireRecord(
+        b"status-task-c-0",
+        b'{"state":"FAILED","trace":"boom\\n\\tat x","worker_id":"h:1","generation":0,"version":"1.2"}',
+        [("claim", b"qxMbM7u3Q5W:42")],
+    )
+    assert status_topic.decode(*wire) == TaskStatus("c", 0, State.FAILED, "h:1", "boom\n\tat x", 0, "1.2", CLAIM)
+
+
+def test_status_without_a_version_is_read() -> None:
+    value = b'{"state":"RUNNING","trace":null,"worker_id":"h:1","generation":3}'
+    assert status_topic.decode(b"status-connector-c", value) == ConnectorStatus("c", State.RUNNING, "h:1", None, 3)
+
+
+def test_tombstones_of_ours_carry_the_claim_too() -> None:
+    assert status_topic.encode(ConnectorStatus("c", State.DESTROYED, claim=CLAIM)) == WireRecord(
+        b"status-connector-c", None, [("claim", b"qxMbM7u3Q5W:42")]
+    )
+    assert status_topic.encode(TopicReset("t", "c")) == WireRecord(b"status-topic-t:connector-c", None, [])
+
+
+def test_topic_record_of_the_kip_draft_is_read_and_the_released_one_written() -> None:
+    draft = b'{"topic":{"name":"t","connector":"c","task":1,"timestamp":5}}'
+    decoded = status_topic.decode(b"topic-t:connector-c", draft)
+    assert decoded == TopicStatus("t", "c", 1, 5)
+    assert isinstance(decoded, TopicStatus)
+    assert status_topic.encode(decoded)[:2] == (
+        b"status-topic-t:connector-c",
+        b'{"topic":{"name":"t","connector":"c","task":1,"discoverTimestamp":5}}',
+    )
+    assert status_topic.decode(b"topic-t:connector-c", None) == TopicReset("t", "c")
+
+
+def test_topic_of_a_connector_whose_name_looks_like_a_key_is_read() -> None:
+    assert status_topic.decode(b"status-topic-t:connector-a:connector-b", None) == TopicReset("t", "a:connector-b")
+
+
+def test_offset_key_keeps_the_order_of_the_partition() -> None:
+    wire = offset_topic.encode("c", {"z": "1", "a": 2}, {"position": 3})
+    assert wire == WireRecord(b'["c",{"z":"1","a":2}]', b'{"position":3}', [])
+    assert offset_topic.decode(*wire[:2], offset=4) == OffsetRecord("c", {"z": "1", "a": 2}, {"position": 3}, wire.key)
+
+
+def test_ledger_entry_has_ranges_and_every_position_known() -> None:
+    task = ConnectorTaskId("c", 1)
+    entry = BatchRecord(task, "r1", CLAIM, ConnectorType.SINK, 10, 1000, 1.5, 2, {"t": {0: (5, 15)}}, {"t": {0: 15, 3: 7}})
+    wire = batch_topic.encode(entry)
+    assert wire == WireRecord(
+        b'["c",1]',
+        b'{"run":"r1","claim":"qxMbM7u3Q5W:42","type":"sink","records":10,"bytes":1000,"seconds":1.5,"cpu_seconds":2.0,'
+        b'"ranges":{"t":{"0":[5,15]}},"next":{"t":{"0":15,"3":7}}}',
+        [],
+    )
+    assert batch_topic.decode(*wire) == entry
+
+
+def test_reset_of_the_ledger_is_a_tombstone() -> None:
+    task = ConnectorTaskId("c", 1)
+    assert batch_topic.encode(BatchReset(task)) == WireRecord(b'["c",1]', None, [])
+    assert batch_topic.decode(b'["c",1]', None) == BatchReset(task)

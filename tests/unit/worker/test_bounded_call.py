@@ -1,0 +1,32 @@
+"""A bounded call comes back in time, whatever its act does."""
+
+import threading
+import time
+
+import pytest
+
+from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.worker.bounded_call import within
+
+
+def test_an_act_that_ends_in_time_has_been_done() -> None:
+    done: list[int] = []
+    within(5, lambda: done.append(1), "doing")
+    assert done == [1]
+
+
+def test_what_the_act_raises_comes_out() -> None:
+    def fail() -> None:
+        raise KeyError("k")
+
+    with pytest.raises(KeyError, match="k"):
+        within(5, fail, "doing")
+
+
+def test_an_act_that_hangs_is_left_behind() -> None:
+    hang = threading.Event()
+    started = time.monotonic()
+    with pytest.raises(RetriableException, match=r"Committing offsets took more than 0.05 s. A later try may succeed."):
+        within(0.05, hang.wait, "committing offsets")
+    assert time.monotonic() - started < 2
+    hang.set()

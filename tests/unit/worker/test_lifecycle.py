@@ -1,0 +1,53 @@
+"""Why and when a body ends."""
+
+import time
+
+from airflow_provider_connect.worker.lifecycle import StopReason, StopSignal, StopSwitch, StopWire
+
+
+class Says:
+    def __init__(self, *reasons: StopReason | None) -> None:
+        self._reasons = list(reasons)
+        self.listened: list[float] = []
+
+    def poll(self, timeout_seconds: float = 0.0) -> StopReason | None:
+        self.listened.append(timeout_seconds)
+        return self._reasons.pop(0) if self._reasons else None
+
+
+def test_goes_on_until_the_topic_says_otherwise_and_then_stays() -> None:
+    signal = StopSignal(Says(None, StopReason.PAUSED, None), None, now=lambda: 0.0, deadline=1.0)
+    assert [signal.reason(), signal.reason(), signal.reason()] == [None, StopReason.PAUSED, StopReason.PAUSED]
+
+
+def test_time_ends_a_run() -> None:
+    clock = iter([0.0, 0.5, 1.0])
+    signal = StopSignal(Says(), None, now=lambda: next(clock), deadline=1.0)
+    assert [signal.reason(), signal.reason(), signal.reason()] == [None, None, StopReason.TIME]
+
+
+def test_after_a_long_silence_it_listens_before_it_answers() -> None:
+    clock, follower = iter([0.0, 0.5, 2.5, 62.5, 63.0]), Says()
+    signal = StopSignal(follower, None, now=lambda: next(clock), deadline=100.0)
+    assert [signal.reason() for _ in range(5)] == [None] * 5
+    assert follower.listened == [0.0, 0.0, 0.1, 0.25, 0.0]
+
+
+def test_the_switch_ends_every_body_and_those_that_come_later() -> None:
+    switch = StopSwitch("127.0.0.1")
+    first = StopWire(switch.address)
+    assert not first.is_cut()
+    wait_until(lambda: len(switch._bodies) == 1)
+    switch.throw()
+    wait_until(first.is_cut)
+    late = StopWire(switch.address)
+    wait_until(late.is_cut)
+    first.close()
+    late.close()
+
+
+def wait_until(condition: object) -> None:
+    deadline = time.monotonic() + 5
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

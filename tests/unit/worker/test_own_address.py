@@ -1,0 +1,25 @@
+"""Where executors reach the driver's stop switch."""
+
+import select
+
+import pytest
+
+from airflow_provider_connect.worker.driver import own_address
+from airflow_provider_connect.worker.lifecycle import StopSwitch, StopWire
+
+
+@pytest.mark.parametrize(
+    "servers", ["127.0.0.1:9092", "PLAINTEXT://127.0.0.1:9092,other:1", "localhost:9092", "", "no port", "no.such.host.invalid:1"]
+)
+def test_address_is_the_one_on_the_way_to_the_broker(servers: str) -> None:
+    assert own_address(servers) in {"127.0.0.1", "::1"}
+
+
+def test_switch_listens_where_it_is_told() -> None:
+    switch = StopSwitch("127.0.0.1")
+    wire = StopWire(switch.address)
+    assert not wire.is_cut()
+    switch.throw()
+    assert select.select([wire._socket], [], [], 5)[0]
+    assert wire.is_cut()
+    wire.close()

@@ -1,0 +1,90 @@
+"""Batches through converters, transformations and predicates: order and positions are kept."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_provider_connect.converters.string import StringConverter
+from airflow_provider_connect.sdk import Batch, ColumnRun, Predicate, Schema, SchemaType, Transformation
+from airflow_provider_connect.sdk.converter import RAW_HEADERS, Converter
+from airflow_provider_connect.sdk.records import SourceRecord, TopicPartition
+from airflow_provider_connect.worker.kafka_reader import RawBatch
+from airflow_provider_connect.worker.pipeline import Converters, SinkPipeline, SourcePipeline, Stage
+
+
+def converters(value: Converter | None = None) -> Converters:
+    made = StringConverter()
+    made.configure({}, is_key=False)
+    return Converters(made, value or made, RAW_HEADERS)
+
+
+class Shout(Transformation):
+    def apply_batch(self, batch: Batch) -> Batch:
+        return batch.replace(value=pc.utf8_upper(batch.value))
+
+
+class DropAll(Transformation):
+    def apply_batch(self, batch: Batch) -> None:
+        return None
+
+
+class StartsWithA(Predicate):
+    def test_batch(self, batch: Batch) -> pa.BooleanArray:
+        return pc.starts_with(batch.value, "a")
+
+
+class LengthAsSchema(Converter):
+    """Values of one letter have another schema than longer ones: runs of schemas within one raw batch."""
+
+    def to_connect_column(self, topic: str, column: pa.Array) -> list[ColumnRun]:
+        runs: list[ColumnRun] = []
+        for text in column.cast(pa.string()).to_pylist():
+            schema = Schema(SchemaType.STRING, name=f"length{len(text)}")
+            if runs and runs[-1].schema == schema:
+                last = runs.pop()
+                runs.append(ColumnRun(last.length + 1, schema, pa.concat_arrays([last.column, pa.array([text])])))
+            else:
+                runs.append(ColumnRun(1, schema, pa.array([text])))
+        return runs
+
+
+def raw(values: list[bytes], first: int = 10) -> RawBatch:
+    return RawBatch(TopicPartition("t", 0), first, first + len(values), pa.array(values, pa.binary()))
+
+
+def test_a_predicate_cuts_the_batch_and_keeps_the_order() -> None:
+    pipeline = SourcePipeline(converters(), [Stage(Shout(), StartsWithA())])
+    parts = list(pipeline.encode(Batch.of("t", pa.array(["ab", "ba", "bb", "ac"]))))
+    assert [value for part in parts for value in part.value.to_pylist()] == [b"AB", b"ba", b"bb", b"AC"]
+
+
+def test_negate_turns_it_round() -> None:
+    pipeline = SourcePipeline(converters(), [Stage(Shout(), StartsWithA(), negate=True)])
+    parts = list(pipeline.encode(Batch.of("t", pa.array(["ab", "ba"]))))
+    assert [value for part in parts for value in part.value.to_pylist()] == [b"ab", b"BA"]
+
+
+def test_what_is_dropped_is_not_encoded() -> None:
+    assert list(SourcePipeline(converters(), [Stage(DropAll())]).encode(Batch.of("t", pa.array(["a"])))) == []
+
+
+def test_records_become_batches() -> None:
+    records = [SourceRecord({"p": 1}, {"n": n}, "t", f"v{n}") for n in range(3)]
+    [batch] = SourcePipeline(converters()).batches(records)
+    assert batch.num_records == 3
+    assert batch.source_offset == {"n": 2}
+
+
+def test_runs_of_schemas_become_batches_that_cover_all_offsets() -> None:
+    batches = list(SinkPipeline(converters(LengthAsSchema())).batches(raw([b"a", b"b", b"cc", b"d"])))
+    assert [(b.value_schema.name, b.first_offset, b.next_offset) for b in batches if b.value_schema] == [
+        ("length1", 10, 12),
+        ("length2", 12, 13),
+        ("length1", 13, 14),
+    ]
+    assert [value for b in batches for value in b.value.to_pylist()] == ["a", "b", "cc", "d"]
+
+
+def test_keys_that_are_all_null_cost_nothing() -> None:
+    [batch] = SinkPipeline(converters()).batches(raw([b"a"]))
+    assert batch.key is None
+    assert batch.key_schema is None

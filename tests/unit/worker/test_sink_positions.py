@@ -1,0 +1,86 @@
+"""The table of where a sink starts."""
+
+import pytest
+
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.worker.sink_positions import KnownOffsets, Origin, group_mark, is_fresh, owned_by, start_position
+from airflow_provider_connect.worker.sink_positions import StartPosition as Start
+
+TP = TopicPartition("t", 0)
+OURS = group_mark("x:7", 0.0)
+
+
+def known(**given: object) -> KnownOffsets:
+    fresh = {"is_fresh": given.get("mark") == OURS}
+    return KnownOffsets(**({"beginning": 0, "end": 100, "high": 100} | fresh | given))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("exactly_once", "offsets", "expected"),
+    [
+        pytest.param(False, {}, Start(0, Origin.RESET, False, True), id="never seen: from the start, which is committed"),
+        pytest.param(False, {"group": 40, "mark": OURS}, Start(40, Origin.GROUP, False, False), id="ours: nothing to write"),
+        pytest.param(False, {"group": 40}, Start(40, Origin.GROUP, False, True), id="somebody else's: taken and marked"),
+        pytest.param(
+            False, {"group": 40, "mark": OURS, "is_fresh": False}, Start(40, Origin.GROUP, False, True), id="a day old: committed again"
+        ),
+        pytest.param(False, {"ledger": 60}, Start(60, Origin.LEDGER, False, True), id="expired: the ledger's"),
+        pytest.param(True, {}, Start(0, Origin.RESET, True, True), id="never seen, exactly once"),
+        pytest.param(
+            True, {"destination": 50}, Start(0, Origin.RESET, True, True), id="no group, no ledger: reset, whatever the destination says"
+        ),
+        pytest.param(
+            True,
+            {"group": 40, "mark": OURS, "destination": 50},
+            Start(50, Origin.DESTINATION, False, True),
+            id="died between destination and group",
+        ),
+        pytest.param(
+            True,
+            {"group": 40, "destination": 50},
+            Start(40, Origin.GROUP, True, True),
+            id="set by somebody else: wins over destination",
+        ),
+        pytest.param(
+            True, {"group": 40, "mark": OURS}, Start(40, Origin.GROUP, True, False), id="the destination knows nothing: the group's"
+        ),
+        pytest.param(True, {"ledger": 60, "destination": 61}, Start(61, Origin.DESTINATION, False, True), id="expired: the destination's"),
+        pytest.param(False, {"beginning": 50, "group": 40, "mark": OURS}, Start(50, Origin.RESET, False, True), id="retention took it"),
+        pytest.param(False, {"group": 140, "mark": OURS}, Start(0, Origin.RESET, False, True), id="beyond the log: made anew"),
+    ],
+)
+def test_start(exactly_once: bool, offsets: dict[str, object], expected: Start) -> None:
+    assert start_position(TP, known(**offsets), exactly_once=exactly_once, reset="earliest") == expected
+
+
+def test_latest_starts_at_the_last_stable_offset() -> None:
+    assert start_position(TP, known(end=90), exactly_once=False, reset="latest").offset == 90
+
+
+def test_none_refuses_what_was_never_seen() -> None:
+    with pytest.raises(ConnectException, match="no offset is known"):
+        start_position(TP, known(), exactly_once=False, reset="none")
+
+
+def test_unknown_reset_is_refused_by_name() -> None:
+    with pytest.raises(ConfigException, match=r"auto\.offset\.reset"):
+        start_position(TP, known(), exactly_once=False, reset="soonest")
+
+
+def test_every_partition_has_one_owner_which_another_topic_does_not_change() -> None:
+    spread = {"a": 5, "b": 2}
+    partitions = [TopicPartition(topic, number) for topic in spread for number in range(7)]
+    owners = {p: [task for task in range(3) if owned_by(p, task, 3, spread)] for p in partitions}
+    assert all(len(found) == 1 for found in owners.values())
+    assert {p: owners[p] for p in partitions if p.topic == "a"} == {
+        p: [task for task in range(3) if owned_by(p, task, 3, {"a": 5})] for p in partitions if p.topic == "a"
+    }
+
+
+@pytest.mark.parametrize(
+    ("mark", "fresh"),
+    [(group_mark("x:7", 1000.0), True), (group_mark("x:7", -90_000.0), False), ("", False), ("somebody's", False), ("claim=x:7", False)],
+)
+def test_a_commit_is_fresh_when_it_is_ours_and_young(mark: str, fresh: bool) -> None:
+    assert is_fresh(mark, 2000.0) is fresh

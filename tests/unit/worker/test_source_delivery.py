@@ -1,0 +1,101 @@
+"""In which order each guarantee makes things durable, seen from the producer."""
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_connect.worker.kafka_writer import EncodedBatch, KafkaWriter
+from airflow_provider_connect.worker.source_delivery import (
+    AtLeastOnce,
+    AtMostOnce,
+    ExactlyOnce,
+    OffsetRecord,
+    SourceOffset,
+    TransactionalProducer,
+)
+
+
+class Journal:
+    """A producer that writes down what it is told, and acknowledges everything at once."""
+
+    def __init__(self, said: list[str], name: str) -> None:
+        self._said, self._name = said, name
+
+    def __len__(self) -> int:
+        return 0
+
+    def __getattr__(self, call: str) -> object:
+        def note(*args: object, **_: object) -> int:
+            if call == "poll":
+                return 0
+            what = f"{self._name}.{call}"
+            if call == "produce_batch":
+                what += f" {len(args[1])}"  # type: ignore[arg-type]
+            if call == "produce":
+                what += f" {args[0]}"
+            self._said.append(what)
+            return len(args[1]) if call == "produce_batch" else 0  # type: ignore[arg-type]
+
+        return note
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+def encode(offsets: Iterable[SourceOffset]) -> Sequence[OffsetRecord]:
+    return [OffsetRecord("offsets", 0, b"k", b"v") for _ in offsets]
+
+
+BATCH = EncodedBatch("t", 3, pa.array([b"a", b"b", b"c"], pa.binary()))
+OFFSET: SourceOffset = ({"f": "a"}, {"position": 3})
+
+
+def owner(said: list[str]) -> TransactionalProducer:
+    return TransactionalProducer(Journal(said, "owner"), timeout_seconds=1)  # type: ignore[arg-type]
+
+
+def writer(said: list[str], name: str) -> KafkaWriter:
+    return KafkaWriter(Journal(said, name))  # type: ignore[arg-type]
+
+
+def test_exactly_once_has_records_and_offsets_in_one_transaction(said: list[str]) -> None:
+    delivery = ExactlyOnce(owner(said), writer(said, "owner"), encode, linger_seconds=0, now=lambda: 0.0)
+    delivery.deliver([BATCH], [OFFSET])
+    assert delivery.is_due()
+    assert delivery.commit()
+    assert said == ["owner.begin_transaction", "owner.produce_batch 3", "owner.produce offsets", "owner.commit_transaction"]
+
+
+def test_exactly_once_joins_polls_that_come_within_the_linger_and_writes_the_last_offset_only(said: list[str]) -> None:
+    clock = iter([0.0, 0.1, 0.3])
+    delivery = ExactlyOnce(owner(said), writer(said, "owner"), encode, linger_seconds=0.2, now=lambda: next(clock))
+    delivery.deliver([BATCH], [OFFSET])
+    assert not delivery.is_due()
+    delivery.deliver([BATCH], [({"f": "a"}, {"position": 6})])
+    assert delivery.is_due()
+    delivery.commit()
+    assert said.count("owner.begin_transaction") == said.count("owner.produce offsets") == said.count("owner.commit_transaction") == 1
+
+
+def test_nothing_read_commits_nothing(said: list[str]) -> None:
+    delivery = ExactlyOnce(owner(said), writer(said, "owner"), encode, linger_seconds=0, now=lambda: 0.0)
+    assert not delivery.is_due()
+    assert not delivery.commit()
+    assert said == []
+
+
+def test_at_least_once_acknowledges_records_before_their_offsets(said: list[str]) -> None:
+    delivery = AtLeastOnce(owner(said), writer(said, "data"), encode, interval_seconds=60, flush_seconds=1, now=lambda: 0.0)
+    delivery.deliver([BATCH], [OFFSET])
+    assert not delivery.is_due()
+    assert delivery.commit()
+    assert said == ["data.produce_batch 3", "data.flush", "owner.begin_transaction", "owner.produce offsets", "owner.commit_transaction"]
+
+
+def test_at_most_once_commits_offsets_before_their_records(said: list[str]) -> None:
+    delivery = AtMostOnce(owner(said), writer(said, "data"), encode, flush_seconds=1)
+    delivery.deliver([BATCH], [OFFSET])
+    assert said == ["owner.begin_transaction", "owner.produce offsets", "owner.commit_transaction", "data.produce_batch 3"]
