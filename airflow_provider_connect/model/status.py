@@ -99,8 +99,8 @@ class StatusState:
         return [self.tasks[task] for task in sorted(task for task in self.tasks if task.connector == connector)]
 
     def topics_of(self, connector: str) -> list[str]:
-        """The names of the topics that the connector has used since they were last reset."""
-        return list(self.topics.get(connector, {}))
+        """The names of the topics that the connector has used since they were last reset, in alphabetical order."""
+        return sorted(self.topics.get(connector, {}))
 
     def apply(self, record: StatusRecord | Unreadable) -> str:
         """Takes one record in. Returns why it was skipped, or an empty text if it was not; never raises."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from airflow_provider_connect.errors import ConnectException, FencedException, StoreException, StoreTimeoutException
 
@@ -130,13 +130,29 @@ def translated(error: KafkaError | BaseException, stage: str) -> ConnectExceptio
     return StoreException(text)
 
 
+def cause_of(error: KafkaError | BaseException, producer: Producer) -> KafkaError | BaseException:
+    """What ended ``producer`` for good, where ``error`` says only that something did (``_FATAL``); ``error`` itself else.
+
+    A transactional producer that was fenced while its queue was filled says so to the next transactional call alone.
+    """
+    found = error if isinstance(error, KafkaError) else kafka_error(error)
+    if found is None or found.code() != KafkaError._FATAL:
+        return error
+    try:
+        producer.abort_transaction(0)  # which a producer that has ended refuses, with the cause
+    except KafkaException as refusal:
+        told = kafka_error(refusal)
+        return refusal if told is not None and told.fatal() else error
+    return error
+
+
 @contextmanager
-def translating(stage: str) -> Iterator[None]:
-    """Within it the client's exceptions come out as ours, those that it hides in a SystemError too."""
+def translating(stage: str, producer: Producer | None = None) -> Iterator[None]:
+    """Within it the client's exceptions come out as ours, those that it hides in a SystemError too; ``producer`` is asked what ended it."""
     try:
         yield
     except (KafkaException, SystemError) as error:
-        raise translated(error, stage) from error
+        raise translated(error if producer is None else cause_of(error, producer), stage) from error
 
 
 def unreachable(bootstrap_servers: object, seconds: float, stage: str, last: LastError | str) -> StoreTimeoutException:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from airflow_provider_connect.errors import RetriableException
-from airflow_provider_connect.stores.kafka_errors import translated, translating
+from airflow_provider_connect.stores.kafka_errors import cause_of, translated, translating
 from airflow_provider_connect.worker.native_queue import NativeQueue
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class KafkaWriter:
 
     def write(self, batch: EncodedBatch) -> None:
         """Queue a batch. Raises what an earlier batch failed with."""
-        with translating(f"writing to topic {batch.topic}"):
+        with translating(f"writing to topic {batch.topic}", self._producer):
             self._write(batch)
         self.check()
 
@@ -83,7 +83,7 @@ class KafkaWriter:
 
     def flush(self, timeout_seconds: float) -> None:
         """Wait until everything written is acknowledged. Raises RetriableException after ``timeout_seconds``."""
-        with translating("waiting for acknowledgements"):
+        with translating("waiting for acknowledgements", self._producer):
             left = self._producer.flush(timeout_seconds)
         self.check()
         if left:
@@ -95,7 +95,7 @@ class KafkaWriter:
         """Raise the first delivery error there was."""
         error = self._error or (self._native.fatal_error() if self._native is not None else None)
         if error is not None:
-            raise translated(error, "writing records") from None
+            raise translated(cause_of(error, self._producer), "writing records") from None
 
     def _wait_for_room(self, count: int) -> None:
         producer = self._producer
@@ -124,7 +124,7 @@ class KafkaWriter:
         queued = self._producer.produce_batch(chunk.topic, messages, partition=partition, on_delivery=self._delivered)
         if queued != len(messages):
             failed = next(message["_error"] for message in messages if "_error" in message)
-            raise translated(failed, f"queueing records for topic {chunk.topic}")
+            raise KafkaException(failed)
 
     def _queue_singly(self, chunk: EncodedBatch) -> None:
         """Records with headers: the batch call takes none."""

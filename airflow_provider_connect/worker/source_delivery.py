@@ -76,7 +76,7 @@ class TransactionalProducer:
             self.is_open = True
 
     def send(self, records: Iterable[OffsetRecord]) -> None:
-        with translating("writing offsets"):
+        with translating("writing offsets", self.producer):
             self._send(records)
 
     def _send(self, records: Iterable[OffsetRecord]) -> None:
@@ -101,7 +101,7 @@ class TransactionalProducer:
             self.is_open = False
 
     def _call(self, doing: str, act: Callable[[], object]) -> None:
-        with translating(doing):
+        with translating(doing, self.producer):
             act()
 
 

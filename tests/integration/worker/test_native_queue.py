@@ -1,6 +1,7 @@
 """Columns that go straight into librdkafka's queue arrive as they would by way of Python."""
 
 import logging
+import time
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -8,8 +9,11 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from airflow_provider_connect.errors import FencedException
+from airflow_provider_connect.stores.transactional_id import take_over
 from airflow_provider_connect.worker.kafka_writer import EncodedBatch, KafkaWriter
 from airflow_provider_connect.worker.native_queue import NativeQueue
+from airflow_provider_connect.worker.source_delivery import OffsetRecord, TransactionalProducer
 
 
 @pytest.fixture
@@ -110,3 +114,28 @@ def _quiet_logger() -> object:
     logger = logging.getLogger("tests.native")
     logger.setLevel(logging.CRITICAL + 1)
     return logger
+
+
+@pytest.mark.parametrize("by", ["native", "python", "offsets"])
+def test_a_fenced_producer_says_fenced_whichever_call_finds_it_out(bootstrap: str, topic: str, by: str) -> None:
+    """librdkafka ends a client as soon as a broker refuses one of its records; queueing the next one says only that it has ended."""
+    older, newer = (Producer({"bootstrap.servers": bootstrap, "transactional.id": topic, "linger.ms": 0}) for _ in range(2))
+    owner = TransactionalProducer(older, timeout_seconds=20)
+    owner.take_over()
+    owner.begin()
+    writer = KafkaWriter(older, native=NativeQueue.of(older) if by == "native" else None)
+    batch = EncodedBatch(topic, 1, pa.array([b"value"], pa.binary()))
+    writer.write(batch)
+    writer.flush(20)
+    take_over(newer, 20)
+    deadline = time.monotonic() + 20
+
+    def send_on() -> None:
+        while time.monotonic() < deadline:
+            owner.send([OffsetRecord(topic, 0, b"key", b"value")]) if by == "offsets" else writer.write(batch)
+            time.sleep(0.01)
+
+    with pytest.raises(FencedException):
+        send_on()
+    with pytest.raises(FencedException):
+        owner.commit()

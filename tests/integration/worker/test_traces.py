@@ -72,17 +72,17 @@ def test_topics_of_a_sink_are_noted_once_they_have_records(scene: Scene, unique:
     full, empty = make_topic(scene.bootstrap, f"{unique}-full", 2), make_topic(scene.bootstrap, f"{unique}-empty")
     send(scene.bootstrap, full, text(10), partitions=2)
     config = scene.file_sink(f"{full},{empty}")
-    scene.run(config)
+    assert scene.run(config).state is RunState.DONE
     assert topic_records(scene) == [(full, 0)]
     send(scene.bootstrap, full, text(10), partitions=2)
     send(scene.bootstrap, empty, text(1))
-    scene.run(config)
+    assert scene.run(config).state is RunState.DONE
     assert sorted(topic_records(scene)) == [(empty, 0), (full, 0)]
     with StatusWriter(scene.settings) as writer:
         writer.delete_topic(scene.connector, full)  # a reset; the next record shows it again
     send(scene.bootstrap, full, text(1))
     send(scene.bootstrap, empty, text(1))
-    scene.run(config)
+    assert scene.run(config).state is RunState.DONE
     assert scene.statuses().topics_of(scene.connector) == [empty, full]
     assert [name for name, task in topic_records(scene) if task is not None].count(empty) == 1
 
