@@ -17,7 +17,7 @@ from airflow_provider_connect.airflow_access import BasicTokens, authorize_user
 from airflow_provider_connect.airflow_launcher import AirflowLauncher
 from airflow_provider_connect.airflow_settings import own_option, worker_properties, worker_settings
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.herder import Herder
+from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.reconciler import Reconciler
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.server_info import ServerInfo, server_info

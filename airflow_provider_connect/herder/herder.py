@@ -10,9 +10,10 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol, Self
+from typing import Self
 
 from airflow_provider_connect.errors import ConflictException, NotFoundException
+from airflow_provider_connect.herder.launcher import Launcher
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import State, TargetState, connector_state_for, task_state_for
@@ -26,18 +27,6 @@ _WRITE_SECONDS = 10.0
 _LOOK_SECONDS = 0.1
 
 log = logging.getLogger(__name__)
-
-
-class Launcher(Protocol):
-    """What the herder needs of whoever runs connectors."""
-
-    def is_running(self, connector: str) -> bool:
-        """Whether an application of the connector may be alive."""
-        ...
-
-    def end(self, connector: str) -> None:
-        """End the connector's runs, the queued ones too; an application that lives is told to end, and killed if it does not."""
-        ...
 
 
 class Herder:

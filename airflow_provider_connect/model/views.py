@@ -1,0 +1,127 @@
+"""What the herder answers with: connectors, tasks, statuses, offsets, plugins and validations as plain values. Field order is Connect's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from airflow_provider_connect.model.ids import ConnectorTaskId
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorInfo:
+    """A connector's config as on the config topic but for the keys that are ours, with ``name`` in it; ``type`` is source, sink or unknown."""
+
+    name: str
+    config: Mapping[str, str]
+    tasks: Sequence[ConnectorTaskId]
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskInfo:
+    """The committed config of one task."""
+
+    id: ConnectorTaskId
+    config: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class StateView:
+    """The state of a connector; ``trace`` and ``version`` are None where there is none."""
+
+    state: str
+    worker_id: str
+    trace: str | None = None
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """The state of one task."""
+
+    id: int
+    state: str
+    worker_id: str
+    trace: str | None = None
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorStatusView:
+    """What ``GET /connectors/«c»/status`` tells."""
+
+    name: str
+    connector: StateView
+    tasks: Sequence[TaskView]
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetView:
+    """One partition with its offset; None: it has none, as after a tombstone of a listed partition."""
+
+    partition: Mapping[str, object]
+    offset: Mapping[str, object] | None
+
+
+@dataclass(frozen=True, slots=True)
+class PluginView:
+    """What ``GET /connector-plugins`` lists."""
+
+    class_name: str
+    type: str
+    version: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigKeyView:
+    """The definition of one config key, as ``/connector-plugins/«p»/config`` and a validation list it."""
+
+    name: str
+    type: str
+    required: bool
+    default_value: str | None
+    importance: str
+    documentation: str
+    group: str | None
+    width: str
+    display_name: str
+    dependents: Sequence[str]
+    order: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValueView:
+    """What a validation says of one key's value. Values of secrets are never in it."""
+
+    name: str
+    value: str | None
+    recommended_values: Sequence[str]
+    errors: Sequence[str]
+    visible: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """A whole validation. ``configs`` pairs each value with its definition; None: the key is defined by nobody."""
+
+    name: str
+    groups: Sequence[str]
+    configs: Sequence[tuple[ConfigKeyView | None, ConfigValueView]] = field(default_factory=tuple)
+
+    @property
+    def error_count(self) -> int:
+        """The number of errors of all keys together."""
+        return sum(len(value.errors) for _, value in self.configs)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerView:
+    """One Spark application that runs now: its host and process, its claim, and the tasks that it hosts."""
+
+    worker_id: str
+    connector: str
+    claim: str | None
+    tasks: Sequence[int]
+    started: str | None = None
