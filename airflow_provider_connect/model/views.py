@@ -10,7 +10,7 @@ from airflow_provider_connect.model.ids import ConnectorTaskId
 
 @dataclass(frozen=True, slots=True)
 class ConnectorInfo:
-    """A connector's config as on the config topic but for the keys that are ours, with ``name`` in it; ``type`` is source, sink or unknown."""
+    """A connector with its config, ``name`` in it and our own keys left out; ``type`` is source, sink or unknown."""
 
     name: str
     config: Mapping[str, str]
