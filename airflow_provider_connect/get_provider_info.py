@@ -22,7 +22,7 @@ def get_provider_info() -> dict[str, Any]:
         "hooks": [{"integration-name": "Kafka Connect", "python-modules": ["airflow_provider_connect.hooks.connect"]}],
         "connection-types": [_connection_type()],
         "extra-links": ["airflow_provider_connect.links.ConnectorStatusLink"],
-        "cli": ["airflow_provider_connect.cli.get_connect_cli_commands"],
+        "cli": ["airflow_provider_connect.cli.commands.get_connect_cli_commands"],
         "db-managers": ["airflow_provider_connect.mirror.db_manager.ConnectDBManager"],
         "config": {"connect": {"description": _SECTION, "options": _options()}},
     }

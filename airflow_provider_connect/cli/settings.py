@@ -1,0 +1,47 @@
+"""``airflow connect settings``: what the worker settings are, and which layer each comes from."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_provider_connect.airflow_settings import VARIABLE, connection_properties, section_properties, worker_variable
+from airflow_provider_connect.dag_settings import literal_secrets
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.settings import WorkerSettings
+
+
+def print_settings(arguments: Any) -> None:
+    """Secrets are masked."""
+    use_database()
+    layers = {
+        "airflow.cfg [connect]": section_properties,
+        "Connection": connection_properties,
+        f"Variable {VARIABLE}": worker_variable,
+    }
+    try:
+        read = {layer: properties() for layer, properties in layers.items()}
+        merged = {key: (value, layer) for layer, values in read.items() for key, value in values.items()}
+        WorkerSettings.of({key: value for key, (value, _) in merged.items() if "${" not in value})
+    except ConnectException as error:
+        sys.exit(error.message)
+    _print(arguments.output, {key: {"value": masked(key, value), "from": layer} for key, (value, layer) in sorted(merged.items())})
+
+
+def use_database() -> None:
+    """From here on this process reads Variables and Connections from the database, as Airflow's own commands do."""
+    os.environ["_AIRFLOW_PROCESS_CONTEXT"] = "server"
+
+
+def masked(key: str, value: str) -> str:
+    """``value``, or ``[hidden]`` if ``key`` is named like a secret and the value is written out."""
+    return "[hidden]" if literal_secrets({key: value}) else value
+
+
+def _print(output: str, settings: Mapping[str, Mapping[str, str]]) -> None:
+    if output == "json":
+        print(json.dumps(settings, indent=2))
+        return
+    for key, found in settings.items():
+        print(f"{key}={found['value']}    # {found['from']}")
