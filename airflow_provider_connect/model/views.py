@@ -125,3 +125,28 @@ class WorkerView:
     claim: str | None
     tasks: Sequence[int]
     started: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoggerView:
+    """The level of a logger; ``last_modified`` in epoch ms, None: it was never set over REST."""
+
+    level: str | None
+    last_modified: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerView:
+    """Who answers: a Kafka Connect's version and commit, and the Kafka cluster behind it."""
+
+    version: str
+    commit: str
+    kafka_cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class HealthView:
+    """``status`` is healthy, starting or unhealthy."""
+
+    status: str
+    message: str
