@@ -5,6 +5,8 @@
     ConnectException                     500  root of all
     ├── ConfigException                  400  a setting is wrong: name, value and reason; several at once in .errors
     ├── BadRequestException              400  the request cannot be met as it is
+    ├── UnauthorizedException            401  nobody said who asks, or not truly
+    ├── ForbiddenException               403  this user may not do that, or the worker settings forbid it to all
     ├── NotFoundException                404  connector, task, logger
     │   └── PluginNotFoundException      404  class or alias unknown; .known lists what there is
     │       └── PluginVersionException   404  nothing in the range; .versions lists what there is
@@ -57,6 +59,18 @@ class BadRequestException(ConnectException):
     """The request cannot be met as it is, for instance offsets of a connector that is not STOPPED."""
 
     status_code = 400
+
+
+class UnauthorizedException(ConnectException):
+    """The caller did not say who it is, or the password or token is wrong."""
+
+    status_code = 401
+
+
+class ForbiddenException(ConnectException):
+    """The caller may not do that, or the worker settings forbid it to everybody."""
+
+    status_code = 403
 
 
 class NotFoundException(ConnectException):
