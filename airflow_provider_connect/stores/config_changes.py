@@ -6,6 +6,7 @@ writer came first, so it must depend on the state alone.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from typing import Self
 
 from airflow_provider_connect.errors import AlreadyExistsException, ConflictException, FencedException, NotFoundException
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
@@ -21,12 +22,31 @@ from airflow_provider_connect.model.records import (
 )
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.stores.config_follower import Follower
 
 Decide = Callable[[ClusterConfigState], Sequence[ConfigRecord]]
 
 
 class ConfigChanges(ABC):
-    """The verbs, on top of ``change``."""
+    """The verbs, on top of ``change``; and what is read: the state, and what becomes of one connector."""
+
+    @abstractmethod
+    def read(self, timeout_seconds: float | None = None) -> ClusterConfigState:
+        """The state with everything that was committed before the call."""
+
+    @abstractmethod
+    def follow(self, connector: str, claim: Claim) -> Follower:
+        """What becomes of the connector after ``claim``, for a task body; close it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of connections."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @abstractmethod
     def change(self, decide: Decide) -> list[int]:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
+from typing import Protocol, Self
 
 from airflow_provider_connect.client_settings import ClientKind, internal_client_config
 from airflow_provider_connect.model.records import ConfigRecord, ConnectorRecord, FencingRecord, TargetStateRecord, Unreadable
@@ -31,6 +31,18 @@ class Change:
 
     kind: ChangeKind
     claim: Claim | None = None
+
+
+class Follower(Protocol):
+    """Tells a task body what becomes of its connector. Not thread-safe."""
+
+    def poll(self, timeout_seconds: float = 0.0) -> Change | None: ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
 
 
 class ConfigFollower:

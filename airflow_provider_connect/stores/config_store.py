@@ -11,7 +11,6 @@ import logging
 import random as _random
 import threading
 import time
-from typing import Self
 
 from airflow_provider_connect.client_settings import ClientKind, internal_client_config
 from airflow_provider_connect.errors import ConnectException, StoreTimeoutException
@@ -176,12 +175,6 @@ class ConfigStore(ConfigChanges):
             self._drop_leader()
             self._close_log()
             self._admin.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _left(deadline: float) -> float:

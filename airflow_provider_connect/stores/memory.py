@@ -1,7 +1,10 @@
 """The stores without Kafka: same verbs, same rules, nothing kept. For unit tests, and for a worker that persists no configs."""
 
+import copy
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Self
 
 from airflow_provider_connect.errors import ConflictException
 from airflow_provider_connect.model.batches import BatchRecord
@@ -65,13 +68,14 @@ class MemoryConfigFollower:
         self._next = claim.offset + 1
 
     def poll(self, timeout_seconds: float = 0.0) -> Change | None:
+        """Never waits: what was written is seen at once."""
         new, self._next = self._records[self._next :], len(self._records)
         return gravest_change(new, self._connector, self._claim)
 
     def close(self) -> None:
         """Nothing is open."""
 
-    def __enter__(self) -> "MemoryConfigFollower":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -101,12 +105,22 @@ class MemoryOffsetStore:
 
 
 class MemoryStatusStore:
-    """A StatusWriter and a StatusStore in one: what is put can be read at once."""
+    """A StatusWriter and a StatusStore in one: what is put can be read at once. Safe to share between threads.
+
+    ``claim`` is given to statuses that carry none; ``under`` writes to the same statuses with another.
+    """
 
     def __init__(self, claim: Claim | None = None) -> None:
         self._claim = claim
+        self._lock = threading.Lock()
         self._state = StatusState()
         self._written = 0
+
+    def under(self, claim: Claim | None) -> "MemoryStatusStore":
+        """A writer of the same statuses."""
+        writer = MemoryStatusStore(claim)
+        writer._lock, writer._state = self._lock, self._state
+        return writer
 
     def put_connector(self, status: ConnectorStatus) -> None:
         self._put(status)
@@ -118,33 +132,40 @@ class MemoryStatusStore:
         self._put(status)
 
     def delete_connector(self, connector: str) -> None:
-        self._put(ConnectorStatus(connector, State.DESTROYED, claim=self._claim))
+        self._put(ConnectorStatus(connector, State.DESTROYED))
 
     def delete_task(self, connector: str, task: int) -> None:
-        self._put(TaskStatus(connector, task, State.DESTROYED, claim=self._claim))
+        self._put(TaskStatus(connector, task, State.DESTROYED))
 
     def delete_topic(self, connector: str, topic: str) -> None:
-        self._put(TopicReset(topic, connector, claim=self._claim))
+        self._put(TopicReset(topic, connector))
 
     def _put(self, record: StatusRecord) -> None:
+        if record.claim is None and self._claim is not None:
+            record = replace(record, claim=self._claim)
         wire = status_topic.encode(record)
-        self._state.apply(status_topic.decode(wire.key, wire.value, wire.headers, offset=self._written))
-        self._written += 1
+        with self._lock:
+            self._written += 1
+            self._state.apply(status_topic.decode(wire.key, wire.value, wire.headers, offset=self._written))
 
     def read(self) -> StatusState:
-        return self._state
+        """The statuses as they are now; the caller's own."""
+        with self._lock:
+            return copy.deepcopy(self._state)
 
     def flush(self, timeout_seconds: float) -> bool:
         return True
 
     def metrics(self) -> dict[str, float]:
-        return {
-            "status-update-retry-total": 0.0,
-            "status-update-failure-total": 0.0,
-            "status-update-success-total": float(self._written),
-        }
+        return {"status-update-retry-total": 0.0, "status-update-failure-total": 0.0, "status-update-success-total": float(self._written)}
 
     def close(self, timeout_seconds: float = 5.0) -> None:
+        """Nothing is open."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Nothing is open."""
 
 

@@ -45,6 +45,7 @@ def test_statuses_can_be_read_at_once() -> None:
     store.delete_topic("c", "t")
     store.delete_task("c", 0)
     store.delete_connector("c")
+    state = store.read()
     assert (state.connector("c"), state.tasks_of("c"), state.topics_of("c")) == (None, [], [])
 
 

@@ -1,0 +1,155 @@
+"""Where a worker keeps what it has to remember: configs, statuses, source offsets and the ledger of what was delivered.
+
+``TopicBacking`` keeps them on the internal topics. A worker of its own keeps them in memory and in a local file (``local_backing``).
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol, Self
+
+from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.model.status import ConnectorStatus, StatusState, TaskStatus, TopicStatus
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.batch_store import BatchStore
+from airflow_provider_connect.stores.config_changes import ConfigChanges
+from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.stores.offset_store import Offset, OffsetStore, Partition, ProducedOffset, SourceOffsets
+from airflow_provider_connect.stores.status_store import StatusStore, StatusWriter
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+
+
+class Statuses(Protocol):
+    """Reads statuses: a StatusStore."""
+
+    def read(self) -> StatusState: ...
+
+    def close(self) -> None: ...
+
+
+class StatusNotes(Protocol):
+    """Takes statuses without ever making the caller wait: a StatusWriter."""
+
+    def put_connector(self, status: ConnectorStatus) -> None: ...
+
+    def put_task(self, status: TaskStatus) -> None: ...
+
+    def put_topic(self, status: TopicStatus) -> None: ...
+
+    def delete_connector(self, connector: str) -> None: ...
+
+    def delete_task(self, connector: str, task: int) -> None: ...
+
+    def delete_topic(self, connector: str, topic: str) -> None: ...
+
+    def flush(self, timeout_seconds: float) -> bool: ...
+
+    def metrics(self) -> dict[str, float]: ...
+
+    def close(self, timeout_seconds: float = 5.0) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class Offsets(Protocol):
+    """Reads source offsets, and says how they are to be written: an OffsetStore."""
+
+    topic: str
+
+    def read(self, connector: str) -> SourceOffsets: ...
+
+    def records(self, connector: str, offsets: Iterable[tuple[Partition, Offset | None]]) -> list[ProducedOffset]: ...
+
+    def repair(self, connector: str) -> list[ProducedOffset]: ...
+
+    def close(self) -> None: ...
+
+
+class OffsetRecord(Protocol):
+    """One offset as it is written. ``value`` None removes it."""
+
+    @property
+    def key(self) -> bytes: ...
+
+    @property
+    def value(self) -> bytes | None: ...
+
+
+class OffsetCommitter(Protocol):
+    """Writes source offsets for one claim, and raises FencedException once a newer one came."""
+
+    def begin(self) -> None: ...
+
+    def send(self, records: Iterable[OffsetRecord]) -> None: ...
+
+    def commit(self) -> None:
+        """What was sent since ``begin`` holds from now on, whatever happens to this process."""
+
+    def abort(self) -> None: ...
+
+
+class Ledger(Protocol):
+    """Reads what each task delivered last: a BatchStore."""
+
+    def last(self, connector: str) -> dict[TopicPartition, int]: ...
+
+    def close(self) -> None: ...
+
+
+class Backing(Protocol):
+    """Hands out the stores. What it makes anew at each call is the caller's to close.
+
+    ``exactly_once``: claims outlive the process, and offsets can share a transaction with records. ``keeps_ledger``: tasks write what they
+    deliver to the ledger's topic.
+    """
+
+    exactly_once: bool
+    keeps_ledger: bool
+
+    def ensure(self) -> None:
+        """Create what is missing. Raises ConfigException for what is not as it must be."""
+
+    def configs(self) -> ConfigChanges: ...
+
+    def statuses(self) -> Statuses: ...
+
+    def status_notes(self, claim: Claim | None = None) -> StatusNotes: ...
+
+    def offsets(self, topic: str | None = None, *, overrides: Mapping[str, str] | None = None) -> Offsets: ...
+
+    def committer(self, connector: str, claim: Claim) -> OffsetCommitter | None:
+        """Who commits source offsets. None: the transactions of each task's own id do."""
+
+    def ledger(self) -> Ledger: ...
+
+
+class TopicBacking:
+    """Everything on the internal topics, shared with every process of the group."""
+
+    exactly_once = True
+    keeps_ledger = True
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._settings = settings
+
+    def ensure(self) -> None:
+        TopicAdmin(self._settings).ensure_internal_topics()
+
+    def configs(self) -> ConfigChanges:
+        return ConfigStore(self._settings)
+
+    def statuses(self) -> Statuses:
+        return StatusStore(self._settings)
+
+    def status_notes(self, claim: Claim | None = None) -> StatusNotes:
+        return StatusWriter(self._settings, claim=claim)
+
+    def offsets(self, topic: str | None = None, *, overrides: Mapping[str, str] | None = None) -> Offsets:
+        return OffsetStore(self._settings, topic, overrides=overrides)
+
+    def committer(self, connector: str, claim: Claim) -> OffsetCommitter | None:
+        return None
+
+    def ledger(self) -> Ledger:
+        return BatchStore(self._settings)
