@@ -1,6 +1,6 @@
 """Kafka Connect's JSON answers read into the views that the herder answers with. Unknown fields are left alone: servers grow them.
 
-A reader raises KeyError, TypeError, ValueError or AttributeError for an answer of another shape; ``conversation`` says then which server gave it.
+A reader raises KeyError, TypeError, ValueError or AttributeError for answers of another shape; ``conversation`` says which server gave it.
 """
 
 from collections.abc import Mapping

@@ -1,10 +1,10 @@
 """Every verb of Kafka Connect's REST API as a value: what to ask, and how to read the answer. Knows of no HTTP library and no server.
 
-Paths are below the server's base URL, with names encoded. What may be asked again after its answer was lost is marked: a request that was carried
-out and is sent once more must not do it twice.
+Paths are below the server's base URL, with names encoded. What may be asked again after its answer was lost is marked: a request that was
+carried out and is sent once more must not do it twice.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
@@ -36,8 +36,11 @@ _REMOVED = 404
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """One request. ``body`` is JSON, None: no body. ``done_status``: the status that says, at a repetition, that an attempt whose answer was
-    lost had been carried out."""
+    """One request. ``body`` is JSON, None: no body.
+
+    ``done_status``: the status that says, at a repetition, that an attempt whose answer was lost had been carried out.
+    ``more_answers``: statuses from 400 on that are answers nevertheless.
+    """
 
     method: str
     path: str
@@ -46,6 +49,7 @@ class Call(Generic[T]):
     body: Any = None  # whatever JSON can hold
     is_repeatable: bool = True
     done_status: int | None = None
+    more_answers: Collection[int] = ()
 
 
 def server_info() -> Call[ServerView]:
@@ -55,7 +59,7 @@ def server_info() -> Call[ServerView]:
 
 def health() -> Call[HealthView]:
     """Whether the worker can serve (KIP-1017: Kafka Connect 3.9 and later)."""
-    return Call("GET", "/health", answers.health)
+    return Call("GET", "/health", answers.health, more_answers=(500, 503))
 
 
 # --- connectors -----------------------------------------------------------------------------------------------------------------------
