@@ -3,6 +3,7 @@
 A status of ours carries the claim of the run that wrote it. A status without one is a real worker's and is taken as it comes.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from airflow_provider_connect.model.ids import ConnectorTaskId
@@ -71,20 +72,39 @@ class TopicReset:
 
 
 StatusRecord = ConnectorStatus | TaskStatus | TopicStatus | TopicReset
+_NO_TASKS: Mapping[int, TaskStatus] = {}
 
 
 class StatusState:
     """A fold of status records. Each key lies in one partition, so its records come in order; records of different keys may come in any.
 
-    Not thread-safe; changes in place.
+    Not thread-safe; changes in place: take a ``copy``. ``version`` rises with every change.
     """
 
     def __init__(self) -> None:
         self.connectors: dict[str, ConnectorStatus] = {}
-        self.tasks: dict[ConnectorTaskId, TaskStatus] = {}
         self.topics: dict[str, dict[str, TopicStatus]] = {}
         self.skipped = 0
+        self.version = 0
+        self._tasks: dict[str, dict[int, TaskStatus]] = {}  # the inner ones are never changed, only replaced: copies share them
         self._newest: dict[object, Claim] = {}
+
+    def copy(self) -> "StatusState":
+        """A state that later records leave alone."""
+        copied = StatusState()
+        copied.connectors, copied.topics = self.connectors.copy(), self.topics.copy()
+        copied._tasks, copied._newest = self._tasks.copy(), self._newest.copy()
+        copied.skipped, copied.version = self.skipped, self.version
+        return copied
+
+    @property
+    def tasks(self) -> dict[ConnectorTaskId, TaskStatus]:
+        """The statuses of all tasks."""
+        return {status.id: status for tasks in self._tasks.values() for status in tasks.values()}
+
+    def names(self) -> set[str]:
+        """The connectors of which anything is known: a status of their own, of a task, or a topic."""
+        return {*self.connectors, *self._tasks, *self.topics}
 
     def connector(self, connector: str) -> ConnectorStatus | None:
         """The connector's status; None: there is none."""
@@ -92,11 +112,15 @@ class StatusState:
 
     def task(self, connector: str, task: int) -> TaskStatus | None:
         """The task's status; None: there is none."""
-        return self.tasks.get(ConnectorTaskId(connector, task))
+        return self._tasks.get(connector, _NO_TASKS).get(task)
 
     def tasks_of(self, connector: str) -> list[TaskStatus]:
         """The statuses of the connector's tasks, by task number."""
-        return [self.tasks[task] for task in sorted(task for task in self.tasks if task.connector == connector)]
+        return list(self.task_map(connector).values())
+
+    def task_map(self, connector: str) -> Mapping[int, TaskStatus]:
+        """The same by number, in order; the very same object as long as none of them changes."""
+        return self._tasks.get(connector, _NO_TASKS)
 
     def topics_of(self, connector: str) -> list[str]:
         """The names of the topics that the connector has used since they were last reset, in alphabetical order."""
@@ -106,6 +130,7 @@ class StatusState:
         """Takes one record in. Returns why it was skipped, or an empty text if it was not; never raises."""
         reason = record.reason if isinstance(record, Unreadable) else self._superseded(record) or self._applied(record)
         self.skipped += bool(reason)
+        self.version += not reason
         return reason
 
     def _superseded(self, record: StatusRecord) -> str:
@@ -129,11 +154,11 @@ class StatusState:
             case ConnectorStatus():
                 self.connectors[record.connector] = record
             case TaskStatus(state=State.DESTROYED):
-                self.tasks.pop(record.id, None)
+                self._put_tasks(record.connector, {n: task for n, task in self.task_map(record.connector).items() if n != record.task})
             case TaskStatus():
                 return self._task(record)
             case TopicStatus():
-                self.topics.setdefault(record.connector, {})[record.topic] = record
+                self.topics[record.connector] = {**self.topics.get(record.connector, {}), record.topic: record}
             case TopicReset():
                 self._reset(record)
         return ""
@@ -141,23 +166,30 @@ class StatusState:
     def _remove(self, tombstone: ConnectorStatus) -> None:
         """Takes the tasks along, but for those written after the tombstone: they lie in other partitions and may be read before it."""
         self.connectors.pop(tombstone.connector, None)
-        for task in [task for task in self.tasks if task.connector == tombstone.connector]:
-            if tombstone.timestamp < 0 or self.tasks[task].timestamp <= tombstone.timestamp:
-                del self.tasks[task]
+        tasks = self.task_map(tombstone.connector)
+        later = {n: task for n, task in tasks.items() if tombstone.timestamp >= 0 and task.timestamp > tombstone.timestamp}
+        self._put_tasks(tombstone.connector, later)
 
     def _task(self, status: TaskStatus) -> str:
         """A real worker that gives a task up may say so after another has started it; among our own the claim has told them apart."""
-        known = self.tasks.get(status.id)
+        known = self.task(status.connector, status.task)
         is_running = known is not None and known.state is State.RUNNING and known.generation >= status.generation
         if is_running and status.state is State.UNASSIGNED and status.claim is None:
             return f"late UNASSIGNED of task {status.id}, which is RUNNING"
-        self.tasks[status.id] = status
+        self._put_tasks(status.connector, {**self.task_map(status.connector), status.task: status})
         return ""
 
+    def _put_tasks(self, connector: str, tasks: dict[int, TaskStatus]) -> None:
+        if tasks:
+            self._tasks[connector] = dict(sorted(tasks.items()))
+        else:
+            self._tasks.pop(connector, None)
+
     def _reset(self, tombstone: TopicReset) -> None:
-        topics = self.topics.get(tombstone.connector, {})
-        topics.pop(tombstone.topic, None)
-        if not topics:
+        topics = {name: topic for name, topic in self.topics.get(tombstone.connector, {}).items() if name != tombstone.topic}
+        if topics:
+            self.topics[tombstone.connector] = topics
+        else:
             self.topics.pop(tombstone.connector, None)
 
 
