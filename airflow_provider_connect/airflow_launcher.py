@@ -1,11 +1,15 @@
-"""The herder's runs as Airflow's: whether one lives, and how to end it. For the API server only."""
+"""The herder's runs as Airflow's: whether one lives, how to end it, to start one, and to forget a connector. For the API server only."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime
 
 from sqlalchemy.orm import Session
 
 from airflow_provider_connect.airflow_dags import end_runs, has_running_task
+from airflow_provider_connect.airflow_requests import dags_in, has_dag, remove_dag, request_parse, start_run
+from airflow_provider_connect.airflow_settings import connectors_bundle
+from airflow_provider_connect.connector_files import file_for
 from airflow_provider_connect.model.ids import dag_id_for
 
 
@@ -24,3 +28,27 @@ class AirflowLauncher:
         """Fail the runs in progress, which has their tasks killed gracefully, and remove the queued ones."""
         with self._sessions() as session:
             end_runs(session, dag_id_for(connector))
+
+    def trigger(self, connector: str, tasks: Sequence[int] | None = None) -> None:
+        """Queue a run, of ``tasks`` alone where given; not if one waits or the schedule starts one now.
+
+        Of a connector without a DAG the DAG is asked for instead: whoever follows the config topic starts its first run.
+        """
+        dag_id = dag_id_for(connector)
+        with self._sessions() as session:
+            if has_dag(session, dag_id):
+                start_run(session, dag_id, now=datetime.now(UTC), tasks=tasks)
+            else:
+                self._ask_for_dag(session, connector, 1)
+
+    def forget(self, connector: str) -> None:
+        """Remove the connector's DAG with its runs; Airflow's audit log stays. Nothing if it has none."""
+        with self._sessions() as session:
+            remove_dag(session, dag_id_for(connector))
+            self._ask_for_dag(session, connector, 0)  # its file is written and parsed without it
+
+    @staticmethod
+    def _ask_for_dag(session: Session, connector: str, more: int) -> None:
+        bundle = connectors_bundle()
+        if bundle is not None:
+            request_parse(session, bundle, file_for(connector, dags_in(session, bundle) + more))

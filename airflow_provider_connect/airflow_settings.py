@@ -25,6 +25,7 @@ SECTION = "connect"
 CONNECTION = "connect_default"
 VARIABLE = "connect_worker_config"
 SPARK_CONNECTION = "spark_default"
+BUNDLE = "airflow_provider_connect.bundle.ConnectorsBundle"
 OWN_OPTIONS = (
     "worker_properties",
     "connect_conn_id",
@@ -203,6 +204,12 @@ def _field(connection: Any, field: str, keys: str, text: str) -> str:
         known: Iterable[str] = ("uri", *_CONNECTION_FIELDS, *sorted(connection.extra_dejson))
         raise ConfigException.of(keys, text, f"Connection {connection.conn_id} has no {field!r}; there are {', '.join(known)}")
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def connectors_bundle() -> str | None:
+    """The name of the Dag bundle that makes DAGs of stored connectors; None when ``dag_bundle_config_list`` names none of its class."""
+    bundles = conf.getjson("dag_processor", "dag_bundle_config_list", fallback=None) or []
+    return next((str(bundle["name"]) for bundle in bundles if bundle.get("classpath") == BUNDLE), None)
 
 
 def run_directory() -> Path:

@@ -17,6 +17,7 @@ from airflow_provider_connect.model.secret_keys import is_secret_key
 
 PREFIX = "airflow."
 DEFINED_IN = "airflow.defined.in"
+SCHEDULE = "airflow.schedule"
 TASKS_PER_APPLICATION = "tasks.per.application"
 MAX_TASKS = 1024  # Airflow maps a task over no more ([core] max_map_length)
 _SPREAD_SECONDS = 300

@@ -28,6 +28,7 @@ GROUND = {
     "settings": "errors properties config_providers",
     "client_settings": "errors settings",
     "dag_settings": "errors model",
+    "connector_files": "errors model dag_settings",
     "run_directory": "model",
 }
 BYTES = {
@@ -56,7 +57,8 @@ DOORS = {
 AIRFLOW = {
     "airflow_settings": "errors properties config_providers settings",
     "airflow_access": "errors model",
-    "airflow_launcher": "model airflow_dags",
+    "airflow_launcher": "model connector_files airflow_dags airflow_requests airflow_settings",
+    "airflow_requests": "",
     "operators": "errors settings model dag_settings run_directory airflow_settings worker launch",
     "retry": "errors dag_settings stores airflow_settings",
     "dag": "errors model dag_settings operators retry",
@@ -82,7 +84,15 @@ LIBRARIES = {
     "starlette": {"rest"},
     "pydantic": {"rest"},
     "httpx": {"airflow_access", "client"},
-    "sqlalchemy": {"mirror", "reconciler", "airflow_dags", "airflow_launcher", "connectors/jdbc_source", "connectors/jdbc_sink"},
+    "sqlalchemy": {
+        "mirror",
+        "reconciler",
+        "airflow_dags",
+        "airflow_requests",
+        "airflow_launcher",
+        "connectors/jdbc_source",
+        "connectors/jdbc_sink",
+    },
     "alembic": {"mirror"},
     "confluent_kafka": {"stores", "worker", "connectors/mirror_source", "connectors/mirror_checkpoint", "converters/avro"},
     "pyspark": {"worker", "launch", "connectors/spark_format"},

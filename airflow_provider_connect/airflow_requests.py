@@ -1,0 +1,99 @@
+"""What is asked of Airflow by way of its database: a file parsed soon, a run, a DAG removed. For the API server only."""
+
+import hashlib
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+
+from airflow.api.common.delete_dag import delete_dag
+from airflow.models.dag import DagModel
+from airflow.models.dagbag import DagPriorityParsingRequest, DBDagBag
+from airflow.models.dagrun import DagRun
+from airflow.utils.state import DagRunState
+from airflow.utils.types import DagRunTriggeredByType, DagRunType
+from sqlalchemy import func, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+CONF_TASKS = "tasks"
+"""In a run's conf: the numbers of the connector's tasks that alone are to run."""
+
+
+def has_dag(session: Session, dag_id: str) -> bool:
+    """Whether the DAG can be run: it has been parsed, and its file is not gone."""
+    return session.scalar(select(DagModel.dag_id).where(DagModel.dag_id == dag_id, ~DagModel.is_stale)) is not None
+
+
+def dags_in(session: Session, bundle: str) -> int:
+    """How many DAGs a bundle has."""
+    return session.scalar(select(func.count()).select_from(DagModel).where(DagModel.bundle_name == bundle, ~DagModel.is_stale)) or 0
+
+
+def request_parse(session: Session, bundle: str, file: str) -> None:
+    """Have the dag-processor refresh the bundle and parse the file next; once, however often it is asked before that."""
+    request = hashlib.md5(f"{bundle}:{file}".encode(), usedforsecurity=False).hexdigest()  # as Airflow makes it, to find what waits
+    if session.get(DagPriorityParsingRequest, request) is not None:
+        return
+    try:
+        with session.begin_nested():
+            session.add(DagPriorityParsingRequest(bundle, file))
+    except IntegrityError:  # another process has just asked
+        return
+
+
+def start_run(session: Session, dag_id: str, *, now: datetime, tasks: Sequence[int] | None = None) -> bool:
+    """Queue a run of the DAG, of the connector's ``tasks`` alone where given. False where that is needless: a run waits that does as much,
+    or the schedule starts one now.
+
+    Of a paused DAG the run waits until the DAG is unpaused.
+    """
+    dag = session.scalar(select(DagModel).where(DagModel.dag_id == dag_id, ~DagModel.is_stale).with_for_update(of=DagModel))
+    if dag is None or _is_covered(session, dag, now, tasks):
+        return False
+    serialized = DBDagBag().get_latest_version_of_dag(dag_id, session=session)
+    if serialized is None:
+        return False
+    serialized.create_dagrun(
+        run_id=serialized.timetable.generate_run_id(run_type=DagRunType.MANUAL, run_after=now, data_interval=None),
+        run_after=now,
+        conf={} if tasks is None else {CONF_TASKS: sorted(tasks)},
+        run_type=DagRunType.MANUAL,
+        triggered_by=DagRunTriggeredByType.REST_API,
+        state=DagRunState.QUEUED,
+        session=session,
+    )
+    return True
+
+
+def _is_covered(session: Session, dag: DagModel, now: datetime, tasks: Sequence[int] | None) -> bool:
+    if tasks is None and dag.next_dagrun_create_after is not None and dag.next_dagrun_create_after <= now:
+        return True
+    waiting = session.scalars(select(DagRun).where(DagRun.dag_id == dag.dag_id, DagRun.state == DagRunState.QUEUED))
+    return any(_covers(run.conf, tasks) for run in waiting)
+
+
+def _covers(conf: object, tasks: Sequence[int] | None) -> bool:
+    """Whether a run with this conf does what one of ``tasks`` would. One of all tasks may find nothing to do, so it does not stand in."""
+    waiting = conf.get(CONF_TASKS) if isinstance(conf, dict) else None
+    if tasks is None or waiting is None:
+        return tasks is None and waiting is None
+    return set(tasks) <= set(waiting)
+
+
+def with_runs(session: Session, dag_ids: Collection[str]) -> set[str]:
+    """Those of the DAGs that have, or had, a run."""
+    return {found for part in _parts(dag_ids) for found in session.scalars(select(DagRun.dag_id).where(DagRun.dag_id.in_(part)).distinct())}
+
+
+def remove_dag(session: Session, dag_id: str) -> None:
+    """Remove the DAG with its runs, whose tasks have ended; Airflow's audit log keeps its entries. Nothing if there is none.
+
+    Raises AirflowException while a task of it runs.
+    """
+    if session.scalar(select(DagModel.dag_id).where(DagModel.dag_id == dag_id)) is not None:
+        delete_dag(dag_id, session=session)
+
+
+def _parts(names: Iterable[str], size: int = 500) -> list[list[str]]:
+    """``names`` in lists short enough for a statement."""
+    ordered = sorted(names)
+    return [ordered[at : at + size] for at in range(0, len(ordered), size)]
