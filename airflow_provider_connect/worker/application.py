@@ -13,12 +13,12 @@ from airflow_provider_connect.model.run import Claim, RunResult, RunSpec, RunSta
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
 from airflow_provider_connect.settings import WorkerSettings
-from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.stores.backing import TopicBacking
+from airflow_provider_connect.stores.config_changes import ConfigChanges
+from airflow_provider_connect.stores.fencing import Fence
 from airflow_provider_connect.stores.status_store import StatusStore, StatusWriter
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.worker.aftermath import report_failed
 from airflow_provider_connect.worker.contexts import PlanningContext
-from airflow_provider_connect.worker.fencing import Fence
 from airflow_provider_connect.worker.lifecycle import StopReason, StopSwitch
 from airflow_provider_connect.worker.masking import Mask, secret_values
 from airflow_provider_connect.worker.planner import NoPlan, Plan, Planner
@@ -35,6 +35,7 @@ class Application:
     def __init__(self, spec: RunSpec, start_engine: Callable[[], TaskRunner], *, host: str, on_claim: Callable[[Claim], None]) -> None:
         self._spec = spec
         self._settings = WorkerSettings.of(spec.settings, spec.secrets)
+        self._backing = TopicBacking(self._settings)
         self._engine = _Started(start_engine)
         self._switch = StopSwitch(host)
         self._on_claim = on_claim
@@ -51,9 +52,9 @@ class Application:
         claim: Claim | None = None
         try:
             self._mask.add(secret_values(self._settings.originals, self._settings.config_providers(), spec.secrets))
-            TopicAdmin(self._settings).ensure_internal_topics()
-            store = ConfigStore(self._settings)
-            planner = Planner(self._settings, store, Fence(self._settings))
+            self._backing.ensure()
+            store = self._backing.configs()
+            planner = Planner(self._settings, self._backing, store, Fence(self._settings))
             claimed = planner.claim(spec)  # 1
             if isinstance(claimed, NoPlan):
                 log.info("Connector %s: nothing to run: %s", spec.connector, claimed.reason)
@@ -68,9 +69,9 @@ class Application:
         except Exception as error:  # (the boundary: the run's result says what happened)
             return self._connector_failed(claim, error)
 
-    def _claimed(self, planner: Planner, store: ConfigStore, claim: Claim) -> RunResult:
+    def _claimed(self, planner: Planner, store: ConfigChanges, claim: Claim) -> RunResult:
         spec = self._spec
-        plan = planner.plan(spec, claim, PlanningContext(self._settings, spec.connector))  # 2
+        plan = planner.plan(spec, claim, PlanningContext(self._backing, spec.connector))  # 2
         statuses = StatusWriter(self._settings, claim=claim)
         version = plan.connector.plugin.version
         statuses.put_connector(ConnectorStatus(spec.connector, State.RUNNING, self._worker_id, version=version, claim=claim))

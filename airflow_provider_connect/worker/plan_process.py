@@ -15,11 +15,10 @@ from pathlib import Path
 from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, RetriableException
 from airflow_provider_connect.model.run import RESULT_FILE, RUN_FILE, Claim, RunSpec
 from airflow_provider_connect.settings import WorkerSettings
-from airflow_provider_connect.stores.config_store import ConfigStore
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.stores.backing import TopicBacking
+from airflow_provider_connect.stores.fencing import Fence
 from airflow_provider_connect.worker.aftermath import report_failed
 from airflow_provider_connect.worker.contexts import PlanningContext
-from airflow_provider_connect.worker.fencing import Fence
 from airflow_provider_connect.worker.masking import Mask, secret_values
 from airflow_provider_connect.worker.planner import NoPlan, Planner
 from airflow_provider_connect.worker.private_file import write_private
@@ -84,14 +83,15 @@ def main(directory: Path) -> None:
 def _answer(spec: RunSpec, mask: Mask) -> dict[str, object]:
     settings = WorkerSettings.of(spec.settings, spec.secrets)
     mask.add(secret_values(settings.originals, settings.config_providers(), spec.secrets))
-    TopicAdmin(settings).ensure_internal_topics()
-    planner = Planner(settings, ConfigStore(settings), Fence(settings))
+    backing = TopicBacking(settings)
+    backing.ensure()
+    planner = Planner(settings, backing, backing.configs(), Fence(settings))
     claim = planner.claim(spec)
     if isinstance(claim, NoPlan):
         return {"skipped": claim.reason}
     try:
         mask.add(planner.secrets(spec))
-        plan = planner.plan(spec, claim, PlanningContext(settings, spec.connector))
+        plan = planner.plan(spec, claim, PlanningContext(backing, spec.connector))
     except FencedException as error:
         return {"skipped": str(error)}
     except Exception as error:

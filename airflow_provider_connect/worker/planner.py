@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from airflow_provider_connect.errors import FencedException, TooManyTasksException
@@ -13,11 +14,11 @@ from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.plugin import class_name_of
 from airflow_provider_connect.settings import WorkerSettings
-from airflow_provider_connect.stores.config_store import ConfigStore
-from airflow_provider_connect.stores.offset_store import OffsetStore
+from airflow_provider_connect.stores.backing import Backing
+from airflow_provider_connect.stores.config_changes import ConfigChanges
+from airflow_provider_connect.stores.fencing import Fence
 from airflow_provider_connect.worker.checked_connector import CheckedConnector, check_connector, guarantee_of
 from airflow_provider_connect.worker.contexts import PlanningContext
-from airflow_provider_connect.worker.fencing import Fence
 from airflow_provider_connect.worker.masking import SHORTEST, secret_values
 from airflow_provider_connect.worker.source_delivery import repairs
 
@@ -41,10 +42,11 @@ class NoPlan:
 
 
 class Planner:
-    """Makes the plan of one run. ``context`` is what the connector sees while it plans."""
+    """Makes the plan of one run. ``store`` is the backing's, kept open by its owner."""
 
-    def __init__(self, settings: WorkerSettings, store: ConfigStore, fence: Fence) -> None:
+    def __init__(self, settings: WorkerSettings, backing: Backing, store: ConfigChanges, fence: Fence) -> None:
         self._settings = settings
+        self._backing = backing
         self._store = store
         self._fence = fence
 
@@ -81,7 +83,7 @@ class Planner:
         if raw is None:
             raise FencedException(f"connector {spec.connector} was deleted")
         checked = check_connector(spec.connector, raw, self._settings, spec.secrets)
-        guarantee = guarantee_of(checked, self._settings)
+        guarantee = guarantee_of(checked, self._settings, exactly_once=self._backing.exactly_once)
         planned = spec.claim is not None or (spec.tasks is not None and self._is_planned(spec.connector))
         if planned:
             configs = self._published(spec.connector)
@@ -129,13 +131,14 @@ class Planner:
         1 take over every id 2 still the newest claim? 3 repair offsets. A driver that was frozen in between is fenced by the newer one's 1,
         or refused by 2; so it never writes offsets that were read before a newer run moved them.
         """
-        if tasks < 2:
+        if tasks < 2 or not self._has_ids(checked):
             return
         if not checked.is_source:
             self._fence.fence([(checked.name, task) for task in range(tasks)])
             return
         self._fence.fence([(checked.name, task) for task in range(1, tasks)])  # 1
-        with OffsetStore(self._settings, topic=checked.settings.offsets_storage_topic) as offsets, self._fence.owner(checked.name) as owner:
+        offsets = self._backing.offsets(checked.settings.offsets_storage_topic)
+        with closing(offsets), self._fence.owner(checked.name) as owner:
             newest = self._store.read().claims.get(checked.name)
             if newest != claim:  # 2
                 raise FencedException(f"claim {claim} of {checked.name} is no longer the newest, {newest} is")
@@ -147,8 +150,13 @@ class Planner:
         self._store.put_tasks(name, configs, claim, planned_from=checked.raw)
         alive = self._store.read().fencing_counts.get(name, 0)
         if alive != len(configs):
-            self._fence.fence([(name, task) for task in range(len(configs), alive)])
+            if self._has_ids(checked):
+                self._fence.fence([(name, task) for task in range(len(configs), alive)])
             self._store.put_fencing_count(name, len(configs), claim)
+
+    def _has_ids(self, checked: CheckedConnector) -> bool:
+        """Whether its tasks commit in transactions of their ids; else whoever keeps the offsets fences them."""
+        return self._backing.exactly_once or not checked.is_source
 
 
 def _raw_text(checked: CheckedConnector, key: str, value: str) -> str:

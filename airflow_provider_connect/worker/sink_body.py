@@ -21,6 +21,7 @@ from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.stores.batch_store import BatchStore
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin
+from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.contexts import TaskSinkContext
 from airflow_provider_connect.worker.kafka_reader import READER_SETTINGS, KafkaReader
 from airflow_provider_connect.worker.metrics import TaskMetrics
@@ -31,7 +32,6 @@ from airflow_provider_connect.worker.sink_loop import SinkLoop
 from airflow_provider_connect.worker.sink_positions import KnownOffsets, Origin, StartPosition, is_fresh, owned_by, start_position
 from airflow_provider_connect.worker.sink_topics import topics_of
 from airflow_provider_connect.worker.source_body import ledger_record, transactional_producer
-from airflow_provider_connect.worker.source_delivery import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.task_body import TaskScene
 
 _Value = TypeVar("_Value")

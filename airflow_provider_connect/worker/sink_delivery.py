@@ -25,9 +25,9 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.stores.kafka_errors import translating
+from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.bounded_call import within
 from airflow_provider_connect.worker.sink_positions import group_mark
-from airflow_provider_connect.worker.source_delivery import OffsetRecord, TransactionalProducer
 
 log = logging.getLogger(__name__)
 Offsets = Mapping[TopicPartition, int]

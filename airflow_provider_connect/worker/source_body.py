@@ -20,6 +20,7 @@ from airflow_provider_connect.stores.batch_store import BatchStore
 from airflow_provider_connect.stores.kafka_errors import LastError
 from airflow_provider_connect.stores.offset_store import OffsetStore
 from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin
+from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.contexts import TaskSourceContext
 from airflow_provider_connect.worker.kafka_writer import KafkaWriter
 from airflow_provider_connect.worker.lifecycle import StopReason
@@ -31,10 +32,8 @@ from airflow_provider_connect.worker.source_delivery import (
     AtLeastOnce,
     AtMostOnce,
     ExactlyOnce,
-    OffsetRecord,
     SourceDelivery,
     SourceOffset,
-    TransactionalProducer,
     repairs,
 )
 from airflow_provider_connect.worker.source_loop import SourceLoop
@@ -55,14 +54,18 @@ FAST_PRODUCER: dict[str, Any] = {
 
 
 def run_source(scene: TaskScene) -> TaskResult:
-    """1 take over the id 2 still the newest claim? 3 repair and read offsets 4 start the task 5 the loop."""
+    """1 take over the id 2 still the newest claim? 3 repair and read offsets 4 start the task 5 the loop.
+
+    Where offsets are kept elsewhere than on topics there is no id to take over: who keeps them looks at the claim.
+    """
     payload, settings = scene.payload, scene.settings
-    owner = transactional_producer(scene)
-    owner.take_over()  # 1
+    owner = None if (committer := scene.backing.committer(payload.connector, payload.claim)) else transactional_producer(scene)
+    if owner is not None:
+        owner.take_over()  # 1
     scene.refuse_old_claim()  # 2
-    offsets = OffsetStore(settings, topic=scene.connector_settings.offsets_storage_topic)
+    offsets = scene.backing.offsets(scene.connector_settings.offsets_storage_topic)
     try:
-        if payload.tasks == 1:  # siblings' open transactions look like aborted ones: the planner repairs for several
+        if owner is not None and payload.tasks == 1:  # siblings' open transactions look like aborted: the planner repairs for several
             owner.write(repairs(offsets, payload.connector))
         known = offsets.read(payload.connector)  # 3
         metrics = TaskMetrics(is_source=True)
@@ -70,7 +73,8 @@ def run_source(scene: TaskScene) -> TaskResult:
         admin = AdminConnection.of(settings, scene.connector_settings.overrides["admin"], TAKE_OVER_SECONDS)
         written = WrittenRanges(TopicAdmin(settings, connection=admin))
         try:
-            reason = _loop(scene, task, _delivery(scene, owner, offsets), metrics, written).run()  # 5
+            delivery = _exactly_once(scene, owner, offsets) if exactly_once else _delivery(scene, committer or owner, offsets)
+            reason = _loop(scene, task, delivery, metrics, written).run()  # 5
         finally:
             task.stop()
     finally:

@@ -6,35 +6,22 @@ at least once           1 records acknowledged  2 offsets committed
 at most once            1 offsets committed  2 records sent, never again
 ======================  =====================================================================
 
-Under every guarantee offsets are written inside a transaction of the task's own transactional id, so that a newer claim fences them.
+On topics offsets are written, under every guarantee, inside a transaction of the task's own transactional id, so that a newer claim fences
+them; elsewhere whoever keeps them sees to that.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from confluent_kafka import Producer
-
 from airflow_provider_connect.errors import FencedException
-from airflow_provider_connect.stores.kafka_errors import translating
-from airflow_provider_connect.stores.offset_store import OffsetStore
-from airflow_provider_connect.stores.transactional_id import take_over
+from airflow_provider_connect.stores.backing import OffsetCommitter, Offsets
+from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.kafka_writer import EncodedBatch, KafkaWriter
 
 SourceOffset = tuple[Mapping[str, object], Mapping[str, object]]  # source partition, offset to resume after it
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetRecord:
-    """One record of the offsets topic, or of the ledger, to be written by the task's own producer."""
-
-    topic: str
-    partition: int
-    key: bytes
-    value: bytes | None
 
 
 EncodeOffsets = Callable[[Iterable[SourceOffset]], Sequence[OffsetRecord]]
@@ -56,53 +43,6 @@ class SourceDelivery(Protocol):
     def abort(self) -> None:
         """Forget what was not committed, as far as the guarantee allows. Never raises."""
         ...
-
-
-class TransactionalProducer:
-    """The producer that owns a task's transactional id; each call is translated to our errors."""
-
-    def __init__(self, producer: Producer, *, timeout_seconds: float) -> None:
-        self.producer = producer
-        self._timeout = timeout_seconds
-        self.is_open = False
-
-    def take_over(self) -> None:
-        """Fence every older producer of this id; what was left open is aborted. Offsets may be read only after this."""
-        take_over(self.producer, self._timeout)
-
-    def begin(self) -> None:
-        if not self.is_open:
-            self._call("beginning a transaction", self.producer.begin_transaction)
-            self.is_open = True
-
-    def send(self, records: Iterable[OffsetRecord]) -> None:
-        with translating("writing offsets", self.producer):
-            self._send(records)
-
-    def _send(self, records: Iterable[OffsetRecord]) -> None:
-        for record in records:
-            self.producer.produce(record.topic, record.value, record.key, record.partition)
-
-    def write(self, records: Sequence[OffsetRecord]) -> None:
-        """Some records in a transaction of their own; nothing for none."""
-        if records:
-            self.begin()
-            self.send(records)
-            self.commit()
-
-    def commit(self) -> None:
-        """Commit. RetriableException leaves the outcome open: only a new producer of the same id may tell."""
-        self._call("committing a transaction", lambda: self.producer.commit_transaction(self._timeout))
-        self.is_open = False
-
-    def abort(self) -> None:
-        if self.is_open:
-            self._call("aborting a transaction", lambda: self.producer.abort_transaction(self._timeout))
-            self.is_open = False
-
-    def _call(self, doing: str, act: Callable[[], object]) -> None:
-        with translating(doing, self.producer):
-            act()
 
 
 class ExactlyOnce:
@@ -164,7 +104,7 @@ class AtLeastOnce:
 
     def __init__(
         self,
-        producer: TransactionalProducer,
+        producer: OffsetCommitter,
         writer: KafkaWriter,
         encode: EncodeOffsets,
         *,
@@ -214,7 +154,7 @@ class AtLeastOnce:
 class AtMostOnce:
     """Offsets of a poll are committed before its records are sent; a record that fails is lost, never sent twice."""
 
-    def __init__(self, producer: TransactionalProducer, writer: KafkaWriter, encode: EncodeOffsets, *, flush_seconds: float) -> None:
+    def __init__(self, producer: OffsetCommitter, writer: KafkaWriter, encode: EncodeOffsets, *, flush_seconds: float) -> None:
         self._producer = producer
         self._writer = writer
         self._encode = encode
@@ -254,7 +194,7 @@ class AtMostOnce:
             self._writer.write(batch)
 
 
-def repairs(offsets: OffsetStore, connector: str) -> list[OffsetRecord]:
+def repairs(offsets: Offsets, connector: str) -> list[OffsetRecord]:
     """What to write so that a reader of uncommitted records believes no aborted offset (a real worker without exactly once is one)."""
     return [OffsetRecord(offsets.topic, *record) for record in offsets.repair(connector)]
 

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.task import SourceTask
+from airflow_provider_connect.stores.transactional_producer import OffsetRecord
 from airflow_provider_connect.worker.active_topics import ActiveTopics
 from airflow_provider_connect.worker.lifecycle import StopReason, StopSignal
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.pipeline import SourcePipeline
-from airflow_provider_connect.worker.source_delivery import OffsetRecord, SourceDelivery, SourceOffset
+from airflow_provider_connect.worker.source_delivery import SourceDelivery, SourceOffset
 
 log = logging.getLogger(__name__)
 IDLE_SECONDS = 0.1  # between a poll that gave nothing and the next

@@ -11,9 +11,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from airflow_provider_connect.errors import FencedException
 from airflow_provider_connect.stores.transactional_id import take_over
+from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.kafka_writer import EncodedBatch, KafkaWriter
 from airflow_provider_connect.worker.native_queue import NativeQueue
-from airflow_provider_connect.worker.source_delivery import OffsetRecord, TransactionalProducer
 
 
 @pytest.fixture

@@ -5,14 +5,13 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.kafka_writer import EncodedBatch, KafkaWriter
 from airflow_provider_connect.worker.source_delivery import (
     AtLeastOnce,
     AtMostOnce,
     ExactlyOnce,
-    OffsetRecord,
     SourceOffset,
-    TransactionalProducer,
 )
 
 

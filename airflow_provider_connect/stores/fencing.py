@@ -14,7 +14,7 @@ from airflow_provider_connect.model.ids import transactional_id
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.kafka_errors import LastError
 from airflow_provider_connect.stores.transactional_id import take_over
-from airflow_provider_connect.worker.source_delivery import TransactionalProducer
+from airflow_provider_connect.stores.transactional_producer import TransactionalProducer
 
 FENCE_SECONDS = 30.0
 
