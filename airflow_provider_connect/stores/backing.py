@@ -3,7 +3,7 @@
 ``TopicBacking`` keeps them on the internal topics. A worker of its own keeps them in memory and in a local file (``local_backing``).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, Self
 
 from airflow_provider_connect.model.run import Claim
@@ -16,6 +16,7 @@ from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.offset_store import Offset, OffsetStore, Partition, ProducedOffset, SourceOffsets
 from airflow_provider_connect.stores.status_store import StatusStore, StatusWriter
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.stores.transactional_producer import OffsetRecord
 
 
 class Statuses(Protocol):
@@ -66,18 +67,14 @@ class Offsets(Protocol):
     def close(self) -> None: ...
 
 
-class OffsetRecord(Protocol):
-    """One offset as it is written. ``value`` None removes it."""
-
-    @property
-    def key(self) -> bytes: ...
-
-    @property
-    def value(self) -> bytes | None: ...
-
-
 class OffsetCommitter(Protocol):
-    """Writes source offsets for one claim, and raises FencedException once a newer one came."""
+    """Writes a task's source offsets, or the records of the ledger, and raises FencedException once a newer one came."""
+
+    def take_over(self) -> None:
+        """From now on nobody of an older claim commits. Offsets may be read only after this."""
+
+    def write(self, records: Sequence[OffsetRecord]) -> None:
+        """Send and commit some records; nothing for none."""
 
     def begin(self) -> None: ...
 

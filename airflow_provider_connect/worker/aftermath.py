@@ -10,6 +10,7 @@ from airflow_provider_connect.model.run import CLAIM_FILE, Claim
 from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
 from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.status_store import StatusStore, StatusWriter
 
@@ -43,9 +44,9 @@ def report_lost(settings: WorkerSettings, connector: str, directory: Path, exit_
     return lost
 
 
-def report_failed(settings: WorkerSettings, connector: str, claim: Claim, worker_id: str, trace: str) -> None:
+def report_failed(backing: Backing, connector: str, claim: Claim, worker_id: str, trace: str) -> None:
     """Write FAILED for a connector whose config, plan or start failed under ``claim``. ``trace`` holds no secrets."""
-    writer = StatusWriter(settings, claim=claim)
+    writer = backing.status_notes(claim)
     writer.put_connector(ConnectorStatus(connector, State.FAILED, worker_id, trace=trace, claim=claim))
-    writer.flush(settings.offset_flush_timeout_ms / 1000)
+    writer.flush(WRITE_SECONDS)
     writer.close()

@@ -7,16 +7,16 @@ import os
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 from airflow_provider_connect.errors import ConnectException, FencedException
 from airflow_provider_connect.model.run import Claim, RunResult, RunSpec, RunState, TaskResult
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
 from airflow_provider_connect.settings import WorkerSettings
-from airflow_provider_connect.stores.backing import TopicBacking
+from airflow_provider_connect.stores.backing import Backing, StatusNotes, TopicBacking
 from airflow_provider_connect.stores.config_changes import ConfigChanges
 from airflow_provider_connect.stores.fencing import Fence
-from airflow_provider_connect.stores.status_store import StatusStore, StatusWriter
 from airflow_provider_connect.worker.aftermath import report_failed
 from airflow_provider_connect.worker.contexts import PlanningContext
 from airflow_provider_connect.worker.lifecycle import StopReason, StopSwitch
@@ -30,12 +30,20 @@ TaskRunner = Callable[[TaskPayload], TaskResult]
 
 class Application:
     """Runs one ``RunSpec`` to its ``RunResult``. ``start_engine`` makes, in a thread of its own while the plan is made, what runs tasks:
-    Spark, or for the standalone modes the same process."""
+    Spark, or for a single run without it the same process. ``backing`` None: the internal topics."""
 
-    def __init__(self, spec: RunSpec, start_engine: Callable[[], TaskRunner], *, host: str, on_claim: Callable[[Claim], None]) -> None:
+    def __init__(
+        self,
+        spec: RunSpec,
+        start_engine: Callable[[], TaskRunner],
+        *,
+        host: str,
+        on_claim: Callable[[Claim], None],
+        backing: Backing | None = None,
+    ) -> None:
         self._spec = spec
         self._settings = WorkerSettings.of(spec.settings, spec.secrets)
-        self._backing = TopicBacking(self._settings)
+        self._backing = backing or TopicBacking(self._settings)
         self._engine = _Started(start_engine)
         self._switch = StopSwitch(host)
         self._on_claim = on_claim
@@ -72,7 +80,7 @@ class Application:
     def _claimed(self, planner: Planner, store: ConfigChanges, claim: Claim) -> RunResult:
         spec = self._spec
         plan = planner.plan(spec, claim, PlanningContext(self._backing, spec.connector))  # 2
-        statuses = StatusWriter(self._settings, claim=claim)
+        statuses = self._backing.status_notes(claim)
         version = plan.connector.plugin.version
         statuses.put_connector(ConnectorStatus(spec.connector, State.RUNNING, self._worker_id, version=version, claim=claim))
         results = self._host(plan, statuses)  # 3
@@ -87,10 +95,10 @@ class Application:
         """The topics that the connector is known to use, read while the engine starts; None: they are not tracked."""
         if not self._settings.topic_tracking_enable:
             return None
-        with StatusStore(self._settings) as statuses:
+        with closing(self._backing.statuses()) as statuses:
             return statuses.read().topics_of(self._spec.connector)
 
-    def _host(self, plan: Plan, statuses: StatusWriter) -> list[TaskResult]:
+    def _host(self, plan: Plan, statuses: StatusNotes) -> list[TaskResult]:
         """Each task in a driver thread of its own; one that fails never stops its siblings."""
         known_topics = self._known_topics()
         run_task = self._engine.wait()
@@ -142,7 +150,7 @@ class Application:
         text = self._mask(str(error))
         log.error("Connector %s FAILED: %s", name, text)
         if claim is not None:
-            report_failed(self._settings, name, claim, self._worker_id, trace)
+            report_failed(self._backing, name, claim, self._worker_id, trace)
         retriable = error.retriable if isinstance(error, ConnectException) else True
         return RunResult(name, RunState.FAILED, claim, error=text, retriable=retriable)
 

@@ -92,12 +92,13 @@ def refused(name: str, errors: Iterable[str]) -> ConfigException:
     )
 
 
-def guarantee_of(checked: CheckedConnector, settings: WorkerSettings) -> Guarantee:
-    """The guarantee that holds: the one asked for, else the strongest that worker and connector allow.
+def guarantee_of(checked: CheckedConnector, settings: WorkerSettings, *, exactly_once: bool = True) -> Guarantee:
+    """The guarantee that holds: the one asked for, else the strongest that worker and connector allow. ``exactly_once``: whether the
+    worker's stores can have part in it.
 
     Raises ConfigException where the one asked for, or ``exactly.once.support=required``, cannot be had.
     """
-    supported = _exactly_once_reason(checked, settings)
+    supported = _exactly_once_reason(checked, settings) if exactly_once else _LOCAL
     asked = checked.settings.delivery_guarantee
     required = checked.is_source and checked.settings.requires_exactly_once
     if supported and (required or asked == Guarantee.EXACTLY_ONCE):
@@ -106,6 +107,9 @@ def guarantee_of(checked: CheckedConnector, settings: WorkerSettings) -> Guarant
     if asked:
         return asked
     return Guarantee.AT_LEAST_ONCE if supported else Guarantee.EXACTLY_ONCE
+
+
+_LOCAL = "This worker keeps offsets in a local file (offset.storage.file.filename), and delivers at least once."
 
 
 def _exactly_once_reason(checked: CheckedConnector, settings: WorkerSettings) -> str:

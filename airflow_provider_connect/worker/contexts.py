@@ -10,8 +10,8 @@ from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import ErrantRecordReporter, TransactionContext
-from airflow_provider_connect.settings import WorkerSettings
-from airflow_provider_connect.stores.offset_store import OffsetStore, SourceOffsets
+from airflow_provider_connect.stores.backing import Backing
+from airflow_provider_connect.stores.offset_store import SourceOffsets
 
 log = logging.getLogger(__name__)
 
@@ -19,14 +19,14 @@ log = logging.getLogger(__name__)
 class PlanningContext:
     """A connector's context while the planner asks it for task configs. Offsets are read when first asked for."""
 
-    def __init__(self, settings: WorkerSettings, name: str) -> None:
+    def __init__(self, backing: Backing, name: str) -> None:
         self.name = name
-        self._settings = settings
+        self._backing = backing
         self._offsets: SourceOffsets | None = None
 
     def offset(self, partition: Mapping[str, object]) -> dict[str, Any] | None:
         if self._offsets is None:
-            store = OffsetStore(self._settings)
+            store = self._backing.offsets()
             self._offsets = store.read(self.name)
             store.close()
         return self._offsets.get(partition)

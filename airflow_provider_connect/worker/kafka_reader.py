@@ -15,6 +15,7 @@ from airflow_provider_connect.stores.kafka_errors import is_retriable, translate
 
 CONSUME_RECORDS = 500  # lists of 700 messages and more cost twice as much each: 0.55 µs a record against 0.27, measured
 BATCH_RECORDS = 10_000
+ENDLESS = 2**63 - 1  # the end of a range that is read on as records come
 READER_SETTINGS = {
     "enable.partition.eof": "true",
     "enable.auto.commit": "false",
@@ -59,7 +60,8 @@ class KafkaReader:
     """Reads each partition from its start offset to its end offset and not beyond.
 
     A partition is done when its position reaches the end, or at the broker's end-of-partition event: behind the last record there may be
-    nothing but transaction markers. ``positions`` then says the offset after all that was passed, markers and aborted records included.
+    nothing but transaction markers. One whose end is ``ENDLESS`` never is. ``positions`` says the offset after all that was passed, markers
+    and aborted records included.
     ``columns`` names what is wanted besides the value: ``key``, ``headers``, ``timestamp``.
     """
 
@@ -120,7 +122,8 @@ class KafkaReader:
         for partition, position in ended:  # after the records: the event follows them
             if partition in self._open and position >= self.positions[partition]:
                 self.positions[partition] = position
-                self._close(partition)
+                if self._ends[partition] != ENDLESS:
+                    self._close(partition)
 
     def _runs(self, messages: list[Message]) -> Iterator[tuple[TopicPartition, list[Message]]]:
         if len(self._ends) == 1:

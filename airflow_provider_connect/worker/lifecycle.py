@@ -32,13 +32,21 @@ class Follower(Protocol):
     def poll(self, timeout_seconds: float = 0.0) -> StopReason | None: ...
 
 
+class Wire(Protocol):
+    """How whoever started the body tells it to end."""
+
+    def is_cut(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
 class StopSignal:
     """Asked between batches: ``reason`` says why to end, or None to go on. Once there is a reason it stays.
 
     After ``LONG_SECONDS`` without being asked it listens before it answers: the process may have been frozen, and a newer claim have come.
     """
 
-    def __init__(self, follower: Follower, wire: StopWire | None, *, now: Callable[[], float], deadline: float) -> None:
+    def __init__(self, follower: Follower, wire: Wire | None, *, now: Callable[[], float], deadline: float) -> None:
         self._follower = follower
         self._wire = wire
         self._now = now
@@ -83,6 +91,22 @@ class StopWire:
         self._socket.close()
 
 
+class StopEvent:
+    """The same for a body that runs in a thread of the process that tells it."""
+
+    def __init__(self) -> None:
+        self._told = threading.Event()
+
+    def cut(self) -> None:
+        self._told.set()
+
+    def is_cut(self) -> bool:
+        return self._told.is_set()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 class StopSwitch:
     """The driver's end: accepts the bodies' connections, and cuts them all when the application is told to end."""
 
@@ -94,6 +118,10 @@ class StopSwitch:
         self._lock = threading.Lock()
         self.address: tuple[str, int] = (host, self._listener.getsockname()[1])
         threading.Thread(target=self._accept, name="stop-switch", daemon=True).start()
+
+    def close(self) -> None:
+        """Nobody connects any more."""
+        self._listener.close()
 
     @property
     def thrown(self) -> bool:

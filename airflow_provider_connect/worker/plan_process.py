@@ -96,7 +96,7 @@ def _answer(spec: RunSpec, mask: Mask) -> dict[str, object]:
         return {"skipped": str(error)}
     except Exception as error:
         worker_id = f"{socket.gethostname()}:{os.getpid()}"
-        report_failed(settings, spec.connector, claim, worker_id, mask("".join(traceback.format_exception(error))))
+        report_failed(backing, spec.connector, claim, worker_id, mask("".join(traceback.format_exception(error))))
         raise
     return {"tasks": list(plan.tasks), "claim": str(claim)}
 

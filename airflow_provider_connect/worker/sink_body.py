@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import TypeVar
 
 from confluent_kafka import Consumer
@@ -18,12 +19,11 @@ from airflow_provider_connect.model.states import State
 from airflow_provider_connect.sdk.connector import SinkConnector
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
-from airflow_provider_connect.stores.batch_store import BatchStore
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.contexts import TaskSinkContext
-from airflow_provider_connect.worker.kafka_reader import READER_SETTINGS, KafkaReader
+from airflow_provider_connect.worker.kafka_reader import ENDLESS, READER_SETTINGS, KafkaReader
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.pipeline import SinkPipeline
 from airflow_provider_connect.worker.pipeline_setup import stages_of
@@ -97,7 +97,8 @@ class SinkBody:
             task.start(connector.task_config(strip_framework_keys(scene.task_config)))  # 3
             starts = self._open(task, partitions, commit)  # 4
             scene.tell(State.RUNNING)
-            ranges = {p: (start, max(start, self._ends[p])) for p, start in starts.items()}
+            endless = scene.payload.endless
+            ranges = {p: (start, ENDLESS if endless else max(start, self._ends[p])) for p, start in starts.items()}
             reader = KafkaReader(consumer, ranges, self._columns(task))
             try:
                 reason = self._loop(task, context, reader, commit).run()  # 5
@@ -159,7 +160,7 @@ class SinkBody:
         self, partitions: Sequence[TopicPartition], destination: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, StartPosition]:
         committed = self._groups.committed(self._group, partitions)
-        with BatchStore(self._scene.settings) as store:
+        with closing(self._scene.backing.ledger()) as store:
             ledger = store.last(self._scene.payload.connector)
         beginnings = self._admin.beginning_offsets(partitions)
         ends = self._admin.end_offsets(partitions, read_committed=self._isolation() == "read_committed")
@@ -198,6 +199,7 @@ class SinkBody:
             max_records=scene.connector_settings.batch_max_records or scene.settings.batch_max_records,
             now=time.monotonic,
             sleep=time.sleep,
+            endless=scene.payload.endless,
         )
 
     def _columns(self, task: SinkTask) -> frozenset[str]:
@@ -215,6 +217,8 @@ class SinkBody:
 
     def _ledger(self, offsets: Offsets) -> Sequence[OffsetRecord]:
         self._ledger_positions.update(offsets)
+        if not self._scene.backing.keeps_ledger:
+            return []
         ranges = {p: [self._starts[p], n] for p, n in self._ledger_positions.items() if n > self._starts.get(p, n)}
         return [ledger_record(self._scene, self._metrics, ranges=_nested(ranges), positions=_nested(self._ledger_positions))]
 

@@ -24,10 +24,11 @@ MAX_RETRY_SECONDS = 10.0
 
 @dataclass(slots=True)
 class SinkLoop:
-    """Runs one sink task to the ends fixed at its start, to its limits, or until it is told to end.
+    """Runs one sink task to the ends of what its reader reads, to its limits, or until it is told to end.
 
     1 read 2 converters and transformations 3 ``put``, the same batch again after a RetriableException 4 commits as the guarantee says,
-    every ``interval_seconds`` and at the end. A fenced loop commits nothing. Silence of the broker for ``patience_seconds`` is retriable.
+    every ``interval_seconds``, at the end, and when an ``endless`` reader has nothing for the moment. A fenced loop commits nothing.
+    Silence of the broker for ``patience_seconds`` is retriable, where there is something to be heard.
     """
 
     task: SinkTask
@@ -43,7 +44,9 @@ class SinkLoop:
     max_records: int | None
     now: Callable[[], float]
     sleep: Callable[[float], None]
+    endless: bool = False
     _delivered: dict[TopicPartition, int] = field(default_factory=dict)
+    _has_news: bool = False
 
     def run(self) -> StopReason | None:
         """Why the loop ended early, or None when every partition is read to its end."""
@@ -59,7 +62,7 @@ class SinkLoop:
             if reason is not None:
                 return reason
             raws = self.reader.read(READ_SECONDS)
-            if raws:
+            if raws or self.endless:
                 heard = self.now()
             elif self.now() - heard > self.patience_seconds:
                 raise RetriableException(
@@ -69,7 +72,8 @@ class SinkLoop:
                 if not self._deliver(raw):
                     return self.stop.reason()
             self._obey()
-            if self.now() - committed >= self.interval_seconds or self.context.take_commit_wanted():
+            is_quiet = self.endless and self._has_news and not raws
+            if is_quiet or self.now() - committed >= self.interval_seconds or self.context.take_commit_wanted():
                 self._commit()
                 committed = self.now()
             if self.max_records is not None and self.metrics.records_in >= self.max_records:
@@ -90,6 +94,7 @@ class SinkLoop:
             self._delivered[raw.partition] = after
             self.metrics.records_out += batch.num_records
         self._delivered[raw.partition] = raw.next_offset
+        self._has_news = True
         self.metrics.bytes += raw.value.nbytes
         return True
 
@@ -120,3 +125,4 @@ class SinkLoop:
         if self._delivered:
             with self.metrics.timed_commit():
                 self.delivery.commit(self.task, dict(self._delivered))
+            self._has_news = False

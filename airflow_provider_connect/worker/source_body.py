@@ -16,9 +16,9 @@ from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.sdk.connector import SourceConnector
 from airflow_provider_connect.sdk.task import SourceTask
+from airflow_provider_connect.stores.backing import OffsetCommitter, Offsets
 from airflow_provider_connect.stores.batch_store import BatchStore
 from airflow_provider_connect.stores.kafka_errors import LastError
-from airflow_provider_connect.stores.offset_store import OffsetStore
 from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.contexts import TaskSourceContext
@@ -54,18 +54,14 @@ FAST_PRODUCER: dict[str, Any] = {
 
 
 def run_source(scene: TaskScene) -> TaskResult:
-    """1 take over the id 2 still the newest claim? 3 repair and read offsets 4 start the task 5 the loop.
-
-    Where offsets are kept elsewhere than on topics there is no id to take over: who keeps them looks at the claim.
-    """
+    """1 take over the id 2 still the newest claim? 3 repair and read offsets 4 start the task 5 the loop."""
     payload, settings = scene.payload, scene.settings
-    owner = None if (committer := scene.backing.committer(payload.connector, payload.claim)) else transactional_producer(scene)
-    if owner is not None:
-        owner.take_over()  # 1
+    owner = scene.backing.committer(payload.connector, payload.claim) or transactional_producer(scene)
+    owner.take_over()  # 1
     scene.refuse_old_claim()  # 2
     offsets = scene.backing.offsets(scene.connector_settings.offsets_storage_topic)
     try:
-        if owner is not None and payload.tasks == 1:  # siblings' open transactions look like aborted: the planner repairs for several
+        if payload.tasks == 1:  # siblings' open transactions look like aborted ones: the planner repairs for several
             owner.write(repairs(offsets, payload.connector))
         known = offsets.read(payload.connector)  # 3
         metrics = TaskMetrics(is_source=True)
@@ -73,8 +69,7 @@ def run_source(scene: TaskScene) -> TaskResult:
         admin = AdminConnection.of(settings, scene.connector_settings.overrides["admin"], TAKE_OVER_SECONDS)
         written = WrittenRanges(TopicAdmin(settings, connection=admin))
         try:
-            delivery = _exactly_once(scene, owner, offsets) if exactly_once else _delivery(scene, committer or owner, offsets)
-            reason = _loop(scene, task, delivery, metrics, written).run()  # 5
+            reason = _loop(scene, task, _delivery(scene, owner, offsets), metrics, written).run()  # 5
         finally:
             task.stop()
     finally:
@@ -127,7 +122,7 @@ def _loop(scene: TaskScene, task: SourceTask, delivery: SourceDelivery, metrics:
     )
 
 
-def _delivery(scene: TaskScene, owner: TransactionalProducer, offsets: OffsetStore) -> SourceDelivery:
+def _delivery(scene: TaskScene, owner: OffsetCommitter, offsets: Offsets) -> SourceDelivery:
     def encode(latest: Iterable[SourceOffset]) -> Sequence[OffsetRecord]:
         records = offsets.records(scene.payload.connector, list(latest))
         return [OffsetRecord(offsets.topic, partition, key, value) for partition, key, value in records]
@@ -137,6 +132,7 @@ def _delivery(scene: TaskScene, owner: TransactionalProducer, offsets: OffsetSto
 
     settings = scene.settings
     if scene.payload.guarantee == Guarantee.EXACTLY_ONCE:
+        assert isinstance(owner, TransactionalProducer)  # no other backing offers exactly once
         linger = settings.transaction_boundary_poll_linger_ms / 1000
         writer = KafkaWriter(owner.producer, native=NativeQueue.of(owner.producer), give_up=give_up)
         return ExactlyOnce(owner, writer, encode, linger_seconds=linger, now=time.monotonic)
@@ -157,6 +153,8 @@ def _delivery(scene: TaskScene, owner: TransactionalProducer, offsets: OffsetSto
 
 def _ledger(scene: TaskScene, metrics: TaskMetrics) -> Sequence[OffsetRecord]:
     """The ledger's record of this run, for the last transaction."""
+    if not scene.backing.keeps_ledger:
+        return []
     return [ledger_record(scene, metrics, ranges={}, positions={})]
 
 

@@ -1,4 +1,4 @@
-"""One task of one run, inside an executor's Python worker: from its payload to its result.
+"""One task of one run, from its payload to its result: inside an executor's Python worker, or in a thread of a worker of its own.
 
 The order that every guarantee rests on: 1 take over the transactional id 2 look whether the claim is still the newest 3 read offsets
 4 start the task 5 move data. What was read before the first step is never used.
@@ -22,12 +22,12 @@ from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import TaskStatus
 from airflow_provider_connect.settings import WorkerSettings
-from airflow_provider_connect.stores.config_follower import ChangeKind, ConfigFollower
-from airflow_provider_connect.stores.config_store import ConfigStore
-from airflow_provider_connect.stores.status_store import StatusWriter
+from airflow_provider_connect.stores.backing import Backing, StatusNotes, TopicBacking
+from airflow_provider_connect.stores.config_changes import ConfigChanges
+from airflow_provider_connect.stores.config_follower import ChangeKind, Follower
 from airflow_provider_connect.worker.active_topics import ActiveTopics
 from airflow_provider_connect.worker.checked_connector import CheckedConnector, check_connector
-from airflow_provider_connect.worker.lifecycle import StopReason, StopSignal, StopWire
+from airflow_provider_connect.worker.lifecycle import StopReason, StopSignal, StopWire, Wire
 from airflow_provider_connect.worker.masking import Mask, secret_values
 from airflow_provider_connect.worker.pipeline import Converters
 from airflow_provider_connect.worker.pipeline_setup import converters_of
@@ -37,19 +37,29 @@ log = logging.getLogger(__name__)
 TAKE_OVERS = 3
 
 
+@dataclass(frozen=True, slots=True)
+class TaskHost:
+    """What a body finds where it runs. ``wire`` None: only the config topic and time tell it to end."""
+
+    backing: Backing
+    worker_id: str
+    wire: Wire | None
+
+
 @dataclass(slots=True)
 class TaskScene:
     """What source and sink bodies both need, made of the payload."""
 
     payload: TaskPayload
     settings: WorkerSettings
+    backing: Backing
     checked: CheckedConnector
     task_config: Mapping[str, str]
     stop: StopSignal
-    statuses: StatusWriter
+    statuses: StatusNotes
     worker_id: str
     converters: Converters
-    configs: ConfigStore
+    configs: ConfigChanges
     mask: Mask
 
     def active_topics(self) -> ActiveTopics:
@@ -80,25 +90,33 @@ class TaskScene:
         )
 
 
-def run_task(payload: TaskPayload) -> TaskResult:
-    """Run the task and return what became of it. Never raises for anything that the task does: a failure is a value."""
+def run_task(payload: TaskPayload, host: TaskHost | None = None) -> TaskResult:
+    """Run the task and return what became of it. Never raises for anything that the task does: a failure is a value.
+
+    ``host`` None: the body is in a process of its own, keeps everything on the topics, and is told to end by its driver's stop switch.
+    """
     started, cpu = time.monotonic(), time.process_time()
-    result = _run(payload)
+    settings = WorkerSettings.of(payload.settings, payload.secrets)
+    result = _run(payload, settings, host or _executor(payload, settings))
     result.seconds = time.monotonic() - started
     result.cpu_seconds = time.process_time() - cpu
     return result
 
 
-def _run(payload: TaskPayload) -> TaskResult:
+def _executor(payload: TaskPayload, settings: WorkerSettings) -> TaskHost:
+    name = socket.gethostname() if payload.stop_address[0] != "127.0.0.1" else "127.0.0.1"
+    return TaskHost(TopicBacking(settings), f"{name}:{os.getpid()}", _wire(payload))
+
+
+def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost) -> TaskResult:
     mask = Mask(payload.secrets.values())
-    settings = WorkerSettings.of(payload.settings, payload.secrets)
-    statuses = StatusWriter(settings, claim=payload.claim)
-    worker_id = f"{socket.gethostname() if payload.stop_address[0] != '127.0.0.1' else '127.0.0.1'}:{os.getpid()}"
+    statuses = host.backing.status_notes(payload.claim)
+    worker_id = host.worker_id
     result, version = TaskResult(payload.task), None
     try:
         for config in (payload.settings, payload.connector_config, payload.task_config):
             mask.add(secret_values(config, settings.config_providers(), payload.secrets))
-        with _scene(payload, settings, statuses, worker_id, mask) as scene:
+        with _scene(payload, settings, host, statuses, mask) as scene:
             version = scene.checked.plugin.version
             result = _body_until_owned(scene)
             if result.stopped_by == StopReason.PAUSED:
@@ -149,27 +167,26 @@ def _body(scene: TaskScene) -> TaskResult:
 
 
 @contextmanager
-def _scene(payload: TaskPayload, settings: WorkerSettings, statuses: StatusWriter, worker_id: str, mask: Mask) -> Iterator[TaskScene]:
+def _scene(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, statuses: StatusNotes, mask: Mask) -> Iterator[TaskScene]:
     checked = check_connector(payload.connector, payload.connector_config, settings, payload.secrets)
     task_config = config_providers.resolve(payload.task_config, settings.config_providers(), payload.secrets)
-    wire = _wire(payload)
-    store = ConfigStore(settings)
-    limit = checked.settings.batch_max_duration_ms or settings.batch_max_duration_ms
+    store = host.backing.configs()
+    seconds = payload.max_seconds or (checked.settings.batch_max_duration_ms or settings.batch_max_duration_ms) / 1000
     with store.follow(payload.connector, payload.claim) as follower:
-        stop = StopSignal(_Followed(follower), wire, now=time.monotonic, deadline=time.monotonic() + limit / 1000)
+        stop = StopSignal(_Followed(follower), host.wire, now=time.monotonic, deadline=time.monotonic() + seconds)
         try:
             converters = converters_of(checked.settings, settings)
-            yield TaskScene(payload, settings, checked, task_config, stop, statuses, worker_id, converters, store, mask)
+            yield TaskScene(payload, settings, host.backing, checked, task_config, stop, statuses, host.worker_id, converters, store, mask)
         finally:
-            if wire is not None:
-                wire.close()
+            if host.wire is not None:
+                host.wire.close()
             store.close()
 
 
 class _Followed:
     """The config topic's word as a reason to stop."""
 
-    def __init__(self, follower: ConfigFollower) -> None:
+    def __init__(self, follower: Follower) -> None:
         self._follower = follower
 
     def poll(self, timeout_seconds: float = 0.0) -> StopReason | None:

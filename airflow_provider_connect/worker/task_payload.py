@@ -13,7 +13,9 @@ from airflow_provider_connect.model.run import Claim
 class TaskPayload:
     """What a body is sent with the Spark job. Configs are raw; ``settings`` and ``secrets`` hold secrets, so this is never logged.
 
-    ``known_topics`` are those that the status topic names for the connector; None: topics are not tracked."""
+    ``known_topics`` are those that the status topic names for the connector; None: topics are not tracked. ``endless``: a sink reads on as
+    records come, for ``max_seconds``; otherwise a run ends where its topics ended when it began. ``max_seconds`` None: as the settings say.
+    """
 
     connector: str
     task: int
@@ -27,6 +29,8 @@ class TaskPayload:
     run_id: str
     stop_address: tuple[str, int]
     known_topics: Sequence[str] | None = None
+    endless: bool = False
+    max_seconds: float | None = None
 
     def __repr__(self) -> str:
         return f"TaskPayload({self.connector}-{self.task})"
