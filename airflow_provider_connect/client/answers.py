@@ -164,7 +164,9 @@ def _task(value: Mapping[str, Any]) -> TaskView:
 
 
 def _config_key(value: Mapping[str, Any]) -> ConfigKeyView:
-    return ConfigKeyView(**{name: value[name] for name in ConfigKeyView.__dataclass_fields__})
+    """``order_in_group`` is what released workers call the place in the group."""
+    order = value["order_in_group"] if "order_in_group" in value else value["order"]
+    return ConfigKeyView(order=order, **{name: value[name] for name in ConfigKeyView.__dataclass_fields__ if name != "order"})
 
 
 def _config_value(value: Mapping[str, Any]) -> ConfigValueView:

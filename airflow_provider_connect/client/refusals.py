@@ -8,8 +8,10 @@ from airflow_provider_connect.errors import (
     BadRequestException,
     ConflictException,
     ConnectException,
+    ForbiddenException,
     NotFoundException,
     RetriableException,
+    UnauthorizedException,
 )
 
 _REBALANCE = re.compile(r"rebalance|stale configuration|no known leader|zombie sink tasks", re.IGNORECASE)
@@ -17,17 +19,12 @@ _EXISTS = re.compile(r"\balready exists\b")
 _PASSING = frozenset({429, 502, 503, 504})
 """Statuses of servers that start, and of proxies before servers that are away."""
 
+_BY_STATUS = {403: ForbiddenException, 404: NotFoundException, 409: ConflictException}
 _SHOWN_CHARACTERS = 200
 
 
 class UnreachableException(RetriableException):
     """No answer came within the limits: the server is away, or the address is wrong."""
-
-
-class AccessException(ConnectException):
-    """The server does not know the user (401), or does not let the user do this (403)."""
-
-    status_code = 403
 
 
 class ServerException(ConnectException):
@@ -46,26 +43,19 @@ def is_passing(answer: Answer) -> bool:
 def refusal(answer: Answer, request: str) -> ConnectException:
     """The exception for ``answer``; ``request`` is its method and URL. A Kafka Connect's own message is kept as it is."""
     message = _message(answer)
-    if answer.status in (401, 403):
-        return _no_access(answer.status, message, request)
+    if answer.status == 401:
+        return UnauthorizedException(
+            f"{request} answers 401{f': {message}' if message else ''}. Give the login and password, or the token, of a user it knows"
+        )
     if not message:
         return ServerException(f"{request} answers {answer.status} and not as Kafka Connect does: {_shown(answer)}", answer.status)
     if message.startswith("HTTP ") or "message" not in answer.body:  # not from a route of Kafka Connect's
         message = f"{request}: {message}"
-    if answer.status == 404:
-        return NotFoundException(message)
-    if answer.status == 409:
-        return AlreadyExistsException(message) if _EXISTS.search(message) else ConflictException(message)
+    if answer.status == 409 and _EXISTS.search(message):
+        return AlreadyExistsException(message)
     if 400 <= answer.status < 500:
-        return BadRequestException(message)
+        return _BY_STATUS.get(answer.status, BadRequestException)(message)
     return ServerException(message, answer.status)
-
-
-def _no_access(status: int, message: str, request: str) -> AccessException:
-    said = f": {message}" if message else ""
-    if status == 401:
-        return AccessException(f"{request} answers 401{said}. Give the login and password, or the token, of a user whom the server knows")
-    return AccessException(f"{request} answers 403{said}. The user may not do this: ask for the right, or give another user")
 
 
 def _message(answer: Answer) -> str:

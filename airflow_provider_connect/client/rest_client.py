@@ -6,8 +6,8 @@
         connect.put_connector_config("orders", {"connector.class": "FileStreamSource", ...})
         print(connect.connector_status("orders").connector.state)
 
-Every verb raises the exceptions of ``errors`` with the server's own message, ``AccessException`` for 401 and 403, ``UnreachableException``
-when no answer came within the limits.
+Every verb raises the exceptions of ``errors`` with the server's own message, ``refusals.ServerException`` for what
+is no answer of Kafka Connect's, ``refusals.UnreachableException`` when no answer came within the limits.
 """
 
 import time

@@ -79,6 +79,10 @@ class ConnectWorker:
                 self._process.wait()
 
     @property
+    def url(self) -> str:
+        return f"http://{LOOPBACK}:{self._port}"
+
+    @property
     def pid(self) -> int:
         return self._process.pid
 
@@ -86,7 +90,7 @@ class ConnectWorker:
         """The JSON answer of the REST API. Raises urllib.error.HTTPError for a refusal."""
         data = None if body is None else json.dumps(body).encode()
         asked = urllib.request.Request(
-            f"http://{LOOPBACK}:{self._port}{path}", data=data, method=method, headers={"Content-Type": "application/json"}
+            f"{self.url}{path}", data=data, method=method, headers={"Content-Type": "application/json"}
         )
         with urllib.request.urlopen(asked, timeout=90) as answer:
             text = answer.read()

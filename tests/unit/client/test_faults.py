@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_connect.client.async_rest_client import AsyncConnectClient
 from airflow_provider_connect.client.conversation import RetryLimits
-from airflow_provider_connect.client.refusals import AccessException, ServerException, UnreachableException
+from airflow_provider_connect.client.refusals import ServerException, UnreachableException
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.client.server import Server
 from airflow_provider_connect.errors import (
@@ -18,7 +18,9 @@ from airflow_provider_connect.errors import (
     ConfigException,
     ConflictException,
     ConnectException,
+    ForbiddenException,
     NotFoundException,
+    UnauthorizedException,
 )
 
 QUICK = RetryLimits(seconds=5, first_wait_seconds=0.001, longest_wait_seconds=0.002)
@@ -130,8 +132,8 @@ def test_an_unreachable_server_is_named_without_its_password(ask: Ask) -> None:
         (error(409, "Connector a already exists"), AlreadyExistsException, "Connector a already exists"),
         (error(409, "It is defined in a.py"), ConflictException, "It is defined in a.py"),
         (error(500, "Broken"), ServerException, "Broken"),
-        (httpx.Response(401, text="User cannot access the resource."), AccessException, "User cannot access the resource"),
-        (httpx.Response(403, json={"detail": "Forbidden"}), AccessException, "403: Forbidden"),
+        (httpx.Response(401, text="User cannot access the resource."), UnauthorizedException, "User cannot access the resource"),
+        (httpx.Response(403, json={"detail": "Forbidden"}), ForbiddenException, "connectors: Forbidden"),
         (httpx.Response(404, text="<html>no</html>"), ServerException, "<html>no</html>"),
         (httpx.Response(302, headers={"Location": "/login"}), ServerException, "answers 302"),
         (httpx.Response(200, text="<html>hello</html>"), ServerException, "is this its address"),

@@ -1,0 +1,41 @@
+"""A real Kafka Connect 4.3.1, as the tests of clients meet it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.client.rest_client import ConnectClient
+from airflow_provider_connect.launch.java_runtime import find_java
+from tests.benchmark.connect_peer import ConnectWorker
+from tests.conftest import CACHE
+
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+
+
+@pytest.fixture(scope="session")
+def connect_url(tmp_path_factory: pytest.TempPathFactory, bootstrap: str) -> Iterator[str]:
+    """The address of a worker that all tests here share, on the shared broker."""
+    worker = ConnectWorker(tmp_path_factory.mktemp("connect-worker"), CACHE, find_java(cache=CACHE), bootstrap, exactly_once=False)
+    with worker.started():
+        yield worker.url
+
+
+@pytest.fixture
+def connect(connect_url: str) -> Iterator[ConnectClient]:
+    with ConnectClient.of(connect_url) as client:
+        yield client
+
+
+@pytest.fixture
+def file_source(tmp_path: Path, unique: str) -> dict[str, str]:
+    """The config of a source that reads a file of two lines."""
+    file = tmp_path / "input.txt"
+    file.write_text("one\ntwo\n")
+    return {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(file), "topic": f"lines-{unique}"}
+
+
+@pytest.fixture
+def file_sink(tmp_path: Path, unique: str) -> dict[str, str]:
+    """The config of a sink that writes what ``file_source`` reads."""
+    return {"connector.class": "FileStreamSink", "tasks.max": "1", "file": str(tmp_path / "output.txt"), "topics": f"lines-{unique}"}
