@@ -88,13 +88,25 @@ class ConfigLog:
     """The reader's side of the config topic: give it every record in order, and ``state`` is what they add up to.
 
     ``topic_id`` is the topic's own id, which makes an offset a claim. Not thread-safe. The state changes in place: take a ``copy``.
+    To go on from where another reader stopped, give its ``state`` and ``pending``.
     """
 
-    def __init__(self, topic_id: str = "") -> None:
+    def __init__(
+        self,
+        topic_id: str = "",
+        *,
+        state: ClusterConfigState | None = None,
+        pending: Mapping[str, Mapping[int, dict[str, str]]] | None = None,
+    ) -> None:
         self.topic_id = topic_id
-        self.state = ClusterConfigState()
+        self.state = ClusterConfigState() if state is None else state
         self.skipped = 0
-        self._deferred: dict[str, dict[int, dict[str, str]]] = {}
+        self._deferred = {connector: dict(configs) for connector, configs in (pending or {}).items()}
+
+    @property
+    def pending(self) -> Mapping[str, Mapping[int, dict[str, str]]]:
+        """The task configs, by connector and number, that no commit record has counted in yet."""
+        return self._deferred
 
     def apply(self, record: ConfigRecord | Unreadable) -> str:
         """Takes one record in. Returns why it was skipped, or an empty text if it was not; never raises."""
