@@ -37,7 +37,7 @@ class AirflowLauncher:
         dag_id = dag_id_for(connector)
         with self._sessions() as session:
             if has_dag(session, dag_id):
-                start_run(session, dag_id, now=datetime.now(UTC), tasks=tasks)
+                start_run(session, dag_id, now=datetime.now(UTC), tasks=tasks or None)
             else:
                 self._ask_for_dag(session, connector, 1)
 

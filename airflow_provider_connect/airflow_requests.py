@@ -14,8 +14,7 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-CONF_TASKS = "tasks"
-"""In a run's conf: the numbers of the connector's tasks that alone are to run."""
+from airflow_provider_connect.operators.run_conf import conf_for, covers
 
 
 def has_dag(session: Session, dag_id: str) -> bool:
@@ -55,7 +54,7 @@ def start_run(session: Session, dag_id: str, *, now: datetime, tasks: Sequence[i
     serialized.create_dagrun(
         run_id=serialized.timetable.generate_run_id(run_type=DagRunType.MANUAL, run_after=now, data_interval=None),
         run_after=now,
-        conf={} if tasks is None else {CONF_TASKS: sorted(tasks)},
+        conf=conf_for(tasks),
         run_type=DagRunType.MANUAL,
         triggered_by=DagRunTriggeredByType.REST_API,
         state=DagRunState.QUEUED,
@@ -68,15 +67,7 @@ def _is_covered(session: Session, dag: DagModel, now: datetime, tasks: Sequence[
     if tasks is None and dag.next_dagrun_create_after is not None and dag.next_dagrun_create_after <= now:
         return True
     waiting = session.scalars(select(DagRun).where(DagRun.dag_id == dag.dag_id, DagRun.state == DagRunState.QUEUED))
-    return any(_covers(run.conf, tasks) for run in waiting)
-
-
-def _covers(conf: object, tasks: Sequence[int] | None) -> bool:
-    """Whether a run with this conf does what one of ``tasks`` would. One of all tasks may find nothing to do, so it does not stand in."""
-    waiting = conf.get(CONF_TASKS) if isinstance(conf, dict) else None
-    if tasks is None or waiting is None:
-        return tasks is None and waiting is None
-    return set(tasks) <= set(waiting)
+    return any(covers(run.conf, tasks) for run in waiting)
 
 
 def with_runs(session: Session, dag_ids: Collection[str]) -> set[str]:

@@ -7,15 +7,17 @@
     ConnectorDag("orders", {"connector.class": "FileStreamSource", "file": "/data/orders.txt", "topic": "orders"})
 
 No name needs to be bound to it. Keys beginning with ``airflow.`` steer the DAG, keyword arguments are those of ``airflow.sdk.DAG``.
+A connector that was made over REST has its DAG from ``stored_connector_dags``, in files that ``ConnectorsBundle`` writes.
 """
 
+import json
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, AssetAlias
+from airflow.sdk import DAG, AssetAlias, get_parsing_context
 
 from airflow_provider_connect.dag_settings import (
     MAX_TASKS,
@@ -26,7 +28,7 @@ from airflow_provider_connect.dag_settings import (
     literal_secrets,
 )
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.ids import consumer_group, dag_id_for
+from airflow_provider_connect.model.ids import connector_for, dag_id_for
 from airflow_provider_connect.operators.connect import ConnectTaskOperator
 from airflow_provider_connect.operators.definition import definition_text
 from airflow_provider_connect.operators.plan import ConnectPlanOperator, ConnectReportOperator
@@ -59,47 +61,48 @@ class ConnectorDag(DAG):  # type: ignore[misc]  # Airflow is not typed for us
         super().__init__(dag_id_for(name), **_dag_arguments(settings, dag_arguments))
         self.fileloc = sys._getframe(1).f_code.co_filename  # where this is written, not where DAG is called
         self.connector = name
-        task = _task_arguments(settings, config)
+        first = {"connector_definition": definition_text(config)}
+        run = {"spark_conn_id": spark_conn_id, "outlets": [AssetAlias(self.dag_id)]}
         with self:
-            if settings.tasks_per_application is None:
-                self._one_application(config, spark_conn_id, task)
-            else:
-                self._several_applications(config, spark_conn_id, settings.tasks_per_application, task)
-
-    def _one_application(self, config: Mapping[str, str], spark_conn_id: str | None, task: Mapping[str, Any]) -> None:
-        ConnectTaskOperator(
-            task_id="run",
-            connector=self.connector,
-            connector_definition=definition_text(config),
-            spark_conn_id=spark_conn_id,
-            sink_group=_sink_group(self.connector, config),
-            outlets=[AssetAlias(self.dag_id)],
-            **task,
-        )
-
-    def _several_applications(self, config: Mapping[str, str], spark_conn_id: str | None, group: int, task: Mapping[str, Any]) -> None:
-        plan = ConnectPlanOperator(
-            task_id="plan",
-            connector=self.connector,
-            connector_definition=definition_text(config),
-            tasks_per_application=group,
-            **task,
-        )
-        run = ConnectTaskOperator.partial(
-            task_id="run",
-            connector=self.connector,
-            spark_conn_id=spark_conn_id,
-            sink_group=_sink_group(self.connector, config),
-            outlets=[AssetAlias(self.dag_id)],
-            map_index_template="{{ task.tasks_label }}",
-            **task,
-        ).expand_kwargs(plan.output)
-        report = ConnectReportOperator(task_id="report", connector=self.connector, trigger_rule="none_failed", **task)
-        run >> report
+            _add_tasks(name, settings, first, run, _task_arguments(settings, config))
 
 
-def _sink_group(connector: str, config: Mapping[str, str]) -> str | None:
-    return consumer_group(connector, config) if config.get("topics") or config.get("topics.regex") else None
+class StoredConnectorDag(DAG):  # type: ignore[misc]  # Airflow is not typed for us
+    """The DAG of a connector that the config topic alone defines. ``mark`` holds the keys that steer it (``connector_files``), as JSON;
+    its tasks read the config from the topic."""
+
+    def __init__(self, name: str, mark: str, *, file: str, is_paused: bool) -> None:
+        keys = json.loads(mark)
+        settings = dag_settings(name, keys)
+        super().__init__(dag_id_for(name), **_dag_arguments(settings, {}) | {"is_paused_upon_creation": is_paused})
+        self.fileloc = file
+        self.connector = name
+        with self:
+            _add_tasks(name, settings, {"dag_mark": mark}, {"outlets": [AssetAlias(self.dag_id)]}, _task_arguments(settings, keys))
+
+
+def stored_connector_dags(file: str, connectors: Mapping[str, str], *, paused: Collection[str] = ()) -> None:
+    """Make the DAGs of ``connectors``, which maps their names to their marks; those of ``paused`` are paused when Airflow first sees them.
+
+    Called by the files of ``ConnectorsBundle``, by the dag-processor for all, and for one alone by each task of its DAG.
+    """
+    dag_id = get_parsing_context().dag_id
+    only = None if dag_id is None else connector_for(dag_id)
+    for name, mark in connectors.items():
+        if dag_id is None or name == only:
+            StoredConnectorDag(name, mark, file=file, is_paused=name in paused)
+
+
+def _add_tasks(connector: str, settings: DagSettings, first: Mapping[str, Any], run: Mapping[str, Any], every: Mapping[str, Any]) -> None:
+    """The tasks of a connector's DAG, in the DAG that is open: the arguments of its first task, of ``run``, and of every task."""
+    if settings.tasks_per_application is None:
+        ConnectTaskOperator(task_id="run", connector=connector, **first, **run, **every)
+        return
+    plan = ConnectPlanOperator(task_id="plan", connector=connector, tasks_per_application=settings.tasks_per_application, **first, **every)
+    mapped = ConnectTaskOperator.partial(
+        task_id="run", connector=connector, map_index_template="{{ task.tasks_label }}", **run, **every
+    ).expand_kwargs(plan.output)
+    mapped >> ConnectReportOperator(task_id="report", connector=connector, trigger_rule="none_failed", **every)
 
 
 def _refuse_conflicts(config: Mapping[str, str], arguments: Mapping[str, Any]) -> None:

@@ -21,13 +21,16 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from airflow_provider_connect.airflow_settings import SPARK_CONNECTION, airflow_secrets, own_option, run_directory, worker_settings
 from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.model.ids import consumer_group
 from airflow_provider_connect.model.run import Claim, RunResult, RunSpec, RunState, TaskResult
 from airflow_provider_connect.operators.definition import DefinesConnector
+from airflow_provider_connect.operators.run_conf import asked_tasks
 from airflow_provider_connect.run_directory import RunDirectory, remove_stale_runs
 from airflow_provider_connect.settings import WorkerSettings
 
 if TYPE_CHECKING:
     from airflow_provider_connect.launch.submit_options import SubmitOptions
+    from airflow_provider_connect.worker.readiness import Readiness
 
 
 class _StandIn(ModuleType):
@@ -86,8 +89,8 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
     """Runs a connector's tasks in one Spark application, and nothing at all when there is nothing to do.
 
     ``tasks`` and ``claim`` come from a plan (``tasks.per.application``); without them the application claims and plans. What was delivered
-    becomes asset events on ``kafka://«first bootstrap server»/«topic»``, by way of the asset alias of the DAG's id; a sink, which has a
-    ``sink_group``, has that in the asset's URI too. Other keyword arguments are SparkSubmitOperator's; deploy mode is always ``client``
+    becomes asset events on ``kafka://«first bootstrap server»/«topic»``, by way of the asset alias of the DAG's id; a sink has its consumer
+    group in the asset's URI too. Other keyword arguments are SparkSubmitOperator's; deploy mode is always ``client``
     and ``durable`` always off, because the claims on the config topic decide who may write, and an application ends with its task.
     """
 
@@ -99,9 +102,9 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
         *,
         connector: str,
         connector_definition: str | None = None,
+        dag_mark: str | None = None,
         tasks: Sequence[int] | None = None,
         claim: str | None = None,
-        sink_group: str | None = None,
         spark_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -114,9 +117,9 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
         self._archives: str | None
         self.connector = connector
         self.connector_definition = connector_definition
+        self.dag_mark = dag_mark
         self.tasks = tasks
         self.claim = claim
-        self.sink_group = sink_group
         self.spark_conn_id = spark_conn_id
         self._kill_requested = False
         self._directory: RunDirectory | None = None
@@ -137,20 +140,22 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
 
     def _run(self, context: Mapping[str, Any]) -> dict[str, dict[str, float]] | None:
         settings = worker_settings()
-        define = self.definition()
-        secrets = airflow_secrets({**settings.originals, **(define or {})})
-        if not self._is_ready(settings, define, secrets):
+        asked_for = asked_tasks(context)
+        found = self._readiness(settings, is_asked_for=asked_for is not None)
+        if found.state == "no-work":
+            _log.info("Connector %s has nothing to do: %s", self.connector, found.reason)
             return None
         directory = self._make_directory(context)
+        tasks = asked_for if self.tasks is None else list(self.tasks)
         spec = RunSpec(
             connector=self.connector,
             settings=settings.originals,
             run_id=context["run_id"],
             try_number=context["ti"].try_number,
-            tasks=directory.tasks_left() if self.tasks is None else list(self.tasks),
+            tasks=tasks if self.tasks is not None else directory.tasks_left() or tasks,
             claim=Claim.parse(self.claim) if self.claim else None,
-            define=define,
-            secrets=secrets,
+            define=self.definition(),
+            secrets={**airflow_secrets(settings.originals), **found.secrets},
         )
         directory.write_spec(spec)
         try:
@@ -160,20 +165,22 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
         result = directory.result()
         if result is None:
             raise self._lost(settings, directory, exit_code, log_tail)
-        return self._report(context, settings, directory, result)
+        return self._report(context, settings, directory, result, group=sink_group(self.connector, found.config))
 
-    def _is_ready(self, settings: WorkerSettings, define: Mapping[str, str] | None, secrets: Mapping[str, str]) -> bool:
+    def _readiness(self, settings: WorkerSettings, *, is_asked_for: bool) -> "Readiness":
         """Whether there is work. Raises AirflowSkipException unless the connector is STARTED."""
-        if self.tasks is not None:  # the plan has just looked
-            return True
         from airflow_provider_connect.worker.readiness import check_readiness  # loads the Kafka client: not when the DAG is parsed
 
-        readiness = check_readiness(settings, self.connector, define=define, secrets=secrets)
-        if readiness.state == "not-started":
-            raise AirflowSkipException(f"Connector {self.connector} is not started: {readiness.reason}")
-        if readiness.state == "no-work":
-            _log.info("Connector %s has nothing to do: %s", self.connector, readiness.reason)
-        return bool(readiness.state != "no-work")
+        found = check_readiness(
+            settings,
+            self.connector,
+            define=self.definition(),
+            secrets_of=airflow_secrets,
+            is_asked_for=is_asked_for or self.tasks is not None,  # a plan has just looked
+        )
+        if found.state == "not-started":
+            raise AirflowSkipException(f"Connector {self.connector} is not started: {found.reason}")
+        return found
 
     def _make_directory(self, context: Mapping[str, Any]) -> RunDirectory:
         ti, base = context["ti"], run_directory()
@@ -279,9 +286,9 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
         return AirflowException(": ".join([reason, *log_tail[-1:]]))  # type: ignore[no-any-return]
 
     def _report(
-        self, context: Mapping[str, Any], settings: WorkerSettings, directory: RunDirectory, result: RunResult
+        self, context: Mapping[str, Any], settings: WorkerSettings, directory: RunDirectory, result: RunResult, *, group: str | None
     ) -> dict[str, dict[str, float]] | None:
-        emit_asset_events(context, settings.bootstrap_servers, result, sink_group=self.sink_group)
+        emit_asset_events(context, settings.bootstrap_servers, result, group=group)
         failed = [task for task in result.tasks if task.trace is not None]
         if failed or result.state is RunState.FAILED:
             raise failure(result, failed)
@@ -295,6 +302,11 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
                 "Connector %s task %d: %d records, %d bytes in %.2f s", result.connector, task.task, task.records, task.bytes, task.seconds
             )
         return figures(result) or None
+
+
+def sink_group(connector: str, config: Mapping[str, str]) -> str | None:
+    """The consumer group of a sink; None for a source."""
+    return consumer_group(connector, config) if config.get("topics") or config.get("topics.regex") else None
 
 
 def application_path() -> str:
@@ -341,14 +353,14 @@ def _last_line(trace: str) -> str:
     return lines[-1] if lines else "no reason given"
 
 
-def emit_asset_events(context: Mapping[str, Any], bootstrap_servers: str, result: RunResult, *, sink_group: str | None) -> None:
+def emit_asset_events(context: Mapping[str, Any], bootstrap_servers: str, result: RunResult, *, group: str | None) -> None:
     """One event a topic with what was delivered: ``{"connector": …, "ranges": {partition: [[first, next], …]}}``."""
     alias = AssetAlias(context["ti"].dag_id)
     if alias not in (context["task"].outlets or []):
         return
     for topic, ranges in sorted(_delivered(result.tasks).items()):
         extra = {"connector": result.connector, "ranges": ranges}
-        context["outlet_events"][alias].add(topic_asset(bootstrap_servers, topic, group=sink_group), extra=extra)
+        context["outlet_events"][alias].add(topic_asset(bootstrap_servers, topic, group=group), extra=extra)
 
 
 def topic_asset(bootstrap_servers: str, topic: str, *, group: str | None = None) -> Asset:

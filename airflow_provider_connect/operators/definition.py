@@ -1,6 +1,6 @@
-"""The config that a DAG file gives a connector, carried by an operator from the DAG file to the serialized DAG and to the task.
+"""What an operator carries from the file that makes a connector's DAG to the serialized DAG and to the task: the config, or a mark.
 
-It lies in an attribute of its own in the serialized DAG: not in a template field (those are shown as rendered templates), not in
+Each lies in an attribute of its own in the serialized DAG: not in a template field (those are shown as rendered templates), not in
 ``params`` (shown when a run is triggered), not in XCom. Variables such as ``${airflow:shop:password}`` lie there as written.
 """
 
@@ -13,18 +13,23 @@ from airflow_provider_connect.dag_settings import DEFINED_IN
 ATTRIBUTE = "connector_definition"
 
 
+MARK = "dag_mark"
+
+
 class DefinesConnector:
-    """Mixed into an operator that carries a definition: ``connector_definition``, JSON, or None when no DAG file defines the connector."""
+    """Mixed into the first operator of a connector's DAG. It carries either ``connector_definition``, the config as JSON, when a DAG file
+    defines the connector, or ``dag_mark``, which tells what the DAG of a stored connector was made of."""
 
     connector: str
     connector_definition: str | None = None
+    dag_mark: str | None = None
     dag: Any
 
     @classmethod
     def get_serialized_fields(cls) -> frozenset[str]:
         """Called by Airflow: the attributes that go into the serialized DAG."""
         fields: frozenset[str] = super().get_serialized_fields()  # type: ignore[misc]  # the operator's, which stands behind this class
-        return fields | {ATTRIBUTE}
+        return fields | {ATTRIBUTE, MARK}
 
     def definition(self) -> dict[str, str] | None:
         """The config as the config topic holds it, with the name and where it is defined; None: somebody else defines the connector."""

@@ -12,6 +12,7 @@ from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.run import Claim, RunSpec
 from airflow_provider_connect.operators.connect import child_of, die_with_parent
 from airflow_provider_connect.operators.definition import DefinesConnector
+from airflow_provider_connect.operators.run_conf import asked_tasks
 from airflow_provider_connect.run_directory import RunDirectory
 
 _PLAN_TIMEOUT_MS = 60_000
@@ -23,10 +24,19 @@ class ConnectPlanOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]
     template_fields: Sequence[str] = ("connector",)
     ui_color = "#e8f1f8"
 
-    def __init__(self, *, connector: str, connector_definition: str | None = None, tasks_per_application: int = 1, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        connector: str,
+        connector_definition: str | None = None,
+        dag_mark: str | None = None,
+        tasks_per_application: int = 1,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.connector = connector
         self.connector_definition = connector_definition
+        self.dag_mark = dag_mark
         self.tasks_per_application = tasks_per_application
 
     def execute(self, context: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -41,17 +51,17 @@ class ConnectPlanOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]
     def _groups(self, context: Mapping[str, Any]) -> list[dict[str, Any]]:
         from airflow_provider_connect.worker.readiness import check_readiness  # loads the Kafka client: not when the DAG is parsed
 
-        settings, define = worker_settings(), self.definition()
-        secrets = airflow_secrets({**settings.originals, **(define or {})})
-        readiness = check_readiness(settings, self.connector, define=define, secrets=secrets)
+        settings, define, asked_for = worker_settings(), self.definition(), asked_tasks(context)
+        readiness = check_readiness(settings, self.connector, define=define, secrets_of=airflow_secrets, is_asked_for=asked_for is not None)
         if readiness.state == "not-started":
             raise AirflowSkipException(f"Connector {self.connector} is not started: {readiness.reason}")
         if readiness.state == "no-work":
             self.log.info("Connector %s has nothing to do: %s", self.connector, readiness.reason)
             return []
         ti = context["ti"]
-        spec = RunSpec(self.connector, settings.originals, ti.run_id, ti.try_number, define=define, secrets=secrets)
-        return groups_of(*self._plan(spec, ti), self.tasks_per_application)
+        secrets = {**airflow_secrets(settings.originals), **readiness.secrets}
+        tasks, claim = self._plan(RunSpec(self.connector, settings.originals, ti.run_id, ti.try_number, define=define, secrets=secrets), ti)
+        return groups_of([task for task in tasks if asked_for is None or task in asked_for], claim, self.tasks_per_application)
 
     def _plan(self, spec: RunSpec, ti: Any) -> tuple[list[int], Claim]:
         """The tasks that there are, and the claim under which they run."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect import config_providers
@@ -38,47 +38,64 @@ LEFT_OPEN = "a run that was killed has left a transaction open"  # which the nex
 COMMITTED_SECONDS = 2.0
 
 
+SecretsOf = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""The values of the variables in a config that only Airflow knows. Raises ConfigException for one that it does not."""
+
+
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """``state`` is ``work``, ``no-work`` or ``not-started``; ``reason`` says why, for the log."""
+    """``state`` is ``work``, ``no-work`` or ``not-started``; ``reason`` says why, for the log. ``config`` is the raw config that was looked
+    at, and ``secrets`` what its variables stand for; both are empty for a connector that is not started."""
 
     state: str
     reason: str
+    config: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def check_readiness(settings: WorkerSettings, connector: str, *, define: Mapping[str, str] | None, secrets: Mapping[str, str]) -> Readiness:
-    """Whether there is work for ``connector``.
+def check_readiness(
+    settings: WorkerSettings, connector: str, *, define: Mapping[str, str] | None, secrets_of: SecretsOf, is_asked_for: bool = False
+) -> Readiness:
+    """Whether there is work for ``connector``: by the config on the topic, and by ``define`` only where the topic has none.
 
-    Raises ConfigException for a config that cannot run and for internal topics that are not as they must be, before anything moves, and
-    StoreTimeoutException when no broker answers.
+    A run that ``is_asked_for``, as a restart is, has work without a look. Raises ConfigException for a config that cannot run and for
+    internal topics that are not as they must be, before anything moves, and StoreTimeoutException when no broker answers.
     """
-    raw, found = _found(settings, connector, define, secrets)
+    raw, found = _known(settings, connector, define)
+    if raw is None:
+        return found
+    secrets = secrets_of(raw)
+    if found.state == NO_WORK:
+        found = Readiness(WORK, "a run was asked for") if is_asked_for else _looked(settings, connector, raw, secrets)
     if found.state == WORK:
         _check_before_work(settings, connector, raw, secrets)
-    return found
+    return Readiness(found.state, found.reason, raw, secrets)
 
 
-def _found(
-    settings: WorkerSettings, connector: str, define: Mapping[str, str] | None, secrets: Mapping[str, str]
-) -> tuple[Mapping[str, str], Readiness]:
-    """The raw config, and what there is to do with it."""
+def _known(settings: WorkerSettings, connector: str, define: Mapping[str, str] | None) -> tuple[Mapping[str, str] | None, Readiness]:
+    """The raw config, None when it is not to run, and what the config topic alone says of the work."""
     with LogConsumer(internal_client_config(settings, "consumer", "configs")) as consumer:
         state = _config_state(settings, consumer)
     raw = None if state is None else state.connector_config(connector)
     if state is None or raw is None:
         if define is None:
-            return {}, Readiness(NOT_STARTED, "there is no connector of this name")
+            return None, Readiness(NOT_STARTED, "there is no connector of this name")
         return define, Readiness(WORK, "this is its first run")
     target = state.target_state(connector)
     if target is not TargetState.STARTED:
-        return raw, Readiness(NOT_STARTED, f"its target state is {target}")
+        return None, Readiness(NOT_STARTED, f"its target state is {target}")
     if state.applied_configs.get(connector) != raw:
         return raw, Readiness(WORK, "its tasks are not planned yet for this config")
+    return raw, Readiness(NO_WORK, "")
+
+
+def _looked(settings: WorkerSettings, connector: str, raw: Mapping[str, str], secrets: Mapping[str, str]) -> Readiness:
+    """What the source, or the group's offsets, say of the work."""
     resolved = config_providers.resolve(raw, settings.config_providers(), secrets)
     plugin = find_connector(resolved["connector.class"])
     if plugin.kind is PluginKind.SINK:
-        return raw, _sink_readiness(connector, resolved, settings)
-    return raw, _source_readiness(connector, plugin.load()(), resolved, settings)
+        return _sink_readiness(connector, resolved, settings)
+    return _source_readiness(connector, plugin.load()(), resolved, settings)
 
 
 def _config_state(settings: WorkerSettings, consumer: LogConsumer) -> ClusterConfigState | None:

@@ -29,7 +29,7 @@ NOBODY = 65_534
 def refused(properties: dict[str, str], config: dict[str, str]) -> str:
     """What the operator says of ``config`` before it submits anything."""
     with pytest.raises(ConfigException) as caught:
-        check_readiness(WorkerSettings.of(properties), "orders-file", define=config, secrets={})
+        check_readiness(WorkerSettings.of(properties), "orders-file", define=config, secrets_of=lambda _: {})
     print(caught.value.message)
     return caught.value.message
 
@@ -121,7 +121,7 @@ def test_unreachable_broker_is_told_within_15_seconds(worker_settings: MakeSetti
 def check_unreachable(properties: dict[str, str]) -> None:
     begun = time.monotonic()
     with pytest.raises(StoreTimeoutException) as caught:
-        check_readiness(WorkerSettings.of(properties), "orders-file", define=SINK, secrets={})
+        check_readiness(WorkerSettings.of(properties), "orders-file", define=SINK, secrets_of=lambda _: {})
     seconds = time.monotonic() - begun
     print(f"after {seconds:.1f} s: {caught.value.message}")
     assert seconds < 15

@@ -30,7 +30,7 @@ def test_a_transaction_left_open_is_work(
     submission.process.kill()
     wait_until_gone(processes_with(submission.directory), 5)
     started = time.monotonic()
-    found = check_readiness(Settings.of(scene.runs.settings), scene.runs.connector, define=scene.runs.config, secrets={})
+    found = check_readiness(Settings.of(scene.runs.settings), scene.runs.connector, define=scene.runs.config, secrets_of=lambda _: {})
     seconds = time.monotonic() - started
     print(f"{seconds:.2f} s: {found}")
     assert (found.state, found.reason) == ("work", LEFT_OPEN)

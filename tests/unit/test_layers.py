@@ -58,7 +58,7 @@ AIRFLOW = {
     "airflow_settings": "errors properties config_providers settings",
     "airflow_access": "errors model",
     "airflow_launcher": "model connector_files airflow_dags airflow_requests airflow_settings",
-    "airflow_requests": "",
+    "airflow_requests": "operators",
     "operators": "errors settings model dag_settings run_directory airflow_settings worker launch",
     "retry": "errors dag_settings stores airflow_settings",
     "dag": "errors model dag_settings operators retry",

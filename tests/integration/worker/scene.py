@@ -111,7 +111,7 @@ class Scene:
         return UnderWay(self.application(define))
 
     def readiness(self, define: Mapping[str, str] | None = None) -> Readiness:
-        return check_readiness(self.settings, self.connector, define=define, secrets=self.secrets)
+        return check_readiness(self.settings, self.connector, define=define, secrets_of=lambda _: self.secrets)
 
     # ── what there is on the topics ──
 

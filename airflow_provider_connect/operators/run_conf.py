@@ -1,0 +1,38 @@
+"""The conf of a connector's Dag run: ``{"tasks": [0, 2]}`` has these of the connector's tasks run, and no others. A restart sets it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow_provider_connect.dag_settings import MAX_TASKS
+from airflow_provider_connect.errors import ConfigException
+
+_TASKS = "tasks"
+
+
+def conf_for(tasks: Sequence[int] | None) -> dict[str, list[int]]:
+    """The conf of a run of ``tasks``; None: of all."""
+    return {} if tasks is None else {_TASKS: sorted(tasks)}
+
+
+def tasks_in(conf: object) -> list[int] | None:
+    """The tasks that a conf names; None: all. Raises ConfigException for anything else, since whoever triggers a run may write it."""
+    tasks = conf.get(_TASKS) if isinstance(conf, dict) else None
+    if tasks is None:
+        return None
+    if not isinstance(tasks, list) or not tasks or not all(type(task) is int and 0 <= task < MAX_TASKS for task in tasks):
+        raise ConfigException.of(f"{_TASKS} in the run's conf", tasks, "give a list of task numbers such as [0, 2], or leave it out")
+    return sorted(set(tasks))
+
+
+def asked_tasks(context: Mapping[str, Any]) -> list[int] | None:
+    """What the conf of the run says in whose ``context`` a task executes."""
+    return tasks_in(getattr(context.get("dag_run"), "conf", None))
+
+
+def covers(waiting: object, tasks: Sequence[int] | None) -> bool:
+    """Whether a run with conf ``waiting`` does what one of ``tasks`` would. One of all tasks may find nothing to do: it covers no other."""
+    try:
+        named = tasks_in(waiting)
+    except ConfigException:
+        return False
+    return named is None if tasks is None else named is not None and set(tasks) <= set(named)
