@@ -10,33 +10,19 @@ Every verb raises the exceptions of ``errors`` with the server's own message, ``
 is no answer of Kafka Connect's, ``refusals.UnreachableException`` when no answer came within the limits.
 """
 
+import asyncio
 import time
-from collections.abc import Mapping, Sequence
 from random import random
 from typing import Self, TypeVar
 
 import httpx
 
-from airflow_provider_connect.client import calls
 from airflow_provider_connect.client.answers import Answer
+from airflow_provider_connect.client.async_verbs import AsyncConnectVerbs
 from airflow_provider_connect.client.calls import Call
 from airflow_provider_connect.client.conversation import Lost, RetryLimits, Wait, conversation
 from airflow_provider_connect.client.server import Server, answer_of, lost
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.model.views import (
-    ConfigKeyView,
-    ConnectorInfo,
-    ConnectorStatusView,
-    HealthView,
-    LoggerView,
-    OffsetView,
-    PluginView,
-    ServerView,
-    TaskInfo,
-    TaskView,
-    Validation,
-    WorkerView,
-)
+from airflow_provider_connect.client.verbs import ConnectVerbs
 
 T = TypeVar("T")
 
@@ -44,8 +30,8 @@ ANSWER_SECONDS = 100.0
 """How long an answer may take: a little longer than the 90 s after which Kafka Connect gives up itself."""
 
 
-class ConnectClient:
-    """See the module. Not to be shared by threads that close it; calls from several threads are fine. ``transport`` is httpx's."""
+class ConnectClient(ConnectVerbs):
+    """See the module. Several threads may call at once. ``transport`` is httpx."""
 
     def __init__(
         self,
@@ -57,7 +43,7 @@ class ConnectClient:
     ) -> None:
         self.server = server
         self._retry = retry or RetryLimits()
-        self._http = httpx.Client(transport=transport, **server.client_arguments(timeout_seconds))  # type: ignore[arg-type]  # as httpx names them
+        self._http = httpx.Client(transport=transport, **server.client_arguments(timeout_seconds))
 
     @classmethod
     def of(cls, url: str, *, login: str | None = None, password: str | None = None, token: str | None = None) -> Self:
@@ -73,127 +59,7 @@ class ConnectClient:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def server_info(self) -> ServerView:
-        """Which Kafka Connect answers, and the Kafka cluster behind it."""
-        return self._carried_out(calls.server_info())
-
-    def health(self) -> HealthView:
-        """Whether the worker can serve (Kafka Connect 3.9 and later)."""
-        return self._carried_out(calls.health())
-
-    def connectors(self) -> list[str]:
-        """The names of all connectors."""
-        return self._carried_out(calls.connectors())
-
-    def expanded(self, *, info: bool = True, status: bool = True) -> dict[str, dict[str, ConnectorInfo | ConnectorStatusView]]:
-        """All connectors, each with its ``info``, ``status`` or both, in one request."""
-        return self._carried_out(calls.expanded(info=info, status=status))
-
-    def connector_info(self, name: str) -> ConnectorInfo:
-        """Config, tasks and type. NotFoundException for a connector that is not there, as of all verbs below."""
-        return self._carried_out(calls.connector_info(name))
-
-    def connector_config(self, name: str) -> dict[str, str]:
-        """The config as it was given, variables unresolved."""
-        return self._carried_out(calls.connector_config(name))
-
-    def connector_status(self, name: str) -> ConnectorStatusView:
-        """The states of the connector and its tasks. One made a moment ago may have none yet: NotFoundException."""
-        return self._carried_out(calls.connector_status(name))
-
-    def create_connector(self, name: str, config: Mapping[str, str], initial_state: TargetState | None = None) -> ConnectorInfo:
-        """A new connector. AlreadyExistsException when there is one of this name."""
-        return self._carried_out(calls.create_connector(name, config, initial_state))
-
-    def put_connector_config(self, name: str, config: Mapping[str, str]) -> tuple[ConnectorInfo, bool]:
-        """The whole config; the connector is created where there is none, and the second value says whether it was."""
-        return self._carried_out(calls.put_connector_config(name, config))
-
-    def patch_connector_config(self, name: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
-        """Some keys of the config; None removes a key (Kafka Connect 3.9 and later)."""
-        return self._carried_out(calls.patch_connector_config(name, patch))
-
-    def delete_connector(self, name: str) -> None:
-        """Remove the connector. Its offsets stay."""
-        self._carried_out(calls.delete_connector(name))
-
-    def pause(self, name: str) -> None:
-        """Ask for PAUSED; returns before it is reached."""
-        self._carried_out(calls.pause(name))
-
-    def resume(self, name: str) -> None:
-        """Ask for STARTED; returns before it is reached."""
-        self._carried_out(calls.resume(name))
-
-    def stop(self, name: str) -> None:
-        """Ask for STOPPED, in which offsets may be altered; returns before it is reached (Kafka Connect 3.5 and later)."""
-        self._carried_out(calls.stop(name))
-
-    def restart_connector(self, name: str, *, include_tasks: bool = False, only_failed: bool = False) -> ConnectorStatusView | None:
-        """Restart the connector. With a flag: what will restart, at once. Without: None, when it has restarted."""
-        return self._carried_out(calls.restart_connector(name, include_tasks=include_tasks, only_failed=only_failed))
-
-    def task_infos(self, name: str) -> list[TaskInfo]:
-        """The tasks with their configs."""
-        return self._carried_out(calls.task_infos(name))
-
-    def task_status(self, name: str, task: int) -> TaskView:
-        """The state of one task."""
-        return self._carried_out(calls.task_status(name, task))
-
-    def restart_task(self, name: str, task: int) -> None:
-        """Restart one task."""
-        self._carried_out(calls.restart_task(name, task))
-
-    def active_topics(self, name: str) -> list[str]:
-        """The topics that the connector has used, sorted. Empty for one that is not there."""
-        return self._carried_out(calls.active_topics(name))
-
-    def reset_active_topics(self, name: str) -> None:
-        """Forget the topics that the connector has used."""
-        self._carried_out(calls.reset_active_topics(name))
-
-    def offsets(self, name: str) -> list[OffsetView]:
-        """How far the connector has come, by partition (Kafka Connect 3.5 and later)."""
-        return self._carried_out(calls.offsets(name))
-
-    def alter_offsets(self, name: str, changes: Sequence[OffsetView]) -> str:
-        """Set the offsets of some partitions of a STOPPED connector, None removes one; the server's message (3.6 and later)."""
-        return self._carried_out(calls.alter_offsets(name, changes))
-
-    def reset_offsets(self, name: str) -> str:
-        """Remove all offsets of a STOPPED connector; the server's message (3.6 and later)."""
-        return self._carried_out(calls.reset_offsets(name))
-
-    def plugins(self, *, connectors_only: bool = True) -> list[PluginView]:
-        """The installed plugins."""
-        return self._carried_out(calls.plugins(connectors_only=connectors_only))
-
-    def plugin_config(self, plugin: str, version: str | None = None) -> list[ConfigKeyView]:
-        """The keys that a plugin knows, of a version or range where one is given (KIP-891)."""
-        return self._carried_out(calls.plugin_config(plugin, version))
-
-    def validate(self, plugin: str, config: Mapping[str, str]) -> Validation:
-        """What is wrong with the config. Writes nothing."""
-        return self._carried_out(calls.validate(plugin, config))
-
-    def loggers(self) -> dict[str, LoggerView]:
-        """The loggers that have a level of their own."""
-        return self._carried_out(calls.loggers())
-
-    def logger(self, name: str) -> LoggerView:
-        """The level of one logger."""
-        return self._carried_out(calls.logger(name))
-
-    def set_logger_level(self, name: str, level: str, *, whole_cluster: bool = False) -> list[str]:
-        """Set a level; the loggers that changed, or none where the whole cluster was asked for."""
-        return self._carried_out(calls.set_logger_level(name, level, whole_cluster=whole_cluster))
-
-    def workers(self) -> list[WorkerView]:
-        """The Spark applications that run now. A real Kafka Connect has no such route: NotFoundException."""
-        return self._carried_out(calls.workers())
-
-    def _carried_out(self, call: Call[T]) -> T:
+    def carry_out(self, call: Call[T]) -> T:
         steps = conversation(call, self.server.url, self._retry, time.monotonic, random)
         came: Answer | Lost | None = None
         while True:
@@ -210,6 +76,57 @@ class ConnectClient:
 
     def _sent(self, call: Call[T]) -> Answer | Lost:
         try:
-            return answer_of(self._http.request(**self.server.request_arguments(call)))  # type: ignore[arg-type]  # as httpx names them
+            return answer_of(self._http.request(**self.server.request_arguments(call)))
+        except httpx.RequestError as error:
+            return lost(error)
+
+
+class AsyncConnectClient(AsyncConnectVerbs):
+    """The twin of ``ConnectClient``, each verb to be awaited. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        server: Server,
+        *,
+        retry: RetryLimits | None = None,
+        timeout_seconds: float = ANSWER_SECONDS,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.server = server
+        self._retry = retry or RetryLimits()
+        self._http = httpx.AsyncClient(transport=transport, **server.client_arguments(timeout_seconds))
+
+    @classmethod
+    def of(cls, url: str, *, login: str | None = None, password: str | None = None, token: str | None = None) -> Self:
+        """A client of the server at ``url``, such as ``http://connect:8083`` or ``https://airflow.example.com/connect``."""
+        return cls(Server.of(url, login=login, password=password, token=token))
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def carry_out(self, call: Call[T]) -> T:
+        steps = conversation(call, self.server.url, self._retry, time.monotonic, random)
+        came: Answer | Lost | None = None
+        while True:
+            try:
+                step = steps.send(came)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            if isinstance(step, Wait):
+                await asyncio.sleep(step.seconds)
+                came = None
+            else:
+                came = await self._sent(call)
+
+    async def _sent(self, call: Call[T]) -> Answer | Lost:
+        try:
+            return answer_of(await self._http.request(**self.server.request_arguments(call)))
         except httpx.RequestError as error:
             return lost(error)

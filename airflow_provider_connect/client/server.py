@@ -3,6 +3,7 @@
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import httpx
@@ -46,7 +47,7 @@ class Server:
         place = place if port is None else f"{place}:{port}"
         return cls(urlunsplit((parts.scheme, place, parts.path.rstrip("/"), "", "")), login, password or "", token, ca_file)
 
-    def client_arguments(self, timeout_seconds: float) -> dict[str, object]:
+    def client_arguments(self, timeout_seconds: float) -> dict[str, Any]:
         """What both of httpx's clients are made with. Raises ConfigException when the file of certificates cannot be read."""
         headers: Mapping[str, str] = _JSON if self.token is None else {**_JSON, "Authorization": f"Bearer {self.token}"}
         return {
@@ -57,9 +58,9 @@ class Server:
             "follow_redirects": False,
         }
 
-    def request_arguments(self, call: Call[object]) -> dict[str, object]:
+    def request_arguments(self, call: Call[Any]) -> dict[str, Any]:
         """What one request of either client is made with."""
-        arguments: dict[str, object] = {"method": call.method, "url": f"{self.url}{call.path}"}
+        arguments: dict[str, Any] = {"method": call.method, "url": f"{self.url}{call.path}"}
         if call.query:
             arguments["params"] = list(call.query)
         if call.body is not None:

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.client.async_rest_client import AsyncConnectClient
-from airflow_provider_connect.client.rest_client import ConnectClient
+from airflow_provider_connect.client.rest_client import AsyncConnectClient, ConnectClient
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, NotFoundException
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.views import OffsetView
