@@ -40,6 +40,11 @@ def transactional_id(group_id: str, connector: str, task: int) -> str:
     return f"{group_id}-{connector}-{task}"
 
 
+def offsets_change_id(group_id: str, connector: str) -> str:
+    """The id under which a connector's offsets are altered and reset while nobody runs its tasks (KIP-875)."""
+    return f"{group_id}-{connector}"
+
+
 def config_leader_id(group_id: str) -> str:
     """The transactional id under which the config topic is changed."""
     return f"connect-cluster-{group_id}"

@@ -3,7 +3,7 @@
 ``TopicBacking`` keeps them on the internal topics. A worker of its own keeps them in memory and in a local file (``local_backing``).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol, Self
 
 from airflow_provider_connect.model.run import Claim
@@ -13,7 +13,9 @@ from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.batch_store import BatchStore
 from airflow_provider_connect.stores.config_changes import ConfigChanges
 from airflow_provider_connect.stores.config_store import ConfigStore
-from airflow_provider_connect.stores.offset_store import Offset, OffsetStore, Partition, ProducedOffset, SourceOffsets
+from airflow_provider_connect.stores.connector_offsets import ConnectorOffsets
+from airflow_provider_connect.stores.offset_place import OffsetPlace
+from airflow_provider_connect.stores.offset_store import Offset, Partition, ProducedOffset, SourceOffsets
 from airflow_provider_connect.stores.status_store import StatusStore, StatusWriter
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord
@@ -54,15 +56,21 @@ class StatusNotes(Protocol):
 
 
 class Offsets(Protocol):
-    """Reads source offsets, and says how they are to be written: an OffsetStore."""
+    """Reads source offsets, and says how they are to be written: ConnectorOffsets."""
 
     topic: str
+
+    def ensure(self) -> None: ...
 
     def read(self, connector: str) -> SourceOffsets: ...
 
     def records(self, connector: str, offsets: Iterable[tuple[Partition, Offset | None]]) -> list[ProducedOffset]: ...
 
     def repair(self, connector: str) -> list[ProducedOffset]: ...
+
+    def copy(self, records: Sequence[ProducedOffset]) -> None: ...
+
+    def remove_from_worker(self, records: Sequence[ProducedOffset]) -> None: ...
 
     def close(self) -> None: ...
 
@@ -113,7 +121,7 @@ class Backing(Protocol):
 
     def status_notes(self, claim: Claim | None = None) -> StatusNotes: ...
 
-    def offsets(self, topic: str | None = None, *, overrides: Mapping[str, str] | None = None) -> Offsets: ...
+    def offsets(self, place: OffsetPlace) -> Offsets: ...
 
     def committer(self, connector: str, claim: Claim) -> OffsetCommitter | None:
         """Who commits source offsets. None: the transactions of each task's own id do."""
@@ -142,8 +150,8 @@ class TopicBacking:
     def status_notes(self, claim: Claim | None = None) -> StatusNotes:
         return StatusWriter(self._settings, claim=claim)
 
-    def offsets(self, topic: str | None = None, *, overrides: Mapping[str, str] | None = None) -> Offsets:
-        return OffsetStore(self._settings, topic, overrides=overrides)
+    def offsets(self, place: OffsetPlace) -> Offsets:
+        return ConnectorOffsets(self._settings, place)
 
     def committer(self, connector: str, claim: Claim) -> OffsetCommitter | None:
         return None

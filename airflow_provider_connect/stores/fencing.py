@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -25,30 +25,33 @@ class Fence:
     def __init__(self, settings: WorkerSettings) -> None:
         self._settings = settings
 
-    def fence(self, tasks: Sequence[tuple[str, int]]) -> None:
-        """Fence the transactional id of each (connector, task). Raises RetriableException when the broker does not answer."""
+    def fence(self, connector: str, tasks: Sequence[int], overrides: Mapping[str, str]) -> None:
+        """Fence the transactional ids of the connector's ``tasks``. Raises RetriableException when the broker does not answer.
+
+        ``overrides`` are those of the connector's own transactional producers: ids are fenced on the cluster on which they are used.
+        """
         if not tasks:
             return
         with ThreadPoolExecutor(max_workers=min(8, len(tasks)), thread_name_prefix="fence") as pool:
-            list(pool.map(self._fence, tasks))
+            list(pool.map(lambda task: self._fence(self._config(connector, task, overrides)), tasks))
 
     @contextmanager
-    def owner(self, connector: str) -> Iterator[TransactionalProducer]:
+    def owner(self, connector: str, overrides: Mapping[str, str]) -> Iterator[TransactionalProducer]:
         """Who owns the id of the connector's task 0 from now on: to write in its name. What is written must have been read after this."""
-        owner = TransactionalProducer(Producer(self._config((connector, 0))), timeout_seconds=FENCE_SECONDS)
+        owner = TransactionalProducer(Producer(self._config(connector, 0, overrides)), timeout_seconds=FENCE_SECONDS)
         try:
             owner.take_over()
             yield owner
         finally:
             owner.producer.close()
 
-    def _config(self, task: tuple[str, int]) -> dict[str, Any]:
-        name = transactional_id(self._settings.group_id, *task)
-        return {**client_config(self._settings, "producer", transactional_id=name), **LastError().callbacks()}
+    def _config(self, connector: str, task: int, overrides: Mapping[str, str]) -> dict[str, Any]:
+        name = transactional_id(self._settings.group_id, connector, task)
+        return {**client_config(self._settings, "producer", overrides, transactional_id=name), **LastError().callbacks()}
 
-    def _fence(self, task: tuple[str, int]) -> None:
+    def _fence(self, config: dict[str, Any]) -> None:
         """confluent-kafka has no fenceProducers: a producer of the id that initialises and goes does the same."""
-        producer = Producer(self._config(task))
+        producer = Producer(config)
         try:
             take_over(producer, FENCE_SECONDS)
         finally:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 
 from airflow_provider_connect.client_settings import ClientConfig, ClientKind, client_config, internal_client_config
 from airflow_provider_connect.model.ids import partition_for
-from airflow_provider_connect.model.offsets import OffsetRecord
+from airflow_provider_connect.model.offsets import OffsetRecord, normalised
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.log_consumer import LogConsumer, LogRecord, LogTruncatedException
 from airflow_provider_connect.stores.skipped import SkippedRecords
@@ -39,9 +39,17 @@ class SourceOffsets:
     by_key: Mapping[bytes, OffsetRecord]
 
     def get(self, partition: Partition) -> dict[str, Any] | None:  # Any: a source's own JSON values
-        """The offset; None: there is none. Found by the bytes of the key, so the order of the partition's entries counts, as in Connect."""
+        """The offset; None: there is none. Found by the bytes of the key, so the order of the partition's entries counts, as in Connect;
+        an offset that somebody altered over REST is found too, whose entries stand in Java's order."""
         found = self.by_key.get(offset_topic.key_bytes(self.connector, partition))
+        if found is None and len(partition) > 1:
+            found = self.by_key.get(offset_topic.key_bytes(self.connector, normalised(partition)))
         return None if found is None or found.offset is None else dict(found.offset)
+
+    def spelled(self, partition: Partition) -> list[Partition]:
+        """The partitions with an offset that say the same as this one, their entries in whatever order; none: there is none."""
+        wanted = _sorted_key(self.connector, partition)
+        return [record.partition for record in self.by_key.values() if _sorted_key(self.connector, record.partition) == wanted]
 
     def partitions(self) -> list[dict[str, object]]:
         """The source partitions that have an offset."""
@@ -57,9 +65,9 @@ class SourceOffsets:
 
 
 class OffsetStore:
-    """See the module. ``topic`` None: the worker's offsets topic; else the connector's own, read with its ``consumer.override.*``
-    (``overrides``, unprefixed). ``consumer`` may be shared with other stores. ``settle_seconds`` bounds the wait for an open transaction.
-    Not thread-safe."""
+    """See the module. ``topic`` None: the worker's offsets topic. ``overrides`` are a connector's ``consumer.override.*``, unprefixed, for
+    a topic of its own; None: the worker's own clients read. ``consumer`` may be shared with other stores. ``settle_seconds`` bounds the
+    wait for an open transaction. Not thread-safe."""
 
     def __init__(
         self,
@@ -72,7 +80,7 @@ class OffsetStore:
         settle_seconds: float | None = None,
     ) -> None:
         self.topic = topic or settings.offset_topic
-        self._config = _consumer_config(settings, topic, overrides)
+        self._config = _consumer_config(settings, overrides)
         self._timeout_seconds = timeout_seconds
         self._settle_seconds = timeout_seconds if settle_seconds is None else settle_seconds
         self._log = TopicLog(self.topic, consumer) if consumer is not None else None
@@ -162,8 +170,12 @@ class OffsetStore:
         self.close()
 
 
-def _consumer_config(settings: WorkerSettings, topic: str | None, overrides: Mapping[str, str] | None) -> ClientConfig:
-    if topic is None or topic == settings.offset_topic:
+def _sorted_key(connector: str, partition: Partition) -> bytes:
+    return offset_topic.key_bytes(connector, dict(sorted(partition.items())))
+
+
+def _consumer_config(settings: WorkerSettings, overrides: Mapping[str, str] | None) -> ClientConfig:
+    if overrides is None:
         return internal_client_config(settings, ClientKind.CONSUMER, "offsets")
     return {"group.id": settings.group_id, **client_config(settings, ClientKind.CONSUMER, overrides)}
 

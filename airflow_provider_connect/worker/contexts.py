@@ -11,22 +11,25 @@ from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import ErrantRecordReporter, TransactionContext
 from airflow_provider_connect.stores.backing import Backing
+from airflow_provider_connect.stores.offset_place import OffsetPlace
 from airflow_provider_connect.stores.offset_store import SourceOffsets
 
 log = logging.getLogger(__name__)
 
 
 class PlanningContext:
-    """A connector's context while the planner asks it for task configs. Offsets are read when first asked for."""
+    """A connector's context while the planner asks it for task configs. Offsets are read, in ``place``, when first asked for."""
 
     def __init__(self, backing: Backing, name: str) -> None:
         self.name = name
+        self.place: OffsetPlace | None = None
         self._backing = backing
         self._offsets: SourceOffsets | None = None
 
     def offset(self, partition: Mapping[str, object]) -> dict[str, Any] | None:
         if self._offsets is None:
-            store = self._backing.offsets()
+            assert self.place is not None  # the planner knows it before it starts the connector
+            store = self._backing.offsets(self.place)
             self._offsets = store.read(self.name)
             store.close()
         return self._offsets.get(partition)

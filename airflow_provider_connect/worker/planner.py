@@ -17,6 +17,7 @@ from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.config_changes import ConfigChanges
 from airflow_provider_connect.stores.fencing import Fence
+from airflow_provider_connect.stores.offset_place import OffsetPlace, sink_overrides
 from airflow_provider_connect.worker.checked_connector import CheckedConnector, check_connector, guarantee_of
 from airflow_provider_connect.worker.contexts import PlanningContext
 from airflow_provider_connect.worker.masking import SHORTEST, secret_values
@@ -83,6 +84,7 @@ class Planner:
         if raw is None:
             raise FencedException(f"connector {spec.connector} was deleted")
         checked = check_connector(spec.connector, raw, self._settings, spec.secrets)
+        context.place = OffsetPlace.of(self._settings, checked.resolved)
         guarantee = guarantee_of(checked, self._settings, exactly_once=self._backing.exactly_once)
         planned = spec.claim is not None or (spec.tasks is not None and self._is_planned(spec.connector))
         if planned:
@@ -134,11 +136,11 @@ class Planner:
         if tasks < 2 or not self._has_ids(checked):
             return
         if not checked.is_source:
-            self._fence.fence([(checked.name, task) for task in range(tasks)])
+            self._fence.fence(checked.name, range(tasks), self._overrides(checked))
             return
-        self._fence.fence([(checked.name, task) for task in range(1, tasks)])  # 1
-        offsets = self._backing.offsets(checked.settings.offsets_storage_topic)
-        with closing(offsets), self._fence.owner(checked.name) as owner:
+        self._fence.fence(checked.name, range(1, tasks), self._overrides(checked))  # 1
+        offsets = self._backing.offsets(OffsetPlace.of(self._settings, checked.resolved))
+        with closing(offsets), self._fence.owner(checked.name, self._overrides(checked)) as owner:
             newest = self._store.read().claims.get(checked.name)
             if newest != claim:  # 2
                 raise FencedException(f"claim {claim} of {checked.name} is no longer the newest, {newest} is")
@@ -151,8 +153,12 @@ class Planner:
         alive = self._store.read().fencing_counts.get(name, 0)
         if alive != len(configs):
             if self._has_ids(checked):
-                self._fence.fence([(name, task) for task in range(len(configs), alive)])
+                self._fence.fence(name, range(len(configs), alive), self._overrides(checked))
             self._store.put_fencing_count(name, len(configs), claim)
+
+    def _overrides(self, checked: CheckedConnector) -> Mapping[str, str]:
+        """What the connector's transactional producers are made with."""
+        return OffsetPlace.of(self._settings, checked.resolved).producer if checked.is_source else sink_overrides(checked.resolved)
 
     def _has_ids(self, checked: CheckedConnector) -> bool:
         """Whether its tasks commit in transactions of their ids; else whoever keeps the offsets fences them."""

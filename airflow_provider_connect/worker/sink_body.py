@@ -31,7 +31,7 @@ from airflow_provider_connect.worker.sink_delivery import AtLeastOnce, AtMostOnc
 from airflow_provider_connect.worker.sink_loop import SinkLoop
 from airflow_provider_connect.worker.sink_positions import KnownOffsets, Origin, StartPosition, is_fresh, owned_by, start_position
 from airflow_provider_connect.worker.sink_topics import topics_of
-from airflow_provider_connect.worker.source_body import ledger_record, transactional_producer
+from airflow_provider_connect.worker.source_body import keeps_ledger, ledger_record, transactional_producer
 from airflow_provider_connect.worker.task_body import TaskScene
 
 _Value = TypeVar("_Value")
@@ -48,7 +48,7 @@ class SinkBody:
         self._scene = scene
         payload, settings = scene.payload, scene.settings
         overrides = scene.connector_settings.overrides["consumer"]
-        self._group = consumer_group(payload.connector, overrides, settings.values)
+        self._group = consumer_group(payload.connector, scene.checked.resolved, settings.values)
         self._consumer_config = client_config(settings, "consumer", overrides)
         self._reset = str(self._consumer_config.get("auto.offset.reset", "earliest"))
         connection = AdminConnection.of(settings, scene.connector_settings.overrides["admin"], ANSWER_SECONDS)
@@ -217,7 +217,7 @@ class SinkBody:
 
     def _ledger(self, offsets: Offsets) -> Sequence[OffsetRecord]:
         self._ledger_positions.update(offsets)
-        if not self._scene.backing.keeps_ledger:
+        if not keeps_ledger(self._scene):
             return []
         ranges = {p: [self._starts[p], n] for p, n in self._ledger_positions.items() if n > self._starts.get(p, n)}
         return [ledger_record(self._scene, self._metrics, ranges=_nested(ranges), positions=_nested(self._ledger_positions))]

@@ -19,6 +19,8 @@ from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.stores.backing import OffsetCommitter, Offsets
 from airflow_provider_connect.stores.batch_store import BatchStore
 from airflow_provider_connect.stores.kafka_errors import LastError
+from airflow_provider_connect.stores.offset_place import OffsetPlace, is_elsewhere, sink_overrides
+from airflow_provider_connect.stores.offset_store import ProducedOffset
 from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.contexts import TaskSourceContext
@@ -59,8 +61,10 @@ def run_source(scene: TaskScene) -> TaskResult:
     owner = scene.backing.committer(payload.connector, payload.claim) or transactional_producer(scene)
     owner.take_over()  # 1
     scene.refuse_old_claim()  # 2
-    offsets = scene.backing.offsets(scene.connector_settings.offsets_storage_topic)
+    place = OffsetPlace.of(settings, scene.checked.resolved)
+    offsets = scene.backing.offsets(place)
     try:
+        offsets.ensure()
         if payload.tasks == 1:  # siblings' open transactions look like aborted ones: the planner repairs for several
             owner.write(repairs(offsets, payload.connector))
         known = offsets.read(payload.connector)  # 3
@@ -69,7 +73,10 @@ def run_source(scene: TaskScene) -> TaskResult:
         admin = AdminConnection.of(settings, scene.connector_settings.overrides["admin"], TAKE_OVER_SECONDS)
         written = WrittenRanges(TopicAdmin(settings, connection=admin))
         try:
-            reason = _loop(scene, task, _delivery(scene, owner, offsets), metrics, written).run()  # 5
+            sent: list[ProducedOffset] = []
+            loop = _loop(scene, task, _delivery(scene, owner, offsets, sent), metrics, written)
+            loop.committed = partial(_copy, offsets, sent)
+            reason = loop.run()  # 5
         finally:
             task.stop()
     finally:
@@ -82,12 +89,23 @@ def run_source(scene: TaskScene) -> TaskResult:
 def transactional_producer(scene: TaskScene) -> TransactionalProducer:
     """The producer that owns the task's id; nothing is sent before ``take_over``."""
     name = transactional_id(scene.settings.group_id, scene.payload.connector, scene.payload.task)
-    return TransactionalProducer(Producer(producer_config(scene, transactional_id=name)), timeout_seconds=TAKE_OVER_SECONDS)
+    config = producer_config(scene, transaction_overrides(scene), transactional_id=name)
+    return TransactionalProducer(Producer(config), timeout_seconds=TAKE_OVER_SECONDS)
 
 
-def producer_config(scene: TaskScene, *, transactional_id: str | None = None) -> dict[str, Any]:
+def transaction_overrides(scene: TaskScene) -> Mapping[str, str]:
+    """What the task's transactional producer is made with besides the worker's settings: it goes where offsets are kept."""
+    resolved = scene.checked.resolved
+    return OffsetPlace.of(scene.settings, resolved).producer if scene.checked.is_source else sink_overrides(resolved)
+
+
+def keeps_ledger(scene: TaskScene) -> bool:
+    """Whether the ledger is written in the task's transactions: it lies on the worker's own cluster, and they must too."""
+    return scene.backing.keeps_ledger and not is_elsewhere(scene.settings, transaction_overrides(scene))
+
+
+def producer_config(scene: TaskScene, overrides: Mapping[str, str], *, transactional_id: str | None = None) -> dict[str, Any]:
     """What a task's producer is made with: Connect's settings, faster defaults, then what the worker and the connector set themselves."""
-    overrides = scene.connector_settings.overrides["producer"]
     client_id = f"connector-producer-{scene.payload.connector}-{scene.payload.task}"
     config = client_config(scene.settings, "producer", overrides, client_id=client_id, transactional_id=transactional_id)
     chosen = {name.removeprefix("producer.") for name in scene.settings.values if name.startswith("producer.")} | set(overrides)
@@ -122,9 +140,17 @@ def _loop(scene: TaskScene, task: SourceTask, delivery: SourceDelivery, metrics:
     )
 
 
-def _delivery(scene: TaskScene, owner: OffsetCommitter, offsets: Offsets) -> SourceDelivery:
+def _copy(offsets: Offsets, sent: list[ProducedOffset]) -> None:
+    offsets.copy(sent)
+    sent.clear()
+
+
+def _delivery(scene: TaskScene, owner: OffsetCommitter, offsets: Offsets, sent: list[ProducedOffset]) -> SourceDelivery:
+    """``sent`` takes the offsets that each commit writes."""
+
     def encode(latest: Iterable[SourceOffset]) -> Sequence[OffsetRecord]:
         records = offsets.records(scene.payload.connector, list(latest))
+        sent.extend(records)
         return [OffsetRecord(offsets.topic, partition, key, value) for partition, key, value in records]
 
     def give_up() -> bool:
@@ -136,7 +162,7 @@ def _delivery(scene: TaskScene, owner: OffsetCommitter, offsets: Offsets) -> Sou
         linger = settings.transaction_boundary_poll_linger_ms / 1000
         writer = KafkaWriter(owner.producer, native=NativeQueue.of(owner.producer), give_up=give_up)
         return ExactlyOnce(owner, writer, encode, linger_seconds=linger, now=time.monotonic)
-    config = producer_config(scene)
+    config = producer_config(scene, scene.connector_settings.overrides["producer"])
     if scene.payload.guarantee == Guarantee.AT_MOST_ONCE:
         writer = KafkaWriter(Producer({**config, "retries": "0", "enable.idempotence": "false"}), give_up=give_up)
         return AtMostOnce(owner, writer, encode, flush_seconds=TAKE_OVER_SECONDS)
@@ -153,7 +179,7 @@ def _delivery(scene: TaskScene, owner: OffsetCommitter, offsets: Offsets) -> Sou
 
 def _ledger(scene: TaskScene, metrics: TaskMetrics) -> Sequence[OffsetRecord]:
     """The ledger's record of this run, for the last transaction."""
-    if not scene.backing.keeps_ledger:
+    if not keeps_ledger(scene):
         return []
     return [ledger_record(scene, metrics, ranges={}, positions={})]
 

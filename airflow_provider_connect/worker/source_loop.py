@@ -27,7 +27,7 @@ class SourceLoop:
 
     1 ``poll`` 2 transformations and converters 3 records and offsets delivered as the guarantee says 4 ``task.commit()``, after a commit
     and never before. A fenced loop commits nothing. ``closing`` gives the ledger's record for the last commit; ``before_write`` is told
-    each topic that is written to.
+    each topic that is written to; ``committed`` is called after each commit.
     """
 
     task: SourceTask
@@ -41,6 +41,7 @@ class SourceLoop:
     max_records: int | None
     sleep: Callable[[float], None]
     mask: Callable[[str], str]
+    committed: Callable[[], None] = lambda: None
     _written: set[str] = field(default_factory=set)
 
     def run(self) -> StopReason | None:
@@ -102,6 +103,7 @@ class SourceLoop:
         if committed:
             self.topics.note(self._written)
             self._written.clear()
+            self.committed()
             self._tell_task()
 
     def _tell_task(self) -> None:

@@ -1,0 +1,135 @@
+"""The offsets of a source connector in its place: read from there and from the worker's topic behind it, and copied there again.
+
+A connector with a topic of its own keeps its offsets on both (contract §2.3, 'Two stores'): its own decides, the worker's holds what was
+there before, and a copy for the day on which the connector has no topic of its own any more.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from typing import Self
+
+from confluent_kafka import KafkaException, Producer
+
+from airflow_provider_connect.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.kafka_errors import LastError, TopicMissingException, translating
+from airflow_provider_connect.stores.offset_place import OffsetPlace
+from airflow_provider_connect.stores.offset_store import Offset, OffsetStore, Partition, ProducedOffset, SourceOffsets
+from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin, TopicSpec
+
+_log = logging.getLogger(__name__)
+_COPY_SECONDS = 5.0
+_METADATA_SECONDS = 30.0
+
+
+class ConnectorOffsets:
+    """See the module. ``settle_seconds`` bounds the wait for an open transaction. Not thread-safe."""
+
+    def __init__(self, settings: WorkerSettings, place: OffsetPlace, *, settle_seconds: float | None = None) -> None:
+        self.topic = place.topic
+        self._settings = settings
+        self._place = place
+        self._worker = OffsetStore(settings, settle_seconds=settle_seconds)
+        self._own = OffsetStore(settings, place.topic, overrides=place.consumer, settle_seconds=settle_seconds) if place.is_own else None
+        self._copies: Producer | None = None
+
+    def ensure(self) -> None:
+        """Make the connector's own topic if it is not there, as the worker's is made; the worker's own is there already.
+
+        Raises ConfigException for a topic that is not compacted.
+        """
+        if self._own is None:
+            return
+        like = self._settings.internal_topic(self._settings.offset_topic)
+        connection = AdminConnection.of(self._settings, self._place.admin)
+        admin = TopicAdmin(self._settings, connection=connection)
+        try:
+            if not admin.create(TopicSpec(self.topic, like.partitions, like.replication_factor, like.configs)):
+                _refuse_wrong_policy(admin, self.topic)
+            _wait_for(admin, self.topic)
+        finally:
+            connection.close()
+
+    def read(self, connector: str) -> SourceOffsets:
+        """The connector's committed offsets; those on its own topic go before the worker's, key by key. Raises as an OffsetStore does."""
+        found = self._worker.read(connector)
+        if self._own is None:
+            return found
+        try:
+            return self._own.read(connector).over(found)
+        except TopicMissingException:  # it is made by the first run
+            return found
+
+    def records(self, connector: str, offsets: Iterable[tuple[Partition, Offset | None]]) -> list[ProducedOffset]:
+        """What to produce to ``topic`` so that the partitions have these offsets; None removes one."""
+        return self._deciding.records(connector, offsets)
+
+    def repair(self, connector: str) -> list[ProducedOffset]:
+        """What to produce to ``topic`` so that a reader of uncommitted records finds what is committed. See ``OffsetStore.repair``."""
+        return self._deciding.repair(connector)
+
+    @property
+    def _deciding(self) -> OffsetStore:
+        return self._worker if self._own is None else self._own
+
+    def copy(self, records: Sequence[ProducedOffset]) -> None:
+        """Send what was committed to ``topic`` to the worker's too, without waiting: no harm is done if it does not arrive."""
+        if self._own is None:
+            return
+        try:
+            self._produce([record for record in records if record.value is not None])
+        except (KafkaException, BufferError) as error:
+            _log.warning("Offsets were not copied to topic %s: %s", self._settings.offset_topic, error)
+
+    def remove_from_worker(self, records: Sequence[ProducedOffset]) -> None:
+        """Remove from the worker's topic what ``records`` remove, before they are written: else the worker's offset would show again.
+
+        Returns when that is durable. Raises StoreTimeoutException.
+        """
+        removed = [record for record in records if record.value is None]
+        if self._own is None or not removed:
+            return
+        with translating("removing offsets from the worker's offsets topic"):
+            self._produce(removed)
+            if self._copies is not None and self._copies.flush(_COPY_SECONDS):
+                raise StoreTimeoutException(f"Offsets were not removed from topic {self._settings.offset_topic} within {_COPY_SECONDS:g} s")
+
+    def _produce(self, records: Iterable[ProducedOffset]) -> None:
+        if self._copies is None:
+            config = internal_client_config(self._settings, ClientKind.PRODUCER, "offsets")
+            self._copies = Producer({**config, "linger.ms": 5, **LastError().callbacks()})
+        for record in records:
+            self._copies.produce(self._settings.offset_topic, record.value, record.key)
+        self._copies.poll(0)
+
+    def close(self) -> None:
+        if self._copies is not None and self._copies.flush(_COPY_SECONDS):
+            self._copies.purge()
+            _log.warning("Some offsets were not copied to topic %s in time", self._settings.offset_topic)
+        self._copies = None
+        self._worker.close()
+        if self._own is not None:
+            self._own.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _wait_for(admin: TopicAdmin, topic: str) -> None:
+    deadline = time.monotonic() + _METADATA_SECONDS
+    while topic not in admin.partitions([topic]):
+        if time.monotonic() > deadline:
+            raise StoreTimeoutException(f"Topic {topic} was made, but is not there after {_METADATA_SECONDS:g} s", stage="making a topic")
+        time.sleep(0.05)
+
+
+def _refuse_wrong_policy(admin: TopicAdmin, topic: str) -> None:
+    policy = (admin.configs([topic])[topic].get("cleanup.policy") or "").replace(" ", "")
+    if policy != "compact":
+        reason = f"a topic of offsets must have cleanup.policy=compact, or offsets would be lost; it has cleanup.policy={policy}"
+        raise ConfigException.of("offsets.storage.topic", topic, reason)

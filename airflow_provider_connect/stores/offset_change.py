@@ -1,0 +1,106 @@
+"""Offsets changed by somebody who runs none of the connector's tasks: all or nothing, under an id of its own, ``«group.id»-«connector»``.
+
+The transaction's steps: 1 take over the id, which ends what another change has left open 2 send everything 3 ask whether the change is
+still allowed 4 commit. Whoever starts tasks after the question finds the open transaction, and waits for its end before it reads offsets;
+whoever started them before it makes the answer no. So tasks never go on from offsets that are changed under them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as ClientPartition
+
+from airflow_provider_connect.client_settings import ClientKind, client_config
+from airflow_provider_connect.errors import StoreTimeoutException
+from airflow_provider_connect.model.ids import offsets_change_id
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.kafka_errors import LastError, translating
+from airflow_provider_connect.stores.log_consumer import CommittedOffset
+from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
+
+TRANSACTION_TIMEOUT_MS = 10_000  # readers wait for no longer when this process dies in the middle
+_SECONDS = 30.0
+
+_log = logging.getLogger(__name__)
+
+
+class OffsetChange:
+    """See the module. ``overrides`` are client settings, unprefixed, for the cluster that the offsets lie on. For one use; close it."""
+
+    def __init__(self, settings: WorkerSettings, connector: str, overrides: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._overrides = dict(overrides)
+        name = offsets_change_id(settings.group_id, connector)
+        limits = {"transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS)}
+        config = client_config(settings, ClientKind.PRODUCER, self._overrides | limits, transactional_id=name)
+        quick = {"linger.ms": 0, "reconnect.backoff.ms": 5, "reconnect.backoff.max.ms": 1000, "socket.nagle.disable": True}
+        self._owner = TransactionalProducer(Producer({**config, **quick, **LastError().callbacks()}), timeout_seconds=_SECONDS)
+
+    def take_over(self) -> None:
+        """Step 1. What is to be changed may be read after this. Raises RetriableException."""
+        self._owner.take_over()
+
+    def write(
+        self,
+        records: Sequence[OffsetRecord],
+        *,
+        group: str = "",
+        positions: Mapping[TopicPartition, CommittedOffset] | None = None,
+        check: Callable[[], None],
+    ) -> None:
+        """Steps 2 to 4: ``records`` on their topics, and ``positions`` as the offsets of consumer group ``group``, with their metadata.
+
+        ``check`` is step 3: what it raises aborts all and comes out. Raises FencedException when another change took over,
+        RetriableException when the broker did not answer: a commit's outcome is open then, until somebody takes over the id again.
+        """
+        if not records and not positions:
+            check()
+            return
+        owner = self._owner
+        owner.begin()
+        try:
+            owner.send(records)  # 2
+            if positions:
+                self._send_positions(group, positions)
+            self._flush()
+            check()  # 3
+        except BaseException:
+            self._abort()
+            raise
+        owner.commit()  # 4
+
+    def _send_positions(self, group: str, positions: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """The group's offsets as a part of the transaction; no member of the group is needed for that."""
+        consumer = Consumer({**client_config(self._settings, ClientKind.CONSUMER, self._overrides), "group.id": group})
+        try:
+            asked = [ClientPartition(*partition, known.offset, known.metadata) for partition, known in sorted(positions.items())]
+            with translating(f"changing the offsets of group {group}", self._owner.producer):
+                self._owner.producer.send_offsets_to_transaction(asked, consumer.consumer_group_metadata(), _SECONDS)
+        finally:
+            consumer.close()
+
+    def _flush(self) -> None:
+        """Everything is on the topics, where it can be seen that a transaction is open."""
+        with translating("writing offsets", self._owner.producer):
+            left = self._owner.producer.flush(TRANSACTION_TIMEOUT_MS / 1000)
+        if left:
+            raise StoreTimeoutException(f"{left} offsets were not written in time", stage="writing offsets")
+
+    def _abort(self) -> None:
+        try:
+            self._owner.abort()
+        except Exception as error:  # (the broker will end it)
+            _log.debug("A change of offsets could not be aborted: %s", error)
+
+    def close(self) -> None:
+        self._owner.producer.purge(in_queue=True, in_flight=True, blocking=False)
+
+    def __enter__(self) -> OffsetChange:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

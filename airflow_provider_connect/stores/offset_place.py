@@ -1,0 +1,61 @@
+"""Where the offsets of one source connector are kept: on the worker's offsets topic, or on a topic that is the connector's own.
+
+The rule is Kafka Connect's (contract §2.3): ``offsets.storage.topic`` names a topic of the connector's own; and with exactly-once support
+offsets share a transaction with records, so they lie on the cluster that the records go to. Knows nothing of reading or writing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from airflow_provider_connect.client_settings import ClientKind, client_config, connector_overrides
+from airflow_provider_connect.settings import WorkerSettings
+
+Overrides = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetPlace:
+    """``topic`` holds what counts. ``is_own``: it is not the worker's topic, and is reached with the connector's own client settings.
+
+    ``producer``, ``consumer`` and ``admin`` are what to add to the worker's settings for clients of the place, unprefixed: what the
+    connector overrides, or nothing where its records go to another cluster than its offsets.
+    """
+
+    topic: str
+    is_own: bool = False
+    producer: Overrides = field(default_factory=dict)
+    consumer: Overrides = field(default_factory=dict)
+    admin: Overrides = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, settings: WorkerSettings, config: Mapping[str, str]) -> "OffsetPlace":
+        """The place for a connector of this config, whose variables are resolved."""
+        producer, consumer, admin = (connector_overrides(config, kind) for kind in ClientKind)
+        topic = config.get("offsets.storage.topic", "").strip()
+        elsewhere = is_elsewhere(settings, producer)
+        if topic and (topic != settings.offset_topic or elsewhere):
+            return cls(topic, True, producer, consumer, admin)
+        if not elsewhere:
+            return cls(settings.offset_topic, False, producer)
+        if settings.exactly_once_source_enabled:
+            return cls(settings.offset_topic, True, producer, consumer, admin)
+        return cls(settings.offset_topic)
+
+
+def is_elsewhere(settings: WorkerSettings, overrides: Overrides, kind: ClientKind = ClientKind.PRODUCER) -> bool:
+    """Whether a client with these overrides goes to another cluster than the worker's own clients."""
+    found = str(client_config(settings, kind, overrides).get("bootstrap.servers", ""))
+    return _servers(found) != _servers(settings.bootstrap_servers)
+
+
+def sink_overrides(config: Mapping[str, str]) -> dict[str, str]:
+    """What to add, unprefixed, for the producers that commit a sink's offsets: they go where its consumers go, and as whom these go."""
+    connection = {name: text for name, text in connector_overrides(config, ClientKind.CONSUMER).items() if name.startswith(_CONNECTION)}
+    return connector_overrides(config, ClientKind.PRODUCER) | connection
+
+
+_CONNECTION = ("bootstrap.servers", "client.dns.lookup", "security.", "sasl.", "ssl.")
+
+
+def _servers(text: str) -> set[str]:
+    return {server.strip() for server in text.split(",") if server.strip()}
