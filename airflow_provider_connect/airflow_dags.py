@@ -88,6 +88,13 @@ def has_running_task(session: Session, dag_id: str) -> bool:
     return session.scalar(statement) is not None
 
 
+def running_connectors(session: Session) -> list[str]:
+    """The connectors of whose DAGs a task process may live."""
+    statement = select(TaskInstance.dag_id).distinct()
+    statement = statement.where(TaskInstance.state.in_(_ALIVE), TaskInstance.dag_id.startswith(DAG_ID_PREFIX, autoescape=True))
+    return [name for dag_id in session.scalars(statement) if (name := connector_for(dag_id)) is not None]
+
+
 def end_runs(session: Session, dag_id: str) -> None:
     """Fail the runs in progress, so that Airflow kills their tasks, and delete those that wait: of a paused DAG, they would for ever."""
     session.execute(delete(DagRun).where(DagRun.dag_id == dag_id, DagRun.state == DagRunState.QUEUED))

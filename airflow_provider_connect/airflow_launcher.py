@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy.orm import Session
 
-from airflow_provider_connect.airflow_dags import end_runs, has_running_task
+from airflow_provider_connect.airflow_dags import end_runs, has_running_task, running_connectors
 from airflow_provider_connect.airflow_requests import dags_in, has_dag, remove_dag, request_parse, start_run
 from airflow_provider_connect.airflow_settings import connectors_bundle
 from airflow_provider_connect.connector_files import file_for
@@ -23,6 +23,11 @@ class AirflowLauncher:
         """Whether a task of the connector's DAG runs, or is being killed."""
         with self._sessions() as session:
             return has_running_task(session, dag_id_for(connector))
+
+    def running(self) -> list[str]:
+        """The connectors of whose DAGs a task runs, or is being killed."""
+        with self._sessions() as session:
+            return running_connectors(session)
 
     def end(self, connector: str) -> None:
         """Fail the runs in progress, which has their tasks killed gracefully, and remove the queued ones."""

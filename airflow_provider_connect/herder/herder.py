@@ -1,89 +1,228 @@
-"""Kafka Connect's verbs over the stores: configs, target states, and the statuses of connectors that nobody runs.
+"""Every verb of Kafka Connect, over the stores. One Herder a process, used by many threads at once.
 
-Knows nothing of Airflow: what it needs of whoever starts runs is the ``Launcher`` protocol. Holds no state that another process lacks.
+Knows nothing of Airflow: what it needs of whoever starts runs is the ``Launcher`` protocol, of plugins the ``Probe``. What it keeps in
+memory it reads from the topics, to their ends at each call: so no answer is older than a change that any process was told has been made.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import logging
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
-from airflow_provider_connect.errors import ConflictException, NotFoundException
+from airflow_provider_connect.errors import ConnectException, NotFoundException
+from airflow_provider_connect.herder.connectors import ConnectorConfigs
 from airflow_provider_connect.herder.launcher import Launcher
+from airflow_provider_connect.herder.lifecycle import Lifecycle
+from airflow_provider_connect.herder.plugin_facts import KnownPlugins
+from airflow_provider_connect.herder.probe import Probe
+from airflow_provider_connect.herder.restarts import Restarts
+from airflow_provider_connect.herder.snapshot import Snapshot, SnapshotReader, Topics
+from airflow_provider_connect.herder.statuses import StatusKeeper
+from airflow_provider_connect.herder.views import ConnectorViews, shown, task_view
+from airflow_provider_connect.herder.workers import workers_of
+from airflow_provider_connect.isolation.plugin_catalog import PluginCatalog
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.model.states import State, TargetState, connector_state_for, task_state_for
-from airflow_provider_connect.model.status import ConnectorStatus, StatusState, TaskStatus
+from airflow_provider_connect.model.ids import ConnectorTaskId
+from airflow_provider_connect.model.restart import RestartRequest
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.views import (
+    ConfigKeyView,
+    ConnectorInfo,
+    ConnectorStatusView,
+    OffsetView,
+    PluginView,
+    TaskInfo,
+    TaskView,
+    Validation,
+    WorkerView,
+)
 from airflow_provider_connect.settings import WorkerSettings
-from airflow_provider_connect.stores.config_store import ConfigStore
-from airflow_provider_connect.stores.status_store import StatusStore, StatusWriter
-
-DEFINED_IN = "airflow.defined.in"
-_WRITE_SECONDS = 10.0
-_LOOK_SECONDS = 0.1
-
-log = logging.getLogger(__name__)
+from airflow_provider_connect.stores.backing import Backing, TopicBacking
 
 
 class Herder:
-    """See the module. ``worker_id`` stands in the statuses that the herder writes itself."""
+    """See the module. ``probe`` looks at plugins: without one, configs are neither taken nor checked. ``backing`` is where the state is
+    kept; ``worker_id`` stands in the statuses that the herder writes itself."""
 
-    def __init__(self, settings: WorkerSettings, launcher: Launcher, *, sleep: Callable[[float], None] = time.sleep) -> None:
-        self._settings = settings
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        launcher: Launcher,
+        *,
+        probe: Probe | None = None,
+        backing: Backing | None = None,
+        worker_id: str | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        backing = backing or TopicBacking(settings)
+        plugins = KnownPlugins(PluginCatalog(settings.plugin_path))
+        self.settings = settings
         self._launcher = launcher
-        self._sleep = sleep
-        self._configs = ConfigStore(settings)
-        self._statuses = StatusStore(settings)
-        self._worker_id = f"{socket.gethostname()}:0"
+        self._probe = probe
+        self._views = ConnectorViews(plugins)
+        self._topics = topics = Topics(backing.configs(), SnapshotReader(backing))
+        self._statuses = StatusKeeper(backing.status_notes(), plugins, worker_id=worker_id or f"{socket.gethostname()}:0")
+        graceful_seconds = settings.task_shutdown_graceful_timeout_ms / 1000
+        self._lifecycle = Lifecycle(topics, self._statuses, launcher, graceful_seconds=graceful_seconds, sleep=sleep)
+        self._connectors = ConnectorConfigs(topics, self._lifecycle, probe)
+        self._restarts = Restarts(topics, self._statuses, self._lifecycle, launcher, plugins)
+
+    # ── connectors ──
+
+    def connectors(self) -> list[str]:
+        return self.config_state().connectors()
 
     def config_state(self) -> ClusterConfigState:
-        """What the config topic says now."""
-        return self._configs.read()
+        """What the config topic says now. Nobody changes it."""
+        return self._topics.reader.configs()
+
+    def snapshot(self) -> Snapshot:
+        """What the config and the status topic say now."""
+        return self._topics.reader.read()
+
+    def connector_info(self, name: str) -> ConnectorInfo:
+        return self._info(self.config_state(), name)
+
+    def connector_config(self, name: str) -> dict[str, str]:
+        return shown(_require_config(self.config_state(), name))
+
+    def connector_status(self, name: str) -> ConnectorStatusView:
+        """Driven by the status topic, as in Connect: 404 until a status was written, for a moment 200 after a deletion."""
+        found = self._views.status(self.snapshot(), name)
+        if found is None:
+            raise NotFoundException(f"No status found for connector {name}")
+        return found
+
+    def expanded(self, info: bool, status: bool) -> dict[str, dict[str, ConnectorInfo | ConnectorStatusView]]:
+        """Every connector with what is asked for; with ``status``, one that has none is left out.
+
+        A view that has not changed since an earlier call is the very same object: bytes made of it may be kept beside it.
+        """
+        snapshot = self.snapshot() if status else Snapshot.of(self.config_state())
+        all_expanded: dict[str, dict[str, ConnectorInfo | ConnectorStatusView]] = {}
+        for name in snapshot.configs.connector_configs:
+            expanded: dict[str, ConnectorInfo | ConnectorStatusView] = {}
+            if status:
+                found = self._views.status(snapshot, name)
+                if found is None:
+                    continue
+                expanded["status"] = found
+            if info and (known := self._views.info(snapshot.configs, name)) is not None:
+                expanded["info"] = known
+            all_expanded[name] = expanded
+        return all_expanded
+
+    def create_connector(self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None = None) -> ConnectorInfo:
+        """Check, write, and start a run (contract §1.5)."""
+        created = self._connectors.create(name, config, initial_state)
+        return self._written(name.strip(), created)
+
+    def put_connector_config(self, name: str, config: Mapping[str, str | None]) -> tuple[ConnectorInfo, bool]:
+        """Replace the config, or create the connector: then True. Its target state is kept."""
+        put, is_new = self._connectors.put(name, config)
+        return self._written(name, put), is_new
+
+    def patch_connector_config(self, name: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
+        """Merge ``patch`` into the raw config: None removes a key (KIP-477)."""
+        return self._written(name, self._connectors.patch(name, patch))
 
     def define_connector(self, name: str, config: Mapping[str, str], defined_in: str) -> None:
-        """Create the connector that a DAG file defines, or change its config; nothing is written when the topic has it.
+        """Create the connector that a DAG file defines, or change its config; nothing is written when the topic has it."""
+        self._connectors.define(name, config, defined_in)
 
-        Raises ConflictException when another file defines it.
-        """
-        known = self._configs.read().connector_config(name)
-        if known == dict(config):
-            return
-        owner = None if known is None else known.get(DEFINED_IN)
-        if owner is not None and owner != defined_in:
-            log.info("Connector %s moves from %s to %s", name, owner, defined_in)
-        self._configs.put_connector(name, config)
+    def release_connector(self, name: str) -> None:
+        """The connector's DAG file is gone: REST may change and delete it from now on."""
+        self._connectors.release(name)
+
+    def delete_connector(self, name: str) -> None:
+        """Its runs end; statuses, active topics and its DAG go. Offsets stay, as in Connect."""
+        self._connectors.delete(name)
+
+    # ── lifecycle ──
 
     def resume(self, name: str) -> None:
-        """STARTED: the next run moves records again. Statuses say RUNNING at once, but for what has FAILED."""
-        self._put_target(name, TargetState.STARTED)
-        self._write_statuses(name, TargetState.STARTED)
+        """STARTED. Raises NotFoundException."""
+        self._lifecycle.resume(name)
 
-    def pause(self, name: str) -> None:
-        """PAUSED. A run in progress sees it, ends after its batch and writes its statuses itself; where none is, they are written here."""
-        self._put_target(name, TargetState.PAUSED)
-        if not self._launcher.is_running(name):
-            self._write_statuses(name, TargetState.PAUSED)
+    def pause(self, name: str, *, keep_failed: bool = False) -> None:
+        """PAUSED; ``keep_failed``: tasks that have FAILED stay so. Raises NotFoundException."""
+        self._lifecycle.pause(name, keep_failed=keep_failed)
 
     def stop(self, name: str) -> None:
-        """STOPPED: 1 target state and an empty task set 2 a claim, which fences whatever lives 3 runs ended 4 statuses.
+        """STOPPED, with its runs ended and no tasks. Raises NotFoundException."""
+        self._lifecycle.stop(name)
 
-        Waits for the runs' end up to ``task.shutdown.graceful.timeout.ms`` and some; ConflictException if they have not ended by then.
-        """
-        tasks = self._configs.read().tasks(name)
-        self._put_target(name, TargetState.STOPPED)  # 1
-        claim = self._configs.claim(name)  # 2
-        self._launcher.end(name)  # 3
-        if not self._ended(name):
-            raise ConflictException(f"Connector {name} is stopped, but its run has not ended yet; try again to have its statuses set")
-        self._write_statuses(name, TargetState.STOPPED, claim=claim, tasks=tasks)  # 4
+    def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool) -> ConnectorStatusView:
+        """Returns the plan: the statuses, with RESTARTING for what restarts. Raises NotFoundException."""
+        return self._restarts.connector(RestartRequest(name, only_failed=only_failed, include_tasks=include_tasks))
+
+    def restart_task(self, name: str, task: int) -> None:
+        """Raises NotFoundException."""
+        self._restarts.task(name, task)
+
+    # ── tasks ──
+
+    def task_infos(self, name: str) -> list[TaskInfo]:
+        """The committed tasks with their raw configs, by number."""
+        state = self.config_state()
+        _require_config(state, name)
+        return [TaskInfo(ConnectorTaskId(name, task), config) for task, config in state.all_task_configs(name).items()]
+
+    def task_status(self, name: str, task: int) -> TaskView:
+        found = self.snapshot().statuses.task(name, task)
+        if found is None:
+            raise NotFoundException(f"No status found for task {ConnectorTaskId(name, task)}")
+        return task_view(found)
+
+    def workers(self) -> list[WorkerView]:
+        """The applications that run now, with what each hosts."""
+        return workers_of(self.snapshot(), self._launcher.running())
+
+    # ── topics and offsets ──
+
+    def active_topics(self, name: str) -> list[str]:
+        raise NotImplementedError
+
+    def reset_active_topics(self, name: str) -> None:
+        raise NotImplementedError
+
+    def offsets(self, name: str) -> list[OffsetView]:
+        raise NotImplementedError
+
+    def alter_offsets(self, name: str, offsets: Sequence[OffsetView]) -> str:
+        raise NotImplementedError
+
+    def reset_offsets(self, name: str) -> str:
+        raise NotImplementedError
+
+    # ── plugins ──
+
+    def validate(self, plugin: str, config: Mapping[str, str | None]) -> Validation:
+        return self._require_probe().validate(plugin, config)
+
+    def plugins(self, connectors_only: bool = True) -> list[PluginView]:
+        return list(self._require_probe().plugins(connectors_only))
+
+    def plugin_config(self, plugin: str, version: str | None = None) -> list[ConfigKeyView]:
+        return list(self._require_probe().config_keys(plugin, version))
+
+    # ── the herder itself ──
+
+    def health_problem(self) -> str | None:
+        """Why requests cannot be answered; None: they can."""
+        try:
+            self.snapshot()
+        except ConnectException as error:
+            return error.message
+        return None
 
     def close(self) -> None:
-        self._configs.close()
+        """Writes the statuses that are waiting, then closes everything."""
         self._statuses.close()
+        self._topics.reader.close()
+        self._topics.configs.close()
 
     def __enter__(self) -> Self:
         return self
@@ -91,41 +230,27 @@ class Herder:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _put_target(self, name: str, target: TargetState) -> None:
-        try:
-            self._configs.put_target_state(name, target)
-        except NotFoundException as error:
-            raise NotFoundException(f"Unknown connector {name}") from error
+    def _info(self, state: ClusterConfigState, name: str) -> ConnectorInfo:
+        found = self._views.info(state, name)
+        if found is None:
+            raise NotFoundException(f"Connector {name} not found")
+        return found
 
-    def _ended(self, name: str) -> bool:
-        limit = self._settings.task_shutdown_graceful_timeout_ms / 1000 + _WRITE_SECONDS
-        for _ in range(int(limit / _LOOK_SECONDS)):
-            if not self._launcher.is_running(name):
-                return True
-            self._sleep(_LOOK_SECONDS)
-        return not self._launcher.is_running(name)
+    def _written(self, name: str, config: Mapping[str, str]) -> ConnectorInfo:
+        """The answer to a write: the config as it was written, in its order, whatever came behind it."""
+        state = self.config_state()
+        known = self._views.info(state, name)
+        tasks, kind = ([], "unknown") if known is None else (list(known.tasks), known.type)
+        return ConnectorInfo(name, shown(config), tasks, kind)
 
-    def _write_statuses(self, name: str, target: TargetState, *, claim: Claim | None = None, tasks: Iterable[int] | None = None) -> None:
-        """The connector's status and its tasks' once ``target`` is reached, under the newest claim."""
-        state, known = self._configs.read(), self._statuses.read()
-        claim = claim or state.claims.get(name)
-        was = known.connector(name)
-        with StatusWriter(self._settings, claim=claim) as writer:
-            connector = connector_state_for(target, None if was is None else was.state)
-            if was is None or was.state is not connector:
-                version, trace = (None, None) if was is None else (was.version, was.trace if connector is State.FAILED else None)
-                writer.put_connector(ConnectorStatus(name, connector, self._worker_id, trace=trace, version=version, claim=claim))
-            numbers = {*(tasks if tasks is not None else state.tasks(name)), *(status.task for status in known.tasks_of(name))}
-            for number in sorted(numbers):
-                status = self._task_status(name, number, known, target)
-                if status is not None:
-                    writer.put_task(dataclasses.replace(status, claim=claim))
-            writer.flush(_WRITE_SECONDS)
+    def _require_probe(self) -> Probe:
+        if self._probe is None:
+            raise ConnectException("This process cannot look at plugins")
+        return self._probe
 
-    def _task_status(self, name: str, number: int, known: StatusState, target: TargetState) -> TaskStatus | None:
-        """The task's status once ``target`` is reached; None where it says so already."""
-        was = known.task(name, number)
-        state = task_state_for(target, None if was is None else was.state)
-        if was is not None and was.state is state:
-            return None
-        return TaskStatus(name, number, state, self._worker_id, version=None if was is None else was.version)
+
+def _require_config(state: ClusterConfigState, name: str) -> dict[str, str]:
+    config = state.connector_config(name)
+    if config is None:
+        raise NotFoundException(f"Connector {name} not found")
+    return config

@@ -13,6 +13,10 @@ class Launcher(Protocol):
         """Whether an application of the connector may be alive."""
         ...
 
+    def running(self) -> list[str]:
+        """The connectors of which an application may be alive."""
+        ...
+
     def end(self, connector: str) -> None:
         """End the connector's runs, the queued ones too; an application that lives is told to end, and killed if it does not."""
         ...

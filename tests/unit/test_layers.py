@@ -45,7 +45,7 @@ STATE = {
 }
 PROGRAMS = {
     "worker": "errors settings client_settings config_providers sdk model stores isolation",
-    "herder": "errors settings client_settings config_providers sdk model stores isolation",
+    "herder": "errors settings client_settings config_providers dag_settings sdk model stores isolation",
     "mirror": "errors settings model stores",
     "server_info": "errors settings client_settings stores",
 }

@@ -1,0 +1,149 @@
+"""Creating, changing and deleting connectors: their configs on the config topic, and what follows from a change.
+
+Each verb is a sequence of which the first step, one compare-and-set of the config topic, decides; what a process that is killed leaves
+undone of the rest, the reconciler does.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping
+
+from airflow_provider_connect.dag_settings import DEFINED_IN
+from airflow_provider_connect.errors import ConflictException, NotFoundException
+from airflow_provider_connect.herder import checks
+from airflow_provider_connect.herder.lifecycle import Lifecycle
+from airflow_provider_connect.herder.probe import Probe
+from airflow_provider_connect.herder.snapshot import Topics
+from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.records import ConfigRecord, ConnectorRecord, TargetStateRecord
+from airflow_provider_connect.model.states import TargetState
+
+_PATCH_SECONDS = 60.0
+
+_log = logging.getLogger(__name__)
+
+
+class ConnectorConfigs:
+    """See the module. ``now`` is a monotonic clock, in seconds."""
+
+    def __init__(self, topics: Topics, lifecycle: Lifecycle, probe: Probe | None, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._configs, self._reader = topics
+        self._lifecycle = lifecycle
+        self._probe = probe
+        self._now = now
+
+    def create(self, name: str, config: checks.Given, initial_state: TargetState | None = None) -> dict[str, str]:
+        """Returns the config as stored. Raises AlreadyExistsException, and for a config that cannot be taken what ``checks`` raises."""
+        name = name.strip()
+        new = checks.checked(name, checks.named(name, config), self._probe)
+        self._configs.create_connector(name, new, initial_state)
+        self._lifecycle.created(name)
+        return new
+
+    def put(self, name: str, config: checks.Given) -> tuple[dict[str, str], bool]:
+        """Returns the config as stored, and whether the connector is new. Target state and ``airflow.*`` keys are kept.
+
+        Raises ConflictException for a connector that a DAG file defines.
+        """
+        known = self._reader.configs().connector_config(name)
+        checks.require_own(name, known)
+        new = checks.checked(name, checks.with_own_keys(checks.named(name, config), known), self._probe)
+        old = self._write(name, new)
+        self._follow(name, old, new)
+        return new, old is None
+
+    def patch(self, name: str, patch: checks.Given) -> dict[str, str]:
+        """Merge ``patch`` into the config; of two at once, each is merged into what the other has made. Returns the config as stored."""
+        deadline = self._now() + _PATCH_SECONDS
+        while True:
+            known = self._reader.configs().connector_config(name)
+            if known is None:
+                raise NotFoundException(f"Connector {name} not found")
+            checks.require_own(name, known)
+            new = checks.checked(name, checks.merged(known, patch), self._probe)
+            try:
+                self._configs.put_connector(name, new, expected=known)
+            except ConflictException:
+                if self._now() > deadline:
+                    raise
+                continue
+            self._follow(name, known, new)
+            return new
+
+    def define(self, name: str, config: Mapping[str, str], defined_in: str) -> None:
+        """Create or change the connector that a DAG file defines; nothing is written when the topic has it. Its runs are its schedule's."""
+        known = self._reader.configs().connector_config(name)
+        if known == dict(config):
+            return
+        owner = None if known is None else known.get(DEFINED_IN)
+        if owner is not None and owner != defined_in:
+            _log.info("Connector %s moves from %s to %s", name, owner, defined_in)
+        self._configs.put_connector(name, config)
+        if known is None:
+            self._lifecycle.reach(name)
+        else:
+            self._forget_topics(name, config)
+
+    def release(self, name: str) -> None:
+        """The DAG file that defined the connector is gone: from now on its config belongs to whoever talks REST."""
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            known = state.connector_config(name) or {}
+            if DEFINED_IN not in known:
+                return []
+            return [ConnectorRecord(name, {key: value for key, value in known.items() if key != DEFINED_IN})]
+
+        self._configs.change(decide)
+
+    def delete(self, name: str) -> None:
+        """Raises NotFoundException, and ConflictException for a connector that a DAG file defines."""
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            if name not in state:
+                raise NotFoundException(f"Connector {name} not found")
+            checks.require_own(name, state.connector_config(name))
+            return [self._lifecycle.claim_record(state, name), ConnectorRecord(name, None), TargetStateRecord(name, None)]
+
+        self._configs.change(decide)
+        self._lifecycle.deleted(name)
+
+    def _write(self, name: str, config: Mapping[str, str]) -> dict[str, str] | None:
+        """Returns the config that it replaces; None: there was none."""
+        old: list[dict[str, str] | None] = []
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            known = state.connector_config(name)
+            checks.require_own(name, known)
+            old[:] = [known]
+            return [ConnectorRecord(name, dict(config))]
+
+        self._configs.change(decide)
+        return old[0]
+
+    def _follow(self, name: str, old: Mapping[str, str] | None, new: Mapping[str, str]) -> None:
+        """What a written config asks for."""
+        if old is None:
+            self._lifecycle.created(name)
+            return
+        self._lifecycle.reconfigured(name, is_changed=dict(old) != dict(new))
+        self._forget_topics(name, new)
+
+    def _forget_topics(self, name: str, config: Mapping[str, str]) -> None:
+        self._lifecycle.forget_topics(name, unconsumed(self._reader.read().statuses.topics_of(name), config))
+
+
+def unconsumed(topics: list[str], config: Mapping[str, str]) -> list[str]:
+    """Which of a sink's active topics its config no longer names (KIP-558); of a source, none."""
+    if config.get("topics", "").strip():
+        named = {topic.strip() for topic in config["topics"].split(",")}
+        return [topic for topic in topics if topic not in named]
+    if config.get("topics.regex", "").strip():
+        try:
+            matches = re.compile(config["topics.regex"]).fullmatch
+        except re.error:
+            return []
+        return [topic for topic in topics if not matches(topic)]
+    return []

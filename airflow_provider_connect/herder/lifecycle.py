@@ -1,0 +1,176 @@
+"""Starting, pausing, stopping and ending connectors: target states, runs and statuses brought to the same.
+
+The record on the config topic comes first and decides. Every method whose name is a state reached or an event may be called again for the
+same connector, and does what is left to do: that is how the reconciler completes what a killed process began.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+
+from airflow_provider_connect.errors import NotFoundException
+from airflow_provider_connect.herder.launcher import Launcher
+from airflow_provider_connect.herder.snapshot import Topics
+from airflow_provider_connect.herder.statuses import StatusKeeper
+from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.records import FencingRecord
+from airflow_provider_connect.model.states import State, TargetState
+from airflow_provider_connect.model.task_plan import ids_alive
+
+_LOOK_SECONDS = 0.1
+_KILL_SECONDS = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+class Lifecycle:
+    """See the module. ``graceful_seconds`` is how long a run may take to end by itself before it is killed."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        statuses: StatusKeeper,
+        launcher: Launcher,
+        *,
+        graceful_seconds: float,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._configs, self._reader = topics
+        self._statuses = statuses
+        self._launcher = launcher
+        self._graceful_seconds = graceful_seconds
+        self._sleep = sleep
+
+    # ── verbs ──
+
+    def resume(self, name: str) -> None:
+        """STARTED: statuses say RUNNING at once, but for what has FAILED, and a run starts.
+
+        A run that still lives was told to pause: it is fenced, so that it does not say PAUSED after this.
+        """
+        was = self._put_target(name, TargetState.STARTED)
+        if was is TargetState.STARTED:
+            return
+        self.interrupt(name)
+        self.reach(name)
+        self._launcher.trigger(name)
+
+    def pause(self, name: str, *, keep_failed: bool = False) -> None:
+        """PAUSED. A run in progress sees it, ends after its batch and writes its statuses itself; where none is, they are written here."""
+        self._put_target(name, TargetState.PAUSED)
+        if not self._launcher.is_running(name):
+            self.reach(name, keep_failed=keep_failed)
+
+    def stop(self, name: str) -> None:
+        """STOPPED: 1 target state and an empty task set 2 a claim, which fences whatever lives 3 runs ended 4 statuses."""
+        self._put_target(name, TargetState.STOPPED)  # 1
+        self.stopped(name)
+
+    # ── what follows from a record ──
+
+    def created(self, name: str) -> None:
+        """The connector is new: its status is that of its target state, and a run makes its tasks."""
+        self.reach(name)
+        if self._reader.configs().target_state(name) is TargetState.STARTED:
+            self._launcher.trigger(name)
+
+    def reconfigured(self, name: str, *, is_changed: bool) -> None:
+        """A config was written. The tasks are UNASSIGNED until a run has planned and started them anew; paused and stopped ones stay so.
+
+        One that is the same as before restarts the connector and leaves its tasks alone, as in Connect.
+        """
+        if self._reader.configs().target_state(name) is not TargetState.STARTED:
+            return
+        if is_changed:
+            self.interrupt(name)
+        snapshot = self._reader.read()
+        was = snapshot.statuses.connector(name)
+        if was is None:
+            self._statuses.put_connector(snapshot, name, State.RUNNING)
+        elif was.state is State.FAILED:
+            self._statuses.put_connector(snapshot, name, State.UNASSIGNED)
+        for task in snapshot.statuses.task_map(name) if is_changed else ():
+            self._statuses.put_task(snapshot, name, task, State.UNASSIGNED)
+        self._statuses.flush()
+        self._launcher.trigger(name)
+
+    def stopped(self, name: str) -> bool:
+        """The record says STOPPED: end what runs, then write the statuses. False: a run has not ended yet: call again."""
+        tasks = self._reader.read().statuses.task_map(name)
+        self._claim(name)  # 2
+        if not self._end(name):  # 3
+            _log.warning("Connector %s is stopped, but its run has not ended yet; its statuses follow when it has", name)
+            return False
+        self.reach(name, tasks=tasks)  # 4
+        return True
+
+    def deleted(self, name: str) -> bool:
+        """The connector is gone from the config topic: its runs, statuses, topics and DAG go too. False: a run has not ended yet."""
+        if not self._end(name):
+            _log.warning("Connector %s is deleted, but its run has not ended yet; the rest of it goes when it has", name)
+            return False
+        snapshot = self._reader.read()
+        if name in snapshot.configs:  # created anew meanwhile
+            return True
+        self._statuses.remove(snapshot, name)
+        self._statuses.flush()
+        self._launcher.forget(name)
+        return True
+
+    # ── steps ──
+
+    def reach(self, name: str, *, tasks: Iterable[int] | None = None, keep_failed: bool = False) -> None:
+        """Write the statuses of the target state that the connector has now; nothing for one that is gone."""
+        snapshot = self._reader.read()
+        target = snapshot.configs.target_state(name)
+        if target is not None:
+            self._statuses.reach(snapshot, name, target, tasks=tasks, keep_failed=keep_failed)
+            self._statuses.flush()
+
+    def interrupt(self, name: str) -> bool:
+        """Fence the run that may live: it ends after its batch, with its offsets committed, and says nothing more. False: none lives."""
+        if not self._launcher.is_running(name):
+            return False
+        self._claim(name)
+        return True
+
+    def forget_topics(self, name: str, topics: Iterable[str]) -> None:
+        forgotten = list(topics)
+        if forgotten:
+            self._statuses.forget_topics(name, forgotten)
+            self._statuses.flush()
+
+    @staticmethod
+    def claim_record(state: ClusterConfigState, name: str) -> FencingRecord:
+        """The record that takes the connector over from whatever lives."""
+        return FencingRecord(name, ids_alive(state, name))
+
+    def _claim(self, name: str) -> None:
+        try:
+            self._configs.claim(name)
+        except NotFoundException:
+            _log.debug("Connector %s was deleted meanwhile", name)
+
+    def _put_target(self, name: str, target: TargetState) -> TargetState | None:
+        """Returns the target state before."""
+        was = self._reader.configs().target_state(name)
+        try:
+            self._configs.put_target_state(name, target)
+        except NotFoundException as error:
+            raise NotFoundException(f"Unknown connector {name}") from error
+        return was
+
+    def _end(self, name: str) -> bool:
+        """Let what lives end by itself for the graceful time, then end it; whatever waits to start goes as well."""
+        self._wait(name, self._graceful_seconds)
+        self._launcher.end(name)
+        return self._wait(name, _KILL_SECONDS)
+
+    def _wait(self, name: str, seconds: float) -> bool:
+        for _ in range(int(seconds / _LOOK_SECONDS)):
+            if not self._launcher.is_running(name):
+                return True
+            self._sleep(_LOOK_SECONDS)
+        return not self._launcher.is_running(name)
