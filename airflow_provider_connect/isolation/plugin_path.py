@@ -1,0 +1,123 @@
+"""Where plugins lie: the locations below the directories of ``plugin.path``, told apart and dated without reading what is in them.
+
+A location is one sub-directory (a ``pip install --target`` tree, or single modules), one wheel, or one module file; a directory of
+``plugin.path`` that itself holds ``*.dist-info`` is one location. Hidden entries and files of other kinds are passed over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.machinery import EXTENSION_SUFFIXES
+
+METADATA_ENDING = ".dist-info"
+_WHEEL_ENDINGS = (".whl", ".zip")
+
+
+class LocationForm(StrEnum):
+    """What a location is on disk."""
+
+    TREE = "tree"
+    WHEEL = "wheel"
+    MODULE = "module"
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """One location. ``stamp`` changes with its metadata (not with each source file); two of equal path and stamp declare the same."""
+
+    path: str
+    form: LocationForm
+    stamp: str
+
+    def fingerprint(self) -> str:
+        """A digest of every file's name, size and time of change: other code, other fingerprint. Raises OSError when it is gone."""
+        digest = hashlib.sha256(self.path.encode())
+        for name, status in sorted(_files(self.path, self.form)):
+            digest.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
+        return digest.hexdigest()[:16]
+
+    def is_native(self) -> bool:
+        """Whether it holds compiled extension modules, of which a process can load one copy only."""
+        return self.form is LocationForm.TREE and any(name.endswith(tuple(EXTENSION_SUFFIXES)) for name, _ in _files(self.path, self.form))
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenLocation:
+    """What cannot be used, and why; everything else goes on without it."""
+
+    path: str
+    reason: str
+
+
+def locations(plugin_path: Iterable[str]) -> tuple[list[Location], list[BrokenLocation]]:
+    """The locations in the order of ``plugin_path``, each directory's by name; what lies there twice by links counts once."""
+    found: dict[str, Location] = {}
+    broken: list[BrokenLocation] = []
+    for directory in plugin_path:
+        try:
+            for location in _below(directory):
+                found.setdefault(os.path.realpath(location.path), location)
+        except OSError as error:
+            broken.append(BrokenLocation(directory, f"it cannot be read: {error.strerror or error}"))
+    return list(found.values()), broken
+
+
+def _below(directory: str) -> Iterator[Location]:
+    with os.scandir(directory) as entries:
+        children = sorted((entry for entry in entries if not entry.name.startswith((".", "__"))), key=lambda entry: entry.name)
+    if any(child.name.endswith(METADATA_ENDING) for child in children):
+        yield Location(directory, LocationForm.TREE, _tree_stamp(directory))
+        return
+    for child in children:
+        if child.is_dir():
+            yield Location(child.path, LocationForm.TREE, _tree_stamp(child.path))
+        elif child.name.endswith(_WHEEL_ENDINGS):
+            yield Location(child.path, LocationForm.WHEEL, _stamp(child.path))
+        elif child.name.endswith(".py"):
+            yield Location(child.path, LocationForm.MODULE, _stamp(child.path))
+
+
+def metadata_directories(tree: str) -> list[str]:
+    """The ``*.dist-info`` directories right in ``tree``, by name. Raises OSError when it cannot be read."""
+    with os.scandir(tree) as entries:
+        return sorted(entry.path for entry in entries if entry.name.endswith(METADATA_ENDING))
+
+
+def modules_in(tree: str) -> list[str]:
+    """The module files right in ``tree``, by name."""
+    with os.scandir(tree) as entries:
+        return sorted(entry.path for entry in entries if entry.name.endswith(".py") and entry.is_file())
+
+
+def _tree_stamp(tree: str) -> str:
+    """Installers rename ``*.dist-info`` into place, so the directory's own time tells; for single modules each file's does."""
+    try:
+        with os.scandir(tree) as entries:
+            dated = sorted(entry.name for entry in entries if entry.name.endswith((METADATA_ENDING, ".py")))
+        return ";".join([_stamp(tree), *(f"{name} {_stamp(os.path.join(tree, name))}" for name in dated)])
+    except OSError as error:
+        return f"unreadable {error.errno}"
+
+
+def _stamp(path: str) -> str:
+    status = os.stat(path)
+    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
+
+
+def _files(path: str, form: LocationForm) -> Iterator[tuple[str, os.stat_result]]:
+    if form is not LocationForm.TREE:
+        yield path, os.stat(path)
+        return
+    pending = [path]
+    while pending:
+        with os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name != "__pycache__":
+                        pending.append(entry.path)
+                else:
+                    yield entry.path, entry.stat(follow_symlinks=False)
