@@ -1,0 +1,136 @@
+import os
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException
+from airflow_provider_connect.stores.local_backing import LocalBacking
+from airflow_provider_connect.stores.offset_file import FileOffsets, OffsetFile
+from airflow_provider_connect.stores.transactional_producer import OffsetRecord
+
+
+def _put(file: OffsetFile, connector: str, position: int | None) -> None:
+    offset = None if position is None else {"position": position}
+    file.put({record.key: record.value for record in FileOffsets(file).records(connector, [({"filename": "a"}, offset)])})
+
+
+def _position(file: OffsetFile, connector: str) -> object:
+    return (file.read(connector).get({"filename": "a"}) or {}).get("position")
+
+
+def test_offsets_are_there_after_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "offsets"
+    file = OffsetFile(path)
+    _put(file, "c", 5)
+    _put(file, "d", 7)
+    _put(file, "d", None)
+    file.close()
+    again = OffsetFile(path)
+    assert (_position(again, "c"), _position(again, "d"), again.read("d").partitions()) == (5, None, [])
+    again.close()
+
+
+def test_the_file_is_the_users_own_and_replaced_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "offsets"
+    path.write_bytes(b"")
+    path.chmod(0o644)
+    old = os.open(path, os.O_RDONLY)
+    file = OffsetFile(path)
+    _put(file, "c", 5)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert os.read(old, 10) == b""
+    assert sorted(os.listdir(tmp_path)) == [".offsets.lock", "offsets"]
+    os.close(old)
+    file.close()
+
+
+def test_a_file_that_cannot_be_replaced_keeps_what_it_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = OffsetFile(tmp_path / "offsets")
+    _put(file, "c", 5)
+    before = file.path.read_bytes()
+
+    def no_space(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", no_space)
+        with pytest.raises(RetriableException, match="No space left on device"):
+            _put(file, "c", 6)
+    assert (file.path.read_bytes(), _position(file, "c")) == (before, 5)
+    _put(file, "c", 6)
+    assert _position(file, "c") == 6
+    file.close()
+
+
+@pytest.mark.parametrize("content", [b"not offsets", b"\xac\xed\x00\x05sr"])
+def test_a_file_that_holds_anything_else_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "offsets"
+    path.write_bytes(content)
+    for _ in range(2):  # the lock was let go of
+        with pytest.raises(
+            ConfigException, match=r"Invalid value .*offsets for configuration offset.storage.file.filename: This is no file"
+        ):
+            OffsetFile(path)
+    assert path.read_bytes() == content
+
+
+def test_two_workers_cannot_have_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "offsets"
+    hold = "import sys; from pathlib import Path; from airflow_provider_connect.stores.offset_file import OffsetFile\n"
+    hold += "file = OffsetFile(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
+    other = subprocess.Popen([sys.executable, "-c", hold, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert other.stdout is not None
+    assert other.stdout.readline() == "held\n"
+    with pytest.raises(ConfigException, match="Another worker keeps its offsets in this file"):
+        OffsetFile(path)
+    other.kill()
+    other.communicate()
+    OffsetFile(path).close()
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigException, match="The folder cannot be written to: No such file or directory"):
+        OffsetFile(tmp_path / "nowhere" / "offsets")
+
+
+def test_threads_lose_no_commit(tmp_path: Path) -> None:
+    file = OffsetFile(tmp_path / "offsets")
+
+    def commit(number: int) -> None:
+        for position in range(20):
+            _put(file, f"c{number}", position)
+
+    threads = [threading.Thread(target=commit, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    file.close()
+    again = OffsetFile(file.path)
+    assert [_position(again, f"c{number}") for number in range(4)] == [19] * 4
+    again.close()
+
+
+def test_a_task_of_an_older_claim_commits_nothing(tmp_path: Path) -> None:
+    file = OffsetFile(tmp_path / "offsets")
+    backing = LocalBacking(file)
+    configs = backing.configs()
+    configs.create_connector("c", {"name": "c"})
+    overdue = backing.committer("c", configs.claim("c"))
+    newer = backing.committer("c", configs.claim("c"))
+    assert overdue is not None
+    assert newer is not None
+    records = [OffsetRecord("", *record) for record in FileOffsets(file).records("c", [({"filename": "a"}, {"position": 1})])]
+    with pytest.raises(FencedException, match="is no longer the newest"):
+        overdue.write(records)
+    assert _position(file, "c") is None
+    newer.begin()
+    newer.send(records)
+    assert _position(file, "c") is None
+    newer.commit()
+    assert _position(file, "c") == 1
+    file.close()
