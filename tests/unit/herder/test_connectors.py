@@ -1,0 +1,277 @@
+"""Creating, changing, reading and deleting connectors."""
+
+import pytest
+
+from airflow_provider_connect.errors import (
+    AlreadyExistsException,
+    BadRequestException,
+    ConfigException,
+    ConflictException,
+    ConnectException,
+    NotFoundException,
+)
+from airflow_provider_connect.herder.connectors import unconsumed
+from airflow_provider_connect.model.states import State, TargetState
+from airflow_provider_connect.model.status import TopicStatus
+from tests.unit.herder.conftest import CONFIG, SINK, Scene
+
+R, P, F, U = State.RUNNING, State.PAUSED, State.FAILED, State.UNASSIGNED
+
+
+def test_a_created_connector_is_running_has_no_tasks_yet_and_gets_a_run(scene: Scene) -> None:
+    info = scene.herder.create_connector("c", CONFIG)
+    assert (info.name, info.config, info.tasks, info.type) == ("c", {**CONFIG, "name": "c"}, [], "source")
+    assert list(info.config) == [*CONFIG, "name"]
+    assert scene.states("c") == ("RUNNING", [])
+    assert scene.runs.taken() == [("trigger", "c", None)]
+    assert scene.herder.connectors() == ["c"]
+
+
+@pytest.mark.parametrize(("initial", "state"), [(TargetState.PAUSED, "PAUSED"), (TargetState.STOPPED, "STOPPED")])
+def test_one_created_paused_or_stopped_is_so_and_does_not_run(scene: Scene, initial: TargetState, state: str) -> None:
+    scene.herder.create_connector("c", CONFIG, initial)
+    assert scene.states("c") == (state, [])
+    assert scene.runs.taken() == []
+    scene.herder.resume("c")
+    assert scene.states("c") == ("RUNNING", [])
+    assert scene.runs.taken() == [("trigger", "c", None)]
+
+
+def test_a_name_that_is_taken_is_refused_after_the_config_is_checked(scene: Scene) -> None:
+    scene.herder.create_connector("c", CONFIG)
+    with pytest.raises(AlreadyExistsException, match="^Connector c already exists$"):
+        scene.herder.create_connector("c", CONFIG)
+    scene.probe.errors = {"topic": ["Missing required configuration"]}
+    with pytest.raises(ConfigException):
+        scene.herder.create_connector("c", CONFIG)
+
+
+def test_every_error_is_told_and_nothing_is_written(scene: Scene) -> None:
+    scene.probe.errors = {"topic": ["first", "second"]}
+    with pytest.raises(ConfigException) as caught:
+        scene.herder.create_connector("c", {**CONFIG, "airflow.schdule": "none"})
+    assert caught.value.message.startswith("Connector configuration is invalid and contains the following 3 error(s):\nfirst\nsecond\n")
+    assert caught.value.message.endswith(
+        "\nYou can also find the above list of errors at the endpoint `/connector-plugins/{connectorType}/config/validate`"
+    )
+    assert "airflow.schdule" in caught.value.message
+    assert scene.configs.records == []
+
+
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [
+        ({"topic": "t"}, "Connector config {name=c, topic=t} contains no connector type"),
+        ({"connector.class": None, "topic": "t"}, "Connector config {connector.class=null, name=c, topic=t} contains no connector type"),
+        ({**CONFIG, "name": "d"}, "Connector name configuration (d) doesn't match connector name in the URL (c)"),
+        ({**CONFIG, "connector.class": "Nope"}, "Failed to find any class that implements Connector and which name matches Nope"),
+    ],
+)
+def test_a_config_that_cannot_be_checked_is_a_bad_request(scene: Scene, config: dict[str, str | None], text: str) -> None:
+    scene.probe.unknown = {"Nope"}
+    with pytest.raises(BadRequestException) as caught:
+        scene.herder.create_connector("c", config)
+    assert caught.value.message == text
+
+
+def test_a_null_is_refused_even_where_the_plugin_says_nothing(scene: Scene) -> None:
+    with pytest.raises(ConfigException, match="Null value can not be supplied as the configuration value"):
+        scene.herder.create_connector("c", {**CONFIG, "own": None})
+    with pytest.raises(ConfigException, match="Null value can not be supplied as the configuration value"):
+        scene.herder.create_connector("c", {**CONFIG, "airflow.pool": None})
+
+
+def test_a_herder_that_cannot_look_at_plugins_takes_no_configs(scene: Scene) -> None:
+    scene.probe = None  # type: ignore[assignment]
+    with pytest.raises(ConnectException, match="cannot look at plugins"):
+        scene.another_herder().create_connector("c", CONFIG)
+
+
+def test_keys_that_steer_the_dag_are_kept_and_not_shown(scene: Scene) -> None:
+    info = scene.herder.create_connector("c", {**CONFIG, "airflow.schedule": "none"})
+    assert info.config == {**CONFIG, "name": "c"}
+    assert "airflow.schedule" not in scene.probe.asked[-1]
+    assert scene.herder.connector_config("c") == {**CONFIG, "name": "c"}
+    scene.herder.put_connector_config("c", {**scene.herder.connector_config("c"), "topic": "other"})
+    assert scene.configs.read().connector_config("c") == {**CONFIG, "name": "c", "topic": "other", "airflow.schedule": "none"}
+    scene.herder.patch_connector_config("c", {"airflow.schedule": None})
+    assert scene.configs.read().connector_config("c") == {**CONFIG, "name": "c", "topic": "other"}
+
+
+def test_a_changed_config_unassigns_the_tasks_until_a_run_has_planned_them(scene: Scene) -> None:
+    scene.herder.create_connector("c", CONFIG)
+    scene.run("c", R, F)
+    info, is_new = scene.herder.put_connector_config("c", {**CONFIG, "topic": "other"})
+    assert (info.config["topic"], len(info.tasks), is_new) == ("other", 2, False)
+    assert scene.states("c") == ("RUNNING", ["UNASSIGNED", "UNASSIGNED"])
+    assert scene.runs.taken() == [("trigger", "c", None)]
+    scene.run("c", R)
+    assert scene.states("c") == ("RUNNING", ["RUNNING", "UNASSIGNED"])
+
+
+def test_the_same_config_again_restarts_the_connector_alone(scene: Scene) -> None:
+    scene.herder.create_connector("c", CONFIG)
+    scene.run("c", R, connector=F)
+    scene.herder.put_connector_config("c", CONFIG)
+    assert scene.states("c") == ("UNASSIGNED", ["RUNNING"])
+    assert scene.runs.taken() == [("trigger", "c", None)]
+
+
+@pytest.mark.parametrize("target", [TargetState.PAUSED, TargetState.STOPPED])
+def test_a_config_changed_while_paused_or_stopped_changes_no_state(scene: Scene, target: TargetState) -> None:
+    scene.herder.create_connector("c", CONFIG, target)
+    before = scene.states("c")
+    scene.herder.put_connector_config("c", {**CONFIG, "topic": "other"})
+    assert (scene.states("c"), scene.configs.read().target_state("c")) == (before, target)
+    assert scene.runs.taken() == []
+
+
+def test_a_config_put_under_a_new_name_creates_the_connector(scene: Scene) -> None:
+    info, is_new = scene.herder.put_connector_config("c", CONFIG)
+    assert (info.tasks, is_new) == ([], True)
+    assert scene.states("c") == ("RUNNING", [])
+
+
+def test_a_run_in_progress_is_fenced_by_a_new_config(scene: Scene) -> None:
+    scene.herder.create_connector("c", CONFIG)
+    old = scene.run("c", R)
+    scene.runs.alive = {"c"}
+    scene.herder.put_connector_config("c", {**CONFIG, "topic": "other"})
+    assert scene.configs.read().claims["c"] > old
+    assert scene.runs.taken() == [("trigger", "c", None)]
+
+
+def test_a_patch_sets_and_removes_keys(scene: Scene) -> None:
+    scene.herder.create_connector("c", {**CONFIG, "own.key": "1"})
+    info = scene.herder.patch_connector_config("c", {"own.key": None, "topic": "other", "never.there": None})
+    assert info.config == {**CONFIG, "topic": "other", "name": "c"}
+    with pytest.raises(NotFoundException, match="^Connector nobody not found$"):
+        scene.herder.patch_connector_config("nobody", {"a": "b"})
+
+
+def test_what_another_process_wrote_during_a_patch_is_not_lost(scene: Scene) -> None:
+    scene.herder.create_connector("c", CONFIG)
+    other, validate = scene.another_herder(), scene.probe.validate
+
+    def meanwhile(plugin: str, config: object) -> object:
+        scene.probe.validate = validate  # type: ignore[method-assign]
+        other.patch_connector_config("c", {"theirs": "1"})
+        return validate(plugin, config)  # type: ignore[arg-type]
+
+    scene.probe.validate = meanwhile  # type: ignore[assignment, method-assign]
+    scene.herder.patch_connector_config("c", {"ours": "1"})
+    assert scene.herder.connector_config("c") == {**CONFIG, "name": "c", "theirs": "1", "ours": "1"}
+
+
+def test_reads_of_unknown_connectors_are_told_in_connects_words(scene: Scene) -> None:
+    herder = scene.herder
+    for read in (herder.connector_info, herder.connector_config, herder.task_infos, herder.delete_connector):
+        with pytest.raises(NotFoundException, match="^Connector nobody not found$"):
+            read("nobody")
+    with pytest.raises(NotFoundException, match="^No status found for connector nobody$"):
+        herder.connector_status("nobody")
+    with pytest.raises(NotFoundException, match="^No status found for task nobody-0$"):
+        herder.task_status("nobody", 0)
+
+
+def test_tasks_are_listed_with_their_configs(scene: Scene) -> None:
+    scene.herder.create_connector("c", CONFIG)
+    scene.run("c", R, F)
+    infos = scene.herder.task_infos("c")
+    assert [(str(info.id), info.config) for info in infos] == [("c-0", {"task": "0"}), ("c-1", {"task": "1"})]
+    assert (scene.herder.task_status("c", 1).state, scene.herder.task_status("c", 1).trace) == ("FAILED", "it broke")
+
+
+def test_a_deleted_connector_leaves_nothing_but_its_offsets(scene: Scene) -> None:
+    scene.herder.create_connector("c", CONFIG)
+    old = scene.run("c", R)
+    scene.backing.status_store.put_topic(TopicStatus("lines", "c", 0, 1))
+    scene.runs.alive = {"c"}
+    scene.herder.delete_connector("c")
+    assert scene.runs.taken() == [("end", "c"), ("forget", "c")]
+    assert (scene.herder.connectors(), scene.statuses.names()) == ([], set())
+    assert scene.configs.read().claims["c"] > old
+    with pytest.raises(NotFoundException):
+        scene.herder.delete_connector("c")
+
+
+def test_a_name_is_free_again_after_a_deletion_and_starts_started(scene: Scene) -> None:
+    scene.herder.create_connector("c", CONFIG, TargetState.STOPPED)
+    scene.herder.delete_connector("c")
+    scene.herder.create_connector("c", CONFIG)
+    assert scene.configs.read().target_state("c") is TargetState.STARTED
+    assert scene.states("c") == ("RUNNING", [])
+
+
+def test_a_connector_of_a_dag_file_can_be_steered_but_not_changed(scene: Scene) -> None:
+    scene.herder.define_connector("c", {**CONFIG, "name": "c", "airflow.defined.in": "etl/c.py"}, "etl/c.py")
+    assert scene.states("c") == ("RUNNING", [])
+    assert scene.runs.taken() == []
+    assert scene.herder.connector_config("c") == {**CONFIG, "name": "c"}
+    herder = scene.herder
+    for change in (
+        lambda: herder.put_connector_config("c", CONFIG),
+        lambda: herder.patch_connector_config("c", {"a": "b"}),
+        lambda: herder.delete_connector("c"),
+    ):
+        with pytest.raises(ConflictException, match="etl/c.py"):
+            change()
+    herder.pause("c")
+    herder.resume("c")
+    herder.stop("c")
+    herder.release_connector("c")
+    herder.put_connector_config("c", CONFIG)
+    herder.delete_connector("c")
+    assert herder.connectors() == []
+
+
+def test_a_client_cannot_say_that_a_file_defines_its_connector(scene: Scene) -> None:
+    with pytest.raises(ConfigException, match="airflow.defined.in"):
+        scene.herder.create_connector("c", {**CONFIG, "airflow.defined.in": "x.py"})
+
+
+def test_topics_that_a_sink_no_longer_reads_are_forgotten(scene: Scene) -> None:
+    scene.herder.create_connector("c", SINK)
+    for topic in ("a", "b"):
+        scene.backing.status_store.put_topic(TopicStatus(topic, "c", 0, 1))
+    scene.herder.put_connector_config("c", {**SINK, "topics": "b,d"})
+    assert scene.statuses.topics_of("c") == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("config", "gone"),
+    [
+        ({"topics": " a , c"}, ["bb"]),
+        ({"topics.regex": "b+"}, ["a"]),
+        ({"topics.regex": "("}, []),
+        ({"topic": "other"}, []),
+    ],
+)
+def test_which_topics_a_config_no_longer_names(config: dict[str, str], gone: list[str]) -> None:
+    assert unconsumed(["a", "bb"], config) == gone
+
+
+def test_a_list_with_everything_gives_the_same_objects_until_something_changes(scene: Scene) -> None:
+    scene.herder.create_connector("c", CONFIG)
+    scene.herder.create_connector("d", SINK)
+    first, second = scene.herder.expanded(True, True), scene.herder.expanded(True, True)
+    assert {name: set(views) for name, views in first.items()} == {"c": {"info", "status"}, "d": {"info", "status"}}
+    assert all(first[name][key] is second[name][key] for name in first for key in first[name])
+    scene.run("c", R)
+    third = scene.herder.expanded(True, True)
+    assert third["c"]["status"] != first["c"]["status"]
+    assert third["c"]["info"] != first["c"]["info"]
+    assert third["d"]["info"] is first["d"]["info"]
+    assert third["d"]["status"] is first["d"]["status"]
+    assert scene.herder.expanded(False, False) == {"c": {}, "d": {}}
+
+
+def test_a_connector_without_a_status_is_left_out_of_a_list_of_statuses(scene: Scene) -> None:
+    scene.configs.create_connector("c", {**CONFIG, "name": "c"})
+    assert scene.herder.expanded(True, True) == {}
+    assert list(scene.herder.expanded(True, False)) == ["c"]
+
+
+def test_the_type_of_a_connector_whose_plugin_is_missing_is_unknown(scene: Scene) -> None:
+    scene.configs.create_connector("c", {"connector.class": "Missing", "name": "c"})
+    assert scene.herder.connector_info("c").type == "unknown"
