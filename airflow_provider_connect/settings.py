@@ -1,7 +1,7 @@
 """The worker settings as one checked value, read from a plain mapping of Kafka Connect's names.
 
 Where the mapping comes from (airflow.cfg, an Airflow connection or variable, ``worker.properties``) is not known here. Names, defaults and
-texts are Kafka Connect's (contract §3.1, §3.2) but for the ones of ours: ``batch.*``, ``status.storage.retry.*`` and
+texts are Kafka Connect's (contract §3.1, §3.2) but for the ones of ours: ``airflow.schedule``, ``batch.*``, ``status.storage.retry.*`` and
 ``transaction.boundary.poll.linger.ms``; every setting that Connect requires has a default here, and exactly once is on.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from airflow_provider_connect import config_providers
 from airflow_provider_connect.config_providers import ConfigProvider
+from airflow_provider_connect.dag_settings import SCHEDULE, schedule_of
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.properties import parse_properties
 
@@ -85,9 +86,13 @@ class WorkerSettings:
     client_config_override_policy: str
     client_config_override_allowlist: tuple[str, ...]
     plugin_path: tuple[str, ...]
+    version_ranges: Mapping[str, str]
+    plugin_probe_timeout_ms: int
+    plugin_probe_memory_bytes: int
     batch_max_records: int | None
     batch_max_duration_ms: int
     transaction_boundary_poll_linger_ms: int
+    schedule: str | None
     originals: Mapping[str, str] = field(repr=False)
     values: Mapping[str, str] = field(repr=False)
 
@@ -236,9 +241,13 @@ def _settings(read: _Reader, originals: Mapping[str, str], values: Mapping[str, 
         client_config_override_policy=read.text("connector.client.config.override.policy", "All"),
         client_config_override_allowlist=read.names("connector.client.config.override.allowlist"),
         plugin_path=read.names("plugin.path"),
+        version_ranges=read.under("version_ranges."),
+        plugin_probe_timeout_ms=read.number("plugin.probe.timeout.ms", 30_000, 1),
+        plugin_probe_memory_bytes=read.number("plugin.probe.memory.bytes", 2 << 30, 256 << 20),
         batch_max_records=read.number("batch.max.records", 1, 1) if "batch.max.records" in values else None,
         batch_max_duration_ms=read.number("batch.max.duration.ms", 3_600_000, 1),
         transaction_boundary_poll_linger_ms=read.number("transaction.boundary.poll.linger.ms", 200),
+        schedule=_schedule(read),
         originals=dict(originals),
         values=dict(values),
     )
@@ -257,6 +266,17 @@ def _bootstrap_servers(read: _Reader) -> str:
 
 def _class_name(read: _Reader, name: str, default: str) -> str:
     return read.filled(name, default, f"Invalid value  for configuration {name}: String must be non-empty")
+
+
+def _schedule(read: _Reader) -> str | None:
+    """When connectors run whose configs do not say; None: every five minutes."""
+    text = read.values.get(SCHEDULE)
+    if text is not None:
+        try:
+            schedule_of(text)
+        except ValueError as error:
+            read.refuse(SCHEDULE, text, str(error))
+    return text
 
 
 def _internal_topics(read: _Reader) -> tuple[InternalTopic, ...]:
