@@ -15,7 +15,8 @@ from fastapi.concurrency import run_in_threadpool
 
 from airflow_provider_connect.airflow_access import BasicTokens, authorize_user
 from airflow_provider_connect.airflow_launcher import AirflowLauncher
-from airflow_provider_connect.airflow_settings import own_option, worker_properties, worker_settings
+from airflow_provider_connect.airflow_settings import BUNDLE, connectors_bundle, own_option, worker_properties, worker_settings
+from airflow_provider_connect.dag_follower import DagFollower
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.reconciler import Reconciler
@@ -26,6 +27,10 @@ from airflow_provider_connect.stores.topic_admin import TopicAdmin
 _INTERVAL_MS = 1000
 _LONGEST_WAIT_SECONDS = 30.0
 _SETTINGS_SECONDS = 10.0
+_NO_BUNDLE = (
+    f'Connectors made over REST get no DAGs and never run: add {{"name": "connectors", "classpath": "{BUNDLE}", "kwargs": {{}}}} '
+    "to dag_bundle_config_list in section [dag_processor]"
+)
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +61,7 @@ class ReconcilerLoop:
         self._trouble: str | None = None
         self._reconciler: Reconciler | None = None
         self._herder: Herder | None = None
+        self._follower: DagFollower | None = None
         self._properties: dict[str, str] | None = None
         self._settings_due = 0.0
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
@@ -109,8 +115,8 @@ class ReconcilerLoop:
     def _tick(self) -> None:
         if self._reconciler is None or time.monotonic() >= self._settings_due:
             self._renew()
-        if self._reconciler is not None:
-            self._reconciler.tick()
+        if self._reconciler is not None and self._herder is not None and self._reconciler.tick() and self._follower is not None:
+            self._follower.tick(self._herder.config_state())
 
     def _renew(self) -> None:
         """Take up settings that have changed; the Variable and the Connection can, at any time."""
@@ -121,12 +127,17 @@ class ReconcilerLoop:
             TopicAdmin(settings).ensure_internal_topics()
             self._herder = Herder(settings, AirflowLauncher(create_session))
             self._reconciler = Reconciler(self._herder, create_session, holder=self._holder, now=time.time)
+            bundle = connectors_bundle()
+            if bundle is None:
+                _log.warning("%s", _NO_BUNDLE)
+            else:
+                self._follower = DagFollower(create_session, bundle, settings.schedule, now=time.time)
             self._properties = properties
         self._settings_due = time.monotonic() + _SETTINGS_SECONDS
 
     def _close(self) -> None:
         reconciler, herder = self._reconciler, self._herder
-        self._reconciler = self._herder = self._properties = None
+        self._reconciler = self._herder = self._follower = self._properties = None
         if reconciler is not None:
             reconciler.release()
         if herder is not None:

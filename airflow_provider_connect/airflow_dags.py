@@ -1,9 +1,10 @@
-"""The connectors' DAGs as Airflow's database holds them: the one module that reads Airflow's own tables.
+"""The connectors' DAGs as Airflow's database holds them. With ``airflow_requests`` the only module that reads Airflow's own tables.
 
 For the API server only: tasks and DAG files may not use the database.
 """
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +19,10 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from airflow_provider_connect.model.ids import DAG_ID_PREFIX, connector_for
-from airflow_provider_connect.operators.definition import ATTRIBUTE, stored_config
+from airflow_provider_connect.operators.definition import ATTRIBUTE, MARK, stored_config
 
 _ALIVE = (TaskInstanceState.RUNNING, TaskInstanceState.RESTARTING)
+_IN_LIMIT = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,26 @@ def definition(session: Session, dag_id: str) -> Definition | None:
         return None
     file = str(dag.get("relative_fileloc") or dag["fileloc"])
     return Definition(stored_config(connector, json.loads(text), file), file)
+
+
+def dag_marks(session: Session, dag_ids: Iterable[str]) -> dict[str, str]:
+    """What those of the DAGs that are in a file now were made of (``StoredConnectorDag``), by their ids; ``""`` for one made otherwise."""
+    newest = _newest()
+    statement = (
+        select(SerializedDagModel)
+        .join(newest, newest.c.id == SerializedDagModel.id)
+        .join(DagModel, DagModel.dag_id == SerializedDagModel.dag_id)
+        .where(~DagModel.is_stale)
+    )
+    rows = in_parts(session, statement, SerializedDagModel.dag_id, dag_ids)
+    return {row.dag_id: next((mark for task in row.data["dag"]["tasks"] if (mark := task["__var"].get(MARK))), "") for row in rows}
+
+
+def in_parts(session: Session, statement: Any, column: Any, names: Iterable[str]) -> Iterator[Any]:
+    """The rows of ``statement`` whose ``column`` is one of ``names``, asked for so many at a time that a database takes it."""
+    ordered = sorted(names)
+    for at in range(0, len(ordered), _IN_LIMIT):
+        yield from session.scalars(statement.where(column.in_(ordered[at : at + _IN_LIMIT])))
 
 
 def set_paused(session: Session, dag_id: str, *, paused: bool) -> bool:

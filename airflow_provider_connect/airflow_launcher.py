@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from sqlalchemy.orm import Session
 
 from airflow_provider_connect.airflow_dags import end_runs, has_running_task, running_connectors
-from airflow_provider_connect.airflow_requests import dags_in, has_dag, remove_dag, request_parse, start_run
+from airflow_provider_connect.airflow_requests import dags_of, has_dag, remove_dag, request_parse, start_run
 from airflow_provider_connect.airflow_settings import connectors_bundle
 from airflow_provider_connect.connector_files import file_for
 from airflow_provider_connect.model.ids import dag_id_for
@@ -56,4 +56,4 @@ class AirflowLauncher:
     def _ask_for_dag(session: Session, connector: str, more: int) -> None:
         bundle = connectors_bundle()
         if bundle is not None:
-            request_parse(session, bundle, file_for(connector, dags_in(session, bundle) + more))
+            request_parse(session, bundle, file_for(connector, len(dags_of(session, bundle)) + more))

@@ -1,7 +1,7 @@
 """What is asked of Airflow by way of its database: a file parsed soon, a run, a DAG removed. For the API server only."""
 
 import hashlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from airflow.api.common.delete_dag import delete_dag
@@ -10,10 +10,11 @@ from airflow.models.dagbag import DagPriorityParsingRequest, DBDagBag
 from airflow.models.dagrun import DagRun
 from airflow.utils.state import DagRunState
 from airflow.utils.types import DagRunTriggeredByType, DagRunType
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from airflow_provider_connect.airflow_dags import in_parts
 from airflow_provider_connect.operators.run_conf import conf_for, covers
 
 
@@ -22,9 +23,9 @@ def has_dag(session: Session, dag_id: str) -> bool:
     return session.scalar(select(DagModel.dag_id).where(DagModel.dag_id == dag_id, ~DagModel.is_stale)) is not None
 
 
-def dags_in(session: Session, bundle: str) -> int:
-    """How many DAGs a bundle has."""
-    return session.scalar(select(func.count()).select_from(DagModel).where(DagModel.bundle_name == bundle, ~DagModel.is_stale)) or 0
+def dags_of(session: Session, bundle: str) -> set[str]:
+    """The ids of a bundle's DAGs."""
+    return set(session.scalars(select(DagModel.dag_id).where(DagModel.bundle_name == bundle, ~DagModel.is_stale)))
 
 
 def request_parse(session: Session, bundle: str, file: str) -> None:
@@ -70,9 +71,9 @@ def _is_covered(session: Session, dag: DagModel, now: datetime, tasks: Sequence[
     return any(covers(run.conf, tasks) for run in waiting)
 
 
-def with_runs(session: Session, dag_ids: Collection[str]) -> set[str]:
+def with_runs(session: Session, dag_ids: Iterable[str]) -> set[str]:
     """Those of the DAGs that have, or had, a run."""
-    return {found for part in _parts(dag_ids) for found in session.scalars(select(DagRun.dag_id).where(DagRun.dag_id.in_(part)).distinct())}
+    return set(in_parts(session, select(DagRun.dag_id).distinct(), DagRun.dag_id, dag_ids))
 
 
 def remove_dag(session: Session, dag_id: str) -> None:
@@ -82,9 +83,3 @@ def remove_dag(session: Session, dag_id: str) -> None:
     """
     if session.scalar(select(DagModel.dag_id).where(DagModel.dag_id == dag_id)) is not None:
         delete_dag(dag_id, session=session)
-
-
-def _parts(names: Iterable[str], size: int = 500) -> list[list[str]]:
-    """``names`` in lists short enough for a statement."""
-    ordered = sorted(names)
-    return [ordered[at : at + size] for at in range(0, len(ordered), size)]

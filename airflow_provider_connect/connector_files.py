@@ -14,6 +14,7 @@ from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.ids import dag_id_for
 
 PER_FILE = 50
+FILES = "connectors_*.py"
 _HEAD = '''"""DAGs of connectors that the config topic alone defines. Written by ConnectorsBundle, which overwrites any change."""
 
 from airflow_provider_connect.dag import stored_connector_dags

@@ -19,9 +19,11 @@ from typing import Any
 
 from airflow.sdk import DAG, AssetAlias, get_parsing_context
 
+from airflow_provider_connect.airflow_settings import section_properties
 from airflow_provider_connect.dag_settings import (
     MAX_TASKS,
     PREFIX,
+    SCHEDULE,
     DagSettings,
     check_definition,
     dag_settings,
@@ -38,7 +40,7 @@ TAG = "connector"
 _START = datetime(2024, 1, 1, tzinfo=UTC)  # any fixed past day: a DAG must be the same each time its file is parsed
 _FORCED = {"max_active_runs": 1, "catchup": False, "is_paused_upon_creation": False}
 _KEY_OF_ARGUMENT = {
-    "schedule": "airflow.schedule",
+    "schedule": SCHEDULE,
     "description": "airflow.description",
     "doc_md": "airflow.doc",
     "dag_display_name": "airflow.display.name",
@@ -55,7 +57,7 @@ class ConnectorDag(DAG):  # type: ignore[misc]  # Airflow is not typed for us
 
     def __init__(self, name: str, config: Mapping[str, str], *, spark_conn_id: str | None = None, **dag_arguments: Any) -> None:
         check_definition(name, config)
-        settings = dag_settings(name, config)
+        settings = dag_settings(name, config, section_properties().get(SCHEDULE))  # no Variable, no Connection: this runs at each parse
         _refuse_conflicts(config, dag_arguments)
         _warn_of_secrets(name, config)
         super().__init__(dag_id_for(name), **_dag_arguments(settings, dag_arguments))

@@ -48,12 +48,17 @@ class DagSettings:
     tasks_per_application: int | None = None
 
 
-def dag_settings(connector: str, config: Mapping[str, str]) -> DagSettings:
-    """The settings in ``config``. Raises ConfigException with every ``airflow.*`` key that is unknown or has a wrong value."""
+def dag_settings(connector: str, config: Mapping[str, str], worker_schedule: str | None = None) -> DagSettings:
+    """The settings in ``config``, with the worker's schedule where it has none.
+
+    Raises ConfigException with every ``airflow.*`` key that is unknown or has a wrong value.
+    """
     read = _Reader(config)
     read.refuse_unknown()
     settings = DagSettings(
-        schedule=read.value("airflow.schedule", _schedule, default_schedule(connector)),
+        schedule=read.value(
+            SCHEDULE, schedule_of, default_schedule(connector) if worker_schedule is None else schedule_of(worker_schedule)
+        ),
         tags=read.value("airflow.tags", _names, ()),
         owner=read.value("airflow.owner", _filled, None),
         retries=read.value("airflow.retries", _count(0, 1000), 3),
@@ -147,7 +152,8 @@ def _number(text: str) -> int | None:
         return None
 
 
-def _schedule(text: str) -> str | float | None:
+def schedule_of(text: str) -> str | float | None:
+    """A cron expression or a preset, a number of seconds, or None for ``none``. Raises ValueError for anything else."""
     if text.strip().lower() in ("", "none"):
         return None
     if _DURATION.fullmatch(text) and not text.strip().isdecimal():
@@ -208,7 +214,7 @@ RETRY_KEYS: Mapping[str, Callable[[str], float]] = {
 
 _KNOWN = {
     *RETRY_KEYS,
-    "airflow.schedule",
+    SCHEDULE,
     "airflow.tags",
     "airflow.owner",
     "airflow.pool",

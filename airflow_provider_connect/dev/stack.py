@@ -23,7 +23,13 @@ from airflow_provider_connect.properties import parse_properties
 
 DIRECTORY = Path(".dev")
 SPARK_MASTER = "local[2]"
+_BUNDLES = [
+    {"name": "dags-folder", "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle", "kwargs": {}},
+    {"name": "connectors", "classpath": "airflow_provider_connect.bundle.ConnectorsBundle", "kwargs": {}},
+]
+_SCHEDULE = {"airflow.schedule": "5s"}
 _WORKER_DEFAULTS = {
+    **_SCHEDULE,
     "config.storage.replication.factor": "1",
     "offset.storage.replication.factor": "1",
     "status.storage.replication.factor": "1",
@@ -163,6 +169,7 @@ class Stack:
         return {
             "AIRFLOW__CONNECT__RUN_DIRECTORY": str(self.folder / "runs"),
             "AIRFLOW__CONNECT__WORKER_PROPERTIES": str(self.worker_properties),
+            "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(_BUNDLES),
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": SPARK_MASTER}),
             CACHE_VARIABLE: str(self.cache),
             VARIABLE: self.mark,
@@ -243,14 +250,14 @@ def down(*, directory: Path = DIRECTORY) -> int:
 
 
 def _worker_properties(file: Path | None) -> dict[str, str]:
-    """The file's settings over those that one broker needs. Raises ConfigException when it cannot be read."""
+    """The file's settings over those that one broker needs, and a short schedule. Raises ConfigException when it cannot be read."""
     if file is None:
         return dict(_WORKER_DEFAULTS)
     try:
         given = parse_properties(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigException(f"The worker properties {file} cannot be read: {error}") from error
-    return given if "bootstrap.servers" in given else _WORKER_DEFAULTS | given
+    return (_SCHEDULE if "bootstrap.servers" in given else _WORKER_DEFAULTS) | given
 
 
 def _escaped(text: str, also: str) -> str:

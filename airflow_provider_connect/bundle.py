@@ -1,0 +1,108 @@
+"""The Dag bundle of connectors that the config topic alone defines, those made over REST: each becomes a DAG.
+
+Airflow's dag-processor refreshes it, at intervals and at once when the API server asks (a priority parsing request), and tasks look into it
+for the file of their DAG. Its files hold names and what steers the DAGs, never a config: see ``connector_files``. Add it to
+``dag_bundle_config_list`` of section ``[dag_processor]``, beside the bundle of the DAGs folder.
+"""
+
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+from airflow.dag_processing.bundles.base import BaseDagBundle
+from airflow.sdk import get_parsing_context
+
+from airflow_provider_connect.airflow_settings import worker_settings
+from airflow_provider_connect.connector_files import FILES, file_text, file_texts, stored_connectors
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.ids import connector_for
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.stores.kafka_errors import TopicMissingException
+
+_REFRESH_SECONDS = 30
+_READ_SECONDS = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class ConnectorsBundle(BaseDagBundle):  # type: ignore[misc]  # Airflow is not typed for us
+    """See the module. ``refresh_interval`` is in seconds; other arguments are those of every Dag bundle.
+
+    Where Kafka cannot be read, the files stay as they are.
+    """
+
+    supports_versioning = False
+
+    def __init__(self, *, refresh_interval: int = _REFRESH_SECONDS, **arguments: Any) -> None:
+        super().__init__(refresh_interval=refresh_interval, **arguments)
+        self._paused: dict[str, bool] = {}
+
+    @property
+    def path(self) -> Path:
+        """Where the files lie."""
+        return Path(self.base_dir) / "files"
+
+    def initialize(self) -> None:
+        """Write the files unless they are there and new: called by the dag-processor as it starts, and by each task."""
+        if not self._is_fresh():
+            self.refresh()
+        super().initialize()
+
+    def refresh(self) -> None:
+        """Write what has changed. The consumer is closed before this returns, for the dag-processor forks."""
+        with self.lock():
+            self.path.mkdir(parents=True, exist_ok=True)
+            try:
+                settings = worker_settings()
+                with ConfigStore(settings, timeout_seconds=_READ_SECONDS) as store:
+                    state = store.read()
+            except TopicMissingException:
+                return  # nobody has made a connector yet
+            except ConnectException as error:
+                _log.warning("The files of bundle %s stay as they are, for the config topic cannot be read: %s", self.name, error.message)
+                return
+            self._write(state, settings.schedule)
+            self._stamp.touch()
+
+    def get_current_version(self) -> None:
+        """There is one version, the newest: the config topic has the history."""
+
+    @property
+    def _stamp(self) -> Path:
+        """As old as what the files say."""
+        return Path(self.base_dir) / "written"
+
+    def _is_fresh(self) -> bool:
+        """Whether the files can be used as they are; where the dag-processor runs on this host they can, for it keeps them new."""
+        try:
+            age_seconds = time.time() - self._stamp.stat().st_mtime
+        except FileNotFoundError:
+            return False
+        dag_id = get_parsing_context().dag_id
+        connector = None if dag_id is None else connector_for(dag_id)
+        return age_seconds < 2 * self.refresh_interval and (connector is None or self._holds(connector))
+
+    def _holds(self, connector: str) -> bool:
+        return any(f"{connector!r}: " in file.read_text(encoding="utf-8") for file in self.path.glob(FILES))
+
+    def _write(self, state: ClusterConfigState, worker_schedule: str | None) -> None:
+        connectors = stored_connectors(state.connector_configs, worker_schedule)
+        # What a connector was when it was first seen is kept, so that its file does not change whenever it is paused.
+        self._paused = {name: self._paused.get(name, state.target_state(name) is not TargetState.STARTED) for name in connectors}
+        texts = dict(file_texts(connectors, {name for name, is_paused in self._paused.items() if is_paused}))
+        for file in self.path.glob(FILES):
+            texts.setdefault(file.name, file_text({}))
+        for name, text in texts.items():
+            _write_whole(self.path / name, text)
+
+
+def _write_whole(file: Path, text: str) -> None:
+    """Write ``text`` unless the file says it already; a reader sees the old or the new."""
+    if file.exists() and file.read_text(encoding="utf-8") == text:
+        return
+    scratch = file.with_name(f".{file.name}.new")
+    scratch.write_text(text, encoding="utf-8")
+    scratch.rename(file)
