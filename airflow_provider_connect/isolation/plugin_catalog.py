@@ -29,7 +29,7 @@ _KINDS: Final = tuple(PluginKind)
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """One plugin in one version. ``reference`` is ``module:Class``; ``location`` None: it is importable as it is (built in or installed)."""
+    """One plugin in one version. ``reference`` is ``module:Class``; ``location`` None: importable as it is (built in, installed)."""
 
     kind: PluginKind
     class_name: str
@@ -208,11 +208,3 @@ def _sorted(plugins: Sequence[Plugin]) -> list[Plugin]:
 def versions_of(plugins: Iterable[Plugin]) -> list[str]:
     """Their versions, each once, oldest first."""
     return oldest_first(dict.fromkeys(plugin.version for plugin in plugins))
-
-
-def find(kind: PluginKind, name: str) -> Plugin:
-    return PluginCatalog().find(kind, name)
-
-
-def find_connector(name: str) -> Plugin:
-    return PluginCatalog().find_connector(name)

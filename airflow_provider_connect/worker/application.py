@@ -89,7 +89,7 @@ class Application:
         statuses.flush(self._settings.offset_flush_timeout_ms / 1000)
         statuses.close()
         store.close()
-        return _result(spec.connector, claim, results, {"connector": version})  # 4
+        return _result(spec.connector, claim, results, plan.connector.plugins.versions())  # 4
 
     def _known_topics(self) -> list[str] | None:
         """The topics that the connector is known to use, read while the engine starts; None: they are not tracked."""
@@ -142,6 +142,7 @@ class Application:
             run_id=spec.run_id,
             stop_address=self._switch.address,
             known_topics=known_topics,
+            versions=plan.connector.plugins.versions(),
         )
 
     def _connector_failed(self, claim: Claim | None, error: Exception) -> RunResult:

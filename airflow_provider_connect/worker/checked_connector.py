@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 from airflow_provider_connect import config_providers
 from airflow_provider_connect.client_settings import refused_overrides
-from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.isolation.plugin_catalog import Plugin, PluginKind, find, find_connector
+from airflow_provider_connect.errors import ConfigException, PluginVersionException
+from airflow_provider_connect.isolation.chosen_plugins import ChosenPlugins, PluginChoice
+from airflow_provider_connect.isolation.plugin_catalog import Plugin, PluginCatalog, PluginKind
 from airflow_provider_connect.model.connector_settings import ConnectorSettings, Guarantee, strip_framework_keys
 from airflow_provider_connect.sdk.connector import Connector, ExactlyOnceSupport, SinkConnector, SourceConnector
 from airflow_provider_connect.settings import WorkerSettings
@@ -21,10 +22,10 @@ from airflow_provider_connect.worker.masking import Mask, secret_values
 @dataclass(frozen=True, slots=True)
 class CheckedConnector:
     """``raw`` is the config as on the topic, ``resolved`` the same with its variables' values: never to be published or logged.
-    ``variables`` are those values by variable."""
+    ``variables`` are those values by variable; ``plugins`` what each key's class name stands for, in the version chosen."""
 
     name: str
-    plugin: Plugin
+    plugins: ChosenPlugins
     connector: Connector
     raw: Mapping[str, str]
     resolved: Mapping[str, str] = field(repr=False)
@@ -32,44 +33,61 @@ class CheckedConnector:
     settings: ConnectorSettings
 
     @property
+    def plugin(self) -> Plugin:
+        return self.plugins.connector
+
+    @property
     def is_source(self) -> bool:
         return isinstance(self.connector, SourceConnector)
 
 
-def check_connector(name: str, raw: Mapping[str, str], settings: WorkerSettings, secrets: Mapping[str, str]) -> CheckedConnector:
+def check_connector(
+    name: str,
+    raw: Mapping[str, str],
+    settings: WorkerSettings,
+    secrets: Mapping[str, str],
+    *,
+    versions: Mapping[str, str] | None = None,
+) -> CheckedConnector:
     """Check the config of connector ``name``. Raises ConfigException with every error there is, worded as Connect words them, and without
-    the values of variables."""
+    the values of variables. ``versions`` are those that the run has chosen already (``ChosenPlugins.versions``)."""
     providers = settings.config_providers()
     mask = Mask(secret_values(raw, providers, secrets))
     try:
-        return _checked(name, raw, config_providers.variable_values(raw, providers, secrets), settings)
+        choice = PluginChoice(PluginCatalog(settings.plugin_path), settings, versions)
+        return _checked(name, raw, config_providers.variable_values(raw, providers, secrets), choice)
     except ConfigException as error:
         raise ConfigException(mask(error.message), errors=map(mask, error.errors)) from None
     except Exception as error:  # (the connector's own code: whatever validate raises is its answer)
         raise ConfigException(f"Connector {name} could not check its configuration: {type(error).__name__}: {mask(str(error))}") from None
 
 
-def _checked(name: str, raw: Mapping[str, str], variables: Mapping[str, str], settings: WorkerSettings) -> CheckedConnector:
+def _checked(name: str, raw: Mapping[str, str], variables: Mapping[str, str], choice: PluginChoice) -> CheckedConnector:
     resolved = config_providers.resolve(raw, secrets=variables)
-    plugin = _plugin(name, resolved.get("connector.class", ""))
+    plugin = _plugin(name, resolved, choice)
     connector = plugin.load()()
     errors = [error for value in connector.validate(strip_framework_keys(resolved)) for error in value.errors]
     checked: ConnectorSettings | None = None
+    plugins: ChosenPlugins | None = None
     try:
         checked = ConnectorSettings.of({"name": name, **resolved}, is_sink=plugin.kind is PluginKind.SINK)
+        plugins = choice.all(name, resolved, [named.alias for named in checked.transforms], list(checked.predicates))
     except ConfigException as error:
         errors = [*error.errors, *(text for text in errors if text not in error.errors)]
-    errors += [*_converter_errors(resolved, settings), *(f"{key}: {text}" for key, text in refused_overrides(settings, resolved).items())]
-    if errors or checked is None:
+    errors += [f"{key}: {text}" for key, text in refused_overrides(choice.settings, resolved).items()]
+    if errors or checked is None or plugins is None:
         raise refused(name, errors)
-    return CheckedConnector(name, plugin, connector, dict(raw), resolved, variables, checked)
+    return CheckedConnector(name, plugins, connector, dict(raw), resolved, variables, checked)
 
 
-def _plugin(connector: str, named: str) -> Plugin:
+def _plugin(connector: str, resolved: Mapping[str, str], choice: PluginChoice) -> Plugin:
+    named = resolved.get("connector.class", "")
     if not named:
         raise ConfigException(f"Connector config of {connector} contains no connector type: set 'connector.class'")
     try:
-        return find_connector(named)
+        return choice.connector(connector, resolved)
+    except PluginVersionException as error:
+        raise refused(connector, [error.message]) from error
     except ConfigException as error:
         raise refused(connector, [ConfigException.of("connector.class", named, error.message).message]) from error
 
@@ -121,16 +139,3 @@ def _exactly_once_reason(checked: CheckedConnector, settings: WorkerSettings) ->
     if connector.exactly_once_support(strip_framework_keys(checked.resolved)) is not ExactlyOnceSupport.SUPPORTED:
         return "The connector does not support exactly-once semantics with the provided configuration."
     return ""
-
-
-def _converter_errors(resolved: Mapping[str, str], settings: WorkerSettings) -> list[str]:
-    errors = []
-    for role, default in (("key", settings.key_converter), ("value", settings.value_converter), ("header", settings.header_converter)):
-        key = f"{role}.converter"
-        kind = PluginKind.HEADER_CONVERTER if role == "header" else PluginKind.CONVERTER
-        name = resolved.get(key) or default
-        try:
-            find(kind, name).load()
-        except ConnectException as error:
-            errors.append(ConfigException.of(key, name, f"Class {name} could not be found. {error}").message)
-    return errors

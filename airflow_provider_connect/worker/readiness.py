@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from airflow_provider_connect import config_providers
 from airflow_provider_connect.client_settings import client_config, connector_overrides, internal_client_config
 from airflow_provider_connect.errors import StoreTimeoutException
-from airflow_provider_connect.isolation.plugin_catalog import PluginKind, find_connector
+from airflow_provider_connect.isolation.chosen_plugins import PluginChoice
+from airflow_provider_connect.isolation.plugin_catalog import PluginCatalog, PluginKind
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.framework_keys import strip_framework_keys
 from airflow_provider_connect.model.ids import consumer_group
@@ -23,9 +24,11 @@ from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.stores.connector_offsets import ConnectorOffsets
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.log_consumer import LogConsumer
-from airflow_provider_connect.stores.offset_store import OffsetStore, SourceOffsets
+from airflow_provider_connect.stores.offset_place import OffsetPlace
+from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.topic_log import OpenTransactionException
 from airflow_provider_connect.worker.sink_positions import is_fresh
@@ -92,7 +95,7 @@ def _known(settings: WorkerSettings, connector: str, define: Mapping[str, str] |
 def _looked(settings: WorkerSettings, connector: str, raw: Mapping[str, str], secrets: Mapping[str, str]) -> Readiness:
     """What the source, or the group's offsets, say of the work."""
     resolved = config_providers.resolve(raw, settings.config_providers(), secrets)
-    plugin = find_connector(resolved["connector.class"])
+    plugin = PluginChoice(PluginCatalog(settings.plugin_path), settings).connector(connector, resolved)
     if plugin.kind is PluginKind.SINK:
         return _sink_readiness(connector, resolved, settings)
     return _source_readiness(connector, plugin.load()(), resolved, settings)
@@ -122,7 +125,7 @@ def _source_readiness(name: str, connector: SourceConnector, resolved: Mapping[s
 
     def offset(partition: Mapping[str, object]) -> Mapping[str, object] | None:
         if not known:
-            with OffsetStore(settings, topic=resolved.get("offsets.storage.topic"), settle_seconds=0.0) as store:
+            with ConnectorOffsets(settings, OffsetPlace.of(settings, resolved), settle_seconds=0.0) as store:
                 known.append(store.read(name))
         return known[0].get(partition)
 
@@ -139,7 +142,7 @@ def _source_readiness(name: str, connector: SourceConnector, resolved: Mapping[s
 
 def _sink_readiness(name: str, resolved: Mapping[str, str], settings: WorkerSettings) -> Readiness:
     overrides = connector_overrides(resolved, "consumer")
-    group = consumer_group(name, overrides, settings.values)
+    group = consumer_group(name, resolved, settings.values)
     config = client_config(settings, "consumer", overrides) | {"group.id": group}
     read_committed = overrides.get("isolation.level") != "read_uncommitted"
     with LogConsumer(config, read_committed=read_committed) as consumer:

@@ -189,7 +189,7 @@ class SinkBody:
             task=task,
             context=context,
             reader=reader,
-            pipeline=SinkPipeline(scene.converters, stages_of(scene.connector_settings, scene.converters.header)),
+            pipeline=SinkPipeline(scene.converters, stages_of(scene.checked, scene.converters.header)),
             delivery=delivery,
             stop=scene.stop,
             metrics=self._metrics,

@@ -127,7 +127,7 @@ def _started(scene: TaskScene, context: TaskSourceContext) -> SourceTask:
 def _loop(scene: TaskScene, task: SourceTask, delivery: SourceDelivery, metrics: TaskMetrics, written: WrittenRanges) -> SourceLoop:
     return SourceLoop(
         task=task,
-        pipeline=SourcePipeline(scene.converters, stages_of(scene.connector_settings, scene.converters.header)),
+        pipeline=SourcePipeline(scene.converters, stages_of(scene.checked, scene.converters.header)),
         delivery=delivery,
         stop=scene.stop,
         metrics=metrics,

@@ -168,14 +168,14 @@ def _body(scene: TaskScene) -> TaskResult:
 
 @contextmanager
 def _scene(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, statuses: StatusNotes, mask: Mask) -> Iterator[TaskScene]:
-    checked = check_connector(payload.connector, payload.connector_config, settings, payload.secrets)
+    checked = check_connector(payload.connector, payload.connector_config, settings, payload.secrets, versions=payload.versions)
     task_config = config_providers.resolve(payload.task_config, settings.config_providers(), payload.secrets)
     store = host.backing.configs()
     seconds = payload.max_seconds or (checked.settings.batch_max_duration_ms or settings.batch_max_duration_ms) / 1000
     with store.follow(payload.connector, payload.claim) as follower:
         stop = StopSignal(_Followed(follower), host.wire, now=time.monotonic, deadline=time.monotonic() + seconds)
         try:
-            converters = converters_of(checked.settings, settings)
+            converters = converters_of(checked, settings)
             yield TaskScene(payload, settings, host.backing, checked, task_config, stop, statuses, host.worker_id, converters, store, mask)
         finally:
             if host.wire is not None:
