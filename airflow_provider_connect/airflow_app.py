@@ -13,7 +13,7 @@ from airflow.utils.session import create_session
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 
-from airflow_provider_connect.airflow_access import BasicTokens, authorize_user
+from airflow_provider_connect.airflow_access import AirflowAccess
 from airflow_provider_connect.airflow_launcher import AirflowLauncher
 from airflow_provider_connect.airflow_settings import BUNDLE, connectors_bundle, own_option, worker_properties, worker_settings
 from airflow_provider_connect.dag_follower import DagFollower
@@ -27,6 +27,8 @@ from airflow_provider_connect.stores.topic_admin import TopicAdmin
 _INTERVAL_MS = 1000
 _LONGEST_WAIT_SECONDS = 30.0
 _SETTINGS_SECONDS = 10.0
+_START_SECONDS = 30.0
+_LOOK_SECONDS = 0.05
 _NO_BUNDLE = (
     f'Connectors made over REST get no DAGs and never run: add {{"name": "connectors", "classpath": "{BUNDLE}", "kwargs": {{}}}} '
     "to dag_bundle_config_list in section [dag_processor]"
@@ -45,7 +47,7 @@ def build_app() -> FastAPI:
         yield
         await run_in_threadpool(loop.stop)
 
-    return create_app(authorize=authorize_user(BasicTokens()), info=_server_info, health=loop.trouble, lifespan=lifespan)
+    return create_app(herder=loop.herder, access=AirflowAccess(), info=_server_info, lifespan=lifespan)
 
 
 def _server_info() -> ServerInfo:
@@ -74,9 +76,17 @@ class ReconcilerLoop:
         self._stopping.set()
         self._thread.join(timeout=5)
 
-    def trouble(self) -> str | None:
-        """Why the last attempt failed; None: it did not."""
-        return self._trouble
+    def herder(self) -> Herder:
+        """The herder of this process; called from many threads, and waits while it is being made.
+
+        Raises ConnectException with what keeps it from being made.
+        """
+        until = time.monotonic() + _START_SECONDS
+        while (herder := self._herder) is None:
+            if self._trouble is not None or time.monotonic() > until:
+                raise ConnectException(self._trouble or "The internal topics are still being looked for")
+            time.sleep(_LOOK_SECONDS)
+        return herder
 
     def _run(self) -> None:
         wait = interval = self._interval_seconds()

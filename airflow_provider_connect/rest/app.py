@@ -1,39 +1,49 @@
-"""The REST server as a FastAPI app: who may call, what it answers, what runs beside it are all handed in. Knows nothing of Airflow."""
+"""The REST server as a FastAPI app: the herder, who may call, and what runs beside it are all handed in. Knows nothing of Airflow."""
 
-import dataclasses
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any
 
-from fastapi import Depends, FastAPI, Request
-from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import JSONResponse
+from fastapi import FastAPI
 
-from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect import __version__
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.rest import admin, connector_plugins, connectors, offsets, server_routes, tasks
+from airflow_provider_connect.rest.access import Access
+from airflow_provider_connect.rest.calls import Calls
+from airflow_provider_connect.rest.door import Door
+from airflow_provider_connect.rest.listing import Listing
+from airflow_provider_connect.rest.loggers import Loggers
 from airflow_provider_connect.server_info import ServerInfo
 
-Authorize = Callable[..., Awaitable[object]]
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
+_ROUTERS = (server_routes.router, connectors.router, tasks.router, offsets.router, connector_plugins.router)
 
-def create_app(*, authorize: Authorize, info: Callable[[], ServerInfo], health: Callable[[], str | None], lifespan: Lifespan) -> FastAPI:
-    """The app. ``authorize`` is a FastAPI dependency that refuses whoever may not call; ``health`` says what is wrong, or None."""
+
+def create_app(
+    *,
+    herder: Callable[[], Herder],
+    access: Access,
+    info: Callable[[], ServerInfo],
+    lifespan: Lifespan | None = None,
+    has_admin: bool = True,
+) -> FastAPI:
+    """The app. ``herder`` is asked at each request and raises ConnectException while there is none; ``info`` may ask the broker.
+
+    ``has_admin``: whether ``/admin`` is served here; Kafka Connect's ``admin.listeners`` may put it elsewhere or nowhere.
+    """
     app = FastAPI(
-        title="Kafka Connect", docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan, dependencies=[Depends(authorize)]
+        title="Kafka Connect REST API",
+        summary="Connectors as Airflow DAGs and Spark jobs, spoken to as a Kafka Connect cluster",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
     )
-
-    @app.exception_handler(ConnectException)
-    async def answer_error(request: Request, error: ConnectException) -> JSONResponse:
-        return JSONResponse({"error_code": error.status_code, "message": error.message}, status_code=error.status_code)
-
-    @app.get("/")
-    async def get_server_info() -> dict[str, Any]:
-        return dataclasses.asdict(await run_in_threadpool(info))
-
-    @app.get("/health")
-    async def get_health() -> JSONResponse:
-        wrong = await run_in_threadpool(health)
-        message = wrong or "Worker has completed startup and is ready to handle requests."
-        return JSONResponse({"status": "unhealthy" if wrong else "healthy", "message": message}, status_code=500 if wrong else 200)
-
+    app.state.calls = calls = Calls(herder, access)
+    app.state.info, app.state.loggers, app.state.listing = info, Loggers(), Listing(calls.secrets)
+    for router in (*_ROUTERS, *((admin.router,) if has_admin else ())):
+        app.include_router(router)
+    app.add_middleware(Door, access=access, routes=app.routes)
     return app

@@ -56,7 +56,7 @@ DOORS = {
 }
 AIRFLOW = {
     "airflow_settings": "errors properties config_providers settings",
-    "airflow_access": "errors model",
+    "airflow_access": "errors model rest airflow_settings",
     "airflow_launcher": "model connector_files airflow_dags airflow_requests airflow_settings",
     "airflow_requests": "operators airflow_dags",
     "operators": "errors settings model dag_settings run_directory airflow_settings worker launch",
@@ -83,6 +83,8 @@ LIBRARIES = {
     "airflow": {*AIRFLOW, "mirror/db_manager"},
     "fastapi": {"rest", "airflow_access", "airflow_app"},
     "starlette": {"rest"},
+    "anyio": {"rest"},
+    "uvicorn": {"rest"},
     "pydantic": {"rest"},
     "httpx": {"airflow_access", "client"},
     "sqlalchemy": {

@@ -1,0 +1,224 @@
+"""The bodies of requests, read within limits: what Kafka Connect takes, and a 400 with a text for people where it would answer 500."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+
+from airflow_provider_connect.errors import BadRequestException
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.views import OffsetView
+from airflow_provider_connect.rest.errors import HttpException
+
+MOST_BYTES = 8 * 1024 * 1024
+MOST_LEVELS = 32
+
+Config = dict[str, str | None]
+
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
+_MOST_DIGITS = 1000
+_STATES = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
+_KINDS = {dict: "an object", list: "an array", bool: "true or false", type(None): "null", str: "text"}
+
+
+class NumberText(str):
+    """A number of the body, kept as it was written: ``1.50`` stays ``1.50`` in a config."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NewConnector:
+    """The body of ``POST /connectors``."""
+
+    name: str
+    config: Config
+    initial_state: TargetState | None
+
+
+async def new_connector(request: Request) -> NewConnector:
+    """Raises BadRequestException for fields that are unknown, missing or of the wrong kind."""
+    fields = _object(await _value(request, numbers_as_text=True), "The body", 'such as {"name": "…", "config": {…}}')
+    _refuse_unknown(fields, ("name", "config", "initial_state"), "The body")
+    name = fields.get("name")
+    if name is not None and not isinstance(name, str | bool):
+        raise BadRequestException(f"'name' must be text, not {_kind(name)}")
+    if fields.get("config") is None:
+        raise BadRequestException("'config' is missing: give an object with the connector's settings")
+    return NewConnector(
+        name="" if name is None else _text(name).strip("".join(map(chr, range(33)))),
+        config=_config(_object(fields["config"], "'config'", "with the connector's settings")),
+        initial_state=_initial_state(fields.get("initial_state")),
+    )
+
+
+def _initial_state(value: object) -> TargetState | None:
+    if value is None:
+        return None
+    state = _STATES.get(value.upper()) if isinstance(value, str) else None
+    if state is None:
+        raise BadRequestException(f"'initial_state' must be one of RUNNING, PAUSED and STOPPED, not {_shown(value)}")
+    return state
+
+
+async def config(request: Request) -> Config:
+    """A flat object of settings; numbers and booleans become their text, null stays. Raises BadRequestException."""
+    return _config(_object(await _value(request, numbers_as_text=True), "The body", "with the connector's settings"))
+
+
+async def config_patch(request: Request) -> Config | None:
+    """As ``config``; None for no body or null, which Kafka Connect finds out only when it has found the connector."""
+    value = await _value(request, numbers_as_text=True)
+    return None if value is None else _config(_object(value, "The body", "with the settings to change"))
+
+
+def _config(fields: Mapping[str, Any]) -> Config:
+    return {key: _setting(key, value) for key, value in fields.items()}
+
+
+def _setting(key: str, value: object) -> str | None:
+    if isinstance(value, dict | list):
+        raise BadRequestException(f"The value of setting '{key}' must be text, a number, true or false, not {_kind(value)}")
+    return None if value is None else _text(value)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+async def offsets(request: Request) -> list[OffsetView]:
+    """``{"offsets": [{"partition": {…}, "offset": {…}}]}``; a missing partition or offset is None there, for the herder to judge.
+
+    Raises BadRequestException.
+    """
+    fields = _object(await _value(request), "The body", 'such as {"offsets": [{"partition": {…}, "offset": {…}}]}')
+    _refuse_unknown(fields, ("offsets",), "The body")
+    entries = fields.get("offsets")
+    if entries is not None and not isinstance(entries, list):
+        raise BadRequestException(f"'offsets' must be an array, not {_kind(entries)}")
+    if not entries:
+        raise BadRequestException("Partitions / offsets need to be provided for an alter offsets request")
+    return [_offset(entry) for entry in entries]
+
+
+def _offset(entry: object) -> OffsetView:
+    fields = _object(entry, "Each of 'offsets'", "with 'partition' and 'offset'")
+    _refuse_unknown(fields, ("partition", "offset"), "Each of 'offsets'")
+    parts = {name: fields.get(name) for name in ("partition", "offset")}
+    for name, value in parts.items():
+        if value is not None and not isinstance(value, dict):
+            raise BadRequestException(f"'{name}' must be an object or null, not {_kind(value)}")
+    return OffsetView(**parts)  # type: ignore[arg-type]  # a partition that is missing is the herder's to refuse
+
+
+async def log_level(request: Request) -> str:
+    """The ``level`` of an object; other fields do not matter. Raises BadRequestException."""
+    value = await _value(request, numbers_as_text=True)
+    level = _config(_object(value, "The body", 'such as {"level": "DEBUG"}')).get("level")
+    if level is None:
+        raise BadRequestException("Desired 'level' parameter was not specified in request.")
+    return level
+
+
+async def ignored(request: Request) -> None:
+    """For verbs that take no body: whatever comes is left alone, up to the limit."""
+    await _bytes(request)
+
+
+async def _value(request: Request, *, numbers_as_text: bool = False) -> Any:
+    """What the JSON of the body says; None for an empty one."""
+    data = await _bytes(request)
+    declared = request.headers.get("content-type")
+    if data if declared is None else not declared.strip().lower().startswith("application/json"):
+        raise HttpException(415)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadRequestException(f"The body is not UTF-8: byte {error.start + 1} cannot be read") from None
+    if not text.strip():
+        return None
+    try:
+        number: Any = NumberText if numbers_as_text else None
+        value = json.loads(text, parse_constant=_no_constant, parse_int=number or _integer, parse_float=number or _fraction)
+    except RecursionError:
+        raise _too_deep() from None
+    except json.JSONDecodeError as error:
+        raise BadRequestException(f"The body is not JSON: {error.msg} (line {error.lineno}, column {error.colno})") from None
+    except ValueError as error:
+        raise BadRequestException(f"The body is not JSON: {error}") from None
+    _check(value)
+    return value
+
+
+async def _bytes(request: Request) -> bytes:
+    """Raises HttpException 413 as soon as the body is known to be too long."""
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > MOST_BYTES:
+            raise HttpException(413, f"The body is longer than {MOST_BYTES} bytes", headers={"Connection": "close"})
+    return bytes(data)
+
+
+def _no_constant(text: str) -> float:
+    raise ValueError(f"{text} is not a value")
+
+
+def _integer(text: str) -> int:
+    if len(text) > _MOST_DIGITS:
+        raise ValueError(f"a number of {len(text)} digits")
+    return int(text)
+
+
+def _fraction(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"the number {text[:40]} is too large")
+    return number
+
+
+def _check(value: object) -> None:
+    """Refuse what is nested too deeply, and text with half a surrogate pair, which no topic can hold."""
+    level: list[object] = [value]
+    for _ in range(MOST_LEVELS + 1):
+        if any(isinstance(one, str) and _HALF_PAIR.search(one) for one in level):
+            raise BadRequestException("The body has text with half of a surrogate pair, which is no character")
+        level = [inner for one in level for inner in _within(one)]
+        if not level:
+            return
+    raise _too_deep()
+
+
+def _within(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return [*value, *value.values()]
+    return value if isinstance(value, list) else ()
+
+
+def _too_deep() -> BadRequestException:
+    return BadRequestException(f"The body is nested deeper than {MOST_LEVELS} levels")
+
+
+def _object(value: object, what: str, hint: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise BadRequestException(f"{what} must be a JSON object {hint}, not {'empty' if value is None else _kind(value)}")
+    return value
+
+
+def _refuse_unknown(fields: Mapping[str, object], known: tuple[str, ...], what: str) -> None:
+    for name in fields:
+        if name not in known:
+            raise BadRequestException(f"{what} has a field '{name}' that is not known; there are: {', '.join(known)}")
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, NumberText | int | float) and not isinstance(value, bool):
+        return "a number"
+    return _KINDS.get(type(value), "something else")
+
+
+def _shown(value: object) -> str:
+    return f"'{value}'" if isinstance(value, str) else _kind(value)

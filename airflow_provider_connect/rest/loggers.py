@@ -1,0 +1,85 @@
+"""The log levels of this process, in Kafka Connect's words (KIP-495). Loggers are Python's own; this remembers what was set."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from airflow_provider_connect.errors import BadRequestException, NotFoundException
+from airflow_provider_connect.model.views import LoggerView
+
+ROOT = "root"
+_LEVELS = {
+    "OFF": logging.CRITICAL + 50,
+    "FATAL": logging.CRITICAL,
+    "ERROR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+    "DEBUG": logging.DEBUG,
+    "TRACE": logging.DEBUG // 2,
+    "ALL": 1,
+}
+
+
+class Loggers:
+    """One for each process. ``now`` gives epoch seconds. Safe for many threads."""
+
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self._now = now
+        self._lock = threading.Lock()
+        self._modified: dict[str, int] = {}
+
+    def all(self) -> dict[str, LoggerView]:
+        """Those that have a level of their own, sorted by name, and the root."""
+        return {name: self.one(name) for name in sorted(_names()) if name == ROOT or logging.getLogger(name).level != logging.NOTSET}
+
+    def one(self, name: str) -> LoggerView:
+        """The level in force. Raises NotFoundException for a logger that nobody has named yet."""
+        name = ROOT if name.upper() == "ROOT" else name
+        if name not in _names():
+            raise NotFoundException(f"Logger {name} not found.")
+        return LoggerView(_word(_logger(name).getEffectiveLevel()), self._modified.get(name))
+
+    def put(self, name: str, level: str) -> list[str]:
+        """Set the level of the logger and of all whose names begin like it; returns their names, sorted. The root's name means all.
+
+        Raises NotFoundException for a level that there is not, BadRequestException for an empty one.
+        """
+        word = checked_level(level)
+        name = ROOT if name.upper() == "ROOT" else name
+        with self._lock:
+            concerned = sorted({name, *(known for known in _names() if name == ROOT or known.startswith(name))})
+            for one in concerned:
+                self._put(one, word)
+        return concerned
+
+    def _put(self, name: str, word: str) -> None:
+        """``last_modified`` stays where the level was this one already."""
+        logger = _logger(name)
+        if logger.level != _LEVELS[word]:
+            logger.setLevel(_LEVELS[word])
+            self._modified[name] = int(self._now() * 1000)
+
+
+def checked_level(level: str) -> str:
+    """``level`` as one of Log4j's words. Raises as ``Loggers.put``."""
+    word = level.strip().upper()
+    if not word:
+        raise BadRequestException(f"'level' is empty; there are: {', '.join(_LEVELS)}")
+    if word not in _LEVELS:
+        raise NotFoundException(f"invalid log level '{level}'.")
+    return word
+
+
+def _names() -> Iterable[str]:
+    known = {name for name, logger in list(logging.root.manager.loggerDict.items()) if isinstance(logger, logging.Logger)}
+    return {ROOT, *known}
+
+
+def _logger(name: str) -> logging.Logger:
+    return logging.getLogger(None if name == ROOT else name)
+
+
+def _word(level: int) -> str:
+    """The word of a level; that of the next lower one for a level between two."""
+    return max(((value, word) for word, value in _LEVELS.items() if value <= level), default=(1, "ALL"))[1]
