@@ -25,6 +25,7 @@ from airflow_provider_connect.herder.workers import workers_of
 from airflow_provider_connect.isolation.plugin_catalog import PluginCatalog
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.ids import ConnectorTaskId
+from airflow_provider_connect.model.records import LoggerRecord
 from airflow_provider_connect.model.restart import RestartRequest
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.views import (
@@ -209,6 +210,10 @@ class Herder:
         return list(self._require_probe().config_keys(plugin, version))
 
     # ── the herder itself ──
+
+    def put_log_level(self, logger: str, level: str) -> None:
+        """Ask all workers that are up now to set the level of a logger (KIP-976)."""
+        self._topics.configs.change(lambda _: [LoggerRecord(logger, level)])
 
     def health_problem(self) -> str | None:
         """Why requests cannot be answered; None: they can."""
