@@ -48,6 +48,14 @@ def _check_regex(name: str, value: Any) -> None:
         raise ConfigException.of(name, value, f"Invalid regex: {error}") from error
 
 
+def _check_topics(name: str, value: Any) -> None:
+    """KIP-1161, in its words, which name no value."""
+    if value and not all(value):
+        raise ConfigException(f"Configuration '{name}' values must not be empty.")
+    if value and len(set(value)) < len(value):
+        raise ConfigException(f"Configuration '{name}' values must not be duplicated.")
+
+
 def _if_given(validator: Validator) -> Validator:
     """``validator`` for keys whose default is null."""
 
@@ -171,7 +179,14 @@ _CONNECTOR_KEYS: Final = (
 )
 
 _SINK_KEYS: Final = (
-    ConfigKey("topics", Type.LIST, "", doc="The topics to read, separated by commas.", **_key(COMMON, 4, LONG, "Topics", HIGH)),
+    ConfigKey(
+        "topics",
+        Type.LIST,
+        "",
+        validator=Lambda(_check_topics),
+        doc="The topics to read, separated by commas.",
+        **_key(COMMON, 4, LONG, "Topics", HIGH),
+    ),
     ConfigKey(
         "topics.regex",
         default="",
@@ -271,6 +286,11 @@ _OWN_KEYS: Final = (
         doc="How many tasks one Spark application hosts. Unset: all of them.",
     ),
 )
+
+
+def common_config_def() -> ConfigDef:
+    """The settings that sources and sinks share."""
+    return ConfigDef(*_CONNECTOR_KEYS)
 
 
 def source_config_def(defaults: Mapping[str, object] | None = None) -> ConfigDef:

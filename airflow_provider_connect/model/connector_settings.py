@@ -17,12 +17,14 @@ from airflow_provider_connect.model.framework_keys import strip_framework_keys
 from airflow_provider_connect.sdk.config_def import ConfigValue, Type, java_text, parse_type
 
 __all__ = [
+    "NULL_VALUE",
     "ConnectorSettings",
     "ErrorSettings",
     "Guarantee",
     "PluginSettings",
     "TransactionBoundary",
     "TransformationSettings",
+    "check_topics",
     "own_config_def",
     "sink_config_def",
     "source_config_def",
@@ -30,7 +32,7 @@ __all__ = [
     "validate_framework_keys",
 ]
 
-_NULL_VALUE: Final = "Null value can not be supplied as the configuration value."
+NULL_VALUE: Final = "Null value can not be supplied as the configuration value."
 _CLIENTS: Final = ("producer", "consumer", "admin")
 
 
@@ -163,18 +165,18 @@ def validate_framework_keys(config: Mapping[str, str], *, is_sink: bool, default
     found = definition.validate(config)
     by_name = {value.name: value for value in found}
     if is_sink:
-        _check_topics(by_name)
+        check_topics(by_name)
     for key, text in config.items():
         if text is None:
             if key not in by_name:
                 by_name[key] = ConfigValue(key)
                 found.append(by_name[key])
-            by_name[key].errors.append(_NULL_VALUE)
+            by_name[key].errors.append(NULL_VALUE)
     return found
 
 
-def _check_topics(found: Mapping[str, ConfigValue]) -> None:
-    """The rules of a sink that take in several keys (SinkConnectorConfig)."""
+def check_topics(found: Mapping[str, ConfigValue]) -> None:
+    """The rules of a sink that take in several keys (SinkConnectorConfig): errors are added to the values ``found``, by their key."""
     topics, regex = _topics({"topics": found["topics"].value}), found["topics.regex"].value
     dead_letters = found["errors.deadletterqueue.topic.name"].value
     if not topics and not regex:

@@ -118,8 +118,10 @@ class Planner:
         return [self._published_form(checked, config) for config in generated]
 
     def _published_form(self, checked: CheckedConnector, config: Mapping[str, str] | Config) -> dict[str, str]:
-        """What goes to the topic: the connector's own keys, ``task.class`` and topics, and never the value of a variable."""
-        texts = dict(config.originals if isinstance(config, Config) else config)
+        """What goes to the topic: the connector's own keys, ``task.class``, topics and the plugin versions asked for, which the connector
+        was not shown; and never the value of a variable."""
+        asked = {key: text for key, text in checked.resolved.items() if key.endswith(".plugin.version")}
+        texts = {**asked, **(config.originals if isinstance(config, Config) else config)}
         texts["task.class"] = class_name_of(checked.connector.task_class)
         for key in ("topics", "topics.regex"):
             if not checked.is_source and checked.resolved.get(key):

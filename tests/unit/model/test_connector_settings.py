@@ -125,7 +125,7 @@ def test_everything_that_a_config_can_ask_for() -> None:
             "connector.plugin.version": "[1,2)",
             "tasks.max": "3",
             "tasks.max.enforce": "false",
-            "topics": "a, b,,a",
+            "topics": "a, b",
             "value.converter": JSON,
             "value.converter.plugin.version": "4.1",
             "value.converter.schemas.enable": "false",
@@ -242,3 +242,8 @@ def test_connector_does_not_see_keys_for_airflow_and_versions() -> None:
 def test_own_keys_stand_apart_from_connects() -> None:
     assert isinstance(own_config_def(), ConfigDef)
     assert not set(own_config_def().keys) & (set(source_config_def().keys) | set(sink_config_def().keys))
+
+
+def test_topics_are_named_once_and_never_by_nothing() -> None:
+    assert errors_of(sink(topics="t,,u")) == {"topics": ["Configuration 'topics' values must not be empty."]}
+    assert errors_of(sink(topics="t,u,t")) == {"topics": ["Configuration 'topics' values must not be duplicated."]}
