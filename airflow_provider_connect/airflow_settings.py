@@ -37,6 +37,9 @@ OWN_OPTIONS = (
 )
 """Options of the section that are no worker settings. Every other option is one, in Connect's spelling or with _ for the full stops."""
 
+REST_KEYS = ("rest.url", "rest.login", "rest.password", "rest.token", "rest.ca.file")
+"""Keys of a Connection's extra that are about Connect's REST API and are no worker settings."""
+
 _DEFAULT_PORT = 9092
 _SECURITY = ("security.", "sasl.", "ssl.")
 _LOGIN_MODULES = {"PLAIN": "plain.PlainLoginModule", "SCRAM-SHA-256": "scram.ScramLoginModule", "SCRAM-SHA-512": "scram.ScramLoginModule"}
@@ -90,11 +93,9 @@ def connection_properties(conn_id: str | None = None) -> dict[str, str]:
 
 def properties_of(connection: Any) -> dict[str, str]:
     """The worker settings in a Connection: host(s) and port, login and password, and its extra JSON as worker settings."""
-    where = f"the extra of Connection {connection.conn_id}"
-    extra = flattened(_json_object(connection.extra, where), where) if connection.extra else {}
-    extra = {key: value for key, value in extra.items() if value}  # the form leaves empty text in fields that nobody filled in
-    found = _servers(connection.host, connection.port)
-    if connection.login:
+    extra = {key: value for key, value in extra_properties(connection).items() if key not in REST_KEYS}
+    found = _servers(connection.host, connection.port) if names_brokers(connection) else {}
+    if connection.login and names_brokers(connection):
         mechanism = extra.get("sasl.mechanism", "PLAIN")
         found |= {"security.protocol": "SASL_SSL", "sasl.mechanism": mechanism}
         if mechanism in _LOGIN_MODULES:
@@ -103,6 +104,26 @@ def properties_of(connection: Any) -> dict[str, str]:
     # A Kafka Connect worker's own security settings do not reach its connectors' clients; those of a Connection are meant for all of them.
     security = {key: value for key, value in found.items() if key.startswith(_SECURITY)}
     return {f"{kind}.{key}": value for kind in ("producer", "consumer", "admin") for key, value in security.items()} | found
+
+
+def extra_properties(connection: Any) -> dict[str, str]:
+    """The extra of a Connection, flat, without what is empty: the form leaves empty text in fields that nobody filled in."""
+    where = f"the extra of Connection {connection.conn_id}"
+    extra = flattened(_json_object(connection.extra, where), where) if connection.extra else {}
+    return {key: value for key, value in extra.items() if value}
+
+
+def names_brokers(connection: Any) -> bool:
+    """Whether host, port, login and password are Kafka's; else they are those of Connect's REST API: the host is a URL, or there is none but
+    a ``rest.url``."""
+    if not connection.host:
+        return "rest.url" not in extra_properties(connection)
+    return not is_url(connection.host)
+
+
+def is_url(host: str) -> bool:
+    """Whether a Connection's host is an address of HTTP."""
+    return host.strip().lower().startswith(("http://", "https://"))
 
 
 def _servers(host: str | None, port: int | None) -> dict[str, str]:

@@ -16,9 +16,16 @@ def get_provider_info() -> dict[str, Any]:
         "operators": [
             {
                 "integration-name": "Kafka Connect",
-                "python-modules": ["airflow_provider_connect.operators.connect", "airflow_provider_connect.operators.plan"],
+                "python-modules": [
+                    "airflow_provider_connect.operators.config",
+                    "airflow_provider_connect.operators.connect",
+                    "airflow_provider_connect.operators.control",
+                    "airflow_provider_connect.operators.plan",
+                ],
             }
         ],
+        "sensors": [{"integration-name": "Kafka Connect", "python-modules": ["airflow_provider_connect.sensors.connect"]}],
+        "triggers": [{"integration-name": "Kafka Connect", "python-modules": ["airflow_provider_connect.triggers.connect"]}],
         "hooks": [{"integration-name": "Kafka Connect", "python-modules": ["airflow_provider_connect.hooks.connect"]}],
         "connection-types": [_connection_type()],
         "extra-links": ["airflow_provider_connect.links.ConnectorStatusLink"],

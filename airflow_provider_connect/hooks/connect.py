@@ -1,8 +1,19 @@
-"""The Airflow connection type ``connect``: a Kafka cluster, and the worker settings that go with it."""
+"""The Airflow connection type ``connect``: a Connect cluster by its REST API, and Kafka with the worker settings that go with it.
 
-from typing import Any
+::
+
+    hook = ConnectHook("orders_cluster")  # a Connection with host http://connect:8083: a real Kafka Connect, or this provider elsewhere
+    hook.pause("orders")
+
+Without a URL in the Connection, verbs go to the Connect in Airflow's own API server, so tasks need a user of Airflow: ``rest.login`` and
+``rest.password`` in the Connection's extra.
+"""
+
+import asyncio
+from typing import Any, Self, TypeVar
 
 from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider_connect.airflow_settings import (
     CONNECTION,
@@ -12,12 +23,24 @@ from airflow_provider_connect.airflow_settings import (
     section_properties,
     worker_variable,
 )
-from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.client.async_verbs import AsyncConnectVerbs
+from airflow_provider_connect.client.calls import Call
+from airflow_provider_connect.client.conditions import Condition, LagBelow, Verdict
+from airflow_provider_connect.client.rest_client import AsyncConnectClient, ConnectClient
+from airflow_provider_connect.client.verbs import ConnectVerbs
+from airflow_provider_connect.errors import ConnectException, NotFoundException, UnauthorizedException
+from airflow_provider_connect.hooks.rest_server import has_url, rest_server
+from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.settings import WorkerSettings
 
+T = TypeVar("T")
 
-class ConnectHook(BaseHook):  # type: ignore[misc]  # Airflow is not typed for us
-    """Reads worker settings from a Connection, with the layers around it."""
+
+class ConnectHook(BaseHook, ConnectVerbs):  # type: ignore[misc]  # Airflow is not typed for us
+    """Every verb of Connect as a method with a typed result, see ``ConnectVerbs``; and the worker settings, this Connection among them.
+
+    The Connection is looked up at the first verb. Close the hook, or use it in a ``with``, where many are made.
+    """
 
     conn_name_attr = "connect_conn_id"
     default_conn_name = CONNECTION
@@ -27,28 +50,152 @@ class ConnectHook(BaseHook):  # type: ignore[misc]  # Airflow is not typed for u
     def __init__(self, connect_conn_id: str = CONNECTION, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.connect_conn_id = connect_conn_id
+        self._client: ConnectClient | None = None
+
+    def get_conn(self) -> ConnectClient:
+        """The client of the server that the Connection means; made once. Raises ConfigException for a Connection that is wrong."""
+        if self._client is None:
+            try:
+                connection = self.get_connection(self.connect_conn_id)
+            except AirflowNotFoundException as error:
+                _require_default(self.connect_conn_id, error)
+                connection = None
+            self._client = ConnectClient(rest_server(connection))
+        return self._client
+
+    def carry_out(self, call: Call[T]) -> T:
+        try:
+            return self.get_conn().carry_out(call)
+        except UnauthorizedException as error:
+            raise _with_advice(error, self.connect_conn_id) from error
+
+    def look(self, condition: Condition | LagBelow) -> Verdict:
+        """How it stands with ``condition`` now."""
+        try:
+            seen = self.sink_lag(condition.connector) if isinstance(condition, LagBelow) else self.carry_out(condition.call())
+        except NotFoundException:
+            seen = None
+        return condition.judge(seen)
+
+    def sink_lag(self, name: str) -> dict[TopicPartition, int]:
+        """How many records each partition of a sink's topics holds that the sink has not committed. Asks Kafka too, at the brokers of this
+        Connection's worker settings; ConfigException when that is another Kafka than the Connect cluster's."""
+        from airflow_provider_connect.hooks.lag import sink_lag  # loads the Kafka client
+
+        return sink_lag(self.get_settings(), self.server_info(), self.connector_config(name), self.offsets(name))
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def get_settings(self) -> WorkerSettings:
-        """The effective settings with this hook's Connection in its place between airflow.cfg and the Variable.
+        """The effective worker settings with this hook's Connection in its place between airflow.cfg and the Variable.
 
         Raises ConfigException naming the layer or key that is wrong.
         """
-        named = None if self.connect_conn_id == CONNECTION else self.connect_conn_id
-        properties = section_properties() | connection_properties(named) | worker_variable()
-        return WorkerSettings.of(properties, airflow_secrets(properties))
-
-    def get_conn(self) -> WorkerSettings:
-        """The same as ``get_settings``: there is no open connection to hold."""
-        return self.get_settings()
+        return effective_settings(self.connect_conn_id)
 
     def test_connection(self) -> tuple[bool, str]:
-        """Whether Kafka answers at the Connection's address. Called by the Test button, with a Connection that need not be saved."""
-        from airflow_provider_connect.server_info import kafka_cluster_id  # loads the Kafka client: not where hooks are listed
-
+        """Whether Connect answers at the Connection's URL, or Kafka at its brokers where it holds none. Called by the Test button, with a
+        Connection that need not be saved."""
         try:
-            properties = section_properties() | properties_of(self.get_connection(self.connect_conn_id))
-            settings = WorkerSettings.of(properties, airflow_secrets(properties))
-            cluster = kafka_cluster_id(settings)
+            connection = self.get_connection(self.connect_conn_id)
+            return True, self._server_answers() if has_url(connection) else _kafka_answers(connection)
         except ConnectException as error:
             return False, error.message
-        return True, f"Kafka cluster {cluster} answers at {settings.bootstrap_servers}"
+
+    def _server_answers(self) -> str:
+        with self:
+            server, count = self.server_info(), len(self.connectors())  # the second asks for a right, too
+            url = self.get_conn().server.url
+        return f"Kafka Connect {server.version} with {count} connectors answers at {url}; its Kafka cluster is {server.kafka_cluster_id}"
+
+
+class AsyncConnectHook(BaseHook, AsyncConnectVerbs):  # type: ignore[misc]  # Airflow is not typed for us
+    """The verbs of ``ConnectHook``, each to be awaited: for triggers. To be used in an ``async with``."""
+
+    def __init__(self, connect_conn_id: str = CONNECTION, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.connect_conn_id = connect_conn_id
+        self._client: AsyncConnectClient | None = None
+
+    async def get_conn(self) -> AsyncConnectClient:
+        """The client of the server that the Connection means; made once."""
+        if self._client is None:
+            try:
+                connection = await self.aget_connection(self.connect_conn_id)
+            except AirflowNotFoundException as error:
+                _require_default(self.connect_conn_id, error)
+                connection = None
+            self._client = AsyncConnectClient(rest_server(connection))
+        return self._client
+
+    async def carry_out(self, call: Call[T]) -> T:
+        client = await self.get_conn()
+        try:
+            return await client.carry_out(call)
+        except UnauthorizedException as error:
+            raise _with_advice(error, self.connect_conn_id) from error
+
+    async def look(self, condition: Condition | LagBelow) -> Verdict:
+        """How it stands with ``condition`` now."""
+        try:
+            seen = await (self.sink_lag(condition.connector) if isinstance(condition, LagBelow) else self.carry_out(condition.call()))
+        except NotFoundException:
+            seen = None
+        return condition.judge(seen)
+
+    async def sink_lag(self, name: str) -> dict[TopicPartition, int]:
+        """As ``ConnectHook.sink_lag``; Kafka is asked in a thread."""
+        from airflow_provider_connect.hooks.lag import sink_lag  # loads the Kafka client
+
+        server, config, offsets = await self.server_info(), await self.connector_config(name), await self.offsets(name)
+        return await asyncio.to_thread(sink_lag, effective_settings(self.connect_conn_id), server, config, offsets)
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+def effective_settings(conn_id: str) -> WorkerSettings:
+    """The worker settings with this Connection between airflow.cfg and the Variable."""
+    named = None if conn_id == CONNECTION else conn_id
+    properties = section_properties() | connection_properties(named) | worker_variable()
+    return WorkerSettings.of(properties, airflow_secrets(properties))
+
+
+def _require_default(conn_id: str, error: AirflowNotFoundException) -> None:
+    """The default Connection may be missing; one that was asked for by name may not."""
+    if conn_id != CONNECTION:
+        raise NotFoundException(
+            f"Connection {conn_id} does not exist: create it with type 'connect', or correct connect_conn_id"
+        ) from error
+
+
+def _with_advice(error: UnauthorizedException, conn_id: str) -> UnauthorizedException:
+    return UnauthorizedException(
+        f"{error.message}: in Connection {conn_id}, as login and password where its host is a URL, else as rest.login and rest.password "
+        "in its extra"
+    )
+
+
+def _kafka_answers(connection: Any) -> str:
+    from airflow_provider_connect.server_info import kafka_cluster_id  # loads the Kafka client: not where hooks are listed
+
+    properties = section_properties() | properties_of(connection)
+    settings = WorkerSettings.of(properties, airflow_secrets(properties))
+    return f"Kafka cluster {kafka_cluster_id(settings)} answers at {settings.bootstrap_servers}"

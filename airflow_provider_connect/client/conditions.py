@@ -1,0 +1,193 @@
+"""What one may wait for: a state, an offset, a topic, the end of a connector. A value that says what to ask, and judges the answer.
+
+Sensors, operators and triggers look again and again; a condition travels to the triggerer as JSON.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from airflow_provider_connect.client import calls
+from airflow_provider_connect.client.calls import Call
+from airflow_provider_connect.errors import BadRequestException
+from airflow_provider_connect.model.states import State
+from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, OffsetView, StateView, TaskView
+from airflow_provider_connect.sdk.records import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``says`` what was seen, for people. ``is_hopeless``: it FAILED, and does not get better by itself."""
+
+    is_met: bool
+    says: str
+    is_hopeless: bool = False
+
+
+class Condition(Protocol):
+    """Something about one connector."""
+
+    @property
+    def connector(self) -> str: ...
+
+    def call(self) -> Call[Any]:
+        """What to ask."""
+        ...
+
+    def judge(self, seen: Any) -> Verdict:
+        """What the answer means; ``seen`` None: the server knows nothing of the connector, or has no status of it yet (404)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorReaches:
+    """The connector, and with ``with_tasks`` each of its tasks too, is in one of ``states``. STOPPED is reached when no task is left."""
+
+    connector: str
+    states: Sequence[str]
+    with_tasks: bool = True
+
+    def call(self) -> Call[ConnectorStatusView]:
+        return calls.connector_status(self.connector)
+
+    def judge(self, seen: ConnectorStatusView | None) -> Verdict:
+        if seen is None:
+            return Verdict(False, f"Connector {self.connector} has no status")
+        tasks = [task for task in seen.tasks if task.state != State.DESTROYED] if self.with_tasks else []
+        instances: list[StateView | TaskView] = [seen.connector, *tasks]
+        failed = [instance for instance in instances if instance.state == State.FAILED and State.FAILED not in self.states]
+        says = f"Connector {self.connector} is {seen.connector.state}" + (f", its tasks {_counted(tasks)}" if tasks else "")
+        if failed:
+            return Verdict(False, f"{says}: {_first_line(failed[0].trace)}", is_hopeless=True)
+        is_emptied = not tasks or seen.connector.state != State.STOPPED
+        return Verdict(is_emptied and all(instance.state in self.states for instance in instances), says)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReaches:
+    """Task number ``task`` is in one of ``states``."""
+
+    connector: str
+    task: int
+    states: Sequence[str]
+
+    def call(self) -> Call[TaskView]:
+        return calls.task_status(self.connector, self.task)
+
+    def judge(self, seen: TaskView | None) -> Verdict:
+        name = f"Task {self.connector}-{self.task}"
+        if seen is None:
+            return Verdict(False, f"{name} has no status")
+        if seen.state == State.FAILED and State.FAILED not in self.states:
+            return Verdict(False, f"{name} is FAILED: {_first_line(seen.trace)}", is_hopeless=True)
+        return Verdict(seen.state in self.states, f"{name} is {seen.state}")
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetReaches:
+    """Every partition that has all entries of ``partition``, at least one, has come to ``offset``: numbers are as large or larger, all
+    else is equal. A sink's are ``{"kafka_topic": …, "kafka_partition": …}`` and ``{"kafka_offset": …}``."""
+
+    connector: str
+    partition: Mapping[str, Any]
+    offset: Mapping[str, Any]
+
+    def call(self) -> Call[list[OffsetView]]:
+        return calls.offsets(self.connector)
+
+    def judge(self, seen: Sequence[OffsetView] | None) -> Verdict:
+        found = [view for view in seen or () if self.partition.items() <= dict(view.partition).items()]
+        if not found:
+            return Verdict(False, f"Connector {self.connector} has no offset for {dict(self.partition)}")
+        behind = [view for view in found if view.offset is None or not _has_come(view.offset, self.offset)]
+        shown = behind[0] if behind else found[0]
+        return Verdict(not behind, f"Connector {self.connector} has offset {shown.offset} for {dict(shown.partition)}")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicActive:
+    """The connector has used ``topic``."""
+
+    connector: str
+    topic: str
+
+    def call(self) -> Call[list[str]]:
+        return calls.active_topics(self.connector)
+
+    def judge(self, seen: Sequence[str] | None) -> Verdict:
+        return Verdict(self.topic in (seen or ()), f"Connector {self.connector} has used {', '.join(seen or ()) or 'no topic'}")
+
+
+@dataclass(frozen=True, slots=True)
+class LagBelow:
+    """A sink has fewer than ``records`` before it, all its partitions together. No ``Condition``: Connect's API does not tell where a topic
+    ends, so whoever looks asks Kafka too."""
+
+    connector: str
+    records: int
+
+    def judge(self, seen: Mapping[TopicPartition, int] | None) -> Verdict:
+        """``seen``: the lag of each partition; None: there is no such connector."""
+        if seen is None:
+            return Verdict(False, f"Connector {self.connector} is not there")
+        lag = sum(seen.values())
+        return Verdict(lag < self.records, f"Connector {self.connector} has {lag} records before it in {len(seen)} partitions")
+
+
+@dataclass(frozen=True, slots=True)
+class IsGone:
+    """There is no such connector."""
+
+    connector: str
+
+    def call(self) -> Call[ConnectorInfo]:
+        return calls.connector_info(self.connector)
+
+    def judge(self, seen: ConnectorInfo | None) -> Verdict:
+        return Verdict(seen is None, f"Connector {self.connector} is {'gone' if seen is None else 'there'}")
+
+
+_KINDS: dict[str, type[Any]] = {
+    kind.__name__: kind for kind in (ConnectorReaches, TaskReaches, OffsetReaches, TopicActive, LagBelow, IsGone)
+}
+
+
+def as_json(condition: Condition | LagBelow) -> dict[str, Any]:
+    """The condition as JSON can hold it."""
+    return {"kind": type(condition).__name__, **asdict(condition)}  # type: ignore[arg-type]  # all kinds are dataclasses
+
+
+def of_json(value: Mapping[str, Any]) -> Condition | LagBelow:
+    """The condition that ``as_json`` made ``value`` of."""
+    fields = dict(value)
+    condition: Condition | LagBelow = _KINDS[fields.pop("kind")](**fields)
+    return condition
+
+
+def known_states(states: str | Sequence[str]) -> list[str]:
+    """``states`` in capitals. Raises BadRequestException for one that Kafka Connect does not have."""
+    names = [state.upper() for state in ([states] if isinstance(states, str) else states)]
+    known = [state.value for state in State if state is not State.DESTROYED]
+    for name in names:
+        if name not in known:
+            raise BadRequestException(f"{name!r} is no state of a connector or task; there are {', '.join(known)}")
+    return names
+
+
+def _has_come(offset: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    return all(_is_reached(offset.get(name), value) for name, value in wanted.items())
+
+
+def _is_reached(value: object, wanted: object) -> bool:
+    if isinstance(wanted, int | float) and not isinstance(wanted, bool):
+        return isinstance(value, int | float) and value >= wanted
+    return value == wanted
+
+
+def _counted(tasks: Sequence[TaskView]) -> str:
+    states = [task.state for task in tasks]
+    return ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+
+
+def _first_line(trace: str | None) -> str:
+    return (trace or "without a trace").strip().partition("\n")[0]

@@ -1,0 +1,62 @@
+"""How far a sink is behind the ends of its topics: Connect's API tells what the sink has committed, Kafka where the topics end."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from airflow_provider_connect.errors import BadRequestException, ConfigException
+from airflow_provider_connect.model.offsets import OFFSET, PARTITION, TOPIC
+from airflow_provider_connect.model.views import OffsetView, ServerView
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.server_info import kafka_cluster_id
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+
+
+def sink_lag(
+    settings: WorkerSettings, server: ServerView, config: Mapping[str, str], offsets: Iterable[OffsetView]
+) -> dict[TopicPartition, int]:
+    """Records from the committed offset to the end that a read_committed reader sees, partition by partition; from the partition's
+    beginning where nothing is committed.
+
+    Raises BadRequestException for a source, ConfigException when the brokers in ``settings`` are another cluster than the server's.
+    """
+    cluster = kafka_cluster_id(settings)
+    if cluster != server.kafka_cluster_id:
+        raise ConfigException.of(
+            "bootstrap.servers",
+            settings.bootstrap_servers,
+            f"it is Kafka cluster {cluster}, but the Connect server's is {server.kafka_cluster_id}: name its brokers in the Connection",
+        )
+    committed = dict(_committed(offsets))
+    admin = TopicAdmin(settings)
+    try:
+        partitions = [
+            TopicPartition(topic, number)
+            for topic, count in _topics(config, admin, {topic for topic, _ in committed}).items()
+            for number in range(count)
+        ]
+        ends = admin.end_offsets(partitions)
+        begins = admin.beginning_offsets(partition for partition in partitions if partition not in committed)
+    finally:
+        admin.close()
+    return {partition: max(end - (committed | begins)[partition], 0) for partition, end in ends.items()}
+
+
+def _committed(offsets: Iterable[OffsetView]) -> Iterable[tuple[TopicPartition, int]]:
+    for view in offsets:
+        if TOPIC not in view.partition:
+            raise BadRequestException(f"Only a sink has a lag, but an offset is of {dict(view.partition)}, as a source's is")
+        if view.offset is not None:
+            yield TopicPartition(str(view.partition[TOPIC]), int(str(view.partition[PARTITION]))), int(str(view.offset[OFFSET]))
+
+
+def _topics(config: Mapping[str, str], admin: TopicAdmin, committed: Iterable[str]) -> dict[str, int]:
+    """Partition counts of the topics that the sink names, that match its pattern, or of which it has committed offsets."""
+    named = [topic.strip() for topic in config.get("topics", "").split(",") if topic.strip()]
+    pattern = config.get("topics.regex", "").strip()
+    if named:
+        return admin.partitions(named)
+    if not pattern:
+        raise BadRequestException("Only a sink has a lag, but the connector names neither topics nor topics.regex")
+    known = set(committed)
+    return {topic: count for topic, count in admin.partitions().items() if topic in known or re.fullmatch(pattern, topic)}

@@ -1,0 +1,156 @@
+"""Operators that are about a connector's config, in any Connect cluster: create, update, validate.
+
+Secrets do not belong in a DAG file: write a variable that the cluster resolves, such as ``${airflow:shop:password}`` for ours or
+``${file:/etc/secrets:password}`` for a Kafka Connect. Values that are secrets nevertheless, by the name of their key, are masked in logs
+and in rendered templates.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.log import mask_secret
+
+from airflow_provider_connect.client.conditions import Condition, ConnectorReaches
+from airflow_provider_connect.dag_settings import literal_secrets
+from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, NotFoundException
+from airflow_provider_connect.model.states import State, TargetState
+from airflow_provider_connect.operators.verb import ConnectVerbOperator
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.hooks.connect import ConnectHook
+
+HIDDEN = "[hidden]"
+"""What a server of ours shows for a secret."""
+
+_STATE_OF = {TargetState.STARTED: State.RUNNING, TargetState.PAUSED: State.PAUSED, TargetState.STOPPED: State.STOPPED}
+
+
+class _ConfigOperator(ConnectVerbOperator):
+    """Has a ``config``: a mapping of Connect's keys to text, numbers and booleans."""
+
+    template_fields: ClassVar[Sequence[str]] = (*ConnectVerbOperator.template_fields, "config")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"config": "json"}
+
+    def __init__(self, *, config: Mapping[str, Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.config = config
+
+    def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:
+        """Called by Airflow, before it shows the rendered fields to anybody."""
+        super().render_template_fields(context, jinja_env)
+        texts = {key: str(value) for key, value in self.config.items() if value is not None}
+        for key in literal_secrets(texts):
+            mask_secret(texts[key])
+
+
+class CreateConnectorOperator(_ConfigOperator):
+    """Creates the connector, in ``initial_state`` STARTED, PAUSED or STOPPED.
+
+    Where there is one of this config already, nothing is done, in whatever state it is. Where its config is another, ``if_exists`` decides:
+    ``"fail"``, ``"keep"`` it as it is, or ``"update"`` its config. Returns whether it was created, and waits only then.
+    """
+
+    def __init__(
+        self,
+        *,
+        if_exists: Literal["fail", "keep", "update"] = "fail",
+        initial_state: TargetState | str = TargetState.STARTED,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if if_exists not in ("fail", "keep", "update"):
+            raise ValueError(f"if_exists must be 'fail', 'keep' or 'update', not {if_exists!r}")
+        self.if_exists, self.initial_state = if_exists, TargetState(initial_state).value
+
+    def act(self, hook: "ConnectHook") -> bool:
+        config = config_texts(self.config)
+        known = _config_of(hook, self.connector)
+        if known is None:
+            initial = None if self.initial_state == TargetState.STARTED else TargetState(self.initial_state)
+            hook.create_connector(self.connector, config, initial)
+            return True
+        if self.if_exists == "keep" or is_same(known, self.connector, config):
+            self.log.info("Connector %s exists", self.connector)
+        elif self.if_exists == "fail":
+            changed = sorted(key for key in known.keys() | config.keys() if known.get(key) != config.get(key) and key != "name")
+            raise AlreadyExistsException(
+                f"Connector {self.connector} exists with another config ({', '.join(changed)}). Give if_exists='update' or 'keep'"
+            )
+        else:
+            hook.put_connector_config(self.connector, config)
+        return False
+
+    def after(self, result: object) -> Condition | None:
+        return ConnectorReaches(self.connector, [_STATE_OF[TargetState(self.initial_state)]]) if result else None
+
+
+class UpdateConnectorOperator(_ConfigOperator):
+    """Gives the connector this ``config``, and creates it where there is none. With ``merge`` only the keys in it change; None removes one.
+
+    Nothing is sent when it has that config already. Returns whether something was. Does not wait by default: the connector may be paused.
+    """
+
+    def __init__(self, *, merge: bool = False, wait: bool = False, **kwargs: Any) -> None:
+        super().__init__(wait=wait, **kwargs)
+        self.merge = merge
+
+    def act(self, hook: "ConnectHook") -> bool:
+        known = _config_of(hook, self.connector)
+        if self.merge:
+            patch = {key: None if value is None else config_text(key, value) for key, value in self.config.items()}
+            if known is not None and all(known.get(key) == value and value != HIDDEN for key, value in patch.items()):
+                return False
+            hook.patch_connector_config(self.connector, patch)
+            return True
+        config = config_texts(self.config)
+        if known is not None and HIDDEN not in known.values() and is_same(known, self.connector, config):
+            return False
+        hook.put_connector_config(self.connector, config)
+        return True
+
+    def after(self, result: object) -> Condition | None:
+        return ConnectorReaches(self.connector, [State.RUNNING]) if result else None
+
+
+class ValidateConfigOperator(_ConfigOperator):
+    """Fails, and is not tried again, when the cluster's plugin finds something wrong in ``config``: each key is named with its errors.
+
+    Writes nothing. ``connector`` is the name that the connector shall have. One request and no wait, so nothing is deferred.
+    """
+
+    def act(self, hook: "ConnectHook") -> None:
+        config = {"name": self.connector, **config_texts(self.config)}
+        if not config.get("connector.class"):
+            raise BadRequestException(f"The config of {self.connector} names no connector.class")
+        validation = hook.validate(config["connector.class"], config)
+        wrong = [f"{value.name}: {'; '.join(value.errors)}" for _, value in validation.configs if value.errors]
+        if wrong:
+            raise AirflowFailException(f"The config of {self.connector} has {validation.error_count} errors. " + "\n".join(wrong))
+
+
+def config_texts(config: Mapping[str, Any]) -> dict[str, str]:
+    """``config`` with all values as text. Raises BadRequestException naming the key of one that cannot be."""
+    return {key: config_text(key, value) for key, value in config.items()}
+
+
+def config_text(key: str, value: object) -> str:
+    """One value as Connect would write it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise BadRequestException(f"Configuration {key} is {value!r}: give text, a number, or true or false")
+
+
+def is_same(known: Mapping[str, str], connector: str, config: Mapping[str, str]) -> bool:
+    """Whether a connector that shows ``known`` has ``config``, as far as can be seen: hidden values cannot."""
+    wanted = {**config, "name": connector}
+    return known.keys() == wanted.keys() and all(known[key] in (value, HIDDEN) for key, value in wanted.items())
+
+
+def _config_of(hook: "ConnectHook", connector: str) -> dict[str, str] | None:
+    try:
+        return hook.connector_config(connector)
+    except NotFoundException:
+        return None

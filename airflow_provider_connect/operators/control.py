@@ -1,0 +1,139 @@
+"""Operators that move a connector through its life, in any Connect cluster: pause, resume, stop, restart, delete; and its offsets."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow_provider_connect.client.conditions import Condition, ConnectorReaches, IsGone
+from airflow_provider_connect.errors import BadRequestException, NotFoundException
+from airflow_provider_connect.model.states import State
+from airflow_provider_connect.model.views import ConnectorStatusView, OffsetView
+from airflow_provider_connect.operators.verb import ConnectVerbOperator
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.hooks.connect import ConnectHook
+
+_OFFSETS_SHAPE = 'a list of {"partition": {...}, "offset": {...} or None}'
+
+
+class PauseConnectorOperator(ConnectVerbOperator):
+    """PAUSED: tasks stay, and move nothing. A connector that has FAILED stays so, which fails this task."""
+
+    def act(self, hook: "ConnectHook") -> None:
+        hook.pause(self.connector)
+
+    def after(self, result: object) -> Condition:
+        return ConnectorReaches(self.connector, [State.PAUSED])
+
+
+class ResumeConnectorOperator(ConnectVerbOperator):
+    """RUNNING again, after PAUSED or STOPPED. What has FAILED is mended by a restart only."""
+
+    def act(self, hook: "ConnectHook") -> None:
+        hook.resume(self.connector)
+
+    def after(self, result: object) -> Condition:
+        return ConnectorReaches(self.connector, [State.RUNNING])
+
+
+class StopConnectorOperator(ConnectVerbOperator):
+    """STOPPED, without tasks: its offsets may be altered then (Kafka Connect 3.5 and later)."""
+
+    def act(self, hook: "ConnectHook") -> None:
+        hook.stop(self.connector)
+
+    def after(self, result: object) -> Condition:
+        return ConnectorReaches(self.connector, [State.STOPPED])
+
+
+class RestartConnectorOperator(ConnectVerbOperator):
+    """RUNNING after a restart of the connector, by default with its tasks; with ``only_failed`` of what has FAILED.
+
+    A restart that concerns nothing is no error. Returns what was restarted: ``{"connector": bool, "tasks": [numbers]}``.
+    """
+
+    def __init__(self, *, include_tasks: bool = True, only_failed: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.include_tasks, self.only_failed = include_tasks, only_failed
+
+    def act(self, hook: "ConnectHook") -> dict[str, Any]:
+        plan = hook.restart_connector(self.connector, include_tasks=self.include_tasks, only_failed=self.only_failed)
+        return {"connector": True, "tasks": []} if plan is None else _restarted(plan)
+
+    def after(self, result: object) -> Condition:
+        return ConnectorReaches(self.connector, [State.RUNNING], with_tasks=self.include_tasks)
+
+
+class DeleteConnectorOperator(ConnectVerbOperator):
+    """Gone. Its offsets stay, and a connector made anew under this name goes on from them. Returns whether there was one."""
+
+    def act(self, hook: "ConnectHook") -> bool:
+        try:
+            hook.delete_connector(self.connector)
+        except NotFoundException:
+            self.log.info("Connector %s is gone already", self.connector)
+            return False
+        return True
+
+    def after(self, result: object) -> Condition:
+        return IsGone(self.connector)
+
+
+class _OffsetsOperator(ConnectVerbOperator):
+    """Changes offsets, which the connector must be STOPPED for; with ``stop`` it is stopped first, and stays so."""
+
+    def __init__(self, *, stop: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.stop = stop
+
+    def before(self, hook: "ConnectHook") -> Condition | None:
+        if not self.stop:
+            return None
+        hook.stop(self.connector)
+        return ConnectorReaches(self.connector, [State.STOPPED])
+
+
+class AlterOffsetsOperator(_OffsetsOperator):
+    """Sets the offsets of the partitions in ``offsets``, each ``{"partition": {...}, "offset": {...}}``; None as the offset removes it.
+
+    Others stay as they are. Returns the server's message. Kafka Connect 3.6 and later.
+    """
+
+    template_fields: ClassVar[Sequence[str]] = (*ConnectVerbOperator.template_fields, "offsets")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"offsets": "json"}
+
+    def __init__(self, *, offsets: Sequence[Mapping[str, Any]], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.offsets = offsets
+
+    def act(self, hook: "ConnectHook") -> str:
+        return hook.alter_offsets(self.connector, offset_views(self.offsets))
+
+
+class ResetOffsetsOperator(_OffsetsOperator):
+    """Removes all offsets: a source starts from its beginning, a sink as its consumer's ``auto.offset.reset`` says. Returns the message."""
+
+    def act(self, hook: "ConnectHook") -> str:
+        return hook.reset_offsets(self.connector)
+
+
+def offset_views(offsets: object) -> list[OffsetView]:
+    """Offsets as users write them. Raises BadRequestException saying which entry is wrong."""
+    if not isinstance(offsets, list | tuple):
+        raise BadRequestException(f"offsets must be {_OFFSETS_SHAPE}, not {type(offsets).__name__}")
+    return [_offset_view(number, entry) for number, entry in enumerate(offsets)]
+
+
+def _offset_view(number: int, entry: object) -> OffsetView:
+    if not isinstance(entry, Mapping) or set(entry) != {"partition", "offset"} or not isinstance(entry["partition"], Mapping):
+        raise BadRequestException(f"offsets must be {_OFFSETS_SHAPE}, but entry {number} is {entry!r}")
+    offset = entry["offset"]
+    if offset is not None and not isinstance(offset, Mapping):
+        raise BadRequestException(f"offsets must be {_OFFSETS_SHAPE}, but the offset of entry {number} is {offset!r}")
+    return OffsetView(entry["partition"], offset)
+
+
+def _restarted(plan: ConnectorStatusView) -> dict[str, Any]:
+    return {
+        "connector": plan.connector.state == State.RESTARTING,
+        "tasks": [task.id for task in plan.tasks if task.state == State.RESTARTING],
+    }

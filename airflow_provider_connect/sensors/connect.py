@@ -1,0 +1,154 @@
+"""Sensors for connectors of any Connect cluster: states, offsets, lag, topics. With ``deferrable=True`` they wait in the triggerer.
+
+Each fails at once, without another try, when what it waits for cannot come: the connector or task is FAILED.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from airflow.sdk import BaseSensorOperator
+from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_connect.airflow_settings import CONNECTION
+from airflow_provider_connect.client.conditions import (
+    Condition,
+    ConnectorReaches,
+    LagBelow,
+    OffsetReaches,
+    TaskReaches,
+    TopicActive,
+    Verdict,
+    as_json,
+    known_states,
+)
+from airflow_provider_connect.triggers.connect import ERROR, HOPELESS, ConnectTrigger
+
+
+class ConnectSensor(BaseSensorOperator):  # type: ignore[misc]  # Airflow is not typed for us
+    """What all sensors here share. ``connect_conn_id`` is a Connection of type ``connect``."""
+
+    template_fields: ClassVar[Sequence[str]] = ("connector", "connect_conn_id")
+
+    def __init__(
+        self,
+        *,
+        connector: str,
+        connect_conn_id: str = CONNECTION,
+        deferrable: bool | None = None,
+        poke_interval: float = 5.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(poke_interval=poke_interval, **kwargs)
+        self.connector, self.connect_conn_id = connector, connect_conn_id
+        self.deferrable = conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
+
+    def condition(self) -> Condition | LagBelow:
+        """What is waited for; asked for once templates are rendered."""
+        raise NotImplementedError
+
+    def poke(self, context: Any) -> bool:
+        """Called by Airflow, once a ``poke_interval``."""
+        return self._look().is_met
+
+    def execute(self, context: Any) -> None:
+        """Called by Airflow. A condition that holds already needs no triggerer."""
+        if not self.deferrable:
+            super().execute(context)
+        elif not self._look().is_met:
+            trigger = ConnectTrigger(as_json(self.condition()), self.connect_conn_id, self._coerce_seconds(self.poke_interval))
+            self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self._coerce_seconds(self.timeout)))
+
+    def execute_complete(self, context: Any, event: Mapping[str, str]) -> None:
+        """Called by Airflow with what the trigger fired."""
+        if event["status"] in (HOPELESS, ERROR):
+            raise AirflowFailException(event["says"])
+        self.log.info("%s", event["says"])
+
+    def _look(self) -> Verdict:
+        from airflow_provider_connect.hooks.connect import ConnectHook  # loads the HTTP client: not where DAG files are parsed
+
+        with ConnectHook(self.connect_conn_id) as hook:
+            verdict = hook.look(self.condition())
+        self.log.info("%s", verdict.says)
+        if verdict.is_hopeless:
+            raise AirflowFailException(verdict.says)
+        return verdict
+
+    @staticmethod
+    def _coerce_seconds(value: float | timedelta) -> float:
+        return value.total_seconds() if isinstance(value, timedelta) else float(value)
+
+
+class ConnectorStateSensor(ConnectSensor):
+    """Until the connector, and unless ``with_tasks`` is false each of its tasks, is in one of ``states``."""
+
+    template_fields: ClassVar[Sequence[str]] = (*ConnectSensor.template_fields, "states")
+
+    def __init__(self, *, states: str | Sequence[str] = "RUNNING", with_tasks: bool = True, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.states, self.with_tasks = states, with_tasks
+
+    def condition(self) -> ConnectorReaches:
+        return ConnectorReaches(self.connector, known_states(self.states), self.with_tasks)
+
+
+class TaskStateSensor(ConnectSensor):
+    """Until task number ``connector_task`` is in one of ``states``."""
+
+    template_fields: ClassVar[Sequence[str]] = (*ConnectSensor.template_fields, "states")
+
+    def __init__(self, *, connector_task: int, states: str | Sequence[str] = "RUNNING", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.connector_task, self.states = connector_task, states
+
+    def condition(self) -> TaskReaches:
+        return TaskReaches(self.connector, self.connector_task, known_states(self.states))
+
+
+class OffsetSensor(ConnectSensor):
+    """Until the partitions that have the entries of ``partition`` have come to ``offset``: numbers as large or larger, all else equal.
+
+    A file source's are ``partition={"filename": "/data/in.txt"}`` and ``offset={"position": 4096}``, a sink's
+    ``partition={"kafka_topic": "orders", "kafka_partition": 0}`` and ``offset={"kafka_offset": 100}``; without ``kafka_partition``, all
+    partitions of the topic must have come there.
+    """
+
+    template_fields: ClassVar[Sequence[str]] = (*ConnectSensor.template_fields, "partition", "offset")
+
+    def __init__(self, *, partition: Mapping[str, Any], offset: Mapping[str, Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.partition, self.offset = dict(partition), dict(offset)
+
+    def condition(self) -> OffsetReaches:
+        return OffsetReaches(self.connector, self.partition, self.offset)
+
+
+class SinkLagSensor(ConnectSensor):
+    """Until a sink has fewer than ``records`` before it in all its partitions together; 1: until it has caught up.
+
+    Where topics end is asked of Kafka, so the Connection, or the worker settings around it, must name the brokers.
+    """
+
+    template_fields: ClassVar[Sequence[str]] = (*ConnectSensor.template_fields, "records")
+
+    def __init__(self, *, records: int = 1, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.records = records
+
+    def condition(self) -> LagBelow:
+        return LagBelow(self.connector, int(self.records))
+
+
+class TopicActiveSensor(ConnectSensor):
+    """Until the connector has used ``topic``, since it was made or its active topics were reset."""
+
+    template_fields: ClassVar[Sequence[str]] = (*ConnectSensor.template_fields, "topic")
+
+    def __init__(self, *, topic: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.topic = topic
+
+    def condition(self) -> TopicActive:
+        return TopicActive(self.connector, self.topic)
