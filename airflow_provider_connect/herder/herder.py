@@ -13,6 +13,7 @@ from typing import Self
 
 from airflow_provider_connect.errors import ConnectException, NotFoundException
 from airflow_provider_connect.herder.connectors import ConnectorConfigs
+from airflow_provider_connect.herder.corrections import Corrections
 from airflow_provider_connect.herder.launcher import Launcher
 from airflow_provider_connect.herder.lifecycle import Lifecycle
 from airflow_provider_connect.herder.plugin_facts import KnownPlugins
@@ -24,6 +25,7 @@ from airflow_provider_connect.herder.views import ConnectorViews, shown, task_vi
 from airflow_provider_connect.herder.workers import workers_of
 from airflow_provider_connect.isolation.plugin_catalog import PluginCatalog
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.contradictions import RunFacts
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.records import LoggerRecord
 from airflow_provider_connect.model.restart import RestartRequest
@@ -68,6 +70,7 @@ class Herder:
         graceful_seconds = settings.task_shutdown_graceful_timeout_ms / 1000
         self._lifecycle = Lifecycle(topics, self._statuses, launcher, graceful_seconds=graceful_seconds, sleep=sleep)
         self._connectors = ConnectorConfigs(topics, self._lifecycle, probe)
+        self._corrections = Corrections(topics, self._statuses, self._lifecycle, launcher)
         self._restarts = Restarts(topics, self._statuses, self._lifecycle, launcher, plugins)
 
     # ── connectors ──
@@ -197,6 +200,12 @@ class Herder:
 
     def reset_offsets(self, name: str) -> str:
         raise NotImplementedError
+
+    # ── for whoever keeps statuses and runs in agreement ──
+
+    def correct(self, name: str, facts: RunFacts) -> bool:
+        """Do what is left of a verb or a run that was killed half-way. False: not everything could be done yet, so call again."""
+        return self._corrections.correct(name, facts)
 
     # ── plugins ──
 

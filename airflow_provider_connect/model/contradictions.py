@@ -1,0 +1,135 @@
+"""Statuses that contradict the target state, the task set or the runs, and what they are to be instead.
+
+They arise where a process was killed between two steps: a verb after its record, a run before it could say that it ended. Knows nothing of
+who runs connectors: what is known of runs comes in as ``RunFacts``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.states import State, TargetState, connector_state_for, task_state_for
+from airflow_provider_connect.model.status import ConnectorStatus, StatusState, TaskStatus
+
+_PASSING = frozenset({State.UNASSIGNED, State.RESTARTING})
+_SETTLED = {
+    TargetState.STARTED: frozenset({State.RUNNING, State.FAILED}),
+    TargetState.PAUSED: frozenset({State.PAUSED, State.FAILED}),
+    TargetState.STOPPED: frozenset({State.STOPPED}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What is known of a connector's runs. ``is_live``: an application may be alive; ``is_waiting``: a run will start by itself, or go on.
+
+    ``ended_ms`` is when the last run ended, in ms since 1970, None if none has; ``failure`` says why, None if it did not fail.
+    """
+
+    is_live: bool = False
+    is_waiting: bool = False
+    ended_ms: int | None = None
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """What to write: the connector's state (None: it stands), its tasks', with ``trace`` for those that are FAILED; and whether a run has
+    to be started, of ``rerun`` where that names tasks."""
+
+    connector: State | None = None
+    tasks: Mapping[int, State] = field(default_factory=dict)
+    trace: str | None = None
+    needs_run: bool = False
+    rerun: tuple[int, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.connector is not None or bool(self.tasks) or self.needs_run
+
+
+def suspects(configs: ClusterConfigState, statuses: StatusState) -> set[str]:
+    """The connectors whose statuses are not those of their target state: of most, a run or a verb is just about to change that."""
+    found = {name for name in statuses.names() if name not in configs}
+    found |= {name for name in configs.connector_configs if is_suspect(configs, statuses, name)}
+    return found
+
+
+def is_suspect(configs: ClusterConfigState, statuses: StatusState, name: str) -> bool:
+    """Whether the statuses of a connector that exists are not those of its target state."""
+    target = configs.target_states.get(name, TargetState.STARTED)
+    connector, tasks = statuses.connectors.get(name), statuses.task_map(name)
+    if connector is None or connector.state not in _SETTLED[target]:
+        return True
+    if target is TargetState.STOPPED:
+        return bool(tasks) or bool(configs.tasks(name))
+    return list(tasks) != configs.tasks(name) or any(task.state not in _SETTLED[target] for task in tasks.values())
+
+
+def correction(configs: ClusterConfigState, statuses: StatusState, name: str, facts: RunFacts) -> Correction:
+    """What the statuses of a STARTED or PAUSED connector have to become. Nothing while an application lives: it writes them itself."""
+    target = configs.target_state(name)
+    if facts.is_live or target is None or target is TargetState.STOPPED:
+        return Correction()
+    if target is TargetState.PAUSED:
+        return _paused(configs.tasks(name), statuses.connector(name), statuses.task_map(name))
+    if facts.is_waiting:
+        return Correction()
+    return _started(configs.tasks(name), statuses.connector(name), statuses.task_map(name), facts)
+
+
+def _paused(committed: Iterable[int], connector: ConnectorStatus | None, tasks: Mapping[int, TaskStatus]) -> Correction:
+    """A pause by the failure limit of whoever runs connectors leaves what has FAILED as it is."""
+    settled = _SETTLED[TargetState.PAUSED]
+    state = None if connector is not None and connector.state in settled else State.PAUSED
+    numbers = {*committed, *tasks}
+    return Correction(state, {n: State.PAUSED for n in sorted(numbers) if n not in tasks or tasks[n].state not in settled})
+
+
+def _started(committed: Iterable[int], connector: ConnectorStatus | None, tasks: Mapping[int, TaskStatus], facts: RunFacts) -> Correction:
+    numbers = set(committed)
+    told = [connector, *tasks.values()]
+    said = {status.state for status in told if status is not None}
+    hidden = facts.failure is not None and State.FAILED not in said  # the run has failed, and no status tells
+    changes = {n: _task(tasks.get(n), facts, hidden=hidden) for n in sorted(numbers)}
+    changes |= {n: State.DESTROYED for n in tasks if n not in numbers}
+    state = _connector(connector, facts, hidden=hidden and not numbers)
+    wanted = {n: change for n, change in changes.items() if change is not None}
+    rerun = tuple(n for n in sorted(numbers) if n not in wanted and n in tasks and tasks[n].state in _PASSING)
+    stuck = state is None and connector is not None and connector.state in _PASSING
+    return Correction(state, wanted, facts.failure, needs_run=bool(rerun) or stuck, rerun=rerun)
+
+
+def _connector(status: ConnectorStatus | None, facts: RunFacts, *, hidden: bool) -> State | None:
+    """The state to write; None: what stands is right, or only a run can tell."""
+    if status is None:
+        return State.RUNNING
+    if status.state in _PASSING:
+        return _outcome(status, facts)
+    if hidden and _ended_since(status, facts):
+        return State.FAILED
+    wanted = connector_state_for(TargetState.STARTED, status.state)
+    return None if wanted is status.state else wanted
+
+
+def _task(status: TaskStatus | None, facts: RunFacts, *, hidden: bool) -> State | None:
+    if status is None:
+        return State.RUNNING if facts.failure is None else State.FAILED
+    if status.state in _PASSING:
+        return _outcome(status, facts)
+    if hidden and _ended_since(status, facts):
+        return State.FAILED
+    wanted = task_state_for(TargetState.STARTED, status.state)
+    return None if wanted is status.state else wanted
+
+
+def _outcome(status: ConnectorStatus | TaskStatus, facts: RunFacts) -> State | None:
+    """What became of one that was about to start: a run has been since, and found nothing to do, or failed; or none has."""
+    if not _ended_since(status, facts):
+        return None
+    return State.RUNNING if facts.failure is None else State.FAILED
+
+
+def _ended_since(status: ConnectorStatus | TaskStatus, facts: RunFacts) -> bool:
+    return facts.ended_ms is not None and status.timestamp <= facts.ended_ms
