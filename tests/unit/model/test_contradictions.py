@@ -1,0 +1,136 @@
+"""Statuses that contradict target state, task set or runs: which do, and what becomes of them."""
+
+import pytest
+
+from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.contradictions import Correction, RunFacts, correction, suspects
+from airflow_provider_connect.model.ids import ConnectorTaskId
+from airflow_provider_connect.model.states import State, TargetState
+from airflow_provider_connect.model.status import ConnectorStatus, StatusState, TaskStatus
+
+STARTED, PAUSED, STOPPED = TargetState.STARTED, TargetState.PAUSED, TargetState.STOPPED
+R, F, P, S, U, X, D = (
+    State.RUNNING,
+    State.FAILED,
+    State.PAUSED,
+    State.STOPPED,
+    State.UNASSIGNED,
+    State.RESTARTING,
+    State.DESTROYED,
+)
+WRITTEN_MS = 1000
+DONE, BROKEN = RunFacts(ended_ms=2000), RunFacts(ended_ms=2000, failure="it was killed")
+LONG_DONE, LONG_BROKEN = RunFacts(ended_ms=500), RunFacts(ended_ms=500, failure="it was killed")
+
+
+def configs(target: TargetState | None, tasks: int) -> ClusterConfigState:
+    if target is None:
+        return ClusterConfigState()
+    config = {"name": "c"}
+    return ClusterConfigState(
+        connector_configs={"c": config},
+        target_states={"c": target},
+        task_counts={"c": tasks},
+        task_configs={ConnectorTaskId("c", task): {} for task in range(tasks)},
+    )
+
+
+def statuses(connector: State | None, *tasks: State | None) -> StatusState:
+    folded = StatusState()
+    if connector is not None:
+        folded.apply(ConnectorStatus("c", connector, timestamp=WRITTEN_MS))
+    for number, state in enumerate(tasks):
+        if state is not None:
+            folded.apply(TaskStatus("c", number, state, timestamp=WRITTEN_MS))
+    return folded
+
+
+@pytest.mark.parametrize(
+    ("target", "count", "told", "is_suspect"),
+    [
+        (STARTED, 2, (R, R, F), False),
+        (STARTED, 0, (R,), False),
+        (STARTED, 1, (F, R), False),
+        (STARTED, 0, (None,), True),
+        (STARTED, 1, (R, None), True),
+        (STARTED, 1, (R, R, R), True),
+        (STARTED, 1, (P, R), True),
+        (STARTED, 1, (R, U), True),
+        (STARTED, 1, (X, R), True),
+        (PAUSED, 1, (P, P), False),
+        (PAUSED, 1, (F, F), False),
+        (PAUSED, 1, (R, P), True),
+        (PAUSED, 1, (P, R), True),
+        (PAUSED, 1, (S,), True),
+        (STOPPED, 0, (S,), False),
+        (STOPPED, 0, (F,), True),
+        (STOPPED, 0, (S, R), True),
+        (STOPPED, 1, (S,), True),
+        (None, 0, (None,), False),
+        (None, 0, (R,), True),
+        (None, 0, (None, R), True),
+    ],
+)
+def test_whose_statuses_are_not_those_of_the_target_state(
+    target: TargetState | None, count: int, told: tuple[State | None, ...], is_suspect: bool
+) -> None:
+    assert suspects(configs(target, count), statuses(*told)) == ({"c"} if is_suspect else set())
+
+
+@pytest.mark.parametrize(
+    ("target", "count", "told", "facts", "connector", "tasks"),
+    [
+        # a verb was killed after its record
+        (STARTED, 0, (None,), RunFacts(), R, {}),
+        (STARTED, 2, (P, P, F), LONG_DONE, R, {0: R}),
+        (STARTED, 0, (S,), LONG_BROKEN, R, {}),
+        (PAUSED, 2, (R, R, F), RunFacts(), P, {0: P}),
+        (PAUSED, 1, (F, R), RunFacts(), None, {0: P}),
+        (PAUSED, 1, (P, None), RunFacts(), None, {0: P}),
+        # a run was killed before it could say so
+        (STARTED, 2, (R, R, R), BROKEN, None, {0: F, 1: F}),
+        (STARTED, 0, (R,), BROKEN, F, {}),
+        (STARTED, 1, (R, None), BROKEN, None, {0: F}),
+        (STARTED, 1, (R, U), BROKEN, None, {0: F}),
+        (STARTED, 1, (X, R), BROKEN, F, {0: F}),
+        # it did say so, or what is told is newer
+        (STARTED, 2, (R, F, R), BROKEN, None, {}),
+        (STARTED, 1, (F, R), BROKEN, None, {}),
+        (STARTED, 1, (R, R), LONG_BROKEN, None, {}),
+        # a run has found nothing to do since
+        (STARTED, 2, (X, X, U), DONE, R, {0: R, 1: R}),
+        (STARTED, 1, (R, None), DONE, None, {0: R}),
+        # the task set has shrunk
+        (STARTED, 1, (R, R, R), DONE, None, {1: D}),
+        # somebody else is at work, or will be
+        (STARTED, 1, (X, X), RunFacts(is_live=True), None, {}),
+        (STARTED, 1, (X, X), RunFacts(is_waiting=True), None, {}),
+        (PAUSED, 1, (R, R), RunFacts(is_live=True), None, {}),
+        (STOPPED, 0, (R, R), RunFacts(), None, {}),
+        (None, 0, (R, R), RunFacts(), None, {}),
+    ],
+)
+def test_what_becomes_of_them(
+    target: TargetState | None,
+    count: int,
+    told: tuple[State | None, ...],
+    facts: RunFacts,
+    connector: State | None,
+    tasks: dict[int, State],
+) -> None:
+    found = correction(configs(target, count), statuses(*told), "c", facts)
+    assert (found.connector, found.tasks, found.needs_run) == (connector, tasks, False)
+
+
+@pytest.mark.parametrize(
+    ("told", "rerun"),
+    [((R, U, R), (0,)), ((R, X, X), (0, 1)), ((X, R, R), ())],
+)
+@pytest.mark.parametrize("facts", [RunFacts(), LONG_DONE, LONG_BROKEN])
+def test_what_was_about_to_start_and_has_had_no_run_gets_one(told: tuple[State, ...], rerun: tuple[int, ...], facts: RunFacts) -> None:
+    found = correction(configs(STARTED, 2), statuses(*told), "c", facts)
+    assert found == Correction(trace=facts.failure, needs_run=True, rerun=rerun)
+
+
+def test_a_failure_is_told_with_its_reason() -> None:
+    assert correction(configs(STARTED, 1), statuses(R, R), "c", BROKEN).trace == "it was killed"
