@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 
 from airflow_provider_connect.errors import ConnectException, FencedException
+from airflow_provider_connect.masking import Mask, secret_values
 from airflow_provider_connect.model.run import Claim, RunResult, RunSpec, RunState, TaskResult
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
@@ -20,7 +21,6 @@ from airflow_provider_connect.stores.fencing import Fence
 from airflow_provider_connect.worker.aftermath import report_failed
 from airflow_provider_connect.worker.contexts import PlanningContext
 from airflow_provider_connect.worker.lifecycle import StopReason, StopSwitch
-from airflow_provider_connect.worker.masking import Mask, secret_values
 from airflow_provider_connect.worker.planner import NoPlan, Plan, Planner
 from airflow_provider_connect.worker.task_payload import TaskPayload
 

@@ -13,10 +13,10 @@ from airflow_provider_connect.client_settings import refused_overrides
 from airflow_provider_connect.errors import ConfigException, PluginVersionException
 from airflow_provider_connect.isolation.chosen_plugins import ChosenPlugins, PluginChoice
 from airflow_provider_connect.isolation.plugin_catalog import Plugin, PluginCatalog, PluginKind
+from airflow_provider_connect.masking import Mask, secret_values
 from airflow_provider_connect.model.connector_settings import ConnectorSettings, Guarantee, strip_framework_keys
 from airflow_provider_connect.sdk.connector import Connector, ExactlyOnceSupport, SinkConnector, SourceConnector
 from airflow_provider_connect.settings import WorkerSettings
-from airflow_provider_connect.worker.masking import Mask, secret_values
 
 
 @dataclass(frozen=True, slots=True)

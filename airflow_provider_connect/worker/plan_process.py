@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, RetriableException
+from airflow_provider_connect.masking import Mask, secret_values
 from airflow_provider_connect.model.run import RESULT_FILE, RUN_FILE, Claim, RunSpec
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.backing import TopicBacking
 from airflow_provider_connect.stores.fencing import Fence
 from airflow_provider_connect.worker.aftermath import report_failed
 from airflow_provider_connect.worker.contexts import PlanningContext
-from airflow_provider_connect.worker.masking import Mask, secret_values
 from airflow_provider_connect.worker.planner import NoPlan, Planner
 from airflow_provider_connect.worker.private_file import write_private
 

@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from airflow_provider_connect.errors import FencedException, TooManyTasksException
+from airflow_provider_connect.masking import SHORTEST, secret_values
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.connector_settings import strip_framework_keys
 from airflow_provider_connect.model.run import Claim, RunSpec
@@ -20,7 +21,6 @@ from airflow_provider_connect.stores.fencing import Fence
 from airflow_provider_connect.stores.offset_place import OffsetPlace, sink_overrides
 from airflow_provider_connect.worker.checked_connector import CheckedConnector, check_connector, guarantee_of
 from airflow_provider_connect.worker.contexts import PlanningContext
-from airflow_provider_connect.worker.masking import SHORTEST, secret_values
 from airflow_provider_connect.worker.source_delivery import repairs
 
 

@@ -20,6 +20,7 @@ from airflow_provider_connect.sdk.connector import SinkConnector
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
+from airflow_provider_connect.stores.offset_place import sink_admin_overrides
 from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.contexts import TaskSinkContext
@@ -51,7 +52,7 @@ class SinkBody:
         self._group = consumer_group(payload.connector, scene.checked.resolved, settings.values)
         self._consumer_config = client_config(settings, "consumer", overrides)
         self._reset = str(self._consumer_config.get("auto.offset.reset", "earliest"))
-        connection = AdminConnection.of(settings, scene.connector_settings.overrides["admin"], ANSWER_SECONDS)
+        connection = AdminConnection.of(settings, sink_admin_overrides(scene.checked.resolved), ANSWER_SECONDS)
         self._admin = TopicAdmin(settings, connection=connection)
         self._groups = GroupOffsets(settings, connection=connection)
         self._metrics = TaskMetrics(is_source=False)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from airflow_provider_connect import config_providers
 from airflow_provider_connect.errors import ConnectException, FencedException, RetriableException
+from airflow_provider_connect.masking import Mask, secret_values
 from airflow_provider_connect.model.connector_settings import ConnectorSettings
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State, TargetState
@@ -28,7 +29,6 @@ from airflow_provider_connect.stores.config_follower import ChangeKind, Follower
 from airflow_provider_connect.worker.active_topics import ActiveTopics
 from airflow_provider_connect.worker.checked_connector import CheckedConnector, check_connector
 from airflow_provider_connect.worker.lifecycle import StopReason, StopSignal, StopWire, Wire
-from airflow_provider_connect.worker.masking import Mask, secret_values
 from airflow_provider_connect.worker.pipeline import Converters
 from airflow_provider_connect.worker.pipeline_setup import converters_of
 from airflow_provider_connect.worker.task_payload import TaskPayload
@@ -173,7 +173,7 @@ def _scene(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, statu
     store = host.backing.configs()
     seconds = payload.max_seconds or (checked.settings.batch_max_duration_ms or settings.batch_max_duration_ms) / 1000
     with store.follow(payload.connector, payload.claim) as follower:
-        stop = StopSignal(_Followed(follower), host.wire, now=time.monotonic, deadline=time.monotonic() + seconds)
+        stop = StopSignal(Followed(follower), host.wire, now=time.monotonic, deadline=time.monotonic() + seconds)
         try:
             converters = converters_of(checked, settings)
             yield TaskScene(payload, settings, host.backing, checked, task_config, stop, statuses, host.worker_id, converters, store, mask)
@@ -183,7 +183,7 @@ def _scene(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, statu
             store.close()
 
 
-class _Followed:
+class Followed:
     """The config topic's word as a reason to stop."""
 
     def __init__(self, follower: Follower) -> None:

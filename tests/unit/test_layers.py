@@ -30,6 +30,7 @@ GROUND = {
     "dag_settings": "errors model",
     "connector_files": "errors model dag_settings",
     "run_directory": "model",
+    "masking": "config_providers model",
 }
 BYTES = {
     "wire": "errors model",
@@ -39,19 +40,19 @@ BYTES = {
 }
 STATE = {
     "stores": "errors settings client_settings sdk model wire",
-    "isolation": "errors settings sdk model",
+    "isolation": "errors settings client_settings config_providers masking sdk model",
     "launch": "errors",
     "client": "errors sdk model",
 }
 PROGRAMS = {
-    "worker": "errors settings client_settings config_providers sdk model stores isolation",
+    "worker": "errors settings client_settings config_providers masking sdk model stores isolation",
     "herder": "errors settings client_settings config_providers dag_settings sdk model stores isolation",
-    "mirror": "errors settings model stores",
+    "mirror": "errors settings sdk model stores",
     "server_info": "errors settings client_settings stores",
 }
 DOORS = {
     "rest": "errors settings model herder mirror server_info",
-    "standalone": "errors settings sdk model stores isolation worker herder launch rest run_directory",
+    "standalone": "errors settings masking sdk model stores isolation worker herder launch rest run_directory",
     "dev": "errors properties settings model stores launch herder run_directory worker standalone",
 }
 AIRFLOW = {
@@ -69,7 +70,8 @@ AIRFLOW = {
     "sensors": "airflow_settings client hooks triggers",
     "airflow_dags": "errors model operators",
     "reconciler": "errors model dag_settings mirror airflow_dags",
-    "airflow_app": "errors stores herder rest reconciler dag_follower server_info airflow_settings airflow_access airflow_launcher",
+    "airflow_mirror": "errors mirror airflow_settings",
+    "airflow_app": "errors stores herder rest reconciler dag_follower server_info airflow_settings airflow_access airflow_launcher airflow_mirror",
     "links": "model operators",
     "airflow_plugin": "airflow_app links",
     "cli": "errors settings dag_settings airflow_settings dev standalone",
@@ -118,7 +120,7 @@ MAY_IMPORT_LATE = {
     "operators/verb": "the HTTP client is not for the parsing of DAG files",
     "operators/plan": "the Kafka client is not for the parsing of DAG files",
     "connectors/lines": "numpy is not for a run that has nothing to do",
-    "isolation/plugin_catalog": "the version of this very package",
+    "isolation/plugin_catalog": "what reads and loads locations is for those who have plugin.path or plugins of others",
     "worker/lifecycle": "ctypes is for the driver, which asks the kernel for a signal",
     "worker/readiness": "most runs find nothing to do, and need none of the checks",
     "worker/spark_engine": "Spark starts while the plan is made",

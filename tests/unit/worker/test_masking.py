@@ -8,9 +8,9 @@ import pytest
 
 from airflow_provider_connect.config_providers import EnvVarConfigProvider
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.masking import Mask, secret_values
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.worker.checked_connector import check_connector
-from airflow_provider_connect.worker.masking import Mask, secret_values
 
 SECRET = 'p\'w "ü"/1'
 ENV = {"config.providers": "env", "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider"}
