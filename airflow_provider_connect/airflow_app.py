@@ -15,6 +15,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from airflow_provider_connect.airflow_access import AirflowAccess
 from airflow_provider_connect.airflow_launcher import AirflowLauncher
+from airflow_provider_connect.airflow_mirror import MirrorLoop
 from airflow_provider_connect.airflow_settings import BUNDLE, connectors_bundle, own_option, worker_properties, worker_settings
 from airflow_provider_connect.dag_follower import DagFollower
 from airflow_provider_connect.errors import ConfigException, ConnectException
@@ -39,12 +40,14 @@ _log = logging.getLogger(__name__)
 
 def build_app() -> FastAPI:
     """The app for one API server process. Nothing runs before the server starts it."""
-    loop = ReconcilerLoop()
+    loop, mirror = ReconcilerLoop(), MirrorLoop()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         loop.start()
+        mirror.start()
         yield
+        await run_in_threadpool(mirror.stop)
         await run_in_threadpool(loop.stop)
 
     return create_app(herder=loop.herder, access=AirflowAccess(), info=_server_info, lifespan=lifespan)

@@ -71,7 +71,8 @@ AIRFLOW = {
     "airflow_dags": "errors model operators",
     "reconciler": "errors model dag_settings mirror airflow_dags",
     "airflow_mirror": "errors mirror airflow_settings",
-    "airflow_app": "errors stores herder rest reconciler dag_follower server_info airflow_settings airflow_access airflow_launcher airflow_mirror",
+    "airflow_app": "errors stores herder rest reconciler dag_follower server_info "
+    "airflow_settings airflow_access airflow_launcher airflow_mirror",
     "links": "model operators",
     "airflow_plugin": "airflow_app links",
     "cli": "errors settings dag_settings airflow_settings dev standalone",

@@ -1,0 +1,168 @@
+"""The internal topics as one stream of decoded records, for whoever keeps a copy of the whole state.
+
+Reads committed records only. Where to read on is the reader's to remember. Not thread-safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import TopicPartition as _KafkaPartition
+
+from airflow_provider_connect.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.errors import StoreException, StoreTimeoutException
+from airflow_provider_connect.model.batches import BatchRecord, BatchReset
+from airflow_provider_connect.model.offsets import OffsetRecord
+from airflow_provider_connect.model.records import ConfigRecord, Unreadable
+from airflow_provider_connect.model.status import StatusRecord
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.kafka_errors import LastError, TopicMissingException, translated
+from airflow_provider_connect.stores.log_consumer import LogRecord, LogTruncatedException, log_consumer_config, log_record
+from airflow_provider_connect.stores.skipped import SkippedRecords
+from airflow_provider_connect.stores.topic_admin import TopicAdmin, topic_id_of
+from airflow_provider_connect.stores.topic_log import TopicLog
+from airflow_provider_connect.wire import batch_topic, config_topic, offset_topic, status_topic
+
+DAY_SECONDS = 86400.0
+_FETCH_WAIT_MS = 2000  # an idle reader asks this seldom; a new record is given at once all the same
+_MOST_RECORDS = 2000
+
+StateValue = ConfigRecord | StatusRecord | OffsetRecord | BatchRecord | BatchReset
+
+
+@dataclass(frozen=True, slots=True)
+class StateRecord:
+    """What one record says, where it lies, and its own time in ms (-1: it has none)."""
+
+    at: TopicPartition
+    offset: int
+    timestamp: int
+    value: StateValue
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIdentity:
+    """What tells a topic from another one of its name, and its number of partitions."""
+
+    id: str
+    partitions: int
+
+
+class StateStream:
+    """See the module. Nothing is opened before the first use."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._settings = settings
+        self._config = internal_client_config(settings, ClientKind.CONSUMER, "mirror")
+        self._admin = TopicAdmin(settings)
+        self._consumer: Consumer | None = None
+        self._skipped: dict[str, SkippedRecords] = {}
+
+    def identities(self, topics: Iterable[str]) -> dict[str, TopicIdentity]:
+        """Those of the topics that exist, by one request. Raises StoreTimeoutException."""
+        found = {}
+        for topic, future in self._admin.describe_later(topics).items():
+            try:
+                described = self._admin.described(topic, future)
+            except TopicMissingException:
+                continue
+            found[topic] = TopicIdentity(topic_id_of(described), len(described.partitions))
+        return found
+
+    def tombstone_seconds(self, topics: Iterable[str]) -> dict[str, float]:
+        """How long each topic keeps a tombstone at the least (``delete.retention.ms``); Kafka's default where we may not ask."""
+        names = list(topics)
+        try:
+            configs = self._admin.configs(names)
+        except StoreTimeoutException:
+            raise
+        except StoreException:
+            return dict.fromkeys(names, DAY_SECONDS)
+        return {name: float(configs[name].get("delete.retention.ms") or DAY_SECONDS * 1000) / 1000 for name in names}
+
+    def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offsets behind the last committed record of each partition."""
+        return self._admin.end_offsets(partitions)
+
+    def held(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+        """The first offset that each partition still holds, and the one behind its last, committed or not."""
+        asked = list(partitions)
+        firsts, ends = self._admin.beginning_offsets(asked), self._admin.end_offsets(asked, read_committed=False)
+        return {at: (firsts[at], ends[at]) for at in asked}
+
+    def read_whole(self, topic: str) -> list[StateRecord]:
+        """Every record that the topic holds now, in the order of each partition. Raises StoreTimeoutException."""
+        with TopicLog(topic, self._config) as log:
+            return self._decoded(log.read_to_end())
+
+    def follow(self, starts: Mapping[TopicPartition, int]) -> None:
+        """``poll`` gives records from these offsets on, and of no other partition."""
+        if self._consumer is None:
+            quiet = {**log_consumer_config(self._config, read_committed=True), "fetch.wait.max.ms": _FETCH_WAIT_MS}
+            self._consumer = Consumer({**quiet, **LastError().callbacks()})
+        self._consumer.assign([_KafkaPartition(*at, offset) for at, offset in starts.items()])
+
+    def unfollow(self) -> None:
+        """Costs nothing from now on, until ``follow``."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    def poll(self, timeout_seconds: float) -> tuple[list[StateRecord], dict[TopicPartition, int]]:
+        """What came since the last call, and for each partition that moved where it is read on: behind what was skipped too.
+
+        Waits up to ``timeout_seconds`` for a first record. A broker that is away is waited for in silence. Raises LogTruncatedException
+        when an offset to read from is no longer there.
+        """
+        assert self._consumer is not None, "follow first"
+        first = self._consumer.poll(timeout_seconds)
+        messages = [] if first is None else [first, *self._consumer.consume(_MOST_RECORDS, 0)]
+        found: list[LogRecord] = []
+        following: dict[TopicPartition, int] = {}
+        for message in messages:
+            error, at = message.error(), TopicPartition(str(message.topic()), int(message.partition() or 0))
+            if error is None:
+                found.append(log_record(message))
+                following[at] = found[-1].offset + 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                following[at] = int(message.offset() or 0)
+            elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID):
+                raise LogTruncatedException(f"Partition {at} no longer holds the offset to follow from: {error.str()}")
+            elif not isinstance(failure := translated(error, f"following {at}"), StoreTimeoutException):
+                raise failure
+        return self._decoded(found), following
+
+    def _decoded(self, records: Iterable[LogRecord]) -> list[StateRecord]:
+        decoded = []
+        for record in records:
+            value = self._value(record)
+            at = TopicPartition(record.topic, record.partition)
+            if isinstance(value, Unreadable):
+                skipped = self._skipped.setdefault(record.topic, SkippedRecords(record.topic))
+                skipped.note(value.reason, value, partition=record.partition, offset=record.offset)
+            else:
+                decoded.append(StateRecord(at, record.offset, record.timestamp, value))
+        return decoded
+
+    def _value(self, record: LogRecord) -> StateValue | Unreadable:
+        if record.topic == self._settings.config_topic:
+            return config_topic.decode(record.key, record.value, record.headers, offset=record.offset)
+        if record.topic == self._settings.status_topic:
+            return status_topic.decode(record.key, record.value, record.headers, offset=record.offset, timestamp=record.timestamp)
+        if record.topic == self._settings.batch_topic:
+            return batch_topic.decode(record.key, record.value, record.headers, offset=record.offset)
+        return offset_topic.decode(record.key, record.value, record.headers, offset=record.offset)
+
+    def close(self) -> None:
+        self.unfollow()
+        self._admin.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
