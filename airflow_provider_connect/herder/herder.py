@@ -16,11 +16,13 @@ from airflow_provider_connect.herder.connectors import ConnectorConfigs
 from airflow_provider_connect.herder.corrections import Corrections
 from airflow_provider_connect.herder.launcher import Launcher
 from airflow_provider_connect.herder.lifecycle import Lifecycle
+from airflow_provider_connect.herder.offsets import OffsetKeeper, Resolve
 from airflow_provider_connect.herder.plugin_facts import KnownPlugins
 from airflow_provider_connect.herder.probe import Probe
 from airflow_provider_connect.herder.restarts import Restarts
 from airflow_provider_connect.herder.snapshot import Snapshot, SnapshotReader, Topics
 from airflow_provider_connect.herder.statuses import StatusKeeper
+from airflow_provider_connect.herder.topics import UsedTopics
 from airflow_provider_connect.herder.views import ConnectorViews, shown, task_view
 from airflow_provider_connect.herder.workers import workers_of
 from airflow_provider_connect.isolation.plugin_catalog import PluginCatalog
@@ -47,7 +49,8 @@ from airflow_provider_connect.stores.backing import Backing, TopicBacking
 
 class Herder:
     """See the module. ``probe`` looks at plugins: without one, configs are neither taken nor checked. ``backing`` is where the state is
-    kept; ``worker_id`` stands in the statuses that the herder writes itself."""
+    kept; ``worker_id`` stands in the statuses that the herder writes itself; ``resolve`` gives a config the values of its variables, None:
+    those of the worker's own providers."""
 
     def __init__(
         self,
@@ -57,6 +60,7 @@ class Herder:
         probe: Probe | None = None,
         backing: Backing | None = None,
         worker_id: str | None = None,
+        resolve: Resolve | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         backing = backing or TopicBacking(settings)
@@ -71,6 +75,10 @@ class Herder:
         self._lifecycle = Lifecycle(topics, self._statuses, launcher, graceful_seconds=graceful_seconds, sleep=sleep)
         self._connectors = ConnectorConfigs(topics, self._lifecycle, probe)
         self._corrections = Corrections(topics, self._statuses, self._lifecycle, launcher)
+        self._used_topics = UsedTopics(settings, topics.reader, self._lifecycle.forget_topics)
+        self._offsets = OffsetKeeper(
+            settings, backing, topics, launcher, probe=probe, type_of=lambda config: plugins.of(config).type, resolve=resolve, sleep=sleep
+        )
         self._restarts = Restarts(topics, self._statuses, self._lifecycle, launcher, plugins)
 
     # ── connectors ──
@@ -187,19 +195,24 @@ class Herder:
     # ── topics and offsets ──
 
     def active_topics(self, name: str) -> list[str]:
-        raise NotImplementedError
+        """None for an unknown connector. Raises ForbiddenException where topics are not tracked."""
+        return self._used_topics.active(name)
 
     def reset_active_topics(self, name: str) -> None:
-        raise NotImplementedError
+        """Raises ForbiddenException where that is not allowed."""
+        self._used_topics.reset(name)
 
     def offsets(self, name: str) -> list[OffsetView]:
-        raise NotImplementedError
+        """Raises NotFoundException."""
+        return self._offsets.offsets(name)
 
     def alter_offsets(self, name: str, offsets: Sequence[OffsetView]) -> str:
-        raise NotImplementedError
+        """Of a STOPPED connector; returns the text for the user. See ``OffsetKeeper``."""
+        return self._offsets.alter(name, offsets)
 
     def reset_offsets(self, name: str) -> str:
-        raise NotImplementedError
+        """Of a STOPPED connector; returns the text for the user. See ``OffsetKeeper``."""
+        return self._offsets.reset(name)
 
     # ── for whoever keeps statuses and runs in agreement ──
 

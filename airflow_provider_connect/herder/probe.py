@@ -20,7 +20,10 @@ class Probe(Protocol):
     def plugins(self, connectors_only: bool = True) -> Sequence[PluginView]: ...
 
     def alter_offsets(
-        self, connector: str, config: Mapping[str, str], offsets: Sequence[tuple[Mapping[str, object], Mapping[str, object] | None]] | None
+        self, connector: str, config: Mapping[str, str], offsets: Sequence[tuple[Mapping[str, object] | None, Mapping[str, object] | None]]
     ) -> bool:
-        """Ask the connector's own hook; False: it has none."""
+        """Ask the connector's own hook for each pair of partition and offset, as GET offsets shows them; False: it has none.
+
+        Raises ConnectException with the connector's own text for offsets that it refuses, NotImplementedError where it takes none at all,
+        RetriableException when it does not answer in time."""
         ...

@@ -59,9 +59,10 @@ class ConnectorStatusView:
 
 @dataclass(frozen=True, slots=True)
 class OffsetView:
-    """One partition with its offset; None: it has none, as after a tombstone of a listed partition."""
+    """One partition with its offset; None: it has none, as after a tombstone of a listed partition, or it is to be removed. The partition
+    is None only in a request that names none."""
 
-    partition: Mapping[str, object]
+    partition: Mapping[str, object] | None
     offset: Mapping[str, object] | None
 
 

@@ -50,8 +50,17 @@ def is_elsewhere(settings: WorkerSettings, overrides: Overrides, kind: ClientKin
 
 def sink_overrides(config: Mapping[str, str]) -> dict[str, str]:
     """What to add, unprefixed, for the producers that commit a sink's offsets: they go where its consumers go, and as whom these go."""
-    connection = {name: text for name, text in connector_overrides(config, ClientKind.CONSUMER).items() if name.startswith(_CONNECTION)}
-    return connector_overrides(config, ClientKind.PRODUCER) | connection
+    return connector_overrides(config, ClientKind.PRODUCER) | _connection_of_consumers(config)
+
+
+def sink_admin_overrides(config: Mapping[str, str]) -> dict[str, str]:
+    """What to add, unprefixed, for the admin clients that look at a sink's group and topics."""
+    return _connection_of_consumers(config) | connector_overrides(config, ClientKind.ADMIN)
+
+
+def _connection_of_consumers(config: Mapping[str, str]) -> dict[str, str]:
+    consumer = connector_overrides(config, ClientKind.CONSUMER)
+    return {name: text for name, text in consumer.items() if name.startswith(_CONNECTION)}
 
 
 _CONNECTION = ("bootstrap.servers", "client.dns.lookup", "security.", "sasl.", "ssl.")

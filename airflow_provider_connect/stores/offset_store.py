@@ -46,6 +46,10 @@ class SourceOffsets:
             found = self.by_key.get(offset_topic.key_bytes(self.connector, normalised(partition)))
         return None if found is None or found.offset is None else dict(found.offset)
 
+    def key_of(self, partition: Partition) -> bytes:
+        """The key under which an offset of the partition lies, its entries in this very order."""
+        return offset_topic.key_bytes(self.connector, partition)
+
     def spelled(self, partition: Partition) -> list[Partition]:
         """The partitions with an offset that say the same as this one, their entries in whatever order; none: there is none."""
         wanted = _sorted_key(self.connector, partition)

@@ -1,0 +1,222 @@
+"""The offsets of connectors as users see and change them (KIP-875): get in any state, alter and reset of STOPPED connectors alone.
+
+A change is made of these steps. A process that dies anywhere before the last one has changed nothing.
+
+1. The connector is STOPPED, has no tasks, and none of its applications is alive.
+2. Every transactional id that may be alive is fenced.
+3. A claim with the count 0 is written, by compare-and-set on what 1 saw: from here on nobody commits in the name of its tasks.
+4. The connector's own ``alter_offsets`` is asked.
+5. What is to hold is written in one transaction, which asks 1 and 3 again just before its commit.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+
+from airflow_provider_connect import config_providers
+from airflow_provider_connect.errors import (
+    BadRequestException,
+    ConflictException,
+    FencedException,
+    NotFoundException,
+    RetriableException,
+    StoreTimeoutException,
+)
+from airflow_provider_connect.herder.launcher import Launcher
+from airflow_provider_connect.herder.offset_hook import asked
+from airflow_provider_connect.herder.probe import Probe
+from airflow_provider_connect.herder.sink_offsets import SinkOffsetChanges
+from airflow_provider_connect.herder.snapshot import Topics
+from airflow_provider_connect.herder.source_offsets import SourceOffsetChanges
+from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.offset_texts import ALTERED, ALTERED_INSIDE, NONE_GIVEN, NOT_STOPPED, RESET, RESET_INSIDE
+from airflow_provider_connect.model.records import ConfigRecord, FencingRecord
+from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.task_plan import ids_alive
+from airflow_provider_connect.model.views import OffsetView
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.backing import Backing
+from airflow_provider_connect.stores.fencing import Fence
+
+_END_SECONDS = 10.0
+_LOOK_SECONDS = 0.1
+_ROUNDS = 5
+
+log = logging.getLogger(__name__)
+
+Kinds = SourceOffsetChanges | SinkOffsetChanges
+Resolve = Callable[[Mapping[str, str]], Mapping[str, str]]
+
+
+class OffsetKeeper:
+    """See the module. Safe to share between threads; changes of one connector wait for one another.
+
+    ``type_of`` tells source from sink by a config; ``resolve`` gives a config the values of its variables, None: those of the worker's own
+    providers. ``probe`` None: connectors are not asked, as where none of their code is at hand.
+    """
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        backing: Backing,
+        topics: Topics,
+        launcher: Launcher,
+        *,
+        probe: Probe | None,
+        type_of: Callable[[Mapping[str, str]], str],
+        resolve: Resolve | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._settings = settings
+        self._backing = backing
+        self._configs, self._reader = topics
+        self._type_of = type_of
+        self._launcher = launcher
+        self._probe = probe
+        self._resolve = resolve or (lambda raw: config_providers.resolve(raw, settings.config_providers()))
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._changing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+    def offsets(self, name: str) -> list[OffsetView]:
+        """What the connector's tasks have committed. Raises NotFoundException, ConnectException with Connect's texts."""
+        config = self._reader.configs().connector_config(name)
+        if config is None:
+            raise NotFoundException(f"Connector {name} not found")
+        with closing(self._kind(name, config)) as kind:
+            return kind.read()
+
+    def alter(self, name: str, offsets: Sequence[OffsetView]) -> str:
+        """Set these offsets, and leave those of other partitions; an offset None removes one. Returns the text for the user.
+
+        Raises BadRequestException (what is asked for cannot be, or the connector is not STOPPED), NotFoundException, ConflictException
+        (somebody came between), ConnectException.
+        """
+        if not offsets:
+            raise BadRequestException(NONE_GIVEN)
+        return ALTERED if self._change(name, lambda kind: kind.want_altered(offsets)) else ALTERED_INSIDE
+
+    def reset(self, name: str) -> str:
+        """Forget every offset. Returns and raises as ``alter`` does."""
+        return RESET if self._change(name, lambda kind: kind.want_reset()) else RESET_INSIDE
+
+    def settle(self, name: str) -> None:
+        """The connector was stopped: what its tasks have left unfinished ends, and what was aborted is written over with what holds, for
+        readers who do not tell the two apart (a real worker without exactly-once support). Of a sink nothing is left to do.
+
+        Raises as ``alter`` does; nothing for a connector that is not STOPPED any more.
+        """
+        state = self._reader.configs()
+        config = state.connector_config(name)
+        if config is None or state.target_state(name) is not TargetState.STOPPED:
+            return
+        with closing(self._kind(name, config)) as kind:
+            self._fence(name, ids_alive(state, name), kind)
+            claim = state.claims.get(name)
+            if claim is not None:
+                kind.settle(lambda: self._check(name, claim))
+
+    def _change(self, name: str, want: Callable[[Kinds], None]) -> bool:
+        with self._lock:
+            changing = self._changing[name]
+        with changing:
+            config = self._stopped(name)  # 1
+            with closing(self._kind(name, config)) as kind:
+                want(kind)
+                claim = self._claim(name, kind)  # 2, 3
+                try:
+                    return kind.write(claim, lambda: self._check(name, claim))  # 4, 5
+                except FencedException as error:
+                    text = f"The offsets of connector {name} were being changed by somebody else at the same time"
+                    raise ConflictException(text) from error
+
+    # ── 1 ──
+
+    def _stopped(self, name: str) -> Mapping[str, str]:
+        """The config of a connector that is STOPPED and whose last application has ended."""
+        config = _require_stopped(self._read(), name)
+        limit = self._settings.task_shutdown_graceful_timeout_ms / 1000 + _END_SECONDS
+        for _ in range(int(limit / _LOOK_SECONDS)):
+            if not self._launcher.is_running(name):
+                return config
+            self._sleep(_LOOK_SECONDS)
+        raise ConflictException(
+            f"Connector {name} is stopped, but its run has not ended yet; try again, or stop it again to have the run ended"
+        )
+
+    def _read(self) -> ClusterConfigState:
+        try:
+            return self._reader.configs()
+        except StoreTimeoutException as error:
+            raise StoreTimeoutException(f"Failed to read to end of config topic before modifying connector offsets: {error}") from error
+
+    # ── 2, 3 ──
+
+    def _claim(self, name: str, kind: Kinds) -> Claim:
+        """The claim of this change. Whoever claims in between has started tasks, or changed offsets: all is looked at again then."""
+        for _ in range(_ROUNDS):
+            state = self._read()
+            _require_stopped(state, name)
+            self._fence(name, ids_alive(state, name), kind)
+            claim = self._none_alive(name, state.claims.get(name))
+            if claim is not None:
+                return claim
+        raise ConflictException(f"Connector {name} is being changed by others all the time; try again later")
+
+    def _fence(self, name: str, alive: int, kind: Kinds) -> None:
+        if not kind.has_transactional_ids:
+            return
+        try:
+            Fence(self._settings).fence(name, range(alive), kind.transaction_overrides)
+        except RetriableException as error:
+            text = f"Failed to perform zombie fencing for {kind.word} connector prior to modifying offsets"
+            raise StoreTimeoutException(f"{text}: {error}", stage="fencing") from error
+
+    def _none_alive(self, name: str, seen: Claim | None) -> Claim | None:
+        """Write that no task id is alive; None: the claim is not the one that was ``seen`` any more."""
+        was_seen = False
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            nonlocal was_seen
+            _require_stopped(state, name)
+            was_seen = state.claims.get(name) == seen
+            return [FencingRecord(name, 0)] if was_seen else []
+
+        offsets = self._configs.change(decide)
+        return Claim(offsets[0], self._configs.topic_id()) if was_seen and offsets else None
+
+    # ── 4, 5 ──
+
+    def _check(self, name: str, claim: Claim) -> None:
+        """Raise unless the connector is STOPPED still, and nobody else has claimed it."""
+        state = self._read()
+        _require_stopped(state, name)
+        if state.claims.get(name) != claim:
+            raise ConflictException(
+                f"Connector {name} was claimed by somebody else while its offsets were being changed; nothing was changed"
+            )
+
+    def _kind(self, name: str, config: Mapping[str, str]) -> Kinds:
+        resolved = {"name": name, **self._resolve(config)}
+        known = self._type_of(resolved)
+        is_sink = known == "sink" or (known != "source" and ("topics" in resolved or "topics.regex" in resolved))
+        ask = partial(asked, self._probe, name, config)
+        if is_sink:
+            return SinkOffsetChanges(self._settings, self._backing, name, resolved, ask=ask)
+        return SourceOffsetChanges(self._settings, self._backing, name, resolved, ask=ask)
+
+
+def _require_stopped(state: ClusterConfigState, name: str) -> Mapping[str, str]:
+    config = state.connector_config(name)
+    if config is None:
+        raise NotFoundException(f"Connector {name} not found")
+    if state.target_state(name) is not TargetState.STOPPED or state.task_counts.get(name, 0):
+        raise BadRequestException(NOT_STOPPED.format(name))
+    return config

@@ -1,0 +1,208 @@
+"""Offsets of one sink connector, in its consumer group: read, altered, reset (contract §1.8).
+
+The group's offsets and the ledger, from which lost ones are restored, change together. The connector is asked last: whatever it keeps at
+its destination gives way to offsets in the group that bear no mark of a claim (DESIGN §4), so a process that dies before it could ask
+leaves nothing half done. If the connector refuses, everything is put back as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+
+from airflow_provider_connect.errors import (
+    BadRequestException,
+    ConflictException,
+    ConnectException,
+    RetriableException,
+    StoreException,
+    StoreTimeoutException,
+)
+from airflow_provider_connect.herder.offset_hook import Ask, Pair
+from airflow_provider_connect.model.ids import consumer_group
+from airflow_provider_connect.model.offset_texts import ALTER_BUSY, ALTER_FAILED, LIST_FAILED, RESET_BUSY, RESET_FAILED, SINK_GET_FAILED
+from airflow_provider_connect.model.offsets import OFFSET, sink_offsets, sink_partition
+from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.model.views import OffsetView
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.backing import Backing
+from airflow_provider_connect.stores.batch_store import BatchStore
+from airflow_provider_connect.stores.group_offsets import GroupOffsets
+from airflow_provider_connect.stores.log_consumer import CommittedOffset
+from airflow_provider_connect.stores.offset_change import OffsetChange
+from airflow_provider_connect.stores.offset_place import is_elsewhere, sink_admin_overrides, sink_overrides
+from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin
+from airflow_provider_connect.stores.transactional_producer import OffsetRecord
+
+Known = Mapping[TopicPartition, CommittedOffset]
+Check = Callable[[], None]
+
+
+class SinkOffsetChanges:
+    """See the module. ``resolved`` is the config with its variables' values; ``ask`` puts offsets to the connector."""
+
+    word = "sink"
+    has_transactional_ids = True
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        backing: Backing,
+        name: str,
+        resolved: Mapping[str, str],
+        *,
+        ask: Ask,
+    ) -> None:
+        self._settings = settings
+        self._backing = backing
+        self._name = name
+        self._ask = ask
+        self._group = consumer_group(name, resolved, settings.values)
+        self.transaction_overrides = sink_overrides(resolved)
+        self._connection = AdminConnection.of(settings, sink_admin_overrides(resolved))
+        self._groups = GroupOffsets(settings, connection=self._connection)
+        self._keeps_ledger = backing.keeps_ledger and not is_elsewhere(settings, self.transaction_overrides)
+        self._wanted: Mapping[TopicPartition, int | None] | None = None
+
+    def read(self) -> list[OffsetView]:
+        """What the group has committed; and where it has nothing, what the ledger would restore."""
+        try:
+            known = {partition: found.offset for partition, found in self._groups.committed(self._group).items()}
+            known = known or self._in_ledger()
+        except ConnectException as error:
+            raise ConnectException(f"{SINK_GET_FAILED.format(self._name)}: {error}") from error
+        return [OffsetView(sink_partition(*partition), {OFFSET: offset}) for partition, offset in sorted(known.items())]
+
+    def want_altered(self, offsets: Sequence[OffsetView]) -> None:
+        """What ``write`` is to do. Raises BadRequestException."""
+        found = sink_offsets((view.partition, view.offset) for view in offsets)
+        self._wanted = {TopicPartition(*partition): offset for partition, offset in found.items()}
+        self._refuse_unknown(self._wanted)
+
+    def want_reset(self) -> None:
+        """``write`` is to remove every offset."""
+        self._wanted = None
+
+    def write(self, claim: Claim, check: Check) -> bool:
+        """Whether the connector agreed. ``check`` raises when the change is not allowed any more; see ``OffsetChange``."""
+        self._refuse_members()
+        with OffsetChange(self._settings, self._name, self.transaction_overrides) as change:
+            change.take_over()
+            before = self._listed()
+            after = _changed(before, self._wanted)
+            wanted = dict.fromkeys(before) if self._wanted is None else self._wanted
+            self._bring(change, before, after, claim, check)
+            try:
+                return self._ask(self.word, _pairs(wanted))
+            except BaseException:
+                self._bring(change, after, before, claim, check)
+                raise
+
+    def settle(self, check: Check) -> None:
+        """Nothing: nobody sees group offsets that were not committed."""
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _bring(self, change: OffsetChange, now: Known, then: Known, claim: Claim, check: Check) -> None:
+        """Make the group's offsets ``then``, given that they are ``now``.
+
+        One transaction, unless some are to go, for no transaction can remove an offset. Then 1 the ledger says what is to hold 2 the group
+        is deleted 3 what remains is written again. A process that dies before 2 has changed nothing; after it the next run, finding no
+        group, restores what the ledger says.
+        """
+        ledger = self._ledger(then, claim)
+        if now.keys() <= then.keys():
+            changed = {partition: offset for partition, offset in then.items() if now.get(partition) != offset}
+            self._write(change, ledger, changed, check)
+            return
+        self._write(change, ledger, {}, check)  # 1
+        self._delete_group()  # 2
+        if then:
+            self._write(change, (), then, check)  # 3
+
+    def _write(self, change: OffsetChange, ledger: Sequence[OffsetRecord], positions: Known, check: Check) -> None:
+        try:
+            change.write(ledger, group=self._group, positions=positions, check=check)
+        except StoreTimeoutException as error:
+            with OffsetChange(self._settings, self._name, self.transaction_overrides) as again:
+                again.take_over()  # from here on the commit has happened, or never will
+            if not positions or not positions.items() <= self._listed().items():
+                raise StoreTimeoutException(f"{self._failed}: {error}", stage=error.stage) from error
+        except StoreException as error:
+            raise StoreException(f"{self._failed}: {error}") from error
+
+    def _delete_group(self) -> None:
+        try:
+            self._groups.delete(self._group)
+        except ConflictException as error:
+            raise RetriableException(self._busy) from error
+        except ConnectException as error:
+            raise ConnectException(f"{self._failed}: {error}") from error
+
+    def _ledger(self, then: Known, claim: Claim) -> list[OffsetRecord]:
+        """What the ledger is to say: the positions in the entry of task 0, and nothing of the other tasks."""
+        if not self._keeps_ledger:
+            return []
+        with closing(BatchStore(self._settings)) as store:
+            tasks = {entry.task.task for entry in store.entries(self._name)}
+        places = [BatchStore.reset(self._settings, self._name, task) for task in sorted(tasks - {0} if then else tasks)]
+        records = [OffsetRecord(self._settings.batch_topic, *place) for place in places]
+        if not then:
+            return records
+        positions: dict[str, dict[str, int]] = {}
+        for (topic, partition), known in sorted(then.items()):
+            positions.setdefault(topic, {})[str(partition)] = known.offset
+        entry = BatchStore.record(
+            self._settings, connector=self._name, task=0, run="", claim=claim, is_source=False, ranges={}, positions=positions
+        )
+        return [*records, OffsetRecord(self._settings.batch_topic, *entry)]
+
+    def _in_ledger(self) -> dict[TopicPartition, int]:
+        if not self._keeps_ledger:
+            return {}
+        with closing(self._backing.ledger()) as ledger:
+            return ledger.last(self._name)
+
+    def _refuse_unknown(self, wanted: Iterable[TopicPartition]) -> None:
+        """Kafka takes offsets of partitions that exist."""
+        admin = TopicAdmin(self._settings, connection=self._connection)
+        counts = admin.partitions({partition.topic for partition in wanted})
+        for topic, number in wanted:
+            if topic not in counts:
+                raise BadRequestException(f"{ALTER_FAILED.format(self._name)}: there is no topic {topic}")
+            if number >= counts[topic]:
+                text = f"topic {topic} has {counts[topic]} partitions and no partition {number}"
+                raise BadRequestException(f"{ALTER_FAILED.format(self._name)}: {text}")
+
+    def _refuse_members(self) -> None:
+        if self._groups.members(self._group):
+            raise RetriableException(self._busy)
+
+    @property
+    def _failed(self) -> str:
+        return (RESET_FAILED if self._wanted is None else ALTER_FAILED).format(self._name)
+
+    @property
+    def _busy(self) -> str:
+        return (RESET_BUSY if self._wanted is None else ALTER_BUSY).format(self._name)
+
+    def _listed(self) -> dict[TopicPartition, CommittedOffset]:
+        try:
+            return self._groups.committed(self._group)
+        except ConnectException as error:
+            text = LIST_FAILED if self._wanted is None else ALTER_FAILED
+            raise ConnectException(f"{text.format(self._name)}: {error}") from error
+
+
+def _changed(before: Known, wanted: Mapping[TopicPartition, int | None] | None) -> dict[TopicPartition, CommittedOffset]:
+    """The group's offsets after the change; altered ones bear no mark, so that they hold whatever the destination says."""
+    if wanted is None:
+        return {}
+    altered = {partition: CommittedOffset(offset) for partition, offset in wanted.items() if offset is not None}
+    return {partition: known for partition, known in before.items() if partition not in wanted} | altered
+
+
+def _pairs(wanted: Mapping[TopicPartition, int | None]) -> list[Pair]:
+    return [(sink_partition(*partition), None if offset is None else {OFFSET: offset}) for partition, offset in wanted.items()]
