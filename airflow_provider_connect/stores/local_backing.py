@@ -4,13 +4,16 @@ A source delivers at least once: records have been acknowledged when their offse
 group, at least once too.
 """
 
+import threading
 from collections.abc import Iterable, Sequence
 
 from airflow_provider_connect.errors import FencedException
+from airflow_provider_connect.model.records import ConfigRecord, FencingRecord, Unreadable
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.stores.backing import Ledger, OffsetCommitter, Offsets, Statuses, StatusNotes
 from airflow_provider_connect.stores.config_changes import ConfigChanges
-from airflow_provider_connect.stores.memory import MemoryBatchStore, MemoryConfigStore, MemoryStatusStore
+from airflow_provider_connect.stores.config_follower import Follower
+from airflow_provider_connect.stores.memory import MemoryBatchStore, MemoryConfigFollower, MemoryConfigStore, MemoryStatusStore
 from airflow_provider_connect.stores.offset_file import FileOffsets, OffsetFile
 from airflow_provider_connect.stores.offset_place import OffsetPlace
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord
@@ -24,7 +27,9 @@ class LocalBacking:
 
     def __init__(self, file: OffsetFile) -> None:
         self._file = file
-        self._configs = MemoryConfigStore()
+        self._configs = _Configs()
+        self._owners: dict[str, Claim] = {}
+        self._lock = threading.Lock()
         self._statuses = MemoryStatusStore()
 
     def ensure(self) -> None:
@@ -44,24 +49,47 @@ class LocalBacking:
         return FileOffsets(self._file)
 
     def committer(self, connector: str, claim: Claim) -> OffsetCommitter | None:
-        return FileCommitter(self._file, self._configs, connector, claim)
+        return FileCommitter(self, self._file, connector, claim)
+
+    def own(self, connector: str, claim: Claim) -> None:
+        """From now on nobody of an older claim commits offsets of the connector. Raises FencedException when a newer one does."""
+        with self._lock:
+            newest = max(self._owners.get(connector, claim), claim)
+            if newest != claim:
+                raise FencedException(f"claim {claim} of {connector} is no longer the newest, {newest} is")
+            self._owners[connector] = claim
 
     def ledger(self) -> Ledger:
         return MemoryBatchStore()
 
 
-class FileCommitter:
-    """Commits one claim's offsets to the file. What an overdue task of an older claim commits is refused."""
+class _Configs(MemoryConfigStore):
+    """What its followers tell leaves claims out: whoever hosts the tasks sees those, and has the tasks end with their offsets committed."""
 
-    def __init__(self, file: OffsetFile, configs: ConfigChanges, connector: str, claim: Claim) -> None:
+    def follow(self, connector: str, claim: Claim) -> Follower:
+        return _UnclaimedFollower(self.records, connector, claim)
+
+
+class _UnclaimedFollower(MemoryConfigFollower):
+    def new(self) -> list[ConfigRecord | Unreadable]:
+        return [record for record in super().new() if not isinstance(record, FencingRecord)]
+
+
+class FileCommitter:
+    """Commits one claim's offsets to the file, until a newer claim commits: what a task that is overdue commits after that is refused.
+
+    A newer claim alone does not end the right to commit: that is the herder's word for a restart, and whoever is told to end commits first.
+    """
+
+    def __init__(self, backing: LocalBacking, file: OffsetFile, connector: str, claim: Claim) -> None:
+        self._backing = backing
         self._file = file
-        self._configs = configs
         self._connector = connector
         self._claim = claim
         self._waiting: dict[bytes, bytes | None] = {}
 
     def take_over(self) -> None:
-        """The claim did."""
+        self._backing.own(self._connector, self._claim)
 
     def begin(self) -> None:
         self._waiting = {}
@@ -70,9 +98,7 @@ class FileCommitter:
         self._waiting.update({record.key: record.value for record in records})
 
     def commit(self) -> None:
-        newest = self._configs.read().claims.get(self._connector)
-        if newest != self._claim:
-            raise FencedException(f"claim {self._claim} of {self._connector} is no longer the newest, {newest} is")
+        self._backing.own(self._connector, self._claim)
         self._file.put(self._waiting)
         self._waiting = {}
 

@@ -16,7 +16,7 @@ from airflow_provider_connect.model.status import ConnectorStatus, StatusRecord,
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.batch_store import positions_of
 from airflow_provider_connect.stores.config_changes import ConfigChanges, Decide
-from airflow_provider_connect.stores.config_follower import Change, gravest_change
+from airflow_provider_connect.stores.config_follower import Change, Follower, gravest_change
 from airflow_provider_connect.stores.log_consumer import CommittedOffset
 from airflow_provider_connect.stores.offset_store import Offset, Partition, SourceOffsets
 from airflow_provider_connect.wire import config_topic, offset_topic, status_topic
@@ -50,7 +50,7 @@ class MemoryConfigStore(ConfigChanges):
         self._fold.apply(decoded)
         return len(self.records) - 1
 
-    def follow(self, connector: str, claim: Claim) -> "MemoryConfigFollower":
+    def follow(self, connector: str, claim: Claim) -> Follower:
         return MemoryConfigFollower(self.records, connector, claim)
 
     def close(self) -> None:
@@ -68,8 +68,13 @@ class MemoryConfigFollower:
 
     def poll(self, timeout_seconds: float = 0.0) -> Change | None:
         """Never waits: what was written is seen at once."""
-        new, self._next = self._records[self._next :], len(self._records)
-        return gravest_change(new, self._connector, self._claim)
+        return gravest_change(self.new(), self._connector, self._claim)
+
+    def new(self) -> list[ConfigRecord | Unreadable]:
+        """The records since the last call."""
+        new = list(self._records[self._next :])
+        self._next += len(new)
+        return new
 
     def close(self) -> None:
         """Nothing is open."""

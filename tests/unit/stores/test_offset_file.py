@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.stores.config_follower import Change, ChangeKind
 from airflow_provider_connect.stores.local_backing import LocalBacking
 from airflow_provider_connect.stores.offset_file import FileOffsets, OffsetFile
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord
@@ -115,22 +117,41 @@ def test_threads_lose_no_commit(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_task_of_an_older_claim_commits_nothing(tmp_path: Path) -> None:
+def test_what_an_overdue_task_commits_after_a_newer_one_started_is_refused(tmp_path: Path) -> None:
     file = OffsetFile(tmp_path / "offsets")
     backing = LocalBacking(file)
     configs = backing.configs()
     configs.create_connector("c", {"name": "c"})
-    overdue = backing.committer("c", configs.claim("c"))
-    newer = backing.committer("c", configs.claim("c"))
+    overdue, newer = (backing.committer("c", configs.claim("c")) for _ in range(2))
     assert overdue is not None
     assert newer is not None
-    records = [OffsetRecord("", *record) for record in FileOffsets(file).records("c", [({"filename": "a"}, {"position": 1})])]
+
+    def record(position: int) -> list[OffsetRecord]:
+        return [OffsetRecord("", *record) for record in FileOffsets(file).records("c", [({"filename": "a"}, {"position": position})])]
+
+    overdue.take_over()
+    overdue.write(record(1))  # a newer claim alone leaves it the time to end
+    newer.take_over()
     with pytest.raises(FencedException, match="is no longer the newest"):
-        overdue.write(records)
-    assert _position(file, "c") is None
-    newer.begin()
-    newer.send(records)
-    assert _position(file, "c") is None
-    newer.commit()
+        overdue.write(record(2))
     assert _position(file, "c") == 1
+    newer.begin()
+    newer.send(record(3))
+    assert _position(file, "c") == 1
+    newer.commit()
+    assert _position(file, "c") == 3
+    file.close()
+
+
+def test_followers_are_told_of_verbs_but_not_of_claims(tmp_path: Path) -> None:
+    file = OffsetFile(tmp_path / "offsets")
+    configs = LocalBacking(file).configs()
+    configs.create_connector("c", {"name": "c"})
+    with configs.follow("c", configs.claim("c")) as follower:
+        configs.claim("c")
+        assert follower.poll() is None
+        configs.put_target_state("c", TargetState.PAUSED)
+        configs.claim("c")
+        assert follower.poll() == Change(ChangeKind.PAUSED)
+        assert follower.poll() is None
     file.close()

@@ -1,0 +1,93 @@
+"""Connector files on the command line: the three forms that Kafka Connect's standalone worker takes (contract §3.2), tried in its order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.properties import parse_properties
+
+NAME = "name"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorFile:
+    """What a file asks for. ``config`` has the name in it; ``initial_state`` None: as Connect decides, STARTED."""
+
+    name: str
+    config: Mapping[str, str]
+    initial_state: TargetState | None = None
+
+
+def read_connector_file(path: Path) -> ConnectorFile:
+    """1 a JSON map of texts 2 the JSON that ``POST /connectors`` takes 3 Java properties. Raises ConfigException naming the file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigException(f"Connector configuration at '{path}' cannot be read: {error}") from error
+    values = _json_object(text)
+    if values is not None and _are_texts(values):
+        return _named(path, _texts(values))
+    if values is not None and isinstance(values.get("config"), dict):
+        return _request(path, values)
+    if values is not None:
+        raise ConfigException(
+            f"Connector configuration at '{path}' is neither a JSON map of texts nor an object with '{NAME}' and 'config', as POST takes it"
+        )
+    return _named(path, parse_properties(text))
+
+
+def _request(path: Path, values: Mapping[str, object]) -> ConnectorFile:
+    name, inner = values.get(NAME), values["config"]
+    assert isinstance(inner, dict)
+    if not isinstance(name, str) or not name:
+        raise _nameless(path)
+    if not _are_texts(inner):
+        raise ConfigException(f"Connector configuration at '{path}': each value in 'config' must be a text")
+    config = _texts(inner)
+    if config.get(NAME, name) != name:
+        raise ConfigException(f"Connector name configuration in 'config' doesn't match the one specified in 'name' at '{path}'")
+    return ConnectorFile(name, {**config, NAME: name}, _state(path, values.get("initial_state")))
+
+
+def _state(path: Path, word: object) -> TargetState | None:
+    if word is None:
+        return None
+    states = {"running": TargetState.STARTED, "paused": TargetState.PAUSED, "stopped": TargetState.STOPPED}
+    state = states.get(str(word).lower())
+    if state is None:
+        raise ConfigException(f"Connector configuration at '{path}': initial_state must be one of RUNNING, PAUSED, STOPPED, not {word!r}")
+    return state
+
+
+def _named(path: Path, config: Mapping[str, str]) -> ConnectorFile:
+    name = config.get(NAME)
+    if not name:
+        raise _nameless(path)
+    return ConnectorFile(name, dict(config))
+
+
+def _nameless(path: Path) -> ConfigException:
+    return ConfigException(f"Connector configuration at '{path}' is missing the mandatory '{NAME}' configuration")
+
+
+def _json_object(text: str) -> dict[str, object] | None:
+    """None: this is no JSON object, and may be properties."""
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return values if isinstance(values, dict) else None
+
+
+def _are_texts(values: Mapping[str, object]) -> bool:
+    """As Jackson reads a map of texts: numbers and truth values count, for their words."""
+    return all(isinstance(value, str | int | float) for value in values.values())
+
+
+def _texts(values: Mapping[str, object]) -> dict[str, str]:
+    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}

@@ -1,0 +1,287 @@
+"""One connector, hosted by this process: planned, its tasks looped in threads, planned anew when something asks for that.
+
+Works on a thread of its own: 1 claim 2 plan 3 a loop for each task 4 wait; then from the beginning. What it waits for: a trigger, which
+follows every verb that asks something of it; the time to look whether the connector wants other tasks; the end of all loops.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from airflow_provider_connect.errors import ConnectException, FencedException
+from airflow_provider_connect.masking import Mask, secret_values
+from airflow_provider_connect.model.run import Claim, RunSpec, TaskResult
+from airflow_provider_connect.model.states import State, TargetState
+from airflow_provider_connect.model.status import ConnectorStatus
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.standalone.task_loop import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, TaskLoop
+from airflow_provider_connect.stores.backing import Backing
+from airflow_provider_connect.stores.fencing import Fence
+from airflow_provider_connect.worker.aftermath import report_failed
+from airflow_provider_connect.worker.contexts import PlanningContext
+from airflow_provider_connect.worker.lifecycle import StopReason
+from airflow_provider_connect.worker.planner import NoPlan, Plan, Planner
+from airflow_provider_connect.worker.task_body import TaskHost
+from airflow_provider_connect.worker.task_payload import TaskPayload
+
+LOOK_AGAIN_SECONDS = 300.0  # for new tasks, topics and partitions; Kafka's metadata.max.age.ms
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class HostedConnector:
+    """A plan and the loops of its tasks."""
+
+    plan: Plan
+    loops: dict[int, TaskLoop]
+
+
+class ConnectorHost:
+    """See the module. ``on_result`` is told each result of a task, from the task's thread."""
+
+    def __init__(
+        self, name: str, settings: WorkerSettings, backing: Backing, *, worker_id: str, on_result: Callable[[str, TaskResult], None]
+    ) -> None:
+        self._name = name
+        self._settings = settings
+        self._backing = backing
+        self._worker_id = worker_id
+        self._on_result = on_result
+        self._configs = backing.configs()
+        self._planner = Planner(settings, backing, self._configs, Fence(settings))
+        self._changed = threading.Condition()
+        self._triggered = False
+        self._restarts: set[int] = set()  # the tasks that a trigger names
+        self._failed: set[int] = set()  # these wait for a restart, or another config
+        self._config: Mapping[str, str] = {}
+        self._closed = False
+        self._overdue = False
+        self._hosted: HostedConnector | None = None
+        self._is_planning = False
+        self._retry = FIRST_RETRY_SECONDS
+        self._thread = threading.Thread(target=self._run, name=f"connector-{name}", daemon=True)
+
+    # ── called from any thread ──
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def trigger(self, tasks: Iterable[int] | None = None) -> None:
+        """Host it if it is not; restart ``tasks``, also those that have FAILED; without any, see whether it wants other tasks."""
+        with self._changed:
+            self._triggered = True
+            self._restarts |= set(tasks or ())
+            self._changed.notify_all()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether any of its code may be under way; what is overdue is given up."""
+        with self._changed:
+            loops = () if self._hosted is None else tuple(self._hosted.loops.values())
+            return not self._overdue and (self._is_planning or any(loop.is_alive for loop in loops))
+
+    def cut(self) -> None:
+        """Have every loop end after its batch."""
+        hosted = self._hosted
+        for loop in () if hosted is None else tuple(hosted.loops.values()):
+            loop.cut()
+
+    def give_up(self) -> None:
+        """What has not ended is not waited for any longer."""
+        self.cut()
+        self._overdue = True
+
+    def close(self) -> None:
+        """Have it end for good; returns at once."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self.cut()
+
+    def join(self, timeout_seconds: float) -> bool:
+        """Wait for the end after ``close``. False: it is overdue."""
+        self._thread.join(timeout_seconds)
+        return not self._thread.is_alive()
+
+    # ── on the host's thread ──
+
+    def _run(self) -> None:
+        while not self._closed:
+            with self._changed:
+                self._triggered = False
+                restarts, self._restarts = self._restarts, set()
+                self._failed -= restarts
+            wait = self._host_once()
+            with self._changed:
+                self._changed.wait_for(lambda: self._triggered or self._closed, wait)
+        self._configs.close()
+
+    def _host_once(self) -> float | None:
+        """Plan, host, and wait until it is over. How long to wait for a trigger before the next time; None: until there is one."""
+        plan = self._planned()
+        if not isinstance(plan, Plan):
+            return plan
+        self._retry = FIRST_RETRY_SECONDS
+        if plan.connector.raw != self._config:
+            self._config = plan.connector.raw
+            self._failed.clear()
+        self._say(State.RUNNING, plan)
+        hosted = HostedConnector(plan, {})
+        with self._changed:
+            self._overdue = False
+            self._hosted, self._is_planning = hosted, False
+        for task in plan.tasks:
+            if task not in self._failed:
+                self._start_loop(hosted, task)
+        self._watch(hosted)
+        self._end(hosted)
+        reasons = {loop.reason for loop in hosted.loops.values()}
+        if StopReason.PAUSED in reasons:
+            self._say(State.PAUSED, plan)
+        state = self._configs.read()
+        if state.target_state(self._name) is not TargetState.STARTED:
+            return None
+        return None if state.claims.get(self._name) != plan.claim else LOOK_AGAIN_SECONDS  # who has claimed says what comes next
+
+    def _planned(self) -> Plan | float | None:
+        """The plan; or how long to wait for a trigger before the next try, None: until there is one."""
+        with self._changed:
+            self._is_planning = True
+        claim: Claim | None = None
+        try:
+            claimed = self._planner.claim(self._spec())
+            if isinstance(claimed, NoPlan):
+                return None
+            claim = claimed
+            return self._plan(claim)
+        except FencedException as error:
+            log.info("Connector %s: %s", self._name, error)
+            return None
+        except Exception as error:  # (the connector's own code: whatever it raises makes the connector FAILED)
+            return self._plan_failed(claim, error)
+        finally:
+            with self._changed:
+                self._is_planning = False
+
+    def _plan(self, claim: Claim) -> Plan:
+        return self._planner.plan(self._spec(), claim, PlanningContext(self._backing, self._name))
+
+    def _plan_failed(self, claim: Claim | None, error: Exception) -> float | None:
+        raw = self._configs.read().connector_config(self._name) or {}
+        mask = Mask(secret_values(raw, self._settings.config_providers(), {}))
+        trace = mask("".join(traceback.format_exception(error)))
+        log.error("Connector %s FAILED\n%s", self._name, trace)
+        if claim is not None:
+            report_failed(self._backing, self._name, claim, self._worker_id, trace)
+        if not isinstance(error, ConnectException) or not error.retriable:
+            return None
+        self._retry = min(2 * self._retry, LAST_RETRY_SECONDS)
+        return self._retry
+
+    def _watch(self, hosted: HostedConnector) -> None:
+        """Returns when the loops have to end, or have."""
+        again = time.monotonic() + LOOK_AGAIN_SECONDS
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._triggered or _is_over(hosted), max(0.0, again - time.monotonic()))
+                if self._closed:
+                    return
+                triggered, self._triggered = self._triggered, False
+                restarts, self._restarts = self._restarts, set()
+            self._failed = {*self._failed, *(loop.task for loop in hosted.loops.values() if loop.failed)} - restarts
+            if self._is_outdated(hosted):
+                self.trigger(restarts)
+                return
+            if triggered:
+                self._say(State.RUNNING, hosted.plan)
+            self._restart(hosted, restarts)
+            if not triggered and _is_over(hosted):
+                return
+            again = time.monotonic() + LOOK_AGAIN_SECONDS
+
+    def _is_outdated(self, hosted: HostedConnector) -> bool:
+        """Whether a newer claim came, or the connector wants other tasks than it has."""
+        state = self._configs.read()
+        if state.claims.get(self._name) != hosted.plan.claim or state.target_state(self._name) is not TargetState.STARTED:
+            return True
+        try:
+            plan = self._plan(hosted.plan.claim)
+            return plan.task_configs != hosted.plan.task_configs or plan.connector.raw != hosted.plan.connector.raw
+        except Exception as error:  # (the tasks that there are go on)
+            log.warning("Connector %s could not be planned anew: %s", self._name, type(error).__name__)
+            return isinstance(error, FencedException)
+
+    def _restart(self, hosted: HostedConnector, tasks: Iterable[int]) -> None:
+        for task in tasks:
+            loop = hosted.loops.get(task)
+            if loop is not None:
+                loop.cut()
+                loop.join(self._graceful_seconds)
+            if task in hosted.plan.tasks:
+                self._start_loop(hosted, task)
+
+    def _end(self, hosted: HostedConnector) -> None:
+        for loop in hosted.loops.values():
+            loop.cut()
+        deadline = time.monotonic() + self._graceful_seconds
+        for loop in hosted.loops.values():
+            if not loop.join(max(0.0, deadline - time.monotonic())):
+                log.warning("Graceful stop of task %s-%d failed: it is left behind, and commits nothing more", self._name, loop.task)
+        self._failed |= {loop.task for loop in hosted.loops.values() if loop.failed}
+
+    def _start_loop(self, hosted: HostedConnector, task: int) -> None:
+        plan = hosted.plan
+        payload = TaskPayload(
+            connector=self._name,
+            task=task,
+            tasks=len(plan.task_configs),
+            settings=dict(self._settings.originals),
+            secrets={},
+            connector_config=dict(plan.connector.raw),
+            task_config=dict(plan.task_configs[task]),
+            claim=plan.claim,
+            guarantee=plan.guarantee,
+            run_id=f"standalone-{plan.claim}",
+            stop_address=("", 0),
+            known_topics=[] if self._settings.topic_tracking_enable else None,
+            versions=plan.connector.plugins.versions(),
+            endless=not plan.connector.is_source,
+            max_seconds=None if plan.connector.is_source else LOOK_AGAIN_SECONDS,
+        )
+        loop = TaskLoop(
+            payload,
+            plan.connector,
+            TaskHost(self._backing, self._worker_id, None),
+            on_result=lambda result: self._on_result(self._name, result),
+            on_end=self._notice,
+        )
+        with self._changed:
+            hosted.loops[task] = loop
+        loop.start()
+
+    def _notice(self) -> None:
+        """A loop is about to end: see to it on the host's thread."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def _say(self, state: State, plan: Plan) -> None:
+        with self._backing.status_notes(plan.claim) as statuses:
+            version = plan.connector.plugin.version
+            statuses.put_connector(ConnectorStatus(self._name, state, self._worker_id, version=version, claim=plan.claim))
+
+    def _spec(self) -> RunSpec:
+        return RunSpec(self._name, self._settings.originals, run_id="standalone")
+
+    @property
+    def _graceful_seconds(self) -> float:
+        return self._settings.task_shutdown_graceful_timeout_ms / 1000
+
+
+def _is_over(hosted: HostedConnector) -> bool:
+    return all(loop.has_ended for loop in hosted.loops.values())

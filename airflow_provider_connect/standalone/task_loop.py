@@ -1,0 +1,155 @@
+"""One task of a connector that is hosted by this process: run, and run again, until there is a reason to end.
+
+A sink reads on as records come. A source task runs to the end of what there is, as everywhere, and again when its connector sees more, or
+cannot tell. What fails for a passing reason is tried again by itself, later and later; what fails for good waits to be restarted.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+
+from airflow_provider_connect.model.connector_settings import strip_framework_keys
+from airflow_provider_connect.model.run import TaskResult
+from airflow_provider_connect.model.states import State
+from airflow_provider_connect.model.status import TaskStatus
+from airflow_provider_connect.sdk.connector import SourceConnector
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.offset_place import OffsetPlace
+from airflow_provider_connect.worker.checked_connector import CheckedConnector
+from airflow_provider_connect.worker.lifecycle import StopEvent, StopReason
+from airflow_provider_connect.worker.task_body import Followed, TaskHost, run_task
+from airflow_provider_connect.worker.task_payload import TaskPayload
+
+FIRST_LOOK_SECONDS, LAST_LOOK_SECONDS = 0.1, 2.0  # between two looks for new data, doubled each time
+FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 60.0
+STEP_SECONDS = 0.1  # how late a sleeping loop may be to see that it has to end
+
+log = logging.getLogger(__name__)
+
+
+class TaskLoop:
+    """See the module. ``payload`` names the claim under which it runs; ``on_result`` is called from its thread after each run of the body,
+    ``on_end`` when it has ended. ``reason`` says why then; ``failed``: the task FAILED, and waits to be restarted."""
+
+    def __init__(
+        self,
+        payload: TaskPayload,
+        checked: CheckedConnector,
+        host: TaskHost,
+        *,
+        on_result: Callable[[TaskResult], None],
+        on_end: Callable[[], None],
+    ) -> None:
+        self.task = payload.task
+        self.reason: StopReason | None = None
+        self.failed = False
+        self.has_ended = False
+        self._payload = payload
+        self._checked = checked
+        self._told = StopEvent()
+        self._host = replace(host, wire=self._told)
+        self._on_result = on_result
+        self._on_end = on_end
+        self._name = f"Task {payload.connector}-{payload.task}"
+        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def cut(self) -> None:
+        """Have it end after its current batch, with its offsets committed. Safe in a signal handler."""
+        self._told.cut()
+
+    def join(self, timeout_seconds: float) -> bool:
+        """Wait for its end. False: it is overdue and stays behind; what it commits from now on is refused, once there is a newer claim."""
+        self._thread.join(timeout_seconds)
+        return not self._thread.is_alive()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            with self._host.backing.configs().follow(self._payload.connector, self._payload.claim) as follower:
+                self.reason = self._until_told(Followed(follower))
+        except Exception:  # (a store that cannot be read; what the task does wrong is a value)
+            log.exception("%s is given up", self._name)
+            self.failed = True
+        finally:
+            self.has_ended = True
+            self._on_end()
+
+    def _until_told(self, followed: Followed) -> StopReason | None:
+        """Why it ended; None: it FAILED."""
+        retry = FIRST_RETRY_SECONDS
+        while True:
+            result = self._run_body()
+            reason = None if result.stopped_by is None else StopReason(result.stopped_by)
+            if result.state == State.FAILED:
+                if not result.retriable:
+                    self.failed = True
+                    return None
+                retry = FIRST_RETRY_SECONDS if result.seconds > LAST_RETRY_SECONDS else min(2 * retry, LAST_RETRY_SECONDS)
+                log.warning("%s FAILED and is tried again in %g s", self._name, retry)
+                reason = self._sleep(retry, followed)
+            elif reason is None:
+                reason = self._until_new_data(followed)
+            if reason is not None and reason is not StopReason.TIME:
+                return reason
+
+    def _run_body(self) -> TaskResult:
+        payload, backing = self._payload, self._host.backing
+        if payload.known_topics is not None:
+            with closing(backing.statuses()) as statuses:
+                payload = replace(payload, known_topics=statuses.read().topics_of(payload.connector))
+        result = run_task(payload, self._host)
+        self._on_result(result)
+        return result
+
+    def _until_new_data(self, followed: Followed) -> StopReason | None:
+        """None: there is some, or the source cannot tell."""
+        wait = FIRST_LOOK_SECONDS
+        while True:
+            reason = self._sleep(wait, followed)
+            if reason is StopReason.PAUSED:
+                self._say_paused()
+            if reason is not None or self._has_new_data() is not False:
+                return reason
+            wait = min(2 * wait, LAST_LOOK_SECONDS)
+
+    def _has_new_data(self) -> bool | None:
+        """None: nobody can tell."""
+        connector, payload = self._checked.connector, self._payload
+        if not isinstance(connector, SourceConnector):
+            return None
+        place = OffsetPlace.of(WorkerSettings.of(payload.settings, payload.secrets), self._checked.resolved)
+        try:
+            with closing(self._host.backing.offsets(place)) as offsets:
+                known = offsets.read(payload.connector)
+            return connector.has_new_data(strip_framework_keys(self._checked.resolved), known.get)
+        except Exception as error:  # (the connector's own code: a run will tell)
+            log.debug("%s: its connector could not tell whether there is new data: %s", self._name, type(error).__name__)
+            return None
+
+    def _say_paused(self) -> None:
+        """What a body says itself when it is paused in the middle of its work."""
+        payload = self._payload
+        with self._host.backing.status_notes(payload.claim) as statuses:
+            version = self._checked.plugin.version
+            statuses.put_task(TaskStatus(payload.connector, payload.task, State.PAUSED, self._host.worker_id, version=version))
+
+    def _sleep(self, seconds: float, followed: Followed) -> StopReason | None:
+        """Why to end, seen soon; None: the time is over."""
+        until = time.monotonic() + seconds
+        while True:
+            reason = StopReason.TOLD if self._told.is_cut() else followed.poll()
+            left = until - time.monotonic()
+            if reason is not None or left <= 0:
+                return reason
+            time.sleep(min(left, STEP_SECONDS))
