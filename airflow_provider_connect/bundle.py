@@ -6,6 +6,7 @@ for the file of their DAG. Its files hold names and what steers the DAGs, never 
 """
 
 import logging
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -100,9 +101,17 @@ class ConnectorsBundle(BaseDagBundle):  # type: ignore[misc]  # Airflow is not t
 
 
 def _write_whole(file: Path, text: str) -> None:
-    """Write ``text`` unless the file says it already; a reader sees the old or the new."""
-    if file.exists() and file.read_text(encoding="utf-8") == text:
-        return
+    """Write ``text`` unless the file says it already; a reader sees the old or the new.
+
+    The file's time is moved on by a second at least: Python takes bytecode for current by the source's size and its time in whole seconds.
+    """
     scratch = file.with_name(f".{file.name}.new")
-    scratch.write_text(text, encoding="utf-8")
+    if file.exists():
+        if file.read_text(encoding="utf-8") == text:
+            return
+        scratch.write_text(text, encoding="utf-8")
+        seconds = max(scratch.stat().st_mtime, file.stat().st_mtime + 1)
+        os.utime(scratch, (seconds, seconds))
+    else:
+        scratch.write_text(text, encoding="utf-8")
     scratch.rename(file)

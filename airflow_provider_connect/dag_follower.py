@@ -20,6 +20,7 @@ from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.states import TargetState
 
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS, _LOOK_SECONDS = 1.0, 30.0, 60.0
+_HEAD_START_SECONDS = 1.5  # who creates a connector that is to run asks for its DAG himself
 
 _log = logging.getLogger(__name__)
 
@@ -39,55 +40,63 @@ class DagFollower:
         self._bundle = bundle
         self._worker_schedule = worker_schedule
         self._now = now
-        self._seen = (-1, 0.0)  # the state's offset, and when Airflow's DAGs were looked at
-        self._wanted: dict[str, str] = {}
-        self._started: set[str] = set()
-        self._made: dict[str, str] = {}
+        self._state = ClusterConfigState()
+        self._looked = 0.0
+        self._wanted: dict[str, str] = {}  # connectors, and the marks that their DAGs should have
+        self._made: set[str] = set()  # those whose DAGs have them
         self._ran: set[str] = set()
         self._asked: dict[str, tuple[float, float]] = {}  # when to ask again, and how long to wait after that
 
     def tick(self, state: ClusterConfigState) -> None:
-        """Ask for what differs. At rest this compares names in memory; the database is read when the state has changed, and each minute."""
+        """Ask for what differs. At rest this compares names in memory; the database is read when a connector has changed, and each minute."""
         now = self._now()
-        if state.offset != self._seen[0] or now > self._seen[1] + _LOOK_SECONDS:
-            self._take_up(state)
-            self._seen = (state.offset, now)
-        missing = [
-            name for name, mark in self._wanted.items() if self._made.get(name) != mark and self._asked.get(name, (0.0, 0.0))[0] <= now
-        ]
-        if missing:
+        if self._is_changed(state) or now > self._looked + _LOOK_SECONDS:
+            self._take_up(state, now)
+        if missing := self._wanted.keys() - self._made:
             self._ask(missing, now)
-        new = [name for name in self._made if name in self._started and name not in self._ran]
-        if new:
+        if new := [name for name in self._made - self._ran if state.target_state(name) is TargetState.STARTED]:
             self._run(new, now)
 
-    def _take_up(self, state: ClusterConfigState) -> None:
-        wanted = {name: mark_of(keys) for name, keys in stored_connectors(state.connector_configs, self._worker_schedule).items()}
-        for name in wanted.keys() - self._wanted.keys() | {name for name in wanted if self._wanted.get(name) != wanted[name]}:
-            for trouble in refused_keys(name, state.connector_configs[name]):
+    def _is_changed(self, state: ClusterConfigState) -> bool:
+        """Runs write to the config topic too, every second where there are many connectors; what they write changes no DAG."""
+        old, new = self._state, state
+        return (
+            old.connector_configs.keys() != new.connector_configs.keys()
+            or any(old.connector_configs[name] is not config for name, config in new.connector_configs.items())
+            or old.target_states != new.target_states
+        )
+
+    def _take_up(self, state: ClusterConfigState, now: float) -> None:
+        changed = {name: config for name, config in state.connector_configs.items() if self._state.connector_config(name) is not config}
+        marks = {name: mark_of(keys) for name, keys in stored_connectors(changed, self._worker_schedule).items()}
+        for name in marks:
+            for trouble in refused_keys(name, changed[name]):
                 _log.warning("Connector %s: its DAG is made without this key: %s", name, trouble)
+            if name not in self._wanted and state.target_state(name) is TargetState.STARTED:
+                self._asked[name] = (now + _HEAD_START_SECONDS, _FIRST_WAIT_SECONDS)
+        kept = {name: mark for name, mark in self._wanted.items() if name in state and name not in changed}
+        self._made = {name for name in self._made if (kept | marks).get(name) == self._wanted[name]}
+        self._state, self._wanted, self._looked = state, kept | marks, now
         with self._sessions() as session:
             there = dags_of(session, self._bundle)
-        alive = {name for name in wanted if dag_id_for(name) in there}
-        self._wanted = wanted
-        self._started = {name for name in wanted if state.target_state(name) is TargetState.STARTED}
-        self._made = {name: mark for name, mark in self._made.items() if name in alive}
+        alive = {name for name in self._wanted if dag_id_for(name) in there}
+        self._made &= alive
         self._ran &= alive
-        self._asked = {name: asked for name, asked in self._asked.items() if name in wanted}
+        self._asked = {name: asked for name, asked in self._asked.items() if name in self._wanted}
 
-    def _ask(self, connectors: Iterable[str], now: float) -> None:
-        """Take note of the DAGs that are as they should be, and ask for the others: the first two times a second apart, then less often."""
-        ids = {dag_id_for(name): name for name in connectors}
+    def _ask(self, missing: Iterable[str], now: float) -> None:
+        """Take note of the DAGs that have become as they should be; ask for the others, after a second again, then less and less often."""
+        ids = {dag_id_for(name): name for name in missing}
         with self._sessions() as session:
             found = dag_marks(session, ids)
             for dag_id, name in ids.items():
+                due, wait = self._asked.get(name, (0.0, _FIRST_WAIT_SECONDS))
                 if found.get(dag_id) == self._wanted[name]:
-                    self._made[name] = self._wanted[name]
+                    self._made.add(name)
                     self._asked.pop(name, None)
-                    continue
-                request_parse(session, self._bundle, file_for(name, len(self._wanted)))
-                wait = self._asked.get(name, (0.0, _FIRST_WAIT_SECONDS))[1]
-                self._asked[name] = (now + wait, min(2 * wait, _LONGEST_WAIT_SECONDS))
+                elif due <= now:
+                    request_parse(session, self._bundle, file_for(name, len(self._wanted)))
+                    self._asked[name] = (now + wait, min(2 * wait, _LONGEST_WAIT_SECONDS))
 
     def _run(self, connectors: Iterable[str], now: float) -> None:
         """Start the first run of a DAG that has had none, where its schedule does not."""
