@@ -23,6 +23,8 @@ from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.reconciler import Reconciler
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.server_info import ServerInfo, server_info
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.status_comparison import StatusComparison
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 
 _INTERVAL_MS = 1000
@@ -30,6 +32,8 @@ _LONGEST_WAIT_SECONDS = 30.0
 _SETTINGS_SECONDS = 10.0
 _START_SECONDS = 30.0
 _LOOK_SECONDS = 0.05
+_VERB_SECONDS = 3.0
+_LONGEST_REQUEST_SECONDS = 100.0
 _NO_BUNDLE = (
     f'Connectors made over REST get no DAGs and never run: add {{"name": "connectors", "classpath": "{BUNDLE}", "kwargs": {{}}}} '
     "to dag_bundle_config_list in section [dag_processor]"
@@ -57,6 +61,40 @@ def _server_info() -> ServerInfo:
     return server_info(worker_settings())
 
 
+class Rounds:
+    """What one set of worker settings asks for: a herder for all who need one, and what is done every second by whoever holds the lease."""
+
+    def __init__(self, settings: WorkerSettings, *, holder: str) -> None:
+        TopicAdmin(settings).ensure_internal_topics()
+        self.herder = Herder(settings, AirflowLauncher(create_session))
+        self._reconciler = Reconciler(self.herder, create_session, holder=holder, now=time.time)
+        patience_seconds = settings.task_shutdown_graceful_timeout_ms / 1000 + _VERB_SECONDS
+        self._comparison = StatusComparison(self.herder, create_session, patience_seconds=patience_seconds, now=time.time)
+        self._holds_lease = False
+        self._follower: DagFollower | None = None
+        bundle = connectors_bundle()
+        if bundle is None:
+            _log.warning("%s", _NO_BUNDLE)
+        else:
+            self._follower = DagFollower(create_session, bundle, settings.schedule, now=time.time)
+
+    def tick(self) -> None:
+        """Raises what the stores and the database raise."""
+        if not self._reconciler.tick():
+            self._holds_lease = False
+            return
+        if not self._holds_lease:
+            self._comparison.reset()
+        self._holds_lease = True
+        if self._follower is not None:
+            self._follower.tick(self.herder.config_state())
+        self._comparison.tick()
+
+    def release(self) -> None:
+        """Let another process take over at once."""
+        self._reconciler.release()
+
+
 class ReconcilerLoop:
     """Calls a reconciler every second in a thread of its own, and makes a new one when the settings change."""
 
@@ -64,9 +102,8 @@ class ReconcilerLoop:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="connect-reconciler", daemon=True)
         self._trouble: str | None = None
-        self._reconciler: Reconciler | None = None
-        self._herder: Herder | None = None
-        self._follower: DagFollower | None = None
+        self._rounds: Rounds | None = None
+        self._former: list[tuple[float, Herder]] = []
         self._properties: dict[str, str] | None = None
         self._settings_due = 0.0
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
@@ -85,11 +122,11 @@ class ReconcilerLoop:
         Raises ConnectException with what keeps it from being made.
         """
         until = time.monotonic() + _START_SECONDS
-        while (herder := self._herder) is None:
+        while (rounds := self._rounds) is None:
             if self._trouble is not None or time.monotonic() > until:
                 raise ConnectException(self._trouble or "The internal topics are still being looked for")
             time.sleep(_LOOK_SECONDS)
-        return herder
+        return rounds.herder
 
     def _run(self) -> None:
         wait = interval = self._interval_seconds()
@@ -126,32 +163,31 @@ class ReconcilerLoop:
         return None
 
     def _tick(self) -> None:
-        if self._reconciler is None or time.monotonic() >= self._settings_due:
+        if self._rounds is None or time.monotonic() >= self._settings_due:
             self._renew()
-        if self._reconciler is not None and self._herder is not None and self._reconciler.tick() and self._follower is not None:
-            self._follower.tick(self._herder.config_state())
+        if self._rounds is not None:
+            self._rounds.tick()
 
     def _renew(self) -> None:
-        """Take up settings that have changed; the Variable and the Connection can, at any time."""
+        """Take up settings that have changed; the Variable and the Connection can, at any time. Wrong ones change nothing."""
         properties = worker_properties()
         if properties != self._properties:
-            self._close()
-            settings = worker_settings()
-            TopicAdmin(settings).ensure_internal_topics()
-            self._herder = Herder(settings, AirflowLauncher(create_session))
-            self._reconciler = Reconciler(self._herder, create_session, holder=self._holder, now=time.time)
-            bundle = connectors_bundle()
-            if bundle is None:
-                _log.warning("%s", _NO_BUNDLE)
-            else:
-                self._follower = DagFollower(create_session, bundle, settings.schedule, now=time.time)
+            former, self._rounds = self._rounds, Rounds(worker_settings(), holder=self._holder)
             self._properties = properties
+            if former is not None:
+                self._former.append((time.monotonic() + _LONGEST_REQUEST_SECONDS, former.herder))
         self._settings_due = time.monotonic() + _SETTINGS_SECONDS
+        self._close_former(time.monotonic())
+
+    def _close_former(self, now: float) -> None:
+        """Close the herders that no request can be using any more."""
+        for moment, herder in [pair for pair in self._former if pair[0] <= now]:
+            self._former.remove((moment, herder))
+            herder.close()
 
     def _close(self) -> None:
-        reconciler, herder = self._reconciler, self._herder
-        self._reconciler = self._herder = self._follower = self._properties = None
-        if reconciler is not None:
-            reconciler.release()
-        if herder is not None:
-            herder.close()
+        rounds, self._rounds = self._rounds, None
+        self._close_former(float("inf"))
+        if rounds is not None:
+            rounds.release()
+            rounds.herder.close()

@@ -6,6 +6,7 @@ For the API server only: tasks and DAG files may not use the database.
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from airflow.api.common.mark_tasks import set_dag_run_state_to_failed
@@ -18,7 +19,8 @@ from airflow.utils.state import DagRunState, State, TaskInstanceState
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
-from airflow_provider_connect.model.ids import DAG_ID_PREFIX, connector_for
+from airflow_provider_connect.model.contradictions import RunFacts
+from airflow_provider_connect.model.ids import DAG_ID_PREFIX, connector_for, dag_id_for
 from airflow_provider_connect.operators.definition import ATTRIBUTE, MARK, stored_config
 
 _ALIVE = (TaskInstanceState.RUNNING, TaskInstanceState.RESTARTING)
@@ -115,6 +117,42 @@ def running_connectors(session: Session) -> list[str]:
     statement = select(TaskInstance.dag_id).distinct()
     statement = statement.where(TaskInstance.state.in_(_ALIVE), TaskInstance.dag_id.startswith(DAG_ID_PREFIX, autoescape=True))
     return [name for dag_id in session.scalars(statement) if (name := connector_for(dag_id)) is not None]
+
+
+def run_facts(session: Session, connectors: Iterable[str]) -> dict[str, RunFacts]:
+    """What is known of the connectors' runs; every one of them has an entry, one without a DAG an empty one."""
+    names = {dag_id_for(name): name for name in connectors}
+    live = set(in_parts(session, select(TaskInstance.dag_id).distinct().where(TaskInstance.state.in_(_ALIVE)), TaskInstance.dag_id, names))
+    unfinished = select(DagRun.dag_id).distinct().where(DagRun.state.in_((DagRunState.QUEUED, DagRunState.RUNNING)))
+    waiting = set(in_parts(session, unfinished, DagRun.dag_id, names))
+    age = func.row_number().over(partition_by=DagRun.dag_id, order_by=DagRun.end_date.desc())
+    ended = select(DagRun.id, DagRun.dag_id, age.label("age")).where(DagRun.end_date.is_not(None)).subquery()
+    last_runs = select(DagRun).join(ended, ended.c.id == DagRun.id).where(ended.c.age == 1)
+    last = {run.dag_id: run for run in in_parts(session, last_runs, ended.c.dag_id, names)}
+    return {name: RunFacts(dag_id in live, dag_id in waiting, *_end(session, last.get(dag_id))) for dag_id, name in names.items()}
+
+
+def failed_since(session: Session, moment: datetime) -> list[str]:
+    """The connectors that have had a run which failed after ``moment``."""
+    statement = select(DagRun.dag_id).distinct()
+    statement = statement.where(DagRun.state == DagRunState.FAILED, DagRun.end_date > moment)
+    found = session.scalars(statement.where(DagRun.dag_id.startswith(DAG_ID_PREFIX, autoescape=True)))
+    return [name for dag_id in found if (name := connector_for(dag_id)) is not None]
+
+
+def _end(session: Session, run: DagRun | None) -> tuple[int | None, str | None]:
+    """When the run ended, in ms, and why it failed; a run that was killed has left no other word."""
+    if run is None or run.end_date is None:
+        return None, None
+    ended_ms = int(run.end_date.timestamp() * 1000)
+    if run.state != DagRunState.FAILED:
+        return ended_ms, None
+    query = select(TaskInstance).where(TaskInstance.dag_id == run.dag_id, TaskInstance.run_id == run.run_id)
+    failed = [task for task in session.scalars(query) if task.state in State.failed_states]
+    if not failed:
+        return ended_ms, f"Run {run.run_id} failed before it started anything."
+    told = ", ".join(f"{task.task_id} (try {task.try_number}, {task.state}, on {task.hostname or 'no host'})" for task in failed)
+    return ended_ms, f"Run {run.run_id} failed and its application did not report this: {told}. The log of that try in Airflow tells more."
 
 
 def end_runs(session: Session, dag_id: str) -> None:

@@ -1,22 +1,19 @@
 """Keeps paused flags and target states in agreement, and brings the configs that DAG files define to the config topic.
 
 Knows nothing of threads: ``Reconciler.tick`` is called every second by whoever runs it. Several processes may call it at once: one holds
-the lease and works, and should two work at once, each change is a compare-and-set of its row, flag or record.
+the lease and works, and should two work at once, each change is a compare-and-set of its row, flag or record, or may be made twice.
 """
 
 import logging
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from functools import partial
 from typing import Protocol
 
-from sqlalchemy.orm import Session
-
 from airflow_provider_connect.airflow_dags import ConnectorDagRow, connector_dags, definition, end_paused_runs, set_paused
+from airflow_provider_connect.complaints import Complaints, Sessions
 from airflow_provider_connect.dag_settings import DEFINED_IN
-from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.mirror.queries import Agreement, agreements, drop_lease, hold_lease, move_agreement
+from airflow_provider_connect.mirror.queries import Agreement, agreements, drop_agreement, drop_lease, hold_lease, move_agreement
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.states import TargetState
 
@@ -37,7 +34,11 @@ class ConnectorControl(Protocol):
         """Create the connector or change its config; nothing is written when the topic has it."""
         ...
 
-    def pause(self, name: str) -> None: ...
+    def release_connector(self, name: str) -> None:
+        """No DAG file defines the connector any more."""
+        ...
+
+    def pause(self, name: str, *, keep_failed: bool = False) -> None: ...
 
     def resume(self, name: str) -> None: ...
 
@@ -65,18 +66,16 @@ def next_step(paused: bool, target: TargetState, last: Agreement | None, *, is_n
 
 
 class Reconciler:
-    """``sessions`` opens a session of Airflow's database that commits when its body ends; ``now`` is in seconds since 1970."""
+    """``holder`` names this process; ``now`` is in seconds since 1970."""
 
-    def __init__(
-        self, control: ConnectorControl, sessions: Callable[[], AbstractContextManager[Session]], *, holder: str, now: Callable[[], float]
-    ) -> None:
+    def __init__(self, control: ConnectorControl, sessions: Sessions, *, holder: str, now: Callable[[], float]) -> None:
         self._control = control
         self._sessions = sessions
         self._holder = holder
         self._now = now
         self._defined: dict[str, str] = {}
         self._new: set[str] = set()
-        self._complaints: dict[str, str] = {}
+        self._complaints = Complaints()
 
     def tick(self) -> bool:
         """Compare everything once and change what differs. False: another process holds the lease. Raises what the stores raise."""
@@ -87,12 +86,13 @@ class Reconciler:
         with self._sessions() as session:
             dags, last = connector_dags(session), agreements(session)
         for dag in dags:
-            self._attempt(dag.connector, partial(self._define, dag))
+            self._complaints.attempt(dag.connector, partial(self._define, dag))
         state = self._control.config_state()
         for dag in dags:
             target = state.target_state(dag.connector)
             if target is not None and not dag.is_gone:
-                self._attempt(dag.connector, partial(self._agree, dag, target, last.get(dag.connector)))
+                self._complaints.attempt(dag.connector, partial(self._agree, dag, target, last.get(dag.connector)))
+        self._forget(name for name in last if name not in state)
         if any(dag.is_paused for dag in dags):
             with self._sessions() as session:
                 for dag_id in end_paused_runs(session):
@@ -104,26 +104,13 @@ class Reconciler:
         with self._sessions() as session:
             drop_lease(session, LEASE, self._holder)
 
-    def _attempt(self, connector: str, change: Callable[[], None]) -> None:
-        """One connector's trouble never stops the others; it is logged when it changes, not every second."""
-        try:
-            change()
-        except ConnectException as error:
-            if self._complaints.get(connector) != error.message:
-                _log.warning("Connector %s: %s", connector, error.message)
-            self._complaints[connector] = error.message
-            if error.retriable:
-                raise
-        else:
-            self._complaints.pop(connector, None)
-
     def _define(self, dag: ConnectorDagRow) -> None:
-        """Take the config from the newest version of the DAG; stop the connector, once, when its file no longer has it."""
+        """Take the config from the newest version of the DAG; when its file no longer has it, stop the connector and give it free."""
         seen = "gone" if dag.is_gone else dag.version
         if self._defined.get(dag.connector) == seen:
             return
         if dag.is_gone:
-            self._stop(dag)
+            self._give_free(dag.connector)
         else:
             with self._sessions() as session:
                 found = definition(session, dag.dag_id)
@@ -133,12 +120,16 @@ class Reconciler:
                 self._control.define_connector(dag.connector, found.config, found.file)
         self._defined[dag.connector] = seen
 
-    def _stop(self, dag: ConnectorDagRow) -> None:
+    def _give_free(self, connector: str) -> None:
+        """1 stop 2 release: killed in between, the next tick does both again."""
         state = self._control.config_state()
-        defined = (state.connector_config(dag.connector) or {}).get(DEFINED_IN)
-        if defined is not None and state.target_state(dag.connector) is not TargetState.STOPPED:
-            _log.info("Connector %s: its DAG is gone from %s, so it is stopped and kept", dag.connector, defined)
-            self._control.stop(dag.connector)
+        defined = (state.connector_config(connector) or {}).get(DEFINED_IN)
+        if defined is None:
+            return
+        _log.info("Connector %s: its DAG is gone from %s, so it is stopped and kept", connector, defined)
+        if state.target_state(connector) is not TargetState.STOPPED:
+            self._control.stop(connector)
+        self._control.release_connector(connector)
 
     def _agree(self, dag: ConnectorDagRow, target: TargetState, last: Agreement | None) -> None:
         step = next_step(dag.is_paused, target, last, is_new=dag.connector in self._new)
@@ -147,7 +138,10 @@ class Reconciler:
         if step is Step.WRITE_RECORD:
             # The record first, the row after: a crash in between is seen as a record that changed and says what the flag says.
             _log.info("Connector %s: %s in Airflow", dag.connector, "paused" if dag.is_paused else "resumed")
-            (self._control.pause if dag.is_paused else self._control.resume)(dag.connector)
+            if dag.is_paused:
+                self._control.pause(dag.connector, keep_failed=True)  # it may have been Airflow itself, after too many failures
+            else:
+                self._control.resume(dag.connector)
             target = TargetState.PAUSED if dag.is_paused else TargetState.STARTED
         paused = target is not TargetState.STARTED
         with self._sessions() as session:
@@ -159,3 +153,8 @@ class Reconciler:
         self._new.discard(dag.connector)
         if dag.is_paused != paused:
             _log.info("Connector %s: its DAG is %s, for its target state is %s", dag.connector, "paused" if paused else "unpaused", target)
+
+    def _forget(self, gone: Iterable[str]) -> None:
+        for connector in gone:
+            with self._sessions() as session:
+                drop_agreement(session, connector)

@@ -7,7 +7,6 @@ undone of the rest, the reconciler does.
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Callable, Mapping
 
@@ -18,6 +17,7 @@ from airflow_provider_connect.herder.lifecycle import Lifecycle
 from airflow_provider_connect.herder.probe import Probe
 from airflow_provider_connect.herder.snapshot import Topics
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.contradictions import unconsumed
 from airflow_provider_connect.model.records import ConfigRecord, ConnectorRecord, TargetStateRecord
 from airflow_provider_connect.model.states import TargetState
 
@@ -133,17 +133,3 @@ class ConnectorConfigs:
 
     def _forget_topics(self, name: str, config: Mapping[str, str]) -> None:
         self._lifecycle.forget_topics(name, unconsumed(self._reader.read().statuses.topics_of(name), config))
-
-
-def unconsumed(topics: list[str], config: Mapping[str, str]) -> list[str]:
-    """Which of a sink's active topics its config no longer names (KIP-558); of a source, none."""
-    if config.get("topics", "").strip():
-        named = {topic.strip() for topic in config["topics"].split(",")}
-        return [topic for topic in topics if topic not in named]
-    if config.get("topics.regex", "").strip():
-        try:
-            matches = re.compile(config["topics.regex"]).fullmatch
-        except re.error:
-            return []
-        return [topic for topic in topics if not matches(topic)]
-    return []

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 
-from airflow_provider_connect.herder.connectors import unconsumed
 from airflow_provider_connect.herder.launcher import Launcher
 from airflow_provider_connect.herder.lifecycle import Lifecycle
 from airflow_provider_connect.herder.snapshot import Topics
 from airflow_provider_connect.herder.statuses import StatusKeeper
-from airflow_provider_connect.model.contradictions import RunFacts, correction, is_suspect
+from airflow_provider_connect.model.contradictions import RunFacts, correction, is_suspect, unconsumed
 from airflow_provider_connect.model.states import State, TargetState
 
 _log = logging.getLogger(__name__)

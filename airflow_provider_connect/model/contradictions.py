@@ -6,6 +6,7 @@ who runs connectors: what is known of runs comes in as ``RunFacts``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -62,9 +63,25 @@ def is_suspect(configs: ClusterConfigState, statuses: StatusState, name: str) ->
     connector, tasks = statuses.connectors.get(name), statuses.task_map(name)
     if connector is None or connector.state not in _SETTLED[target]:
         return True
+    if name in statuses.topics and unconsumed(statuses.topics_of(name), configs.connector_configs[name]):
+        return True
     if target is TargetState.STOPPED:
         return bool(tasks) or bool(configs.tasks(name))
     return list(tasks) != configs.tasks(name) or any(task.state not in _SETTLED[target] for task in tasks.values())
+
+
+def unconsumed(topics: list[str], config: Mapping[str, str]) -> list[str]:
+    """Which of a sink's active topics its config no longer names (KIP-558); of a source, none."""
+    if config.get("topics", "").strip():
+        named = {topic.strip() for topic in config["topics"].split(",")}
+        return [topic for topic in topics if topic not in named]
+    if config.get("topics.regex", "").strip():
+        try:
+            matches = re.compile(config["topics.regex"]).fullmatch
+        except re.error:
+            return []
+        return [topic for topic in topics if not matches(topic)]
+    return []
 
 
 def correction(configs: ClusterConfigState, statuses: StatusState, name: str, facts: RunFacts) -> Correction:

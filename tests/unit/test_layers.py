@@ -69,9 +69,11 @@ AIRFLOW = {
     "triggers": "errors client hooks",
     "sensors": "airflow_settings client hooks triggers",
     "airflow_dags": "errors model operators",
-    "reconciler": "errors model dag_settings mirror airflow_dags",
+    "complaints": "errors",
+    "reconciler": "model dag_settings mirror airflow_dags complaints",
+    "status_comparison": "model airflow_dags complaints",
     "airflow_mirror": "errors mirror airflow_settings",
-    "airflow_app": "errors stores herder rest reconciler dag_follower server_info "
+    "airflow_app": "errors settings stores herder rest reconciler status_comparison dag_follower server_info "
     "airflow_settings airflow_access airflow_launcher airflow_mirror",
     "links": "model operators",
     "airflow_plugin": "airflow_app links",
@@ -92,7 +94,9 @@ LIBRARIES = {
     "httpx": {"airflow_access", "client"},
     "sqlalchemy": {
         "mirror",
+        "complaints",
         "reconciler",
+        "status_comparison",
         "airflow_dags",
         "airflow_requests",
         "dag_follower",

@@ -3,7 +3,7 @@
 import pytest
 
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.contradictions import Correction, RunFacts, correction, suspects
+from airflow_provider_connect.model.contradictions import Correction, RunFacts, correction, suspects, unconsumed
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import ConnectorStatus, StatusState, TaskStatus
@@ -78,48 +78,43 @@ def test_whose_statuses_are_not_those_of_the_target_state(
 
 
 @pytest.mark.parametrize(
-    ("target", "count", "told", "facts", "connector", "tasks"),
+    ("target", "count", "told", "facts", "wanted"),
     [
         # a verb was killed after its record
-        (STARTED, 0, (None,), RunFacts(), R, {}),
-        (STARTED, 2, (P, P, F), LONG_DONE, R, {0: R}),
-        (STARTED, 0, (S,), LONG_BROKEN, R, {}),
-        (PAUSED, 2, (R, R, F), RunFacts(), P, {0: P}),
-        (PAUSED, 1, (F, R), RunFacts(), None, {0: P}),
-        (PAUSED, 1, (P, None), RunFacts(), None, {0: P}),
+        (STARTED, 0, (None,), RunFacts(), (R, {})),
+        (STARTED, 2, (P, P, F), LONG_DONE, (R, {0: R})),
+        (STARTED, 0, (S,), LONG_BROKEN, (R, {})),
+        (PAUSED, 2, (R, R, F), RunFacts(), (P, {0: P})),
+        (PAUSED, 1, (F, R), RunFacts(), (None, {0: P})),
+        (PAUSED, 1, (P, None), RunFacts(), (None, {0: P})),
         # a run was killed before it could say so
-        (STARTED, 2, (R, R, R), BROKEN, None, {0: F, 1: F}),
-        (STARTED, 0, (R,), BROKEN, F, {}),
-        (STARTED, 1, (R, None), BROKEN, None, {0: F}),
-        (STARTED, 1, (R, U), BROKEN, None, {0: F}),
-        (STARTED, 1, (X, R), BROKEN, F, {0: F}),
+        (STARTED, 2, (R, R, R), BROKEN, (None, {0: F, 1: F})),
+        (STARTED, 0, (R,), BROKEN, (F, {})),
+        (STARTED, 1, (R, None), BROKEN, (None, {0: F})),
+        (STARTED, 1, (R, U), BROKEN, (None, {0: F})),
+        (STARTED, 1, (X, R), BROKEN, (F, {0: F})),
         # it did say so, or what is told is newer
-        (STARTED, 2, (R, F, R), BROKEN, None, {}),
-        (STARTED, 1, (F, R), BROKEN, None, {}),
-        (STARTED, 1, (R, R), LONG_BROKEN, None, {}),
+        (STARTED, 2, (R, F, R), BROKEN, (None, {})),
+        (STARTED, 1, (F, R), BROKEN, (None, {})),
+        (STARTED, 1, (R, R), LONG_BROKEN, (None, {})),
         # a run has found nothing to do since
-        (STARTED, 2, (X, X, U), DONE, R, {0: R, 1: R}),
-        (STARTED, 1, (R, None), DONE, None, {0: R}),
+        (STARTED, 2, (X, X, U), DONE, (R, {0: R, 1: R})),
+        (STARTED, 1, (R, None), DONE, (None, {0: R})),
         # the task set has shrunk
-        (STARTED, 1, (R, R, R), DONE, None, {1: D}),
+        (STARTED, 1, (R, R, R), DONE, (None, {1: D})),
         # somebody else is at work, or will be
-        (STARTED, 1, (X, X), RunFacts(is_live=True), None, {}),
-        (STARTED, 1, (X, X), RunFacts(is_waiting=True), None, {}),
-        (PAUSED, 1, (R, R), RunFacts(is_live=True), None, {}),
-        (STOPPED, 0, (R, R), RunFacts(), None, {}),
-        (None, 0, (R, R), RunFacts(), None, {}),
+        (STARTED, 1, (X, X), RunFacts(is_live=True), (None, {})),
+        (STARTED, 1, (X, X), RunFacts(is_waiting=True), (None, {})),
+        (PAUSED, 1, (R, R), RunFacts(is_live=True), (None, {})),
+        (STOPPED, 0, (R, R), RunFacts(), (None, {})),
+        (None, 0, (R, R), RunFacts(), (None, {})),
     ],
 )
 def test_what_becomes_of_them(
-    target: TargetState | None,
-    count: int,
-    told: tuple[State | None, ...],
-    facts: RunFacts,
-    connector: State | None,
-    tasks: dict[int, State],
+    target: TargetState | None, count: int, told: tuple[State | None, ...], facts: RunFacts, wanted: tuple[State | None, dict[int, State]]
 ) -> None:
     found = correction(configs(target, count), statuses(*told), "c", facts)
-    assert (found.connector, found.tasks, found.needs_run) == (connector, tasks, False)
+    assert ((found.connector, found.tasks), found.needs_run) == (wanted, False)
 
 
 @pytest.mark.parametrize(
@@ -134,3 +129,16 @@ def test_what_was_about_to_start_and_has_had_no_run_gets_one(told: tuple[State, 
 
 def test_a_failure_is_told_with_its_reason() -> None:
     assert correction(configs(STARTED, 1), statuses(R, R), "c", BROKEN).trace == "it was killed"
+
+
+@pytest.mark.parametrize(
+    ("config", "gone"),
+    [
+        ({"topics": " a , c"}, ["bb"]),
+        ({"topics.regex": "b+"}, ["a"]),
+        ({"topics.regex": "("}, []),
+        ({"topic": "other"}, []),
+    ],
+)
+def test_which_topics_a_config_no_longer_names(config: dict[str, str], gone: list[str]) -> None:
+    assert unconsumed(["a", "bb"], config) == gone
