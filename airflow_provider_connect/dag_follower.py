@@ -48,7 +48,7 @@ class DagFollower:
         self._asked: dict[str, tuple[float, float]] = {}  # when to ask again, and how long to wait after that
 
     def tick(self, state: ClusterConfigState) -> None:
-        """Ask for what differs. At rest this compares names in memory; the database is read when a connector has changed, and each minute."""
+        """Ask for what differs. At rest this compares in memory; the database is read when a connector has changed, and each minute."""
         now = self._now()
         if self._is_changed(state) or now > self._looked + _LOOK_SECONDS:
             self._take_up(state, now)
@@ -74,9 +74,9 @@ class DagFollower:
                 _log.warning("Connector %s: its DAG is made without this key: %s", name, trouble)
             if name not in self._wanted and state.target_state(name) is TargetState.STARTED:
                 self._asked[name] = (now + _HEAD_START_SECONDS, _FIRST_WAIT_SECONDS)
-        kept = {name: mark for name, mark in self._wanted.items() if name in state and name not in changed}
-        self._made = {name for name in self._made if (kept | marks).get(name) == self._wanted[name]}
-        self._state, self._wanted, self._looked = state, kept | marks, now
+        wanted = {name: mark for name, mark in self._wanted.items() if name in state and name not in changed} | marks
+        self._made = {name for name in self._made if wanted.get(name) == self._wanted[name]}
+        self._state, self._wanted, self._looked = state, wanted, now
         with self._sessions() as session:
             there = dags_of(session, self._bundle)
         alive = {name for name in self._wanted if dag_id_for(name) in there}
