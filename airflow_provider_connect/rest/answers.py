@@ -24,9 +24,9 @@ def empty(status: int) -> Response:
 
 
 def query(request: Request, name: str, default: str) -> str:
-    """The first value of a query parameter."""
+    """The first value of a query parameter; the default also for an empty one, as in Kafka Connect."""
     values = request.query_params.getlist(name)
-    return values[0] if values else default
+    return values[0] if values and values[0] else default
 
 
 def is_true(text: str) -> bool:

@@ -111,7 +111,7 @@ def _offset(entry: object) -> OffsetView:
     for name, value in parts.items():
         if value is not None and not isinstance(value, dict):
             raise BadRequestException(f"'{name}' must be an object or null, not {_kind(value)}")
-    return OffsetView(**parts)  # type: ignore[arg-type]  # a partition that is missing is the herder's to refuse
+    return OffsetView(**parts)  # a partition that is missing is the herder's to refuse
 
 
 async def log_level(request: Request) -> str:

@@ -30,8 +30,8 @@ class Loggers:
         self._modified: dict[str, int] = {}
 
     def all(self) -> dict[str, LoggerView]:
-        """Those that have a level of their own, sorted by name, and the root."""
-        return {name: self.one(name) for name in sorted(_names()) if name == ROOT or logging.getLogger(name).level != logging.NOTSET}
+        """Every logger that somebody has named, sorted, and the root."""
+        return {name: self.one(name) for name in sorted(_names())}
 
     def one(self, name: str) -> LoggerView:
         """The level in force. Raises NotFoundException for a logger that nobody has named yet."""
@@ -41,24 +41,20 @@ class Loggers:
         return LoggerView(_word(_logger(name).getEffectiveLevel()), self._modified.get(name))
 
     def put(self, name: str, level: str) -> list[str]:
-        """Set the level of the logger and of all whose names begin like it; returns their names, sorted. The root's name means all.
+        """Set the level of the logger and of all whose names begin like it; the root's name means all.
 
-        Raises NotFoundException for a level that there is not, BadRequestException for an empty one.
+        Returns the names, sorted, of those that had another level in force. Raises NotFoundException for a level that there is not,
+        BadRequestException for an empty one.
         """
         word = checked_level(level)
         name = ROOT if name.upper() == "ROOT" else name
         with self._lock:
-            concerned = sorted({name, *(known for known in _names() if name == ROOT or known.startswith(name))})
+            concerned = {name, *(known for known in _names() if name == ROOT or known.startswith(name))}
+            changed = sorted(one for one in concerned if _logger(one).getEffectiveLevel() != _LEVELS[word])
             for one in concerned:
-                self._put(one, word)
-        return concerned
-
-    def _put(self, name: str, word: str) -> None:
-        """``last_modified`` stays where the level was this one already."""
-        logger = _logger(name)
-        if logger.level != _LEVELS[word]:
-            logger.setLevel(_LEVELS[word])
-            self._modified[name] = int(self._now() * 1000)
+                _logger(one).setLevel(_LEVELS[word])
+            self._modified |= dict.fromkeys(changed, int(self._now() * 1000))
+        return changed
 
 
 def checked_level(level: str) -> str:

@@ -1,0 +1,84 @@
+"""Users by HTTP Basic from a file of names and passwords, as Kafka Connect's Basic auth extension has them. Each may do everything."""
+
+import base64
+import binascii
+import hmac
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from starlette.requests import Request
+
+from airflow_provider_connect.errors import ConfigException, UnauthorizedException
+from airflow_provider_connect.properties import parse_properties
+from airflow_provider_connect.rest.access import OpenToAll, User
+
+EXTENSION = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
+CREDENTIALS = "rest.basic.auth.credentials.file"
+"""Ours: a properties file with a line ``user=password`` for each user."""
+JAAS = "java.security.auth.login.config"
+"""Java's: a JAAS file whose entry KafkaConnect names that file, as Connect has it."""
+
+_LOGIN_MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
+_ENTRY = re.compile(r"KafkaConnect\s*\{([^}]*)\}", re.DOTALL)
+_FILE = re.compile(r"\bfile\s*=\s*\"([^\"]+)\"")
+
+
+class BasicAccess(OpenToAll):
+    """``users`` are passwords by name."""
+
+    def __init__(self, users: Mapping[str, str]) -> None:
+        self._users = dict(users)
+
+    async def identify(self, request: Request) -> User:
+        scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+        user, _, password = _decoded(credentials).partition(":") if scheme.lower() == "basic" else ("", "", "")
+        known = self._users.get(user)
+        if known is None or not hmac.compare_digest(known.encode(), password.encode()):
+            raise UnauthorizedException("User cannot access the resource.")
+        return user
+
+
+def _decoded(credentials: str) -> str:
+    try:
+        return base64.b64decode(credentials.strip(), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
+
+
+def credentials_file(worker: Mapping[str, str]) -> Path | None:
+    """The file that the worker settings name; None: they ask for no Basic auth. Raises ConfigException."""
+    extensions = [name.strip() for name in worker.get("rest.extension.classes", "").split(",") if name.strip()]
+    unknown = [name for name in extensions if name != EXTENSION and name != EXTENSION.rpartition(".")[2]]
+    if unknown:
+        raise ConfigException.of("rest.extension.classes", ", ".join(unknown), f"only {EXTENSION} is supported")
+    if CREDENTIALS in worker:
+        return Path(worker[CREDENTIALS])
+    if not extensions:
+        return None
+    if JAAS not in worker:
+        raise ConfigException.of("rest.extension.classes", EXTENSION, f"give the file with users and passwords in {CREDENTIALS}")
+    return _named_by(Path(worker[JAAS]))
+
+
+def _named_by(jaas: Path) -> Path:
+    entry = _ENTRY.search(_text(jaas, JAAS))
+    file = _FILE.search(entry[1]) if entry and _LOGIN_MODULE in entry[1] else None
+    if file is None:
+        raise ConfigException.of(JAAS, jaas, f'it has no entry KafkaConnect with {_LOGIN_MODULE} and file="…"')
+    return Path(file[1])
+
+
+def users_of(file: Path) -> dict[str, str]:
+    """Passwords by name. Raises ConfigException when there are none, for then nobody could come in."""
+    users = parse_properties(_text(file, CREDENTIALS))
+    if not users:
+        raise ConfigException.of(CREDENTIALS, file, "it names no users")
+    return users
+
+
+def _text(file: Path, key: str) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigException.of(key, file, f"it cannot be read: {error}") from error

@@ -1,0 +1,57 @@
+"""The REST app under its own HTTP server over a real broker, with nobody to run anything: for what needs no runs."""
+
+import logging
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.isolation.probe import PluginProbe
+from airflow_provider_connect.rest.server import rest_server
+from airflow_provider_connect.server_info import server_info
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from tests.conftest import worker_properties
+from tests.contract.rest.server import Server
+
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+
+
+class NoRuns:
+    """A Launcher that never starts anything."""
+
+    def is_running(self, connector: str) -> bool:
+        return False
+
+    def running(self) -> list[str]:
+        return []
+
+    def end(self, connector: str) -> None:
+        pass
+
+    def trigger(self, connector: str, tasks: Sequence[int] | None = None) -> None:
+        pass
+
+    def forget(self, connector: str) -> None:
+        pass
+
+
+@pytest.fixture(scope="session")
+def herder(bootstrap: str) -> Iterator[Herder]:
+    """A herder of a worker group of its own, with the settings of the recordings."""
+    properties = worker_properties(bootstrap, "rest-contract") | {"key.converter": JSON, "value.converter": JSON}
+    settings = WorkerSettings.of(properties | {"exactly.once.source.support": "disabled"})
+    TopicAdmin(settings).ensure_internal_topics()
+    with PluginProbe(settings) as probe, Herder(settings, NoRuns(), probe=probe) as herder:
+        yield herder
+
+
+@pytest.fixture(scope="session")
+def server(herder: Herder, bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The app, open to all, on a free port."""
+    root = logging.getLogger()
+    level = root.level
+    root.setLevel(logging.INFO)
+    with rest_server({}, herder=lambda: herder, info=lambda: server_info(herder.settings), port=0) as running:
+        yield Server(running.url, bootstrap, tmp_path_factory.mktemp("rest-files"))
+    root.setLevel(level)
