@@ -65,6 +65,10 @@ def expanded(answer: Answer) -> dict[str, dict[str, ConnectorInfo | ConnectorSta
     return found
 
 
+def statuses(answer: Answer) -> dict[str, ConnectorStatusView]:
+    return {name: _status(parts["status"]) for name, parts in answer.body.items() if parts.get("status") is not None}
+
+
 def connector_info(answer: Answer) -> ConnectorInfo:
     return _connector_info(answer.body)
 

@@ -48,6 +48,10 @@ class AsyncConnectVerbs(ABC):
         """All connectors, each with its ``info``, ``status`` or both, in one request."""
         return await self.carry_out(calls.expanded(info=info, status=status))
 
+    async def statuses(self) -> dict[str, ConnectorStatusView]:
+        """The states of all connectors and their tasks, in one request; a connector that has no status yet is left out."""
+        return await self.carry_out(calls.statuses())
+
     async def connector_info(self, name: str) -> ConnectorInfo:
         """Config, tasks and type. NotFoundException for a connector that is not there, as of all verbs below."""
         return await self.carry_out(calls.connector_info(name))

@@ -76,6 +76,11 @@ def expanded(*, info: bool, status: bool) -> Call[dict[str, dict[str, ConnectorI
     return Call("GET", "/connectors", answers.expanded, query=wanted)
 
 
+def statuses() -> Call[dict[str, ConnectorStatusView]]:
+    """The states of all connectors and their tasks, in one request; a connector that has no status yet is left out."""
+    return Call("GET", "/connectors", answers.statuses, query=[("expand", "status")])
+
+
 def connector_info(name: str) -> Call[ConnectorInfo]:
     """Config, tasks and type of a connector."""
     return Call("GET", _connector(name), answers.connector_info)
@@ -173,7 +178,7 @@ def offsets(name: str) -> Call[list[OffsetView]]:
 
 def alter_offsets(name: str, changes: Sequence[OffsetView]) -> Call[str]:
     """Set the offsets of some partitions of a STOPPED connector; None removes one. Returns the server's message."""
-    entries = [{"partition": dict(view.partition), "offset": None if view.offset is None else dict(view.offset)} for view in changes]
+    entries = [{"partition": _plain(view.partition), "offset": _plain(view.offset)} for view in changes]
     return Call("PATCH", f"{_connector(name)}/offsets", answers.message, body={"offsets": entries})
 
 
@@ -232,6 +237,10 @@ def _segment(name: str, kind: str) -> str:
     if not name or name in (".", ".."):
         raise BadRequestException(f"{name!r} is no name of a {kind}: give one with letters or digits")
     return quote(name, safe="")
+
+
+def _plain(value: Mapping[str, object] | None) -> dict[str, object] | None:
+    return None if value is None else dict(value)
 
 
 def _flag(value: bool) -> str:

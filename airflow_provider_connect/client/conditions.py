@@ -96,12 +96,12 @@ class OffsetReaches:
         return calls.offsets(self.connector)
 
     def judge(self, seen: Sequence[OffsetView] | None) -> Verdict:
-        found = [view for view in seen or () if self.partition.items() <= dict(view.partition).items()]
+        found = [view for view in seen or () if self.partition.items() <= (view.partition or {}).items()]
         if not found:
             return Verdict(False, f"Connector {self.connector} has no offset for {dict(self.partition)}")
         behind = [view for view in found if view.offset is None or not _has_come(view.offset, self.offset)]
         shown = behind[0] if behind else found[0]
-        return Verdict(not behind, f"Connector {self.connector} has offset {shown.offset} for {dict(shown.partition)}")
+        return Verdict(not behind, f"Connector {self.connector} has offset {shown.offset} for {shown.partition}")
 
 
 @dataclass(frozen=True, slots=True)

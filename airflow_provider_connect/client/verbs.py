@@ -48,6 +48,10 @@ class ConnectVerbs(ABC):
         """All connectors, each with its ``info``, ``status`` or both, in one request."""
         return self.carry_out(calls.expanded(info=info, status=status))
 
+    def statuses(self) -> dict[str, ConnectorStatusView]:
+        """The states of all connectors and their tasks, in one request; a connector that has no status yet is left out."""
+        return self.carry_out(calls.statuses())
+
     def connector_info(self, name: str) -> ConnectorInfo:
         """Config, tasks and type. NotFoundException for a connector that is not there, as of all verbs below."""
         return self.carry_out(calls.connector_info(name))

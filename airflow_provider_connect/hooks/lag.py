@@ -44,8 +44,8 @@ def sink_lag(
 
 def _committed(offsets: Iterable[OffsetView]) -> Iterable[tuple[TopicPartition, int]]:
     for view in offsets:
-        if TOPIC not in view.partition:
-            raise BadRequestException(f"Only a sink has a lag, but an offset is of {dict(view.partition)}, as a source's is")
+        if view.partition is None or TOPIC not in view.partition:
+            raise BadRequestException(f"Only a sink has a lag, but an offset is of {view.partition}, as a source's is")
         if view.offset is not None:
             yield TopicPartition(str(view.partition[TOPIC]), int(str(view.partition[PARTITION]))), int(str(view.offset[OFFSET]))
 

@@ -46,13 +46,22 @@ _CHECK_SECONDS = 1.0
 
 
 class ConnectWorker:
-    """One distributed worker with its REST port. ``exactly_once`` is its ``exactly.once.source.support``."""
+    """One distributed worker with its REST port. ``exactly_once`` is its ``exactly.once.source.support``; ``more`` are settings besides."""
 
-    def __init__(self, directory: Path, cache: Path, java: JavaRuntime, bootstrap_servers: str, *, exactly_once: bool) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        cache: Path,
+        java: JavaRuntime,
+        bootstrap_servers: str,
+        *,
+        exactly_once: bool,
+        more: Mapping[str, str] | None = None,
+    ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory, self._java, self._cache = directory, java, cache
         self._port = free_ports(1)[0]
-        self._settings = _worker_settings(directory.name, bootstrap_servers, self._port, exactly_once=exactly_once)
+        self._settings = _worker_settings(directory.name, bootstrap_servers, self._port, exactly_once=exactly_once) | dict(more or {})
 
     @contextmanager
     def started(self) -> Iterator["ConnectWorker"]:
@@ -89,9 +98,7 @@ class ConnectWorker:
     def request(self, method: str, path: str, body: object = None) -> object:
         """The JSON answer of the REST API. Raises urllib.error.HTTPError for a refusal."""
         data = None if body is None else json.dumps(body).encode()
-        asked = urllib.request.Request(
-            f"{self.url}{path}", data=data, method=method, headers={"Content-Type": "application/json"}
-        )
+        asked = urllib.request.Request(f"{self.url}{path}", data=data, method=method, headers={"Content-Type": "application/json"})
         with urllib.request.urlopen(asked, timeout=90) as answer:
             text = answer.read()
         return json.loads(text) if text else None

@@ -10,13 +10,12 @@ from airflow_provider_connect.launch.java_runtime import find_java
 from tests.benchmark.connect_peer import ConnectWorker
 from tests.conftest import CACHE
 
-STRING = "org.apache.kafka.connect.storage.StringConverter"
-
 
 @pytest.fixture(scope="session")
 def connect_url(tmp_path_factory: pytest.TempPathFactory, bootstrap: str) -> Iterator[str]:
     """The address of a worker that all tests here share, on the shared broker."""
-    worker = ConnectWorker(tmp_path_factory.mktemp("connect-worker"), CACHE, find_java(cache=CACHE), bootstrap, exactly_once=False)
+    directory, quickly = tmp_path_factory.mktemp("connect-worker"), {"offset.flush.interval.ms": "500"}
+    worker = ConnectWorker(directory, CACHE, find_java(cache=CACHE), bootstrap, exactly_once=False, more=quickly)
     with worker.started():
         yield worker.url
 
