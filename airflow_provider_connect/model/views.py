@@ -105,16 +105,20 @@ class ConfigValueView:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """A whole validation. ``configs`` pairs each value with its definition; None: the key is defined by nobody."""
+    """A whole validation. ``configs`` pairs each value with its definition; None: the key is defined by nobody. The last
+    ``counted_by_key`` of them are those of clients and converters, of which Connect counts the keys that have errors, not the errors."""
 
     name: str
     groups: Sequence[str]
     configs: Sequence[tuple[ConfigKeyView | None, ConfigValueView]] = field(default_factory=tuple)
+    counted_by_key: int = 0
 
     @property
     def error_count(self) -> int:
-        """The number of errors of all keys together."""
-        return sum(len(value.errors) for _, value in self.configs)
+        """How many errors Connect says there are."""
+        split = len(self.configs) - self.counted_by_key
+        counts = [len(value.errors) for _, value in self.configs]
+        return sum(counts[:split]) + sum(map(bool, counts[split:]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,74 @@
+"""What a probe and the process that runs plugins' code tell each other: one JSON object a line, views and errors as plain values.
+
+Answers come from a process in which anybody's code has run, so they are read as data, with a limit on their length.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from airflow_provider_connect import errors
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, Validation
+
+LONGEST_ANSWER: Final = 64 << 20
+_RAISED: Final = ("BadRequestException", "ConfigException", "PluginNotFoundException", "ConnectException")
+
+
+def to_line(message: Mapping[str, object]) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+def from_line(line: bytes) -> dict[str, Any]:
+    """Raises ValueError for what is no JSON object."""
+    message = json.loads(line)
+    if not isinstance(message, dict):
+        raise ValueError("not an object")
+    return message
+
+
+def error_message(error: Exception) -> dict[str, object]:
+    """An exception as an answer."""
+    kind = next((cls.__name__ for cls in type(error).__mro__ if cls.__name__ in _RAISED), "")
+    text = str(error) if kind else f"{type(error).__name__}: {error}"
+    return {"error": text, "kind": kind, "errors": error.errors if isinstance(error, ConfigException) else []}
+
+
+def error_of(answer: Mapping[str, Any]) -> ConnectException:
+    """The exception that an answer stands for."""
+    kind, text = str(answer.get("kind")), str(answer["error"])
+    if kind == "ConfigException":
+        return ConfigException(text, errors=map(str, answer.get("errors") or ()))
+    raised: type[ConnectException] = getattr(errors, kind) if kind in _RAISED else ConnectException
+    return raised(text)
+
+
+def validation_message(validation: Validation) -> dict[str, object]:
+    return asdict(validation)
+
+
+def validation_of(answer: Mapping[str, Any]) -> Validation:
+    """Raises KeyError, TypeError or ValueError for what is no validation."""
+    configs = tuple((None if key is None else key_of(key), _value_of(value)) for key, value in answer["configs"])
+    return Validation(str(answer["name"]), tuple(map(str, answer["groups"])), configs, int(answer["counted_by_key"]))
+
+
+def keys_of(answer: Sequence[Mapping[str, Any]]) -> list[ConfigKeyView]:
+    return [key_of(key) for key in answer]
+
+
+def key_of(about: Mapping[str, Any]) -> ConfigKeyView:
+    return ConfigKeyView(**{**about, "dependents": tuple(about["dependents"])})
+
+
+def _value_of(about: Mapping[str, Any]) -> ConfigValueView:
+    return ConfigValueView(
+        name=str(about["name"]),
+        value=None if about["value"] is None else str(about["value"]),
+        recommended_values=tuple(about["recommended_values"]),
+        errors=tuple(map(str, about["errors"])),
+        visible=bool(about["visible"]),
+    )

@@ -1,0 +1,92 @@
+"""One warm process that runs plugins' code, seen from outside: asked one thing at a time, and killed when it takes too long."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.isolation.probe_messages import LONGEST_ANSWER, error_of, from_line, to_line
+
+_COMMAND: Final = (sys.executable, "-m", "airflow_provider_connect.isolation.probe_worker")
+_TAIL_BYTES: Final = 2000
+
+
+class ProbeProcess:
+    """Started when made. Not for two threads at once."""
+
+    def __init__(self, settings: Mapping[str, str], memory_bytes: int) -> None:
+        """The process gets ``settings`` and none of Airflow's environment."""
+        environment = {name: value for name, value in os.environ.items() if not name.lstrip("_").startswith("AIRFLOW_")}
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the process)
+        self._child = subprocess.Popen(
+            _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, env=environment, bufsize=0, start_new_session=True
+        )
+        self._send({"settings": dict(settings), "memory_bytes": memory_bytes})
+
+    @property
+    def is_alive(self) -> bool:
+        return self._child.poll() is None
+
+    def ask(self, request: Mapping[str, object], timeout_seconds: float) -> dict[str, Any]:
+        """The answer. Raises what the process raised; ConnectException when it did not answer in time, died, or answered nonsense: it is
+        dead then."""
+        try:
+            self._send({**request, "timeout_seconds": timeout_seconds})
+            answer = from_line(self._line(time.monotonic() + timeout_seconds))
+        except TimeoutError as error:
+            self.end()
+            raise ConnectException(f"The plugin's code did not answer within {timeout_seconds:g} s, and was ended") from error
+        except (OSError, ValueError) as error:
+            self.end()
+            raise ConnectException(f"The process that ran the plugin's code {self._how_it_ended()}") from error
+        if "error" in answer:
+            raise error_of(answer)
+        return answer
+
+    def end(self) -> None:
+        """Kill it, and what it has started, if it still lives."""
+        if self.is_alive:
+            try:
+                os.killpg(self._child.pid, 9)  # the session is its own
+            except ProcessLookupError:
+                pass
+        self._child.wait()
+        for pipe in (self._child.stdin, self._child.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _send(self, message: Mapping[str, object]) -> None:
+        assert self._child.stdin is not None
+        rest = memoryview(to_line(message))
+        while len(rest):
+            rest = rest[self._child.stdin.write(rest) :]
+
+    def _line(self, deadline: float) -> bytes:
+        """Raises TimeoutError, or OSError when the process ends before the line does."""
+        assert self._child.stdout is not None
+        pieces: list[bytes] = []
+        length = 0
+        while not pieces or not pieces[-1].endswith(b"\n"):
+            readable, _, _ = select.select([self._child.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            if not readable:
+                raise TimeoutError
+            piece = os.read(self._child.stdout.fileno(), 1 << 16)
+            length += len(piece)
+            if not piece or length > LONGEST_ANSWER:
+                raise OSError("no whole answer")
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def _how_it_ended(self) -> str:
+        code = self._child.returncode
+        size = os.fstat(self._said.fileno()).st_size
+        tail = os.pread(self._said.fileno(), _TAIL_BYTES, max(0, size - _TAIL_BYTES)).decode("utf-8", "replace").strip()
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        return f"{how}: {tail.splitlines()[-1]}" if tail else how
