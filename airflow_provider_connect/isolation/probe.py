@@ -93,8 +93,8 @@ class PluginProbe:
     def validate(self, plugin: str | None, config: Given) -> Validation:
         """What plugin and framework say of ``config``, whose variables are still in it; no value of theirs is in the answer.
 
-        ``plugin`` must be a tail of the config's class, as in the request's path; None: whatever the config names. Raises BadRequestException
-        or ConfigException where nothing can be validated, ConnectException when the plugin's code does not answer.
+        ``plugin`` must be a tail of the config's class, as in the request's path; None: whatever the config names. Raises
+        BadRequestException or ConfigException where nothing can be validated, ConnectException when the plugin's code does not answer.
         """
         named = config.get(CLASS_KEY)
         if named is None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -53,10 +55,8 @@ class ProbeProcess:
     def end(self) -> None:
         """Kill it, and what it has started, if it still lives."""
         if self.is_alive:
-            try:
-                os.killpg(self._child.pid, 9)  # the session is its own
-            except ProcessLookupError:
-                pass
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._child.pid, signal.SIGKILL)  # the session is its own
         self._child.wait()
         for pipe in (self._child.stdin, self._child.stdout):
             if pipe is not None:
@@ -65,7 +65,7 @@ class ProbeProcess:
     def _send(self, message: Mapping[str, object]) -> None:
         assert self._child.stdin is not None
         rest = memoryview(to_line(message))
-        while len(rest):
+        while rest:
             rest = rest[self._child.stdin.write(rest) :]
 
     def _line(self, deadline: float) -> bytes:

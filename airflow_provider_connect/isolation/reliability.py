@@ -17,7 +17,8 @@ CONNECTOR_LACKS_IT: Final = "The connector does not support exactly-once semanti
 _UNKNOWN: Final = (
     "The connector does not implement the API required for preflight validation of exactly-once source support. Please consult the "
     "documentation for the connector to determine whether it supports exactly-once semantics, and then consider reconfiguring the "
-    'connector to use the value "requested" for this property (which will disable this preflight check and allow the connector to be created).'
+    'connector to use the value "requested" for this property (which will disable this preflight check and allow the connector to be '
+    "created)."
 )
 _NO_BOUNDARIES: Final = (
     "The connector does not support connector-defined transaction boundaries with the given configuration. Please reconfigure it to use a "
