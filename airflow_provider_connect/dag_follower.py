@@ -19,8 +19,9 @@ from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.states import TargetState
 
-_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS, _LOOK_SECONDS = 1.0, 30.0, 60.0
+_LOOK_SECONDS = 60.0
 _HEAD_START_SECONDS = 1.5  # who creates a connector that is to run asks for its DAG himself
+_SHORTEST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.9, 30.0
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class DagFollower:
         self._wanted: dict[str, str] = {}  # connectors, and the marks that their DAGs should have
         self._made: set[str] = set()  # those whose DAGs have them
         self._ran: set[str] = set()
-        self._asked: dict[str, tuple[float, float]] = {}  # when to ask again, and how long to wait after that
+        self._asked: dict[str, tuple[float, float]] = {}  # since when a DAG is missing, and when to ask for it again
 
     def tick(self, state: ClusterConfigState) -> None:
         """Ask for what differs. At rest this compares in memory; the database is read when a connector has changed, and each minute."""
@@ -73,7 +74,7 @@ class DagFollower:
             for trouble in refused_keys(name, changed[name]):
                 _log.warning("Connector %s: its DAG is made without this key: %s", name, trouble)
             if name not in self._wanted and state.target_state(name) is TargetState.STARTED:
-                self._asked[name] = (now + _HEAD_START_SECONDS, _FIRST_WAIT_SECONDS)
+                self._asked[name] = (now, now + _HEAD_START_SECONDS)
         wanted = {name: mark for name, mark in self._wanted.items() if name in state and name not in changed} | marks
         self._made = {name for name in self._made if wanted.get(name) == self._wanted[name]}
         self._state, self._wanted, self._looked = state, wanted, now
@@ -85,18 +86,19 @@ class DagFollower:
         self._asked = {name: asked for name, asked in self._asked.items() if name in self._wanted}
 
     def _ask(self, missing: Iterable[str], now: float) -> None:
-        """Take note of the DAGs that have become as they should be; ask for the others, after a second again, then less and less often."""
+        """Take note of the DAGs that have become as they should be; ask for the others, each second first, then less and less often."""
         ids = {dag_id_for(name): name for name in missing}
         with self._sessions() as session:
             found = dag_marks(session, ids)
             for dag_id, name in ids.items():
-                due, wait = self._asked.get(name, (0.0, _FIRST_WAIT_SECONDS))
+                since, due = self._asked.get(name, (now, now))
                 if found.get(dag_id) == self._wanted[name]:
                     self._made.add(name)
                     self._asked.pop(name, None)
                 elif due <= now:
                     request_parse(session, self._bundle, file_for(name, len(self._wanted)))
-                    self._asked[name] = (now + wait, min(2 * wait, _LONGEST_WAIT_SECONDS))
+                    wait = min(max((now - since) / 4, _SHORTEST_WAIT_SECONDS), _LONGEST_WAIT_SECONDS)
+                    self._asked[name] = (since, now + wait)
 
     def _run(self, connectors: Iterable[str], now: float) -> None:
         """Start the first run of a DAG that has had none, where its schedule does not."""
