@@ -1,0 +1,35 @@
+"""The bytes of a list, made once for what stays the same."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView
+from airflow_provider_connect.rest.listing import Listing
+from airflow_provider_connect.rest.secrets import Secrets
+
+
+def info(name: str) -> ConnectorInfo:
+    return ConnectorInfo(name, {"name": name, "password": "x"}, [], "source")
+
+
+def status(name: str, state: str = "RUNNING") -> ConnectorStatusView:
+    return ConnectorStatusView(name, StateView(state, "h:1"), [TaskView(0, state, "h:1", trace="broken")], "source")
+
+
+def test_parts_stand_in_the_order_that_was_asked_for_and_secrets_are_hidden() -> None:
+    listing = Listing(Secrets(lambda plugin, version: []))
+    views: Mapping[str, Any] = {'a "b"': {"status": status("a"), "info": info("a")}, "c": {"status": status("c")}}
+    found = json.loads(listing.body(views, ["info", "bogus", "status", "info"]))
+    assert list(found) == ['a "b"', "c"]
+    assert list(found['a "b"']) == ["info", "status"]
+    assert found['a "b"']["info"]["config"]["password"] == "[hidden]"
+    assert found["c"]["status"]["tasks"] == [{"id": 0, "state": "RUNNING", "worker_id": "h:1", "trace": "broken"}]
+    assert json.loads(listing.body({"a": {}}, ["bogus"])) == {"a": {}}
+    assert listing.body({}, ["info"]) == b"{}"
+
+
+def test_a_view_that_is_another_object_is_written_anew() -> None:
+    listing = Listing(Secrets(lambda plugin, version: []))
+    first = listing.body({"a": {"status": status("a")}}, ["status"])
+    assert listing.body({"a": {"status": status("a", "FAILED")}}, ["status"]) != first
