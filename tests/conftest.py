@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.ports import free_ports
+from tests.postgres_server import PostgresServer
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 CACHE = CHECKOUT / ".dev" / "cache"
@@ -46,6 +47,13 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
 def bootstrap(kafka: KafkaServer) -> str:
     """``host:port`` of the shared broker."""
     return kafka.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A real PostgreSQL that all tests of the session share."""
+    with PostgresServer() as server:
+        yield server
 
 
 @pytest.fixture

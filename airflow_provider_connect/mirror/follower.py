@@ -84,7 +84,7 @@ class Follower:
         self._stream.close()
 
     def _step(self, wait_seconds: float) -> bool:
-        if self._now() - self._held_at >= _CHECK_SECONDS and not self._holds_lease():
+        if self._now() - self._held_at >= _CHECK_SECONDS and not self._renew():
             self._let_go()
             return False
         if not self._places:
@@ -97,9 +97,15 @@ class Follower:
             self._check()
         return True
 
-    def _holds_lease(self) -> bool:
+    def _renew(self) -> bool:
+        """Hold the lease. Raises PlaceMovedException when somebody has dropped the mirror meanwhile, or rebuilds it."""
         with self._sessions() as database:
-            return self._hold(database)
+            if not self._hold(database):
+                return False
+            known = read_places(database) if self._places else {}
+        if any(known.get(at) != place for at, place in self._places.items()):
+            raise PlaceMovedException("its positions are no longer the same")
+        return True
 
     def _hold(self, database: Database) -> bool:
         now = self._now()

@@ -45,6 +45,11 @@ def move_agreement(session: Session | Connection, connector: str, old: Agreement
     return _count(session, statement) == 1
 
 
+def drop_agreement(session: Session | Connection, connector: str) -> None:
+    """The connector is gone: one that is made under its name later starts without a past."""
+    session.execute(delete(agreement).where(agreement.c.connector == connector))
+
+
 def hold_lease(session: Session | Connection, name: str, holder: str, *, now: float, seconds: float) -> bool:
     """Take or keep the lease ``name`` for ``seconds`` from ``now``. False: another holder has it and it has not run out."""
     free = (lease.c.holder == holder) | (lease.c.until < now)

