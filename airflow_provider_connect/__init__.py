@@ -4,9 +4,10 @@ from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["ConnectHook", "ConnectTaskOperator", "ConnectorDag", "__version__"]
+__all__ = ["Connect", "ConnectHook", "ConnectTaskOperator", "ConnectorDag", "__version__"]
 
 _PUBLIC = {
+    "Connect": "airflow_provider_connect.standalone.embedded",
     "ConnectHook": "airflow_provider_connect.hooks.connect",
     "ConnectTaskOperator": "airflow_provider_connect.operators.connect",
     "ConnectorDag": "airflow_provider_connect.dag",

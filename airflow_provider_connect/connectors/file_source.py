@@ -212,6 +212,9 @@ class FileStreamSourceConnector(SourceConnector):
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
         return [self.config.originals]  # only one reader of one file makes sense
 
+    def output_topics(self, config: Mapping[str, str]) -> list[str]:
+        return [self.config_def.parse(config)[TOPIC]]
+
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
         """Supported for files; standard input has no positions."""
         return ExactlyOnceSupport.SUPPORTED if self.config_def.parse(config)[FILE] else ExactlyOnceSupport.UNSUPPORTED

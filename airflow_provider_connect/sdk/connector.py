@@ -95,6 +95,13 @@ class SourceConnector(Connector):
         """Whether tasks use the transaction context, so that ``transaction.boundary=connector`` is allowed."""
         return False
 
+    def output_topics(self, config: Mapping[str, str]) -> Sequence[str] | None:
+        """The topics that tasks write to, before transformations, as far as the config tells; None: that shows only as records come.
+
+        Asked of a throw-away instance by whoever embeds a connector and reads what it brings.
+        """
+        return None
+
     def has_new_data(
         self, config: Mapping[str, str], offsets: Callable[[Mapping[str, object]], Mapping[str, object] | None]
     ) -> bool | None:

@@ -41,7 +41,12 @@ class EncodedBatch:
 
 
 def _data_bytes(column: pa.Array) -> int:
-    return int(column.nbytes) - 4 * (len(column) + 1)
+    """Read from the column's offsets: what ``nbytes`` counts besides depends on whether the column is a slice."""
+    offsets = column.buffers()[1]
+    if len(column) == 0 or offsets is None:
+        return 0
+    ends = memoryview(offsets).cast("q" if str(column.type).startswith("large_") else "i")
+    return int(ends[column.offset + len(column)] - ends[column.offset])
 
 
 class KafkaWriter:

@@ -1,0 +1,90 @@
+"""``connect-standalone worker.properties connector.properties …``: Kafka Connect's standalone worker in one process, with its REST API.
+
+Configs are kept in memory, source offsets in the file ``offset.storage.file.filename``. Ends on SIGTERM and SIGINT: each task after its
+batch, with its offsets committed; a second signal ends the process at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.isolation.probe import PluginProbe
+from airflow_provider_connect.rest.server import RestListener, rest_server
+from airflow_provider_connect.server_info import server_info
+from airflow_provider_connect.standalone.connector_files import read_connector_file
+from airflow_provider_connect.standalone.worker import StandaloneWorker
+from airflow_provider_connect.standalone.worker_file import read_properties, standalone_settings
+from airflow_provider_connect.stores.local_backing import LocalBacking
+from airflow_provider_connect.stores.offset_file import SETTING, OffsetFile
+
+ENDED, WRONG, FAILED = 0, 2, 3
+"""Exit codes: told to end; files or settings that are wrong; what a file asks for failed at the start (Connect's own code for that)."""
+
+log = logging.getLogger(__name__)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The console script; ends the process."""
+    parser = argparse.ArgumentParser(prog="connect-standalone", description=__doc__.partition("\n")[0])
+    parser.add_argument("worker", type=Path, metavar="worker.properties", help="the worker's settings, as Kafka Connect names them")
+    parser.add_argument("connectors", type=Path, nargs="*", metavar="connector.properties", help="configs: properties, or JSON")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    told = _told_to_end()
+    try:
+        run_agent(read_properties(options.worker), options.connectors, told)
+        code = ENDED
+    except ConnectException as error:
+        log.error("%s", error.message)  # noqa: TRY400  (the message says it all)
+        code = WRONG if isinstance(error, ConfigException) else FAILED
+    sys.stdout.flush()
+    os._exit(code)  # clients' threads, and tasks that are overdue, need not be waited for
+
+
+def run_agent(properties: Mapping[str, str], connectors: Sequence[Path], told: threading.Event) -> None:
+    """Run the worker until ``told``. Raises ConnectException when it cannot start: then nothing runs."""
+    files = [read_connector_file(path) for path in connectors]
+    settings = standalone_settings(properties)
+    listener = RestListener.of(settings.values)
+    with ExitStack() as opened:
+        file = OffsetFile(Path(properties[SETTING].strip()))
+        opened.callback(file.close)
+        probe = PluginProbe(settings)
+        opened.callback(probe.close)
+        worker = StandaloneWorker(settings, LocalBacking(file), probe, worker_id=f"{listener.host}:{listener.port}")
+        opened.enter_context(worker)
+        rest = rest_server(settings.values, herder=lambda: worker.herder, info=lambda: server_info(settings))
+        opened.enter_context(rest)
+        log.info("Kafka Connect standalone worker started; its REST API is at %s", rest.url)
+        for asked in files:
+            worker.put_connector(asked.name, asked.config, asked.initial_state)
+            log.info("Created connector %s", asked.name)
+        told.wait()
+        log.info("Kafka Connect standalone worker stopping")
+    log.info("Kafka Connect standalone worker stopped")
+
+
+def _told_to_end() -> threading.Event:
+    told = threading.Event()
+
+    def end(number: int, _: object) -> None:
+        if told.is_set():
+            os._exit(128 + number)
+        told.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    return told
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Kafka Connect inside an application: connectors hosted by its own process, for as long as a ``with`` lasts (KIP-26's embedded mode)."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from airflow_provider_connect.errors import BadRequestException, ConnectException
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.isolation.probe import PluginProbe
+from airflow_provider_connect.model.connector_settings import strip_framework_keys
+from airflow_provider_connect.sdk.connector import SourceConnector
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.standalone.worker import StandaloneWorker
+from airflow_provider_connect.standalone.worker_file import standalone_settings
+from airflow_provider_connect.stores.backing import Backing, TopicBacking
+from airflow_provider_connect.stores.local_backing import LocalBacking
+from airflow_provider_connect.stores.offset_file import SETTING, OffsetFile
+from airflow_provider_connect.worker.checked_connector import check_connector
+
+TOPIC_SECONDS = 30.0
+_LOOK_SECONDS = 0.1
+
+log = logging.getLogger(__name__)
+
+
+class Connect:
+    """Connectors in this process::
+
+        with Connect("orders-app", {"offset.storage.file.filename": "/var/lib/orders/offsets"}) as connect:
+            topics = connect.add_connector({"name": "orders", "connector.class": "FileStreamSource", "file": "in.txt", "topic": "orders"})
+
+    With ``offset.storage.file.filename`` configs live in memory and source offsets in that file: at least once. Without it everything is
+    kept on the topics ``«app_id»-configs``, ``-offsets``, ``-status`` and ``-batches``, unless ``worker_config`` names others, for the
+    group ``app_id``: exactly once where the connector can; a second process of the same ``app_id`` takes a connector over when it adds it.
+
+    Leaving the ``with`` ends each task after its batch, with its offsets committed. Safe to share between threads.
+    """
+
+    def __init__(self, app_id: str, worker_config: Mapping[str, str] | None = None) -> None:
+        """Raises ConfigException for settings that are wrong. Nothing is opened before the ``with``."""
+        self._settings = _settings(app_id, worker_config or {})
+        self._open = ExitStack()
+        self._worker: StandaloneWorker | None = None
+
+    def add_connector(self, config: Mapping[str, str], *, timeout_seconds: float = TOPIC_SECONDS) -> list[str]:
+        """Start the connector that ``config`` names, or give the one that runs this config.
+
+        Returns the topics that it writes to, none for a sink. They are known from the config; where they are not, or transformations may
+        change them, as soon as records come: that is waited for, at most ``timeout_seconds``. Raises ConfigException.
+        """
+        name = str(config.get("name") or "")
+        if not name:
+            raise BadRequestException("The connector's config has no name")
+        self._started.put_connector(name, {key: str(value) for key, value in config.items()})
+        checked = check_connector(name, config, self._settings, {})
+        if not isinstance(checked.connector, SourceConnector):
+            return []
+        topics = None if checked.settings.transforms else checked.connector.output_topics(strip_framework_keys(checked.resolved))
+        return sorted(topics) if topics is not None else self._topics_seen(name, time.monotonic() + timeout_seconds)
+
+    def remove_connector(self, name: str) -> None:
+        """End the connector and forget it; its offsets stay. Raises NotFoundException."""
+        self._started.herder.delete_connector(name)
+
+    @property
+    def herder(self) -> Herder:
+        """Every verb of Kafka Connect: statuses, pause and resume, restarts, offsets."""
+        return self._started.herder
+
+    @property
+    def _started(self) -> StandaloneWorker:
+        if self._worker is None:
+            raise ConnectException("Connect is used outside of its with statement")
+        return self._worker
+
+    def _topics_seen(self, name: str, deadline: float) -> list[str]:
+        while True:
+            topics = self._started.herder.active_topics(name)
+            if topics or time.monotonic() > deadline:
+                return sorted(topics)
+            time.sleep(_LOOK_SECONDS)
+
+    def _backing(self, opened: ExitStack) -> Backing:
+        path = self._settings.values.get(SETTING, "").strip()
+        if not path:
+            return TopicBacking(self._settings)
+        file = OffsetFile(Path(path))
+        opened.callback(file.close)
+        return LocalBacking(file)
+
+    def __enter__(self) -> Self:
+        with ExitStack() as opened:
+            backing = self._backing(opened)
+            probe = PluginProbe(self._settings)
+            opened.callback(probe.close)
+            worker_id = f"{socket.gethostname()}:{os.getpid()}"
+            self._worker = opened.enter_context(StandaloneWorker(self._settings, backing, probe, worker_id=worker_id))
+            self._open = opened.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._worker = None
+        self._open.close()
+
+
+def _settings(app_id: str, worker_config: Mapping[str, str]) -> WorkerSettings:
+    named = {"group.id": app_id, **worker_config}
+    if named.get(SETTING, "").strip():
+        return standalone_settings(named)
+    kinds = {"config": "configs", "offset": "offsets", "status": "status", "batch": "batches"}
+    return WorkerSettings.of({f"{kind}.storage.topic": f"{app_id}-{ending}" for kind, ending in kinds.items()} | named)

@@ -1,0 +1,115 @@
+"""``connect-run connector.properties``: one bounded run of one connector, then the end. For cron, Kubernetes jobs, other orchestrators.
+
+With ``offset.storage.file.filename`` in the worker's settings offsets are kept in that file, at least once; without it everything is kept
+on the internal topics of the group, as Airflow's runs keep it, exactly once where the connector can.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.model.run import RunResult, RunSpec, RunState, TaskResult
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.standalone.connector_files import ConnectorFile, read_connector_file
+from airflow_provider_connect.standalone.worker_file import read_properties, standalone_settings
+from airflow_provider_connect.stores.backing import Backing, TopicBacking
+from airflow_provider_connect.stores.local_backing import LocalBacking
+from airflow_provider_connect.stores.offset_file import SETTING, OffsetFile
+from airflow_provider_connect.worker.application import Application, TaskRunner
+from airflow_provider_connect.worker.checked_connector import check_connector, check_outside, guarantee_of
+from airflow_provider_connect.worker.lifecycle import StopWire
+from airflow_provider_connect.worker.task_body import TaskHost, run_task
+from airflow_provider_connect.worker.task_payload import TaskPayload
+
+DONE, FAILED, WRONG, LATER, TOLD = 0, 1, 2, 75, 143
+"""Exit codes: all done or nothing to do; FAILED for good; a config that cannot run; FAILED, but a later try may succeed (EX_TEMPFAIL);
+told to end, with offsets committed (as a shell says SIGTERM)."""
+
+_LOOPBACK = "127.0.0.1"
+log = logging.getLogger(__name__)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The console script; ends the process."""
+    parser = argparse.ArgumentParser(prog="connect-run", description=__doc__.partition("\n")[0])
+    parser.add_argument("connector", type=Path, help="the connector's config: properties, or JSON as Kafka Connect takes it")
+    parser.add_argument("--worker", type=Path, metavar="worker.properties", help="the worker's settings; without it, the defaults")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        properties = {} if options.worker is None else read_properties(options.worker)
+        code = _exit_code(run_once(read_connector_file(options.connector), properties))
+    except ConnectException as error:
+        log.error("%s", error.message)  # noqa: TRY400  (the message says it all)
+        code = WRONG if isinstance(error, ConfigException) else LATER if error.retriable else FAILED
+    sys.stdout.flush()
+    os._exit(code)  # clients' threads need not be waited for
+
+
+def run_once(connector: ConnectorFile, properties: Mapping[str, str]) -> RunResult:
+    """Run the connector to the end of what there is. SIGTERM and SIGINT end each task after its batch, where this is the main thread.
+
+    Raises ConfigException for settings that are wrong, ConnectException when the state cannot be read.
+    """
+    if not properties.get(SETTING, "").strip():
+        settings = WorkerSettings.of(properties)
+        return _run(connector, settings, TopicBacking(settings))
+    settings = standalone_settings(properties)
+    file = OffsetFile(Path(properties[SETTING].strip()))
+    try:
+        return _run(connector, settings, LocalBacking(file))
+    finally:
+        file.close()
+
+
+def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing) -> RunResult:
+    """1 the config is looked at 2 it is the file's 3 the run."""
+    checked = check_connector(connector.name, connector.config, settings, {})  # 1
+    guarantee_of(checked, settings, exactly_once=backing.exactly_once)
+    check_outside(checked)
+    backing.ensure()
+    with backing.configs() as configs:
+        if configs.read().connector_config(connector.name) != dict(connector.config):
+            configs.put_connector(connector.name, connector.config)  # 2
+    spec = RunSpec(connector.name, settings.originals, run_id=f"connect-run-{int(time.time() * 1000)}")
+    application = Application(spec, partial(_engine, backing), host=_LOOPBACK, on_claim=lambda _: None, backing=backing)
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: application.tell_to_end())
+    result = application.run()  # 3
+    for task in result.tasks:
+        log.info(
+            "Connector %s task %d: %d records, %d bytes in %.2f s", result.connector, task.task, task.records, task.bytes, task.seconds
+        )
+    return result
+
+
+def _engine(backing: Backing) -> TaskRunner:
+    """What runs tasks: this process, in the application's threads."""
+
+    def run(payload: TaskPayload) -> TaskResult:
+        return run_task(payload, TaskHost(backing, f"{_LOOPBACK}:{os.getpid()}", StopWire(payload.stop_address)))
+
+    return run
+
+
+def _exit_code(result: RunResult) -> int:
+    if result.state is RunState.FAILED:
+        log.error("Connector %s FAILED: %s", result.connector, result.error)
+        return LATER if result.retriable else FAILED
+    if result.state is RunState.SKIPPED:
+        log.info("Connector %s did not run: %s", result.connector, result.error)
+    if result.state is RunState.STOPPED:
+        log.warning("Connector %s was told to end before the end of what there is", result.connector)
+        return TOLD
+    return DONE
