@@ -10,6 +10,7 @@ from airflow_provider_connect.airflow_dags import end_runs, has_running_task, ru
 from airflow_provider_connect.airflow_requests import dags_of, has_dag, remove_dag, request_parse, start_run
 from airflow_provider_connect.airflow_settings import connectors_bundle
 from airflow_provider_connect.connector_files import file_for
+from airflow_provider_connect.mirror.queries import drop_agreement
 from airflow_provider_connect.model.ids import dag_id_for
 
 
@@ -50,6 +51,7 @@ class AirflowLauncher:
         """Remove the connector's DAG with its runs; Airflow's audit log stays. Nothing if it has none."""
         with self._sessions() as session:
             remove_dag(session, dag_id_for(connector))
+            drop_agreement(session, connector)  # one that is made under its name at once starts without a past
             self._ask_for_dag(session, connector, 0)  # its file is written and parsed without it
 
     @staticmethod

@@ -1,0 +1,161 @@
+"""Pausing, resuming, stopping: target states, statuses and runs (contract §1.7, §4.4)."""
+
+import pytest
+
+from airflow_provider_connect.errors import NotFoundException
+from airflow_provider_connect.model.contradictions import RunFacts
+from airflow_provider_connect.model.states import State, TargetState
+from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
+from tests.unit.herder.conftest import CONFIG, Scene
+
+R, P, F = State.RUNNING, State.PAUSED, State.FAILED
+
+
+@pytest.fixture
+def running(scene: Scene) -> Scene:
+    """A connector that runs two tasks, of which one has FAILED; none is at work at the moment."""
+    scene.herder.create_connector("c", CONFIG)
+    scene.run("c", R, F)
+    return scene
+
+
+def test_unknown_connectors_are_told_in_connects_words(scene: Scene) -> None:
+    for verb in (scene.herder.pause, scene.herder.resume, scene.herder.stop):
+        with pytest.raises(NotFoundException, match=r"^Unknown connector nobody$"):
+            verb("nobody")
+
+
+def test_a_paused_connector_and_all_its_tasks_are_paused(running: Scene) -> None:
+    running.herder.pause("c")
+    running.herder.pause("c")
+    assert running.states("c") == ("PAUSED", ["PAUSED", "PAUSED"])
+    assert len(running.herder.connector_info("c").tasks) == 2
+    assert running.runs.taken() == []
+    running.herder.resume("c")
+    assert running.states("c") == ("RUNNING", ["RUNNING", "RUNNING"])
+    assert running.runs.taken() == [("trigger", "c", None)]
+    running.herder.resume("c")
+    assert running.runs.taken() == []
+
+
+def test_a_failed_connector_stays_failed_when_it_is_paused_and_its_tasks_are_paused(scene: Scene) -> None:
+    scene.herder.create_connector("c", CONFIG)
+    scene.run("c", R, connector=F)
+    scene.herder.pause("c")
+    assert scene.states("c") == ("FAILED", ["PAUSED"])
+    scene.herder.stop("c")
+    assert scene.states("c") == ("STOPPED", [])
+
+
+def test_a_pause_by_airflow_keeps_what_has_failed(running: Scene) -> None:
+    running.herder.pause("c", keep_failed=True)
+    assert running.states("c") == ("PAUSED", ["PAUSED", "FAILED"])
+
+
+def test_a_run_in_progress_writes_its_own_paused_statuses(running: Scene) -> None:
+    running.runs.alive = {"c"}
+    running.herder.pause("c")
+    assert running.states("c") == ("RUNNING", ["RUNNING", "FAILED"])
+    assert running.configs.read().target_state("c") is TargetState.PAUSED
+
+
+def test_a_run_that_is_about_to_pause_cannot_say_so_after_a_resume(running: Scene) -> None:
+    old = running.configs.read().claims["c"]
+    running.runs.alive = {"c"}
+    running.herder.pause("c")
+    running.herder.resume("c")
+    running.backing.status_store.put_connector(ConnectorStatus("c", P, "worker:1", claim=old))
+    running.backing.status_store.put_task(TaskStatus("c", 0, P, "worker:1", claim=old))
+    running.herder.correct("c", RunFacts())
+    assert running.states("c") == ("RUNNING", ["RUNNING", "FAILED"])
+
+
+def test_a_stopped_connector_has_no_tasks_and_no_runs(running: Scene) -> None:
+    old = running.configs.read().claims["c"]
+    running.runs.alive = {"c"}
+    running.herder.stop("c")
+    assert running.states("c") == ("STOPPED", [])
+    assert running.herder.connector_info("c").tasks == []
+    assert running.runs.taken() == [("end", "c")]
+    assert running.configs.read().claims["c"] > old
+    running.herder.stop("c")
+    assert running.states("c") == ("STOPPED", [])
+
+
+def test_a_pause_after_a_stop_leaves_no_tasks(running: Scene) -> None:
+    running.herder.stop("c")
+    running.herder.pause("c")
+    assert running.states("c") == ("PAUSED", [])
+    assert running.herder.connector_info("c").tasks == []
+    running.herder.resume("c")
+    assert running.states("c") == ("RUNNING", [])
+
+
+def test_a_run_that_does_not_end_in_time_is_stopped_all_the_same_and_its_statuses_follow(running: Scene) -> None:
+    running.runs.alive = running.runs.stubborn = {"c"}
+    running.herder.stop("c")
+    assert running.configs.read().target_state("c") is TargetState.STOPPED
+    assert running.states("c") == ("RUNNING", ["RUNNING", "FAILED"])
+    assert not running.herder.correct("c", RunFacts(is_live=True))
+    running.runs.alive = set()
+    assert running.herder.correct("c", RunFacts())
+    assert running.states("c") == ("STOPPED", [])
+
+
+# ── what a killed process leaves, and who completes it ──
+
+
+def test_a_stop_of_which_only_the_record_was_written_is_completed(running: Scene) -> None:
+    running.configs.put_target_state("c", TargetState.STOPPED)
+    running.runs.alive = {"c"}
+    assert running.herder.correct("c", RunFacts(is_live=True))
+    assert running.states("c") == ("STOPPED", [])
+    running.runs.taken()
+    assert running.herder.correct("c", RunFacts())
+    assert running.runs.taken() == []
+
+
+def test_a_deletion_of_which_only_the_record_was_written_is_completed(running: Scene) -> None:
+    running.configs.delete_connector("c")
+    assert running.herder.correct("c", RunFacts())
+    assert running.statuses.names() == set()
+    assert running.runs.taken() == [("end", "c"), ("forget", "c")]
+
+
+def test_a_name_that_is_taken_again_while_its_last_owner_is_cleared_away_keeps_its_statuses(running: Scene) -> None:
+    running.configs.delete_connector("c")
+    end = running.runs.end
+
+    def meanwhile(connector: str) -> None:
+        end(connector)
+        running.configs.create_connector("c", {**CONFIG, "name": "c"})
+
+    running.runs.end = meanwhile  # type: ignore[method-assign]
+    running.herder.correct("c", RunFacts())
+    assert running.states("c") == ("RUNNING", ["RUNNING", "FAILED"])
+    assert ("forget", "c") not in running.runs.taken()
+
+
+def test_a_creation_of_which_only_the_record_was_written_is_completed(scene: Scene) -> None:
+    scene.configs.create_connector("c", {**CONFIG, "name": "c"})
+    scene.herder.correct("c", RunFacts())
+    assert scene.states("c") == ("RUNNING", [])
+
+
+def test_a_killed_run_is_failed_with_what_airflow_knows_of_it(scene: Scene) -> None:
+    scene.herder.create_connector("c", CONFIG)
+    scene.run("c", R, R)
+    scene.herder.correct("c", RunFacts(ended_ms=1, failure="killed on host x"))
+    assert scene.states("c") == ("RUNNING", ["FAILED", "FAILED"])
+    assert scene.herder.task_status("c", 1).trace == "killed on host x"
+
+
+def test_a_change_whose_run_never_came_gets_one(scene: Scene) -> None:
+    scene.herder.create_connector("c", CONFIG)
+    scene.run("c", R, R)
+    scene.herder.put_connector_config("c", {**CONFIG, "topic": "other"})
+    scene.runs.taken()
+    scene.herder.correct("c", RunFacts(is_waiting=True))
+    assert scene.runs.taken() == []
+    scene.herder.correct("c", RunFacts())
+    assert scene.runs.taken() == [("trigger", "c", [0, 1])]

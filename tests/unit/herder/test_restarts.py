@@ -1,0 +1,86 @@
+"""Restarts (contract §1.6): what is told, what is written, what is run."""
+
+import pytest
+
+from airflow_provider_connect.errors import NotFoundException
+from airflow_provider_connect.model.records import RestartRecord
+from airflow_provider_connect.model.states import State, TargetState
+from tests.unit.herder.conftest import CONFIG, Scene
+
+R, F = State.RUNNING, State.FAILED
+Told = tuple[str, list[str]]
+
+
+@pytest.mark.parametrize(
+    ("connector", "flags", "told", "written", "run"),
+    [
+        (R, (False, False), ("RESTARTING", ["RUNNING", "FAILED"]), ("RUNNING", ["RUNNING", "FAILED"]), [None]),
+        (F, (False, False), ("RESTARTING", ["RUNNING", "FAILED"]), ("RESTARTING", ["RUNNING", "FAILED"]), [None]),
+        (R, (False, True), ("RUNNING", ["RUNNING", "FAILED"]), ("RUNNING", ["RUNNING", "FAILED"]), []),
+        (F, (False, True), ("RESTARTING", ["RUNNING", "FAILED"]), ("RESTARTING", ["RUNNING", "FAILED"]), [None]),
+        (R, (True, True), ("RUNNING", ["RUNNING", "RESTARTING"]), ("RUNNING", ["RUNNING", "RESTARTING"]), [[1]]),
+        (R, (True, False), ("RESTARTING", ["RESTARTING", "RESTARTING"]), ("RESTARTING", ["RESTARTING", "RESTARTING"]), [[0, 1]]),
+    ],
+)
+def test_what_a_restart_tells_writes_and_runs(
+    scene: Scene, connector: State, flags: tuple[bool, bool], told: Told, written: Told, run: list[list[int] | None]
+) -> None:
+    scene.herder.create_connector("c", CONFIG)
+    scene.run("c", R, F, connector=connector)
+    plan = scene.herder.restart_connector("c", include_tasks=flags[0], only_failed=flags[1])
+    assert (plan.connector.state, [task.state for task in plan.tasks]) == told
+    assert plan.tasks[1].trace == "it broke"
+    assert scene.states("c") == written
+    assert scene.runs.taken() == [("trigger", "c", tasks) for tasks in run]
+    records = [record for record in scene.configs.records if isinstance(record, RestartRecord)]
+    assert records == ([RestartRecord("c", *flags)] if any(flags) else [])
+
+
+@pytest.mark.parametrize("target", [TargetState.PAUSED, TargetState.STOPPED])
+def test_what_restarts_while_paused_or_stopped_is_so_again(scene: Scene, target: TargetState) -> None:
+    scene.herder.create_connector("c", CONFIG)
+    scene.run("c", R, F, connector=F)
+    (scene.herder.pause if target is TargetState.PAUSED else scene.herder.stop)("c")
+    scene.runs.taken()
+    scene.herder.restart_connector("c", include_tasks=True, only_failed=False)
+    assert scene.states("c") == (("PAUSED", ["PAUSED", "PAUSED"]) if target is TargetState.PAUSED else ("STOPPED", []))
+    assert scene.runs.taken() == []
+
+
+def test_a_restarted_task_runs_even_if_nothing_is_new(scene: Scene) -> None:
+    scene.herder.create_connector("c", CONFIG)
+    scene.run("c", R, F)
+    scene.herder.restart_task("c", 1)
+    assert scene.states("c") == ("RUNNING", ["RUNNING", "RESTARTING"])
+    assert scene.runs.taken() == [("trigger", "c", [1])]
+
+
+def test_a_restart_fences_the_run_in_progress(scene: Scene) -> None:
+    scene.herder.create_connector("c", CONFIG)
+    old = scene.run("c", R)
+    scene.runs.alive = {"c"}
+    scene.herder.restart_task("c", 0)
+    newest = scene.configs.read().claims["c"]
+    assert newest > old
+    status = scene.statuses.task("c", 0)
+    assert status is not None
+    assert status.claim == newest
+
+
+def test_unknown_connectors_and_tasks_are_told_in_connects_words(scene: Scene) -> None:
+    with pytest.raises(NotFoundException, match=r"^Unknown connector: nobody$"):
+        scene.herder.restart_connector("nobody", include_tasks=False, only_failed=False)
+    with pytest.raises(NotFoundException, match=r"^Unknown connector: nobody$"):
+        scene.herder.restart_task("nobody", 0)
+    scene.herder.create_connector("c", CONFIG)
+    for task in (7, -1):
+        with pytest.raises(NotFoundException, match=rf"^Unknown task: c-{task}$"):
+            scene.herder.restart_task("c", task)
+
+
+def test_a_connector_without_a_status_cannot_be_planned_but_started(scene: Scene) -> None:
+    scene.configs.create_connector("c", {**CONFIG, "name": "c"})
+    with pytest.raises(NotFoundException, match=r"^Status for connector c not found$"):
+        scene.herder.restart_connector("c", include_tasks=True, only_failed=False)
+    scene.herder.restart_connector("c", include_tasks=False, only_failed=False)
+    assert scene.states("c") == ("RUNNING", [])
