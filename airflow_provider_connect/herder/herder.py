@@ -72,13 +72,15 @@ class Herder:
         self._topics = topics = Topics(backing.configs(), SnapshotReader(backing))
         self._statuses = StatusKeeper(backing.status_notes(), plugins, worker_id=worker_id or f"{socket.gethostname()}:0")
         graceful_seconds = settings.task_shutdown_graceful_timeout_ms / 1000
-        self._lifecycle = Lifecycle(topics, self._statuses, launcher, graceful_seconds=graceful_seconds, sleep=sleep)
-        self._connectors = ConnectorConfigs(topics, self._lifecycle, probe)
-        self._corrections = Corrections(topics, self._statuses, self._lifecycle, launcher)
-        self._used_topics = UsedTopics(settings, topics.reader, self._lifecycle.forget_topics)
         self._offsets = OffsetKeeper(
             settings, backing, topics, launcher, probe=probe, type_of=lambda config: plugins.of(config).type, resolve=resolve, sleep=sleep
         )
+        self._lifecycle = Lifecycle(
+            topics, self._statuses, launcher, settle=self._offsets.settle, graceful_seconds=graceful_seconds, sleep=sleep
+        )
+        self._connectors = ConnectorConfigs(topics, self._lifecycle, probe)
+        self._corrections = Corrections(topics, self._statuses, self._lifecycle, launcher)
+        self._used_topics = UsedTopics(settings, topics.reader, self._lifecycle.forget_topics)
         self._restarts = Restarts(topics, self._statuses, self._lifecycle, launcher, plugins)
 
     # ── connectors ──

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 
-from airflow_provider_connect.errors import NotFoundException
+from airflow_provider_connect.errors import ConnectException, NotFoundException
 from airflow_provider_connect.herder.launcher import Launcher
 from airflow_provider_connect.herder.snapshot import Topics
 from airflow_provider_connect.herder.statuses import StatusKeeper
@@ -26,7 +26,8 @@ _log = logging.getLogger(__name__)
 
 
 class Lifecycle:
-    """See the module. ``graceful_seconds`` is how long a run may take to end by itself before it is killed."""
+    """See the module. ``settle`` is told of a connector whose runs have ended for good; ``graceful_seconds`` is how long a run may take to
+    end by itself before it is killed."""
 
     def __init__(
         self,
@@ -34,12 +35,14 @@ class Lifecycle:
         statuses: StatusKeeper,
         launcher: Launcher,
         *,
+        settle: Callable[[str], None],
         graceful_seconds: float,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._configs, self._reader = topics
         self._statuses = statuses
         self._launcher = launcher
+        self._settle = settle
         self._graceful_seconds = graceful_seconds
         self._sleep = sleep
 
@@ -64,7 +67,8 @@ class Lifecycle:
             self.reach(name, keep_failed=keep_failed)
 
     def stop(self, name: str) -> None:
-        """STOPPED: 1 target state and an empty task set 2 a claim, which fences whatever lives 3 runs ended 4 statuses."""
+        """STOPPED: 1 target state and an empty task set 2 a claim, which fences whatever lives 3 runs ended 4 what they left open
+        or aborted is settled 5 statuses."""
         self._put_target(name, TargetState.STOPPED)  # 1
         self.stopped(name)
 
@@ -103,7 +107,8 @@ class Lifecycle:
         if not self._end(name):  # 3
             _log.warning("Connector %s is stopped, but its run has not ended yet; its statuses follow when it has", name)
             return False
-        self.reach(name, tasks=tasks)  # 4
+        self._attempt_to_settle(name)  # 4
+        self.reach(name, tasks=tasks)  # 5
         return True
 
     def deleted(self, name: str) -> bool:
@@ -141,6 +146,13 @@ class Lifecycle:
         if forgotten:
             self._statuses.forget_topics(name, forgotten)
             self._statuses.flush()
+
+    def _attempt_to_settle(self, name: str) -> None:
+        """A connector is STOPPED even if its offsets lie where nobody answers; whoever alters them later settles them first."""
+        try:
+            self._settle(name)
+        except ConnectException as error:
+            _log.warning("Connector %s is stopped, but its offsets could not be settled: %s", name, error.message)
 
     @staticmethod
     def claim_record(state: ClusterConfigState, name: str) -> FencingRecord:

@@ -99,9 +99,6 @@ class SinkOffsetChanges:
                 self._bring(change, after, before, claim, check)
                 raise
 
-    def settle(self, check: Check) -> None:
-        """Nothing: nobody sees group offsets that were not committed."""
-
     def close(self) -> None:
         self._connection.close()
 

@@ -79,9 +79,7 @@ class SourceOffsetChanges:
             return self._written(store, claim, check)
 
     def settle(self, check: Check) -> None:
-        """Write over what was aborted, behind what tasks have committed."""
-        if not self.has_transactional_ids:
-            return
+        """Write over what was aborted, behind what tasks have committed. Its ids are fenced."""
         with closing(self._backing.offsets(self._place)) as store:
             store.ensure()
             with OffsetChange(self._settings, self._name, self._place.producer) as change:

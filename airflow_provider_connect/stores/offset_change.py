@@ -97,6 +97,7 @@ class OffsetChange:
             _log.debug("A change of offsets could not be aborted: %s", error)
 
     def close(self) -> None:
+        """Lets go of the client; what is under way is not waited for: whoever takes over next aborts it."""
         self._owner.producer.purge(in_queue=True, in_flight=True, blocking=False)
 
     def __enter__(self) -> OffsetChange:

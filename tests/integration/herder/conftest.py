@@ -1,0 +1,118 @@
+"""A herder on a worker group of its own, whose runs are made in this process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.model.views import ConfigKeyView, OffsetView, PluginView, Validation
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.worker.checked_connector import check_connector
+from tests.conftest import WorkerSettings as MakeProperties
+from tests.integration.worker import plugins
+from tests.integration.worker.scene import PLAIN, Scene
+
+Pair = tuple[Mapping[str, object] | None, Mapping[str, object] | None]
+
+
+class RunsByHand:
+    """A launcher whose runs are the test's affair: it says what was asked of it, and that those in ``alive`` live."""
+
+    def __init__(self) -> None:
+        self.alive: set[str] = set()
+        self.triggered: list[str] = []
+        self.on_look: Callable[[], None] = lambda: None
+
+    def is_running(self, connector: str) -> bool:
+        self.on_look()
+        return connector in self.alive
+
+    def running(self) -> list[str]:
+        return sorted(self.alive)
+
+    def end(self, connector: str, *_: object, **__: object) -> None:
+        self.alive.discard(connector)
+
+    def trigger(self, connector: str, tasks: Sequence[int] | None = None) -> None:
+        self.triggered.append(connector)
+
+    def forget(self, connector: str) -> None:
+        self.alive.discard(connector)
+
+
+class AskedHere:
+    """A probe that asks the connector's own code in this process; ``asked`` notes what it was asked."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._settings = settings
+        self.asked: list[Sequence[Pair]] = []
+        self.before: Callable[[], None] = lambda: None
+
+    def alter_offsets(self, connector: str, config: Mapping[str, str], offsets: Sequence[Pair]) -> bool:
+        self.asked.append(offsets)
+        self.before()
+        checked = check_connector(connector, config, self._settings, {})
+        if checked.is_source:
+            return checked.connector.alter_offsets(config, offsets)
+        positions = {
+            TopicPartition(str((partition or {})["kafka_topic"]), int(str((partition or {})["kafka_partition"]))): offset
+            and int(str(offset["kafka_offset"]))
+            for partition, offset in offsets
+        }
+        return checked.connector.alter_offsets(config, positions)
+
+    def validate(self, plugin: str, config: Mapping[str, str | None]) -> Validation:
+        return Validation(plugin, [])
+
+    def config_keys(self, plugin: str, version: str | None = None) -> Sequence[ConfigKeyView]:
+        return []
+
+    def plugins(self, connectors_only: bool = True) -> Sequence[PluginView]:
+        return []
+
+
+@pytest.fixture
+def scene(tmp_path: Path, worker_settings: MakeProperties, unique: str, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    """A worker group with text converters, the test plugins installed, its topics made."""
+    plugins.install(tmp_path / "plugins")
+    monkeypatch.syspath_prepend(str(tmp_path / "plugins"))
+    scene = Scene(worker_settings() | PLAIN, f"c-{unique}", tmp_path)
+    TopicAdmin(scene.settings).ensure_internal_topics()
+    return scene
+
+
+@pytest.fixture
+def launcher() -> RunsByHand:
+    return RunsByHand()
+
+
+@pytest.fixture
+def probe(scene: Scene) -> AskedHere:
+    return AskedHere(scene.settings)
+
+
+@pytest.fixture
+def herder(scene: Scene, launcher: RunsByHand, probe: AskedHere) -> Iterator[Herder]:
+    herder = Herder(scene.settings, launcher, probe=probe)
+    yield herder
+    herder.close()
+
+
+def views(*pairs: Pair) -> list[OffsetView]:
+    return [OffsetView(partition, offset) for partition, offset in pairs]
+
+
+def shown(offsets: Sequence[OffsetView]) -> list[tuple[dict[str, object], dict[str, object] | None]]:
+    """As JSON has them, in an order of their own."""
+    found = [(dict(view.partition or {}), None if view.offset is None else dict(view.offset)) for view in offsets]
+    return ordered(found)
+
+
+def ordered(pairs: list[tuple[dict[str, object], dict[str, object] | None]]) -> list[tuple[dict[str, object], dict[str, object] | None]]:
+    return sorted(pairs, key=lambda pair: json.dumps(pair, sort_keys=True))
