@@ -12,6 +12,11 @@ _CONNECTORS = (
     (PluginKind.SINK, "connectors.file", "file", ("FileStreamSinkConnector",)),
     (PluginKind.SOURCE, "connectors.file", "file", ("FileStreamSourceConnector",)),
 )
+_TRANSFORMS = (
+    (PluginKind.TRANSFORMATION, "transforms.filter", "transforms", ("Filter",)),
+    (PluginKind.TRANSFORMATION, "transforms.regex_router", "transforms", ("RegexRouter",)),
+    (PluginKind.PREDICATE, "transforms.predicates", "transforms.predicates", ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")),
+)
 _CONVERTERS = (
     ("converters.json", "json", ("JsonConverter",)),
     ("converters.string", "storage", ("StringConverter",)),
@@ -24,6 +29,7 @@ def built_ins(version: str) -> list[Declared]:
     """All of them, as ``version``."""
     table = [
         *_CONNECTORS,
+        *_TRANSFORMS,
         *((kind, *row) for kind in (PluginKind.CONVERTER, PluginKind.HEADER_CONVERTER) for row in _CONVERTERS),
         (PluginKind.HEADER_CONVERTER, "converters.header", "storage", ("SimpleHeaderConverter",)),
     ]

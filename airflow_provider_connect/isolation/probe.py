@@ -120,7 +120,7 @@ class PluginProbe:
         """
         providers, secrets = self._settings.config_providers(), self._secrets(config)
         resolved = config_providers.resolve(config, providers, secrets)
-        pairs = None if offsets is None else [[dict(p), None if o is None else dict(o)] for p, o in offsets]
+        pairs = None if offsets is None else [[p and dict(p), o and dict(o)] for p, o in offsets]
         request = {"ask": "alter_offsets", "connector": connector, "config": resolved, "offsets": pairs}
         return bool(self._ask(self._locations(resolved), request, Mask(secret_values(config, providers, secrets)))["agreed"])
 

@@ -1,0 +1,60 @@
+"""Regular expressions and replacements as configs write them for Java. Python's ``re`` reads the expressions: what the two share is nearly
+everything that configs use; possessive quantifiers and class intersections are refused where they are given."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from airflow_provider_connect.errors import ConfigException
+
+
+def check_regex(name: str, value: Any) -> None:
+    """A validator: ``value`` is an expression. A missing one is none either, as in Connect."""
+    if value is None:
+        raise ConfigException.of(name, "null", "Invalid regex: null")
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ConfigException.of(name, value, f"Invalid regex: {error}") from error
+
+
+class Replacement:
+    """What ``Matcher.replaceFirst`` puts in: ``$1`` and ``${name}`` are groups, a backslash takes the next character as it is."""
+
+    def __init__(self, name: str, text: str, pattern: re.Pattern[str]) -> None:
+        """Raises ConfigException, by the setting's ``name``, for a group that ``pattern`` does not have."""
+        self._parts: list[str | int] = []
+        at = 0
+        while at < len(text):
+            if text[at] == "\\":
+                if at + 1 == len(text):
+                    raise ConfigException.of(name, text, "character to be escaped is missing")
+                self._parts.append(text[at + 1])
+                at += 2
+            elif text[at] == "$":
+                group, at = _group(name, text, at + 1, pattern)
+                self._parts.append(group)
+            else:
+                self._parts.append(text[at])
+                at += 1
+
+    def __call__(self, match: re.Match[str]) -> str:
+        """The text in place of ``match``; a group that took no part is empty."""
+        return "".join(part if isinstance(part, str) else match.group(part) or "" for part in self._parts)
+
+
+def _group(name: str, text: str, at: int, pattern: re.Pattern[str]) -> tuple[int, int]:
+    """The number of the group named at ``at``, and where its name ends. Digits are taken as long as there is such a group."""
+    if named := re.compile(r"\{([A-Za-z][A-Za-z0-9]*)\}").match(text, at):
+        if named[1] not in pattern.groupindex:
+            raise ConfigException.of(name, text, f"No group with name {{{named[1]}}}")
+        return pattern.groupindex[named[1]], named.end()
+    if at == len(text) or not text[at].isdecimal():
+        raise ConfigException.of(name, text, "Illegal group reference")
+    group, end = int(text[at]), at + 1
+    if group > pattern.groups:
+        raise ConfigException.of(name, text, f"No group {group}")
+    while end < len(text) and text[end].isdecimal() and group * 10 + int(text[end]) <= pattern.groups:
+        group, end = group * 10 + int(text[end]), end + 1
+    return group, end

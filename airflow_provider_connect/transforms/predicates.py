@@ -1,0 +1,74 @@
+"""Kafka Connect's predicates: by topic, by header, by tombstone. Each looks at a whole batch."""
+
+from __future__ import annotations
+
+import re
+
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Lambda, NonEmptyString
+from airflow_provider_connect.sdk.transformation import Predicate
+from airflow_provider_connect.transforms.java_regex import check_regex
+
+_PACKAGE = "org.apache.kafka.connect.transforms.predicates"
+
+
+def _check_pattern(name: str, value: str | None) -> None:
+    NonEmptyString()(name, value)
+    check_regex(name, value)
+
+
+class TopicNameMatches(Predicate):
+    """True of the records of a topic whose whole name matches ``pattern``."""
+
+    class_name = f"{_PACKAGE}.TopicNameMatches"
+    config_def = ConfigDef(
+        ConfigKey(
+            "pattern",
+            validator=Lambda(_check_pattern),
+            doc="A Java regular expression for matching against the name of a record's topic.",
+        )
+    )
+
+    def configure(self, config: Config) -> None:
+        self._pattern = re.compile(config["pattern"])
+
+    def test_batch(self, batch: Batch) -> pa.BooleanArray:
+        return _throughout(batch, self._pattern.fullmatch(batch.topic) is not None)
+
+
+class HasHeaderKey(Predicate):
+    """True of records with at least one header called ``name``."""
+
+    class_name = f"{_PACKAGE}.HasHeaderKey"
+    config_def = ConfigDef(ConfigKey("name", validator=NonEmptyString(), doc="The header name."))
+
+    def configure(self, config: Config) -> None:
+        self._name: str = config["name"]
+
+    def test_batch(self, batch: Batch) -> pa.BooleanArray:
+        if batch.headers is None:
+            return _throughout(batch, False)
+        having = {
+            record
+            for record, key in zip(
+                pc.list_parent_indices(batch.headers).to_pylist(),
+                pc.struct_field(pc.list_flatten(batch.headers), "key").to_pylist(),
+                strict=True,
+            )
+            if key == self._name
+        }
+        return pa.array([record in having for record in range(batch.num_records)], type=pa.bool_())
+
+
+class RecordIsTombstone(Predicate):
+    """True of records without a value."""
+
+    class_name = f"{_PACKAGE}.RecordIsTombstone"
+
+    def test_batch(self, batch: Batch) -> pa.BooleanArray:
+        return _throughout(batch, True) if batch.value is None else pc.is_null(batch.value)
+
+
+def _throughout(batch: Batch, truth: bool) -> pa.BooleanArray:
+    return pa.array([truth] * batch.num_records, type=pa.bool_())

@@ -1,0 +1,67 @@
+"""RegexRouter, Filter and the predicates on whole batches."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.transforms.filter import Filter
+from airflow_provider_connect.transforms.predicates import HasHeaderKey, RecordIsTombstone, TopicNameMatches
+from airflow_provider_connect.transforms.regex_router import RegexRouter
+
+
+def made(plugin: Any, **config: str) -> Any:
+    plugin.configure(plugin.config_def.parse(config))
+    return plugin
+
+
+@pytest.mark.parametrize(
+    ("regex", "replacement", "topic", "routed"),
+    [
+        ("(.*)-(.*)", "$2.$1", "shop-orders", "orders.shop"),
+        ("(?P<left>.*)-.*", "${left}", "shop-orders", "shop"),
+        ("orders", "x", "shop-orders", "shop-orders"),  # the whole name has to match
+        ("(a)b*", "$10\\$", "abb", "a0$"),  # there is no group 10, so it is group 1 and a nought
+        ("(a)|(b)", "[$2]", "a", "[]"),
+        ("a*?", "-", "aa", "-aa"),  # matches as a whole, but replaceFirst finds the empty text first
+    ],
+)
+def test_a_topic_is_routed_as_java_would(regex: str, replacement: str, topic: str, routed: str) -> None:
+    assert made(RegexRouter(), regex=regex, replacement=replacement).apply_batch(Batch.of(topic, pa.array(["v"]))).topic == routed
+
+
+@pytest.mark.parametrize(
+    ("replacement", "reason"), [("$3", "No group 3"), ("${x}", "No group with name {x}"), ("a$", "Illegal group"), ("\\", "missing")]
+)
+def test_a_replacement_that_is_none_is_refused(replacement: str, reason: str) -> None:
+    with pytest.raises(ConfigException, match=reason.replace("{", r"\{")):
+        made(RegexRouter(), regex="(a)", replacement=replacement)
+
+
+def test_an_expression_that_is_none_is_refused() -> None:
+    with pytest.raises(ConfigException, match="for configuration regex: Invalid regex"):
+        made(RegexRouter(), regex="(", replacement="x")
+    errors = [error for value in TopicNameMatches.config_def.validate({}) for error in value.errors]
+    assert errors == [
+        'Missing required configuration "pattern" which has no default value.',
+        "Invalid value null for configuration pattern: Invalid regex: null",
+    ]
+
+
+def test_filter_drops_all() -> None:
+    assert Filter().apply_batch(Batch.of("t", pa.array(["v"]))) is None
+
+
+def test_predicates_look_at_topic_header_and_value() -> None:
+    headers = pa.array(
+        [[("a", b"1"), ("b", b"2")], [], [("a", b"3")]], type=pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    )
+    batch = Batch.of("orders", pa.array(["x", None, "z"]), headers=headers)
+    assert made(TopicNameMatches(), pattern="ord.*").test_batch(batch).to_pylist() == [True] * 3
+    assert made(TopicNameMatches(), pattern="ord").test_batch(batch).to_pylist() == [False] * 3
+    assert made(HasHeaderKey(), name="a").test_batch(batch).to_pylist() == [True, False, True]
+    assert made(HasHeaderKey(), name="b").test_batch(batch.slice(1)).to_pylist() == [False, False]
+    assert RecordIsTombstone().test_batch(batch).to_pylist() == [False, True, False]
+    assert RecordIsTombstone().test_batch(Batch.of("orders", key=pa.array(["k"]))).to_pylist() == [True]
