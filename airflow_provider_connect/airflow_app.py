@@ -6,20 +6,30 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 from airflow.utils.session import create_session
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 
+from airflow_provider_connect import config_providers
 from airflow_provider_connect.airflow_access import AirflowAccess
 from airflow_provider_connect.airflow_launcher import AirflowLauncher
 from airflow_provider_connect.airflow_mirror import MirrorLoop
-from airflow_provider_connect.airflow_settings import BUNDLE, connectors_bundle, own_option, worker_properties, worker_settings
+from airflow_provider_connect.airflow_settings import (
+    BUNDLE,
+    airflow_secrets,
+    connectors_bundle,
+    own_option,
+    worker_properties,
+    worker_settings,
+)
 from airflow_provider_connect.dag_follower import DagFollower
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.isolation.probe import PluginProbe
 from airflow_provider_connect.reconciler import Reconciler
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.server_info import ServerInfo, server_info
@@ -66,7 +76,8 @@ class Rounds:
 
     def __init__(self, settings: WorkerSettings, *, holder: str) -> None:
         TopicAdmin(settings).ensure_internal_topics()
-        self.herder = Herder(settings, AirflowLauncher(create_session))
+        self._probe = PluginProbe(settings, secrets=_secrets)
+        self.herder = Herder(settings, AirflowLauncher(create_session), probe=self._probe, resolve=partial(_resolved, settings))
         self._reconciler = Reconciler(self.herder, create_session, holder=holder, now=time.time)
         patience_seconds = settings.task_shutdown_graceful_timeout_ms / 1000 + _VERB_SECONDS
         self._comparison = StatusComparison(self.herder, create_session, patience_seconds=patience_seconds, now=time.time)
@@ -94,6 +105,19 @@ class Rounds:
         """Let another process take over at once."""
         self._reconciler.release()
 
+    def close(self) -> None:
+        """No request uses the herder any more."""
+        self.herder.close()
+        self._probe.close()
+
+
+def _secrets(config: Mapping[str, str | None]) -> Mapping[str, str]:
+    return airflow_secrets({key: text for key, text in config.items() if text is not None})
+
+
+def _resolved(settings: WorkerSettings, config: Mapping[str, str]) -> Mapping[str, str]:
+    return config_providers.resolve(config, settings.config_providers(), airflow_secrets(config))
+
 
 class ReconcilerLoop:
     """Calls a reconciler every second in a thread of its own, and makes a new one when the settings change."""
@@ -103,7 +127,7 @@ class ReconcilerLoop:
         self._thread = threading.Thread(target=self._run, name="connect-reconciler", daemon=True)
         self._trouble: str | None = None
         self._rounds: Rounds | None = None
-        self._former: list[tuple[float, Herder]] = []
+        self._former: list[tuple[float, Rounds]] = []
         self._properties: dict[str, str] | None = None
         self._settings_due = 0.0
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
@@ -175,19 +199,19 @@ class ReconcilerLoop:
             former, self._rounds = self._rounds, Rounds(worker_settings(), holder=self._holder)
             self._properties = properties
             if former is not None:
-                self._former.append((time.monotonic() + _LONGEST_REQUEST_SECONDS, former.herder))
+                self._former.append((time.monotonic() + _LONGEST_REQUEST_SECONDS, former))
         self._settings_due = time.monotonic() + _SETTINGS_SECONDS
         self._close_former(time.monotonic())
 
     def _close_former(self, now: float) -> None:
         """Close the herders that no request can be using any more."""
-        for moment, herder in [pair for pair in self._former if pair[0] <= now]:
-            self._former.remove((moment, herder))
-            herder.close()
+        for moment, rounds in [pair for pair in self._former if pair[0] <= now]:
+            self._former.remove((moment, rounds))
+            rounds.close()
 
     def _close(self) -> None:
         rounds, self._rounds = self._rounds, None
         self._close_former(float("inf"))
         if rounds is not None:
             rounds.release()
-            rounds.herder.close()
+            rounds.close()

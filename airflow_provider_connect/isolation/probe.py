@@ -112,7 +112,10 @@ class PluginProbe:
         return _masked(validation, config, resolved, mask)
 
     def alter_offsets(
-        self, connector: str, config: Mapping[str, str], offsets: Sequence[tuple[Mapping[str, object], Mapping[str, object] | None]] | None
+        self,
+        connector: str,
+        config: Mapping[str, str],
+        offsets: Sequence[tuple[Mapping[str, object] | None, Mapping[str, object] | None]] | None,
     ) -> bool:
         """Ask the connector's own hook about these offsets; None: all are to be reset. False: it has none, or is not sure.
 

@@ -73,11 +73,12 @@ AIRFLOW = {
     "reconciler": "model dag_settings mirror airflow_dags complaints",
     "status_comparison": "model airflow_dags complaints",
     "airflow_mirror": "errors mirror airflow_settings",
-    "airflow_app": "errors settings stores herder rest reconciler status_comparison dag_follower server_info "
+    "airflow_app": "errors settings config_providers stores isolation herder rest reconciler status_comparison dag_follower server_info "
     "airflow_settings airflow_access airflow_launcher airflow_mirror",
     "links": "model operators",
     "airflow_plugin": "airflow_app links",
-    "cli": "errors settings dag_settings airflow_settings dev standalone",
+    "cli": "errors settings model stores isolation herder client rest server_info standalone dev dag_settings airflow_settings airflow_launcher "
+    "airflow_mirror hooks",
 }
 FLOORS: tuple[Mapping[str, str], ...] = (GROUND, BYTES, STATE, PROGRAMS, DOORS, AIRFLOW)
 PLUGINS = ("connectors", "converters", "transforms")
@@ -86,6 +87,7 @@ MAY_IMPORT = {unit: set(allowed.split()) for floor in FLOORS for unit, allowed i
 # Which units may import a library. A path names one module of a unit.
 LIBRARIES = {
     "airflow": {*AIRFLOW, "mirror/db_manager"},
+    "yaml": {"cli"},
     "fastapi": {"rest", "airflow_access", "airflow_app"},
     "starlette": {"rest"},
     "anyio": {"rest"},
