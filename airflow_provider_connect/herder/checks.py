@@ -35,7 +35,7 @@ def checked(name: str, config: Given, probe: Probe | None) -> dict[str, str]:
 
     Raises BadRequestException or ConfigException, both 400, naming each key that is wrong.
     """
-    if not config.get("connector.class"):
+    if config.get("connector.class") is None:
         raise BadRequestException(f"Connector config {_java_map(config)} contains no connector type")
     errors = _plugin_errors(config, probe)
     errors += [NULL_VALUE for key, value in config.items() if value is None and key.startswith(PREFIX)]
