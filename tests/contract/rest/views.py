@@ -58,9 +58,14 @@ def _is_foreign_plugin(value: Any) -> bool:
 
 
 def _without_plugin_versions(plain: dict[str, Any]) -> dict[str, Any]:
+    """Neither those that a validation names nor, in the view ``values``, the values of such keys."""
     if not str(plain.get("name", "")).endswith("plugin.version"):
-        return plain
+        return {name: value for name, value in plain.items() if not (name.endswith("plugin.version") and _is_version(value))}
     return {name: value for name, value in plain.items() if name not in ("default_value", "value", "recommended_values")}
+
+
+def _is_version(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and re.fullmatch(r"[0-9][\w.+-]*", value) is not None)
 
 
 def _definition_names(body: Any, _: str) -> Any:
