@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.class_name import class_name_of
 
 
 class Type(StrEnum):
@@ -73,8 +74,7 @@ def _parse_password(name: str, trimmed: Any, value: Any, type: Type) -> Password
 
 def _parse_class(name: str, trimmed: Any, value: Any, config_type: Type) -> str:
     if isinstance(trimmed, type):
-        public_name: str | None = getattr(trimmed, "class_name", None)
-        return public_name or f"{trimmed.__module__}.{trimmed.__qualname__}"
+        return class_name_of(trimmed)
     return _parse_text(name, trimmed, value, config_type)
 
 

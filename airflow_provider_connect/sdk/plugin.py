@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from airflow_provider_connect.sdk.class_name import class_name_of
 from airflow_provider_connect.sdk.config_def import ConfigDef
+
+__all__ = ["Plugin", "class_name_of"]
 
 
 class Plugin:
@@ -17,9 +20,3 @@ class Plugin:
     version: ClassVar[str | None] = None
     """None: the version of the distribution that brings the plugin."""
     config_def: ClassVar[ConfigDef] = ConfigDef()
-
-
-def class_name_of(cls: type) -> str:
-    """The public name of a plugin or task class."""
-    name: str | None = getattr(cls, "class_name", None)
-    return name or f"{cls.__module__}.{cls.__qualname__}"
