@@ -10,15 +10,16 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_connect.errors import ConnectException, FencedException
 from airflow_provider_connect.masking import Mask, secret_values
-from airflow_provider_connect.model.run import Claim, RunSpec, TaskResult
+from airflow_provider_connect.model.run import Claim, RunSpec
 from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import ConnectorStatus
 from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.standalone.task_figures import TaskFigures
 from airflow_provider_connect.standalone.task_loop import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, TaskLoop
 from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.fencing import Fence
@@ -43,16 +44,14 @@ class HostedConnector:
 
 
 class ConnectorHost:
-    """See the module. ``on_result`` is told each result of a task, from the task's thread."""
+    """See the module."""
 
-    def __init__(
-        self, name: str, settings: WorkerSettings, backing: Backing, *, worker_id: str, on_result: Callable[[str, TaskResult], None]
-    ) -> None:
+    def __init__(self, name: str, settings: WorkerSettings, backing: Backing, *, worker_id: str, figures: TaskFigures) -> None:
         self._name = name
         self._settings = settings
         self._backing = backing
         self._worker_id = worker_id
-        self._on_result = on_result
+        self._figures = figures
         self._configs = backing.configs()
         self._planner = Planner(settings, backing, self._configs, Fence(settings))
         self._changed = threading.Condition()
@@ -257,8 +256,8 @@ class ConnectorHost:
         loop = TaskLoop(
             payload,
             plan.connector,
-            TaskHost(self._backing, self._worker_id, None),
-            on_result=lambda result: self._on_result(self._name, result),
+            TaskHost(self._backing, self._worker_id, None, self._figures.watch(self._name, task)),
+            on_result=lambda result: self._figures.add(self._name, result),
             on_end=self._notice,
         )
         with self._changed:

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.standalone.connector_host import ConnectorHost
+from airflow_provider_connect.standalone.task_figures import TaskFigures
 from airflow_provider_connect.stores.backing import Backing
 
 END_SECONDS = 2.0  # beyond the graceful time, for threads to end
 
 
 class ConnectorHosts:
-    """A Launcher. ``on_result`` is told what each run of a task's body counted. Safe to share between threads."""
+    """A Launcher. ``figures`` takes what the tasks count. Safe to share between threads."""
 
-    def __init__(self, settings: WorkerSettings, backing: Backing, *, worker_id: str, on_result: Callable[[str, TaskResult], None]) -> None:
+    def __init__(self, settings: WorkerSettings, backing: Backing, *, worker_id: str, figures: TaskFigures) -> None:
         self._settings = settings
         self._backing = backing
         self._worker_id = worker_id
-        self._on_result = on_result
+        self._figures = figures
         self._lock = threading.Lock()
         self._hosts: dict[str, ConnectorHost] = {}
         self._closed = False
@@ -47,7 +47,7 @@ class ConnectorHosts:
                 return
             host = self._hosts.get(connector)
             if host is None:
-                host = ConnectorHost(connector, self._settings, self._backing, worker_id=self._worker_id, on_result=self._on_result)
+                host = ConnectorHost(connector, self._settings, self._backing, worker_id=self._worker_id, figures=self._figures)
                 self._hosts[connector] = host
                 host.start()
         host.trigger(tasks)
@@ -57,6 +57,7 @@ class ConnectorHosts:
             host = self._hosts.pop(connector, None)
         if host is not None:
             host.close()
+        self._figures.forget(connector)
 
     def close(self) -> bool:
         """End all of them, each task after its batch and with its offsets committed. False: some were overdue, and stay behind."""

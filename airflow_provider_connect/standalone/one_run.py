@@ -113,3 +113,7 @@ def _exit_code(result: RunResult) -> int:
         log.warning("Connector %s was told to end before the end of what there is", result.connector)
         return TOLD
     return DONE
+
+
+if __name__ == "__main__":
+    main()

@@ -3,26 +3,55 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from airflow_provider_connect.model.run import TaskResult
+from airflow_provider_connect.worker.metrics import TaskMetrics
+
+_Task = tuple[str, int]  # connector, task
 
 
 class TaskFigures:
-    """Adds up what the runs of each task's body counted. Safe to share between threads."""
+    """Adds up what the runs of each task's body counted, the one under way included. Safe to share between threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._figures: dict[tuple[str, int], dict[str, float]] = {}
+        self._ended: dict[_Task, dict[str, float]] = {}
+        self._running: dict[_Task, TaskMetrics] = {}
+
+    def watch(self, connector: str, task: int) -> Callable[[TaskMetrics], None]:
+        """What to tell of the counters of a body that begins."""
+
+        def begin(metrics: TaskMetrics) -> None:
+            with self._lock:
+                self._running[connector, task] = metrics
+
+        return begin
 
     def add(self, connector: str, result: TaskResult) -> None:
-        """Totals add up; whatever else there is is the last run's."""
+        """A body has ended."""
+        task = (connector, result.task)
         with self._lock:
-            known = self._figures.setdefault((connector, result.task), {})
-            for name, value in result.metrics.items():
-                known[name] = known.get(name, 0.0) + value if name.endswith("-total") else value
+            self._running.pop(task, None)
+            self._ended[task] = _over(result.metrics, self._ended.get(task, {}))
 
-    def read(self) -> Mapping[tuple[str, int], Mapping[str, float]]:
+    def forget(self, connector: str) -> None:
+        """The connector is gone."""
+        with self._lock:
+            for figures in (self._ended, self._running):
+                for task in [task for task in figures if task[0] == connector]:
+                    del figures[task]
+
+    def read(self) -> dict[_Task, dict[str, float]]:
         """By connector and task."""
         with self._lock:
-            return {task: dict(figures) for task, figures in self._figures.items()}
+            figures = {task: dict(ended) for task, ended in self._ended.items()}
+            for task, metrics in self._running.items():
+                figures[task] = _over(metrics.figures(), figures.get(task, {}))
+        return figures
+
+
+def _over(newer: Mapping[str, float], older: Mapping[str, float]) -> dict[str, float]:
+    """Totals add up; of whatever else there is the newer holds."""
+    totals = {name: value + older.get(name, 0.0) for name, value in newer.items() if name.endswith("-total")}
+    return {**older, **newer, **totals}

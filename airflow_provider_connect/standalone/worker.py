@@ -26,7 +26,7 @@ class StandaloneWorker:
         self.settings = settings
         self.figures = TaskFigures()
         backing.ensure()
-        self._hosts = ConnectorHosts(settings, backing, worker_id=worker_id, on_result=self.figures.add)
+        self._hosts = ConnectorHosts(settings, backing, worker_id=worker_id, figures=self.figures)
         self.herder = Herder(settings, self._hosts, probe=probe, backing=backing, worker_id=worker_id)
 
     def put_connector(self, name: str, config: Mapping[str, str], initial_state: TargetState | None = None) -> ConnectorInfo:

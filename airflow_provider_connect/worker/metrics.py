@@ -10,13 +10,15 @@ from time import perf_counter
 
 @dataclass(slots=True)
 class _Extremes:
-    """Largest, sum and number of some values."""
+    """Smallest, largest, sum and number of some values."""
 
+    smallest: float = 0.0
     largest: float = 0.0
     total: float = 0.0
     count: int = 0
 
     def add(self, value: float) -> None:
+        self.smallest = min(self.smallest, value) if self.count else value
         self.largest = max(self.largest, value)
         self.total += value
         self.count += 1
@@ -28,9 +30,15 @@ class _Extremes:
 
 @dataclass(slots=True)
 class TaskMetrics:
-    """Counters of one task in one run. ``figures`` gives them by Connect's names (contract §6); durations are milliseconds."""
+    """Counters of one task in one run. ``figures`` gives them by Connect's names (contract §6); durations are milliseconds.
+
+    Counted by the task's thread; others may ask for ``figures`` meanwhile.
+    """
 
     is_source: bool
+    in_transactions: bool = False
+    partitions: int = 0
+    retries: int = 0
     records_in: int = 0
     records_out: int = 0
     bytes: int = 0
@@ -39,6 +47,9 @@ class TaskMetrics:
     batches: _Extremes = field(default_factory=_Extremes)
     calls: _Extremes = field(default_factory=_Extremes)
     commit_times: _Extremes = field(default_factory=_Extremes)
+    commit_sizes: _Extremes = field(default_factory=_Extremes)
+    started: float = field(default_factory=perf_counter)
+    _committed: int = 0
 
     @contextmanager
     def timed_call(self) -> Iterator[None]:
@@ -58,25 +69,61 @@ class TaskMetrics:
             self.failed_commits += 1
             raise
         self.commits += 1
+        if self.records_out > self._committed:
+            self.commit_sizes.add(self.records_out - self._committed)
+            self._committed = self.records_out
         self.commit_times.add((perf_counter() - start) * 1000)
 
     def figures(self) -> dict[str, float]:
-        read, written = (
-            ("source-record-poll-total", "source-record-write-total")
-            if self.is_source
-            else ("sink-record-read-total", "sink-record-send-total")
-        )
-        call = "poll-batch" if self.is_source else "put-batch"
+        """By the names of ``model.metric_names``."""
         tried = self.commits + self.failed_commits
-        return {
-            read: self.records_in,
-            written: self.records_out,
+        return (self._source_figures() if self.is_source else self._sink_figures()) | {
             "batch-size-max": self.batches.largest,
             "batch-size-avg": self.batches.average,
-            f"{call}-max-time-ms": self.calls.largest,
-            f"{call}-avg-time-ms": self.calls.average,
             "offset-commit-max-time-ms": self.commit_times.largest,
             "offset-commit-avg-time-ms": self.commit_times.average,
             "offset-commit-success-percentage": self.commits / tried if tried else 0.0,
             "offset-commit-failure-percentage": self.failed_commits / tried if tried else 0.0,
+            "total-retries": self.retries,
+        }
+
+    def _source_figures(self) -> dict[str, float]:
+        figures = {
+            **self._counted("source-record-poll", self.records_in),
+            **self._counted("source-record-write", self.records_out),
+            **self._active("source-record"),
+            "poll-batch-max-time-ms": self.calls.largest,
+            "poll-batch-avg-time-ms": self.calls.average,
+        }
+        if not self.in_transactions:
+            return figures
+        sizes = self.commit_sizes
+        return figures | {
+            "transaction-size-min": sizes.smallest,
+            "transaction-size-max": sizes.largest,
+            "transaction-size-avg": sizes.average,
+        }
+
+    def _sink_figures(self) -> dict[str, float]:
+        return {
+            **self._counted("sink-record-read", self.records_in),
+            **self._counted("sink-record-send", self.records_out),
+            **self._active("sink-record"),
+            **self._counted("offset-commit-completion", self.commits),
+            **self._counted("offset-commit-skip", 0),
+            "offset-commit-seq-no": self.commits,
+            "partition-count": self.partitions,
+            "put-batch-max-time-ms": self.calls.largest,
+            "put-batch-avg-time-ms": self.calls.average,
+        }
+
+    def _counted(self, name: str, total: int) -> dict[str, float]:
+        return {f"{name}-total": total, f"{name}-rate": total / max(perf_counter() - self.started, 0.001)}
+
+    def _active(self, name: str) -> dict[str, float]:
+        active = self.records_out - self._committed
+        return {
+            f"{name}-active-count": active,
+            f"{name}-active-count-max": max(self.commit_sizes.largest, active),
+            f"{name}-active-count-avg": self.commit_sizes.average,
         }

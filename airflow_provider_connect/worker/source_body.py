@@ -68,7 +68,7 @@ def run_source(scene: TaskScene) -> TaskResult:
         if payload.tasks == 1:  # siblings' open transactions look like aborted ones: the planner repairs for several
             owner.write(repairs(offsets, payload.connector))
         known = offsets.read(payload.connector)  # 3
-        metrics = TaskMetrics(is_source=True)
+        metrics = scene.metrics(is_source=True)
         task = _started(scene, TaskSourceContext(scene.task_config, payload.claim, known, lambda: bool(scene.stop)))  # 4
         admin = AdminConnection.of(settings, scene.connector_settings.overrides["admin"], TAKE_OVER_SECONDS)
         written = WrittenRanges(TopicAdmin(settings, connection=admin))

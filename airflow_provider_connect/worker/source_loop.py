@@ -80,6 +80,7 @@ class SourceLoop:
             try:
                 polled = self.task.poll()
             except RetriableException:
+                self.metrics.retries += 1
                 return []
         return None if polled is None else self.pipeline.batches(polled)
 

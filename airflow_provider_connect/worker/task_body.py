@@ -11,14 +11,14 @@ import os
 import socket
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from airflow_provider_connect import config_providers
 from airflow_provider_connect.errors import ConnectException, FencedException, RetriableException
 from airflow_provider_connect.masking import Mask, secret_values
-from airflow_provider_connect.model.connector_settings import ConnectorSettings
+from airflow_provider_connect.model.connector_settings import ConnectorSettings, Guarantee
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import TaskStatus
@@ -29,6 +29,7 @@ from airflow_provider_connect.stores.config_follower import ChangeKind, Follower
 from airflow_provider_connect.worker.active_topics import ActiveTopics
 from airflow_provider_connect.worker.checked_connector import CheckedConnector, check_connector
 from airflow_provider_connect.worker.lifecycle import StopReason, StopSignal, StopWire, Wire
+from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.pipeline import Converters
 from airflow_provider_connect.worker.pipeline_setup import converters_of
 from airflow_provider_connect.worker.task_payload import TaskPayload
@@ -39,11 +40,13 @@ TAKE_OVERS = 3
 
 @dataclass(frozen=True, slots=True)
 class TaskHost:
-    """What a body finds where it runs. ``wire`` None: only the config topic and time tell it to end."""
+    """What a body finds where it runs. ``wire`` None: only the config topic and time tell it to end. ``watch`` is given the counters that
+    the body counts with, as it begins."""
 
     backing: Backing
     worker_id: str
     wire: Wire | None
+    watch: Callable[[TaskMetrics], None] = lambda _: None
 
 
 @dataclass(slots=True)
@@ -61,6 +64,15 @@ class TaskScene:
     converters: Converters
     configs: ConfigChanges
     mask: Mask
+    counted: list[TaskMetrics]
+    watch: Callable[[TaskMetrics], None]
+
+    def metrics(self, *, is_source: bool) -> TaskMetrics:
+        """New counters for the body, which whoever hosts the task may watch."""
+        exactly_once = self.payload.guarantee == Guarantee.EXACTLY_ONCE
+        self.counted.append(TaskMetrics(is_source, in_transactions=is_source and exactly_once))
+        self.watch(self.counted[-1])
+        return self.counted[-1]
 
     def active_topics(self) -> ActiveTopics:
         """What notes the topics that this task uses."""
@@ -112,11 +124,12 @@ def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost) -> Task
     mask = Mask(payload.secrets.values())
     statuses = host.backing.status_notes(payload.claim)
     worker_id = host.worker_id
+    counted: list[TaskMetrics] = []
     result, version = TaskResult(payload.task), None
     try:
         for config in (payload.settings, payload.connector_config, payload.task_config):
             mask.add(secret_values(config, settings.config_providers(), payload.secrets))
-        with _scene(payload, settings, host, statuses, mask) as scene:
+        with _scene(payload, settings, host, statuses, mask=mask, counted=counted) as scene:
             version = scene.checked.plugin.version
             result = _body_until_owned(scene)
             if result.stopped_by == StopReason.PAUSED:
@@ -131,6 +144,7 @@ def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost) -> Task
         status = TaskStatus(payload.connector, payload.task, State.FAILED, worker_id, trace=trace, version=version, claim=payload.claim)
         statuses.put_task(status)
         result = TaskResult(payload.task, State.FAILED, trace, error.retriable if isinstance(error, ConnectException) else True)
+        result.metrics = (counted[-1].figures() if counted else {}) | {"last-error-timestamp": int(time.time() * 1000)}
     statuses.flush(settings.offset_flush_timeout_ms / 1000)
     result.metrics |= statuses.metrics()
     statuses.close()
@@ -167,7 +181,9 @@ def _body(scene: TaskScene) -> TaskResult:
 
 
 @contextmanager
-def _scene(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, statuses: StatusNotes, mask: Mask) -> Iterator[TaskScene]:
+def _scene(
+    payload: TaskPayload, settings: WorkerSettings, host: TaskHost, statuses: StatusNotes, *, mask: Mask, counted: list[TaskMetrics]
+) -> Iterator[TaskScene]:
     checked = check_connector(payload.connector, payload.connector_config, settings, payload.secrets, versions=payload.versions)
     task_config = config_providers.resolve(payload.task_config, settings.config_providers(), payload.secrets)
     store = host.backing.configs()
@@ -176,7 +192,21 @@ def _scene(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, statu
         stop = StopSignal(Followed(follower), host.wire, now=time.monotonic, deadline=time.monotonic() + seconds)
         try:
             converters = converters_of(checked, settings)
-            yield TaskScene(payload, settings, host.backing, checked, task_config, stop, statuses, host.worker_id, converters, store, mask)
+            yield TaskScene(
+                payload,
+                settings,
+                host.backing,
+                checked,
+                task_config,
+                stop,
+                statuses,
+                host.worker_id,
+                converters,
+                store,
+                mask,
+                counted,
+                host.watch,
+            )
         finally:
             if host.wire is not None:
                 host.wire.close()
