@@ -34,7 +34,7 @@ class MemoryBacking(TopicBacking):
     def statuses(self) -> MemoryStatusStore:
         return self.status_store
 
-    def status_notes(self, claim: Claim | None = None) -> MemoryStatusStore:  # type: ignore[override]  # a StatusWriter and a StatusStore
+    def status_notes(self, claim: Claim | None = None) -> MemoryStatusStore:
         return self.status_store
 
 

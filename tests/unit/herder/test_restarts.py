@@ -12,19 +12,20 @@ Told = tuple[str, list[str]]
 
 
 @pytest.mark.parametrize(
-    ("connector", "flags", "told", "written", "run"),
+    ("connector", "flags", "views", "run"),
     [
-        (R, (False, False), ("RESTARTING", ["RUNNING", "FAILED"]), ("RUNNING", ["RUNNING", "FAILED"]), [None]),
-        (F, (False, False), ("RESTARTING", ["RUNNING", "FAILED"]), ("RESTARTING", ["RUNNING", "FAILED"]), [None]),
-        (R, (False, True), ("RUNNING", ["RUNNING", "FAILED"]), ("RUNNING", ["RUNNING", "FAILED"]), []),
-        (F, (False, True), ("RESTARTING", ["RUNNING", "FAILED"]), ("RESTARTING", ["RUNNING", "FAILED"]), [None]),
-        (R, (True, True), ("RUNNING", ["RUNNING", "RESTARTING"]), ("RUNNING", ["RUNNING", "RESTARTING"]), [[1]]),
-        (R, (True, False), ("RESTARTING", ["RESTARTING", "RESTARTING"]), ("RESTARTING", ["RESTARTING", "RESTARTING"]), [[0, 1]]),
+        (R, (False, False), (("RESTARTING", ["RUNNING", "FAILED"]), ("RUNNING", ["RUNNING", "FAILED"])), [None]),
+        (F, (False, False), (("RESTARTING", ["RUNNING", "FAILED"]), ("RESTARTING", ["RUNNING", "FAILED"])), [None]),
+        (R, (False, True), (("RUNNING", ["RUNNING", "FAILED"]), ("RUNNING", ["RUNNING", "FAILED"])), []),
+        (F, (False, True), (("RESTARTING", ["RUNNING", "FAILED"]), ("RESTARTING", ["RUNNING", "FAILED"])), [None]),
+        (R, (True, True), (("RUNNING", ["RUNNING", "RESTARTING"]), ("RUNNING", ["RUNNING", "RESTARTING"])), [[1]]),
+        (R, (True, False), (("RESTARTING", ["RESTARTING", "RESTARTING"]), ("RESTARTING", ["RESTARTING", "RESTARTING"])), [[0, 1]]),
     ],
 )
 def test_what_a_restart_tells_writes_and_runs(
-    scene: Scene, connector: State, flags: tuple[bool, bool], told: Told, written: Told, run: list[list[int] | None]
+    scene: Scene, connector: State, flags: tuple[bool, bool], views: tuple[Told, Told], run: list[list[int] | None]
 ) -> None:
+    told, written = views
     scene.herder.create_connector("c", CONFIG)
     scene.run("c", R, F, connector=connector)
     plan = scene.herder.restart_connector("c", include_tasks=flags[0], only_failed=flags[1])
