@@ -87,7 +87,7 @@ def _known(settings: WorkerSettings, connector: str, define: Mapping[str, str] |
     target = state.target_state(connector)
     if target is not TargetState.STARTED:
         return None, Readiness(NOT_STARTED, f"its target state is {target}")
-    if state.applied_configs.get(connector) != raw:
+    if state.applied_configs.get(connector) != raw or not state.tasks(connector):  # a stop leaves none
         return raw, Readiness(WORK, "its tasks are not planned yet for this config")
     return raw, Readiness(NO_WORK, "")
 
