@@ -14,6 +14,7 @@ from typing import Self
 from airflow_provider_connect.errors import ConnectException, NotFoundException
 from airflow_provider_connect.herder.connectors import ConnectorConfigs
 from airflow_provider_connect.herder.corrections import Corrections
+from airflow_provider_connect.herder.figures import Figures, LedgerFigures, ReadFigures
 from airflow_provider_connect.herder.launcher import Launcher
 from airflow_provider_connect.herder.lifecycle import Lifecycle
 from airflow_provider_connect.herder.offsets import OffsetKeeper, Resolve
@@ -50,7 +51,7 @@ from airflow_provider_connect.stores.backing import Backing, TopicBacking
 class Herder:
     """See the module. ``probe`` looks at plugins: without one, configs are neither taken nor checked. ``backing`` is where the state is
     kept; ``worker_id`` stands in the statuses that the herder writes itself; ``resolve`` gives a config the values of its variables, None:
-    those of the worker's own providers."""
+    those of the worker's own providers. ``figures`` tells what tasks have counted; None: the ledger does."""
 
     def __init__(
         self,
@@ -61,9 +62,12 @@ class Herder:
         backing: Backing | None = None,
         worker_id: str | None = None,
         resolve: Resolve | None = None,
+        figures: ReadFigures | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         backing = backing or TopicBacking(settings)
+        self._ledger = LedgerFigures(backing.ledger())
+        self._figures = figures or self._ledger.read
         plugins = KnownPlugins(PluginCatalog(settings.plugin_path))
         self.settings = settings
         self._launcher = launcher
@@ -239,6 +243,14 @@ class Herder:
         """Ask all workers that are up now to set the level of a logger (KIP-976)."""
         self._topics.configs.change(lambda _: [LoggerRecord(logger, level)])
 
+    def task_figures(self) -> Figures:
+        """What tasks have counted, by connector and task and Connect's metric names."""
+        return self._figures()
+
+    def status_update_figures(self) -> dict[str, float]:
+        """How this process's writes of statuses went, by Connect's metric names."""
+        return self._statuses.metrics()
+
     def health_problem(self) -> str | None:
         """Why requests cannot be answered; None: they can."""
         try:
@@ -249,6 +261,7 @@ class Herder:
 
     def close(self) -> None:
         """Writes the statuses that are waiting, then closes everything."""
+        self._ledger.close()
         self._statuses.close()
         self._topics.reader.close()
         self._topics.configs.close()

@@ -82,6 +82,10 @@ class StatusKeeper:
         """Wait until it is written, at most ``WAIT_SECONDS``. False: it is not yet, and is tried again later."""
         return self._notes.flush(WAIT_SECONDS)
 
+    def metrics(self) -> dict[str, float]:
+        """How the writes went, by the names of group status-backing-store-metrics."""
+        return self._notes.metrics()
+
     def close(self) -> None:
         self._notes.close()
 

@@ -27,7 +27,7 @@ class StandaloneWorker:
         self.figures = TaskFigures()
         backing.ensure()
         self._hosts = ConnectorHosts(settings, backing, worker_id=worker_id, figures=self.figures)
-        self.herder = Herder(settings, self._hosts, probe=probe, backing=backing, worker_id=worker_id)
+        self.herder = Herder(settings, self._hosts, probe=probe, backing=backing, worker_id=worker_id, figures=self.figures.read)
 
     def put_connector(self, name: str, config: Mapping[str, str], initial_state: TargetState | None = None) -> ConnectorInfo:
         """Create the connector, or give the one that is there this config. Raises ConfigException when it cannot be taken."""

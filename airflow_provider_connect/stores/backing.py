@@ -6,11 +6,12 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol, Self
 
+from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.status import ConnectorStatus, StatusState, TaskStatus, TopicStatus
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.settings import WorkerSettings
-from airflow_provider_connect.stores.batch_store import BatchStore
+from airflow_provider_connect.stores.batch_store import BatchStore, Delivered
 from airflow_provider_connect.stores.config_changes import ConfigChanges
 from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.connector_offsets import ConnectorOffsets
@@ -98,6 +99,8 @@ class Ledger(Protocol):
     """Reads what each task delivered last: a BatchStore."""
 
     def last(self, connector: str) -> dict[TopicPartition, int]: ...
+
+    def delivered(self) -> dict[ConnectorTaskId, Delivered]: ...
 
     def close(self) -> None: ...
 

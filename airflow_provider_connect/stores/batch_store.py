@@ -1,6 +1,7 @@
 """The ledger of what each task delivered in each run, on a topic of ours; from it lost group offsets are restored."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Self
 
 from airflow_provider_connect.client_settings import ClientKind, internal_client_config
@@ -10,13 +11,30 @@ from airflow_provider_connect.model.records import Unreadable
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.settings import WorkerSettings
-from airflow_provider_connect.stores.log_consumer import LogConsumer
+from airflow_provider_connect.stores.log_consumer import LogConsumer, LogRecord
 from airflow_provider_connect.stores.skipped import SkippedRecords
 from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.wire import batch_topic
 
 BY_KEY = -1
 """The partition of a record whose place its producer is to choose by the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """Records and bytes of all runs of a task that were seen, each counted once however often its run wrote its entry."""
+
+    type: ConnectorType
+    records: int
+    bytes: int
+
+    @classmethod
+    def after(cls, entry: BatchRecord, before: BatchRecord | None, known: Mapping[ConnectorTaskId, "Delivered"]) -> "Delivered":
+        """The sum with a new entry, which holds all of its run so far."""
+        was = known.get(entry.task, cls(entry.type, 0, 0))
+        is_same_run = before is not None and (before.run, before.claim) == (entry.run, entry.claim)
+        counted = (before.records, before.bytes) if before is not None and is_same_run else (0, 0)
+        return cls(entry.type, was.records + entry.records - counted[0], was.bytes + entry.bytes - counted[1])
 
 
 class BatchStore:
@@ -28,6 +46,7 @@ class BatchStore:
         self._timeout_seconds = timeout_seconds
         self._log = TopicLog(self._topic, consumer) if consumer is not None else None
         self._entries: dict[ConnectorTaskId, BatchRecord] = {}
+        self._delivered: dict[ConnectorTaskId, Delivered] = {}
         self.skipped = SkippedRecords(self._topic)
 
     def entries(self, connector: str) -> list[BatchRecord]:
@@ -35,18 +54,31 @@ class BatchStore:
 
         Waits while an open transaction holds some of them; the first call reads the whole topic, later ones what is new.
         """
+        self._take(self._opened().read_settled(lambda key: _is_of(connector, key), self._config, self._timeout_seconds))
+        return [self._entries[task] for task in sorted(self._entries) if task.connector == connector]
+
+    def delivered(self) -> dict[ConnectorTaskId, Delivered]:
+        """What each task has delivered since this store first looked, with the last run before that. Raises as ``entries`` does, and waits
+        for no open transaction."""
+        self._take(self._opened().read_to_end(self._timeout_seconds))
+        return dict(self._delivered)
+
+    def _opened(self) -> TopicLog:
         if self._log is None:
             self._log = TopicLog(self._topic, self._config)
-        for record in self._log.read_settled(lambda key: _is_of(connector, key), self._config, self._timeout_seconds):
+        return self._log
+
+    def _take(self, records: Iterable[LogRecord]) -> None:
+        for record in records:
             decoded = batch_topic.decode(record.key, record.value, record.headers, offset=record.offset)
             match decoded:
                 case BatchRecord():
+                    self._delivered[decoded.task] = Delivered.after(decoded, self._entries.get(decoded.task), self._delivered)
                     self._entries[decoded.task] = decoded
                 case BatchReset():
                     self._entries.pop(decoded.task, None)
                 case Unreadable():
                     self.skipped.note(decoded.reason, decoded, partition=record.partition, offset=record.offset)
-        return [self._entries[task] for task in sorted(self._entries) if task.connector == connector]
 
     def last(self, connector: str) -> dict[TopicPartition, int]:
         """The positions that the ledger knows; a partition that moved between tasks is known by its newest claim, then the furthest."""
@@ -94,7 +126,7 @@ class BatchStore:
         if self._log is not None:
             self._log.close()
         self._log = None
-        self._entries = {}
+        self._entries, self._delivered = {}, {}
 
     def __enter__(self) -> Self:
         return self

@@ -8,13 +8,14 @@ from typing import Self
 from airflow_provider_connect.errors import ConflictException
 from airflow_provider_connect.model.batches import BatchRecord
 from airflow_provider_connect.model.cluster_state import ClusterConfigState, ConfigLog
+from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.offsets import OffsetRecord
 from airflow_provider_connect.model.records import ConfigRecord, Unreadable
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, StatusRecord, StatusState, TaskStatus, TopicReset, TopicStatus
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.batch_store import positions_of
+from airflow_provider_connect.stores.batch_store import Delivered, positions_of
 from airflow_provider_connect.stores.config_changes import ConfigChanges, Decide
 from airflow_provider_connect.stores.config_follower import Change, Follower, gravest_change
 from airflow_provider_connect.stores.log_consumer import CommittedOffset
@@ -226,6 +227,10 @@ class MemoryBatchStore:
 
     def last(self, connector: str) -> dict[TopicPartition, int]:
         return positions_of(self.entries(connector))
+
+    def delivered(self) -> dict[ConnectorTaskId, Delivered]:
+        """The last run of each task."""
+        return {entry.task: Delivered(entry.type, entry.records, entry.bytes) for entry in self._entries.values()}
 
     def close(self) -> None:
         """Nothing is open."""

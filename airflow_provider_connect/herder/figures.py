@@ -1,0 +1,40 @@
+"""What tasks have counted, for metrics: by connector, task and Kafka Connect's metric name."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.model.batches import ConnectorType
+from airflow_provider_connect.stores.backing import Ledger
+
+Figures = Mapping[tuple[str, int], Mapping[str, float]]
+ReadFigures = Callable[[], Figures]
+
+_WRITTEN = {ConnectorType.SOURCE: "source-record-write-total", ConnectorType.SINK: "sink-record-send-total"}
+_log = logging.getLogger(__name__)
+
+
+class LedgerFigures:
+    """Read from the ledger, which tasks in other processes write. Totals rise for as long as this process lives, and begin with the last
+    run of each task. Safe to share between threads."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._lock = threading.Lock()
+
+    def read(self) -> Figures:
+        """None of them while the ledger cannot be read: states are worth telling alone."""
+        try:
+            with self._lock:
+                delivered = self._ledger.delivered()
+        except ConnectException as error:
+            _log.warning("The ledger cannot be read for metrics: %s", error.message)
+            return {}
+        return {(task.connector, task.task): {_WRITTEN[found.type]: float(found.records)} for task, found in delivered.items()}
+
+    def close(self) -> None:
+        with self._lock:
+            self._ledger.close()
