@@ -18,6 +18,7 @@ from airflow_provider_connect.isolation.probe_messages import LONGEST_ANSWER, er
 
 _COMMAND: Final = (sys.executable, "-m", "airflow_provider_connect.isolation.probe_worker")
 _TAIL_BYTES: Final = 2000
+_ENDING_SECONDS: Final = 1.0  # for a process that has closed its answers to end
 
 
 class ProbeProcess:
@@ -46,8 +47,9 @@ class ProbeProcess:
             self.end()
             raise ConnectException(f"The plugin's code did not answer within {timeout_seconds:g} s, and was ended") from error
         except (OSError, ValueError) as error:
+            how = self._how_it_ended()
             self.end()
-            raise ConnectException(f"The process that ran the plugin's code {self._how_it_ended()}") from error
+            raise ConnectException(f"The process that ran the plugin's code {how}") from error
         if "error" in answer:
             raise error_of(answer)
         return answer
@@ -85,7 +87,10 @@ class ProbeProcess:
         return b"".join(pieces)
 
     def _how_it_ended(self) -> str:
-        code = self._child.returncode
+        try:
+            code = self._child.wait(_ENDING_SECONDS)
+        except subprocess.TimeoutExpired:
+            return "broke off without an answer, and was ended"
         size = os.fstat(self._said.fileno()).st_size
         tail = os.pread(self._said.fileno(), _TAIL_BYTES, max(0, size - _TAIL_BYTES)).decode("utf-8", "replace").strip()
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"

@@ -6,7 +6,7 @@ import sys
 
 
 def class_name_of(cls: type) -> str:
-    """Its ``class_name`` where it has one, else module and class; the module as its author named it, whoever imported it under what name."""
+    """Its ``class_name`` where it has one, else module and class; the module by its author's name, whatever it was imported as."""
     given: str | None = getattr(cls, "class_name", None)
     if given:
         return given
