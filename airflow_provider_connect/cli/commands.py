@@ -1,39 +1,128 @@
 """The list of ``airflow connect …``. Airflow reads it in every CLI process: what a command needs is loaded when that one runs."""
 
-from airflow.cli.cli_config import ActionCommand, Arg, GroupCommand, lazy_load_command
+from typing import Any
+
+from airflow.cli.cli_config import ARG_VERBOSE, ActionCommand, Arg, GroupCommand, lazy_load_command
 
 _PACKAGE = __name__.rpartition(".")[0]
+
 _TEXT_OR_JSON = Arg(("-o", "--output"), help="How to print: text or json", choices=("text", "json"), default="text")
 _WORKER = Arg(("--worker",), help="A worker.properties file whose settings the stack's Airflow shall use", metavar="FILE")
+
+_OUTPUT = Arg(("-o", "--output"), help="How to print", choices=("table", "json", "yaml"), default="table")
+_WHERE = (
+    Arg(("--url",), help="A Connect server's REST API, such as http://connect:8083; else the Connect of this Airflow", metavar="URL"),
+    Arg(("--user",), help="The user for --url; the password is asked for where it is not given", metavar="NAME[:PASSWORD]"),
+    Arg(("--conn-id",), help="An Airflow Connection of type connect that names the server", metavar="ID"),
+    ARG_VERBOSE,
+)
+_NAME = Arg(("name",), help="The connector")
+_CONFIG = (
+    Arg(("name",), help="The connector; not needed where the file names it", nargs="?"),
+    Arg(("pairs",), help="Its config; wins over the file's", nargs="*", metavar="KEY=VALUE"),
+    Arg(("-f", "--file"), help="Its config as JSON or Java properties; - is standard input", metavar="FILE"),
+)
 
 
 def get_connect_cli_commands() -> list[GroupCommand]:
     """Called by Airflow, through the provider's ``cli``."""
-    return [
-        GroupCommand(
-            name="connect",
-            help="Kafka Connect on Airflow",
-            subcommands=(
-                GroupCommand(
-                    name="dev",
-                    help="A whole stack on this machine: a Kafka broker and Airflow, without Docker",
-                    subcommands=(
-                        _command("up", "Start the stack, in the background", "dev.up", _WORKER),
-                        _command("status", "Say what runs, and where", "dev.status", _TEXT_OR_JSON),
-                        _command("down", "End the stack", "dev.down"),
-                    ),
-                ),
-                _command(
-                    "settings",
-                    "Print the effective worker settings, each with where it comes from",
-                    "settings.print_settings",
-                    _TEXT_OR_JSON,
-                ),
-            ),
-        )
-    ]
+    subcommands = (*_connector_commands(), *_detail_commands(), *_server_commands())
+    return [GroupCommand(name="connect", help="Kafka Connect on Airflow", subcommands=subcommands)]
+
+
+def _connector_commands() -> tuple[ActionCommand, ...]:
+    initial = Arg(("--initial-state",), help="The state to begin with; running when not given", choices=("running", "paused", "stopped"))
+    remove = Arg(("--remove",), help="A key to remove; may be given several times", action="append", metavar="KEY")
+    pairs = Arg(("pairs",), help="What to change", nargs="*", metavar="KEY=VALUE")
+    only_failed = Arg(("--only-failed",), help="Only what has FAILED", action="store_true")
+    include_tasks = Arg(("--include-tasks",), help="The connector's tasks too", action="store_true")
+    task = Arg(("--task",), help="This task alone", type=int, metavar="NUMBER")
+    return (
+        _verb("list", "List the connectors with their states", "connectors.list_connectors", _OUTPUT),
+        _verb("get", "Print a connector's config, secrets hidden", "connectors.get", _NAME, _OUTPUT),
+        _verb("create", "Create a connector", "connectors.create", *_CONFIG, initial),
+        _verb("put", "Give a connector a whole config; creates it where there is none", "connectors.put", *_CONFIG),
+        _verb("patch", "Change some keys of a connector's config", "connectors.patch", _NAME, pairs, remove, _OUTPUT),
+        _verb("delete", "Delete a connector; its offsets are kept", "connectors.delete", _NAME),
+        _verb("status", "Print the states of a connector and its tasks", "connectors.status", _NAME, _OUTPUT),
+        _verb("tasks", "Print the configs of a connector's tasks", "connectors.tasks", _NAME, _OUTPUT),
+        _verb("pause", "Pause a connector", "connectors.pause", _NAME),
+        _verb("resume", "Resume a connector that is paused or stopped", "connectors.resume", _NAME),
+        _verb("stop", "Stop a connector, so that its offsets may be changed", "connectors.stop", _NAME),
+        _verb("restart", "Restart a connector, or a task of it", "connectors.restart", _NAME, include_tasks, only_failed, task),
+        _verb("validate", "Check a config; the exit code is 1 where something is wrong", "connectors.validate", *_CONFIG, _OUTPUT),
+    )
+
+
+def _detail_commands() -> tuple[ActionCommand | GroupCommand, ...]:
+    reset = Arg(("--reset",), help="Forget them instead", action="store_true")
+    every = Arg(("--all",), help="Converters, transformations and predicates too", action="store_true")
+    plugin, version = Arg(("plugin",), help="Class or alias"), Arg(("--plugin-version",), help="A version or range", metavar="VERSION")
+    file = Arg(("-f", "--file"), help='A JSON list of {"partition": …, "offset": …}, as get prints it; - is standard input', metavar="FILE")
+    partition = Arg(("--partition",), help='One partition, such as {"kafka_topic": "t", "kafka_partition": 0}', metavar="JSON")
+    offset = Arg(
+        ("--offset",), help='Its offset, such as {"kafka_offset": 7}; null, and when not given, removes it', default="null", metavar="JSON"
+    )
+    logger, level = Arg(("logger",), help="Name, or root"), Arg(("level",), help="Such as DEBUG")
+    cluster = Arg(("--cluster",), help="On all workers of the cluster", action="store_true")
+    return (
+        _group(
+            "offsets",
+            "How far connectors have come",
+            _verb("get", "Print a connector's offsets", "offsets.get", _NAME, _OUTPUT),
+            _verb("alter", "Set offsets of a stopped connector", "offsets.alter", _NAME, file, partition, offset),
+            _verb("reset", "Remove all offsets of a stopped connector", "offsets.reset", _NAME),
+        ),
+        _verb("topics", "List the topics that a connector has used", "connectors.topics", _NAME, reset, _OUTPUT),
+        _group(
+            "plugins",
+            "What connectors, converters and transformations there are",
+            _verb("list", "List the installed plugins", "plugins.list_plugins", every, _OUTPUT),
+            _verb("config", "Print the keys that a plugin knows", "plugins.config", plugin, version, _OUTPUT),
+        ),
+        _verb("workers", "List the Spark applications that run now", "connectors.workers", _OUTPUT),
+        _group(
+            "loggers",
+            "Log levels of a Connect server",
+            _verb("list", "List the loggers that have a level of their own", "loggers.list_loggers", _OUTPUT),
+            _verb("set", "Set the level of a logger and those below it", "loggers.set_level", logger, level, cluster, _OUTPUT),
+        ),
+    )
+
+
+def _server_commands() -> tuple[ActionCommand | GroupCommand, ...]:
+    host = Arg(("--host",), help="Where to listen; loopback when neither this nor the worker settings say so", metavar="HOST")
+    port = Arg(("--port",), help="The port; 8083 when neither this nor the worker settings say so", type=int, metavar="PORT")
+    drop = Arg(("--drop-history",), help="Drop the history too: it is then what the topics still hold", action="store_true")
+    return (
+        _command("rest", "Serve Connect's REST API in a process of its own", "servers.rest", host, port),
+        _group(
+            "mirror",
+            "The tables that mirror Connect's topics",
+            _command("rebuild", "Read them anew from the topics", "mirror.rebuild", drop),
+        ),
+        _group(
+            "dev",
+            "A whole stack on this machine: a Kafka broker and Airflow, without Docker",
+            _command("up", "Start the stack, in the background", "dev.up", _WORKER),
+            _command("status", "Say what runs, and where", "dev.status", _TEXT_OR_JSON),
+            _command("down", "End the stack", "dev.down"),
+        ),
+        _command(
+            "settings", "Print the effective worker settings, each with where it comes from", "settings.print_settings", _TEXT_OR_JSON
+        ),
+    )
+
+
+def _verb(name: str, text: str, function: str, *arguments: Arg) -> ActionCommand:
+    """A command that speaks to a Connect."""
+    return _command(name, text, function, *arguments, *_WHERE)
 
 
 def _command(name: str, text: str, function: str, *arguments: Arg) -> ActionCommand:
     """``function`` is a module of this package and its function."""
     return ActionCommand(name=name, help=text, func=lazy_load_command(f"{_PACKAGE}.{function}"), args=arguments)
+
+
+def _group(name: str, text: str, *commands: Any) -> GroupCommand:
+    return GroupCommand(name=name, help=text, subcommands=commands)

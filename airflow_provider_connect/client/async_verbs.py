@@ -44,7 +44,7 @@ class AsyncConnectVerbs(ABC):
         """The names of all connectors."""
         return await self.carry_out(calls.connectors())
 
-    async def expanded(self, *, info: bool = True, status: bool = True) -> dict[str, dict[str, ConnectorInfo | ConnectorStatusView]]:
+    async def expanded(self, info: bool = True, status: bool = True) -> dict[str, dict[str, ConnectorInfo | ConnectorStatusView]]:
         """All connectors, each with its ``info``, ``status`` or both, in one request."""
         return await self.carry_out(calls.expanded(info=info, status=status))
 
@@ -64,11 +64,13 @@ class AsyncConnectVerbs(ABC):
         """The states of the connector and its tasks. One made a moment ago may have none yet: NotFoundException."""
         return await self.carry_out(calls.connector_status(name))
 
-    async def create_connector(self, name: str, config: Mapping[str, str], initial_state: TargetState | None = None) -> ConnectorInfo:
+    async def create_connector(
+        self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None = None
+    ) -> ConnectorInfo:
         """A new connector. AlreadyExistsException when there is one of this name."""
         return await self.carry_out(calls.create_connector(name, config, initial_state))
 
-    async def put_connector_config(self, name: str, config: Mapping[str, str]) -> tuple[ConnectorInfo, bool]:
+    async def put_connector_config(self, name: str, config: Mapping[str, str | None]) -> tuple[ConnectorInfo, bool]:
         """The whole config; the connector is created where there is none, and the second value says whether it was."""
         return await self.carry_out(calls.put_connector_config(name, config))
 
@@ -128,7 +130,7 @@ class AsyncConnectVerbs(ABC):
         """Remove all offsets of a STOPPED connector; the server's message (3.6 and later)."""
         return await self.carry_out(calls.reset_offsets(name))
 
-    async def plugins(self, *, connectors_only: bool = True) -> list[PluginView]:
+    async def plugins(self, connectors_only: bool = True) -> list[PluginView]:
         """The installed plugins."""
         return await self.carry_out(calls.plugins(connectors_only=connectors_only))
 
@@ -136,7 +138,7 @@ class AsyncConnectVerbs(ABC):
         """The keys that a plugin knows, of a version or range where one is given (KIP-891)."""
         return await self.carry_out(calls.plugin_config(plugin, version))
 
-    async def validate(self, plugin: str, config: Mapping[str, str]) -> Validation:
+    async def validate(self, plugin: str, config: Mapping[str, str | None]) -> Validation:
         """What is wrong with the config. Writes nothing."""
         return await self.carry_out(calls.validate(plugin, config))
 

@@ -96,7 +96,7 @@ def connector_status(name: str) -> Call[ConnectorStatusView]:
     return Call("GET", f"{_connector(name)}/status", answers.status)
 
 
-def create_connector(name: str, config: Mapping[str, str], initial_state: TargetState | None = None) -> Call[ConnectorInfo]:
+def create_connector(name: str, config: Mapping[str, str | None], initial_state: TargetState | None = None) -> Call[ConnectorInfo]:
     """A new connector (KIP-980 for ``initial_state``: Kafka Connect 3.7 and later). AlreadyExistsException when there is one."""
     body: dict[str, object] = {"name": name, "config": dict(config)}
     if initial_state is not None:
@@ -104,7 +104,7 @@ def create_connector(name: str, config: Mapping[str, str], initial_state: Target
     return Call("POST", "/connectors", answers.connector_info, body=body, is_repeatable=False)
 
 
-def put_connector_config(name: str, config: Mapping[str, str]) -> Call[tuple[ConnectorInfo, bool]]:
+def put_connector_config(name: str, config: Mapping[str, str | None]) -> Call[tuple[ConnectorInfo, bool]]:
     """The whole config of a connector, which is created where there is none; the second value says whether it was."""
     return Call("PUT", f"{_connector(name)}/config", answers.put_config, body=dict(config))
 
@@ -201,7 +201,7 @@ def plugin_config(plugin: str, version: str | None = None) -> Call[list[ConfigKe
     return Call("GET", f"/connector-plugins/{_segment(plugin, 'plugin')}/config", answers.config_keys, query=query)
 
 
-def validate(plugin: str, config: Mapping[str, str]) -> Call[Validation]:
+def validate(plugin: str, config: Mapping[str, str | None]) -> Call[Validation]:
     """What is wrong with ``config``. Nothing is written. ``connector.class`` is filled in where it is missing."""
     whole = {"connector.class": plugin, **config}
     return Call("PUT", f"/connector-plugins/{_segment(plugin, 'plugin')}/config/validate", answers.validation, body=whole)

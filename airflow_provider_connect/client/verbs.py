@@ -44,7 +44,7 @@ class ConnectVerbs(ABC):
         """The names of all connectors."""
         return self.carry_out(calls.connectors())
 
-    def expanded(self, *, info: bool = True, status: bool = True) -> dict[str, dict[str, ConnectorInfo | ConnectorStatusView]]:
+    def expanded(self, info: bool = True, status: bool = True) -> dict[str, dict[str, ConnectorInfo | ConnectorStatusView]]:
         """All connectors, each with its ``info``, ``status`` or both, in one request."""
         return self.carry_out(calls.expanded(info=info, status=status))
 
@@ -64,11 +64,11 @@ class ConnectVerbs(ABC):
         """The states of the connector and its tasks. One made a moment ago may have none yet: NotFoundException."""
         return self.carry_out(calls.connector_status(name))
 
-    def create_connector(self, name: str, config: Mapping[str, str], initial_state: TargetState | None = None) -> ConnectorInfo:
+    def create_connector(self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None = None) -> ConnectorInfo:
         """A new connector. AlreadyExistsException when there is one of this name."""
         return self.carry_out(calls.create_connector(name, config, initial_state))
 
-    def put_connector_config(self, name: str, config: Mapping[str, str]) -> tuple[ConnectorInfo, bool]:
+    def put_connector_config(self, name: str, config: Mapping[str, str | None]) -> tuple[ConnectorInfo, bool]:
         """The whole config; the connector is created where there is none, and the second value says whether it was."""
         return self.carry_out(calls.put_connector_config(name, config))
 
@@ -128,7 +128,7 @@ class ConnectVerbs(ABC):
         """Remove all offsets of a STOPPED connector; the server's message (3.6 and later)."""
         return self.carry_out(calls.reset_offsets(name))
 
-    def plugins(self, *, connectors_only: bool = True) -> list[PluginView]:
+    def plugins(self, connectors_only: bool = True) -> list[PluginView]:
         """The installed plugins."""
         return self.carry_out(calls.plugins(connectors_only=connectors_only))
 
@@ -136,7 +136,7 @@ class ConnectVerbs(ABC):
         """The keys that a plugin knows, of a version or range where one is given (KIP-891)."""
         return self.carry_out(calls.plugin_config(plugin, version))
 
-    def validate(self, plugin: str, config: Mapping[str, str]) -> Validation:
+    def validate(self, plugin: str, config: Mapping[str, str | None]) -> Validation:
         """What is wrong with the config. Writes nothing."""
         return self.carry_out(calls.validate(plugin, config))
 

@@ -1,7 +1,6 @@
 """The example DAGs about control, run by ``dag.test()`` in one process against a real Kafka Connect."""
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -19,25 +18,6 @@ import json, runpy, sys
 run = runpy.run_path(sys.argv[1])["dag"].test()
 print("STATES", json.dumps({task.task_id: task.state for task in run.get_task_instances()}))
 """
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory, connect_url: str, bootstrap: str) -> dict[str, str]:
-    """The environment of an Airflow with an empty database, a directory for files, and a Connection to the foreign cluster."""
-    path = tmp_path_factory.mktemp("airflow")
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW__", "AIRFLOW_HOME", "_AIRFLOW"))}
-    connection = {"conn_type": "connect", "host": connect_url, "extra": json.dumps({"bootstrap.servers": bootstrap})}
-    environment = inherited | {
-        "AIRFLOW_HOME": str(path),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS),
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{path}/airflow.db",
-        "AIRFLOW_CONN_FOREIGN": json.dumps(connection),
-        "CONNECT_EXAMPLE_CONN_ID": "foreign",
-        "CONNECT_DEMO_DIR": str(path / "files"),
-    }
-    subprocess.run([sys.executable, "-m", "airflow", "db", "migrate"], env=environment, check=True, capture_output=True)
-    return environment
 
 
 Run = Callable[[str], tuple[dict[str, str], str]]

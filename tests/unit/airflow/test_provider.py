@@ -1,6 +1,7 @@
 """What Airflow's discovery finds in this package, without starting any of Airflow."""
 
 import importlib
+import inspect
 import json
 from collections.abc import Iterator
 from configparser import ConfigParser
@@ -78,9 +79,34 @@ def commands(group: Any, prefix: str) -> Iterator[str]:
         yield prefix
 
 
+def action_commands() -> dict[str, str]:
+    """The dotted name of each command's function."""
+    found: dict[str, str] = {}
+
+    def visit(group: Any, prefix: str) -> None:
+        for command in group.subcommands:
+            if hasattr(command, "subcommands"):
+                visit(command, f"{prefix} {command.name}")
+            else:
+                found[f"{prefix} {command.name}"] = inspect.getclosurevars(command.func).nonlocals["import_path"]
+
+    visit(get_connect_cli_commands()[0], "connect")
+    return found
+
+
 def test_the_commands() -> None:
     (group,) = get_connect_cli_commands()
-    assert list(commands(group, group.name)) == ["connect dev up", "connect dev status", "connect dev down", "connect settings"]
+    names = [name.removeprefix("connect ") for name in commands(group, group.name)]
+    verbs = "list get create put patch delete status tasks pause resume stop restart validate"
+    details = ("offsets get", "offsets alter", "offsets reset", "topics", "plugins list", "plugins config", "workers", "loggers list")
+    servers = ("rest", "mirror rebuild", "dev up", "dev status", "dev down", "settings")
+    assert {*verbs.split(), *details, "loggers set", *servers} <= set(names)
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("command", sorted(action_commands()))
+def test_a_command_names_a_function_that_exists(command: str) -> None:
+    assert callable(load(action_commands()[command]))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,52 @@
+"""Connector configs as the command line gives and shows them: secrets hidden, and put back where they come in hidden."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from airflow_provider_connect.cli.connection import Verbs
+from airflow_provider_connect.errors import BadRequestException, NotFoundException
+from airflow_provider_connect.rest.secrets import Secrets
+from airflow_provider_connect.standalone.connector_files import NAME, ConnectorFile, read_connector_file
+
+
+def given_connector(arguments: Any) -> ConnectorFile:
+    """Name and config from ``--file`` and the KEY=VALUE after it, which win. Raises BadRequestException where there is no name."""
+    named, texts = arguments.name, arguments.pairs
+    if named is not None and "=" in named:  # the name was left out
+        named, texts = None, [named, *texts]
+    pairs = given_pairs(texts)
+    if arguments.file is None:
+        name = named or pairs.get(NAME)
+        if not name or not pairs:
+            raise BadRequestException("Name the connector and give its config, as --file FILE or as KEY=VALUE")
+        return ConnectorFile(name, {**pairs, NAME: name})
+    file = read_connector_file(Path("/dev/stdin" if arguments.file == "-" else arguments.file))
+    if named not in (None, file.name):
+        raise BadRequestException(f"The file is of connector {file.name}, not of {named}")
+    return ConnectorFile(file.name, {**file.config, **pairs}, file.initial_state)
+
+
+def given_pairs(texts: list[str]) -> dict[str, str]:
+    """``KEY=VALUE`` each. Raises BadRequestException for one that is not."""
+    pairs = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise BadRequestException(f"{text!r} is no KEY=VALUE")
+        pairs[key] = value
+    return pairs
+
+
+def shown(verbs: Verbs, config: Mapping[str, str]) -> dict[str, str]:
+    """``config`` with its secrets hidden."""
+    return Secrets(verbs.plugin_config).shown(config)
+
+
+def unhidden(verbs: Verbs, name: str, config: Mapping[str, str | None]) -> dict[str, str | None]:
+    """``config`` with the connector's own secrets where ``shown`` has hidden them: what was printed may be edited and put back."""
+    try:
+        known: Mapping[str, str] | None = verbs.connector_config(name)
+    except NotFoundException:
+        known = None
+    return Secrets(verbs.plugin_config).restored(config, known)

@@ -1,0 +1,136 @@
+"""Which Connect a command speaks to: the one that Airflow's settings describe, by a herder in this process, or a server by its REST API.
+
+The herder and the clients have the same verbs, so that a command does not know which it has.
+"""
+
+import functools
+import getpass
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, Protocol
+
+from airflow.utils.cli import suppress_logs_and_warning
+from airflow.utils.session import create_session
+
+from airflow_provider_connect.airflow_launcher import AirflowLauncher
+from airflow_provider_connect.airflow_settings import airflow_secrets, worker_settings
+from airflow_provider_connect.cli.settings import use_database
+from airflow_provider_connect.client.conversation import RetryLimits
+from airflow_provider_connect.client.rest_client import ConnectClient
+from airflow_provider_connect.client.server import Server
+from airflow_provider_connect.errors import BadRequestException, ConnectException
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.hooks.connect import ConnectHook
+from airflow_provider_connect.isolation.probe import PluginProbe
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.views import (
+    ConfigKeyView,
+    ConnectorInfo,
+    ConnectorStatusView,
+    OffsetView,
+    PluginView,
+    TaskInfo,
+    Validation,
+    WorkerView,
+)
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+
+
+class Verbs(Protocol):
+    """What commands need of a herder or a client."""
+
+    def connectors(self) -> list[str]: ...
+    def expanded(self, info: bool, status: bool) -> dict[str, dict[str, ConnectorInfo | ConnectorStatusView]]: ...
+    def connector_info(self, name: str) -> ConnectorInfo: ...
+    def connector_config(self, name: str) -> dict[str, str]: ...
+    def connector_status(self, name: str) -> ConnectorStatusView: ...
+    def create_connector(self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None = None) -> ConnectorInfo: ...
+    def put_connector_config(self, name: str, config: Mapping[str, str | None]) -> tuple[ConnectorInfo, bool]: ...
+    def patch_connector_config(self, name: str, patch: Mapping[str, str | None]) -> ConnectorInfo: ...
+    def delete_connector(self, name: str) -> None: ...
+    def pause(self, name: str) -> None: ...
+    def resume(self, name: str) -> None: ...
+    def stop(self, name: str) -> None: ...
+    def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool) -> ConnectorStatusView | None: ...
+    def restart_task(self, name: str, task: int) -> None: ...
+    def task_infos(self, name: str) -> list[TaskInfo]: ...
+    def active_topics(self, name: str) -> list[str]: ...
+    def reset_active_topics(self, name: str) -> None: ...
+    def offsets(self, name: str) -> list[OffsetView]: ...
+    def alter_offsets(self, name: str, offsets: Sequence[OffsetView], /) -> str: ...
+    def reset_offsets(self, name: str) -> str: ...
+    def validate(self, plugin: str, config: Mapping[str, str | None]) -> Validation: ...
+    def plugins(self, connectors_only: bool = True) -> list[PluginView]: ...
+    def plugin_config(self, plugin: str, version: str | None = None) -> list[ConfigKeyView]: ...
+    def workers(self) -> list[WorkerView]: ...
+
+
+_PATIENCE = RetryLimits(seconds=10.0)
+"""Somebody waits before the screen."""
+
+Command = Callable[[Any, Verbs], None]
+
+
+def speaks_to_connect(command: Command) -> Callable[[Any], None]:
+    """A command of Airflow's, from one that is handed its verbs. A refusal goes to standard error, and the exit code is 1."""
+
+    @suppress_logs_and_warning  # type: ignore[untyped-decorator]  # Airflow is not typed for us
+    def run(arguments: Any) -> None:
+        try:
+            with _opened(arguments) as verbs:
+                command(arguments, verbs)
+        except ConnectException as error:
+            sys.exit(error.message)
+
+    return functools.wraps(command)(run)
+
+
+def speaks_to_server(command: Callable[[Any, ConnectClient], None]) -> Callable[[Any], None]:
+    """As ``speaks_to_connect``, for what only a server can answer."""
+
+    def on_server(arguments: Any, verbs: Verbs) -> None:
+        client = verbs.get_conn() if isinstance(verbs, ConnectHook) else verbs
+        if not isinstance(client, ConnectClient):
+            raise BadRequestException("Log levels are those of a server: say which, by --url or --conn-id")
+        command(arguments, client)
+
+    return speaks_to_connect(functools.wraps(command)(on_server))
+
+
+@contextmanager
+def airflow_herder() -> Iterator[Herder]:
+    """The herder of the cluster that Airflow's settings describe, over Airflow's own database. Makes internal topics that are missing."""
+    use_database()
+    settings = worker_settings()
+    with closing(TopicAdmin(settings)) as admin:
+        admin.ensure_internal_topics()
+    with PluginProbe(settings, secrets=_secrets) as probe, Herder(settings, AirflowLauncher(create_session), probe=probe) as herder:
+        yield herder
+
+
+def _secrets(config: Mapping[str, str | None]) -> Mapping[str, str]:
+    return airflow_secrets({key: value for key, value in config.items() if value is not None})
+
+
+@contextmanager
+def _opened(arguments: Any) -> Iterator[Verbs]:
+    if arguments.url and arguments.conn_id:
+        raise BadRequestException("Give --url or --conn-id, not both")
+    if arguments.url:
+        with ConnectClient(_server(arguments), retry=_PATIENCE) as client:
+            yield client
+    elif arguments.conn_id:
+        use_database()
+        with ConnectHook(arguments.conn_id) as hook:
+            yield hook
+    else:
+        with airflow_herder() as herder:
+            yield herder
+
+
+def _server(arguments: Any) -> Server:
+    if arguments.user is None:
+        return Server.of(arguments.url)
+    login, colon, password = arguments.user.partition(":")
+    return Server.of(arguments.url, login=login, password=password if colon else getpass.getpass(f"Password of {login}: "))

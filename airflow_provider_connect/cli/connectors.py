@@ -1,0 +1,167 @@
+"""``airflow connect list|get|create|put|patch|delete|status|tasks|pause|resume|stop|restart|topics|workers``."""
+
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from airflow_provider_connect.cli.configs import given_connector, given_pairs, shown, unhidden
+from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
+from airflow_provider_connect.cli.printing import print_rows, print_value
+from airflow_provider_connect.errors import BadRequestException
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView
+
+_INITIAL = {"running": TargetState.STARTED, "paused": TargetState.PAUSED, "stopped": TargetState.STOPPED}
+
+
+@speaks_to_connect
+def list_connectors(arguments: Any, verbs: Verbs) -> None:
+    """One row a connector; a connector that has no status yet has none in it."""
+    known, rows = verbs.expanded(info=False, status=True), []
+    for name in sorted(verbs.connectors()):
+        status = known.get(name, {}).get("status")
+        row: dict[str, object] = {"name": name, "type": None, "state": None, "tasks": None, "worker": None}
+        if isinstance(status, ConnectorStatusView):
+            states = [str(task.state) for task in status.tasks]
+            counted = [f"{states.count(state)} {state}" for state in dict.fromkeys(states)]
+            row |= {"type": status.type, "state": str(status.connector.state), "tasks": counted, "worker": status.connector.worker_id}
+        rows.append(row)
+    print_rows(rows, arguments.output)
+
+
+@speaks_to_connect
+def get(arguments: Any, verbs: Verbs) -> None:
+    """The config as ``key=value``, or as JSON or YAML all that Connect tells of the connector."""
+    info = verbs.connector_info(arguments.name)
+    config = shown(verbs, info.config)
+    print_value(config if arguments.output == "table" else {**_info(info), "config": config}, arguments.output)
+
+
+@speaks_to_connect
+def create(arguments: Any, verbs: Verbs) -> None:
+    given = given_connector(arguments)
+    state = given.initial_state if arguments.initial_state is None else _INITIAL[arguments.initial_state]
+    info = verbs.create_connector(given.name, given.config, state)
+    print(f"Connector {info.name} is created")
+
+
+@speaks_to_connect
+def put(arguments: Any, verbs: Verbs) -> None:
+    given = given_connector(arguments)
+    info, is_new = verbs.put_connector_config(given.name, unhidden(verbs, given.name, given.config))
+    print(f"Connector {info.name} {'is created' if is_new else 'has this config'}")
+
+
+@speaks_to_connect
+def patch(arguments: Any, verbs: Verbs) -> None:
+    changes: dict[str, str | None] = {**given_pairs(arguments.pairs), **dict.fromkeys(arguments.remove or ())}
+    if not changes:
+        raise BadRequestException("Give what to change as KEY=VALUE, or --remove KEY")
+    info = verbs.patch_connector_config(arguments.name, unhidden(verbs, arguments.name, changes))
+    print_value(shown(verbs, info.config), arguments.output)
+
+
+@speaks_to_connect
+def delete(arguments: Any, verbs: Verbs) -> None:
+    verbs.delete_connector(arguments.name)
+    print(f"Connector {arguments.name} is deleted; its offsets are kept")
+
+
+@speaks_to_connect
+def status(arguments: Any, verbs: Verbs) -> None:
+    """One row for the connector and one a task; traces of what has FAILED come after the table."""
+    found = verbs.connector_status(arguments.name)
+    if arguments.output != "table":
+        print_value(_status(found), arguments.output)
+        return
+    instances: list[tuple[str, StateView | TaskView]] = [("connector", found.connector), *((f"task {t.id}", t) for t in found.tasks)]
+    rows = [{"what": what, "state": str(each.state), "worker": each.worker_id, "version": each.version} for what, each in instances]
+    print_rows(rows, "table")
+    for what, each in instances:
+        if each.trace:
+            print(f"\n{what}: {each.trace.strip()}")
+
+
+@speaks_to_connect
+def tasks(arguments: Any, verbs: Verbs) -> None:
+    rows = [{"task": info.id.task, "config": shown(verbs, info.config)} for info in verbs.task_infos(arguments.name)]
+    print_rows(rows, arguments.output)
+
+
+@speaks_to_connect
+def pause(arguments: Any, verbs: Verbs) -> None:
+    verbs.pause(arguments.name)
+    print(f"Connector {arguments.name} pauses")
+
+
+@speaks_to_connect
+def resume(arguments: Any, verbs: Verbs) -> None:
+    verbs.resume(arguments.name)
+    print(f"Connector {arguments.name} resumes")
+
+
+@speaks_to_connect
+def stop(arguments: Any, verbs: Verbs) -> None:
+    verbs.stop(arguments.name)
+    print(f"Connector {arguments.name} stops; its offsets may be changed once it is STOPPED")
+
+
+@speaks_to_connect
+def restart(arguments: Any, verbs: Verbs) -> None:
+    if arguments.task is not None:
+        verbs.restart_task(arguments.name, arguments.task)
+        print(f"Task {arguments.name}-{arguments.task} restarts")
+        return
+    plan = verbs.restart_connector(arguments.name, include_tasks=arguments.include_tasks, only_failed=arguments.only_failed)
+    concerned = [] if plan is None else [f"task {task.id}" for task in plan.tasks if task.state == "RESTARTING"]
+    if plan is None or plan.connector.state == "RESTARTING":
+        concerned.insert(0, "connector")
+    print(f"{arguments.name}: {', '.join(concerned)} restarts" if concerned else f"{arguments.name}: nothing is to be restarted")
+
+
+@speaks_to_connect
+def topics(arguments: Any, verbs: Verbs) -> None:
+    verbs.connector_info(arguments.name)  # of an unknown connector Connect says that it uses no topics
+    if arguments.reset:
+        verbs.reset_active_topics(arguments.name)
+        print(f"The active topics of connector {arguments.name} are forgotten")
+        return
+    print_rows([{"topic": topic} for topic in verbs.active_topics(arguments.name)], arguments.output)
+
+
+@speaks_to_connect
+def workers(arguments: Any, verbs: Verbs) -> None:
+    """The Spark applications that run now."""
+    print_rows([{**asdict(worker), "tasks": list(worker.tasks)} for worker in verbs.workers()], arguments.output)
+
+
+@speaks_to_connect
+def validate(arguments: Any, verbs: Verbs) -> None:
+    """One row a mistake; the exit code is 1 where there is one."""
+    given = given_connector(arguments)
+    plugin = given.config.get("connector.class")
+    if not plugin:
+        raise BadRequestException("The config names no connector.class: give the connector's class or alias")
+    validation = verbs.validate(plugin, unhidden(verbs, given.name, given.config))
+    rows = [{"key": value.name, "error": error} for _, value in validation.configs for error in value.errors]
+    print_rows(rows, arguments.output)
+    if rows:
+        sys.exit(1)
+
+
+def _info(info: ConnectorInfo) -> dict[str, Any]:
+    return {"name": info.name, "type": info.type, "tasks": [task.task for task in info.tasks]}
+
+
+def _status(found: ConnectorStatusView) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "type": found.type,
+        "connector": _state(found.connector),
+        "tasks": [{"id": task.id, **_state(task)} for task in found.tasks],
+    }
+
+
+def _state(view: StateView | TaskView) -> dict[str, Any]:
+    state: dict[str, Any] = {"state": str(view.state), "worker_id": view.worker_id, "version": view.version, "trace": view.trace}
+    return {key: value for key, value in state.items() if value is not None}

@@ -1,0 +1,44 @@
+"""How commands print: rows as a table for people, whole values as JSON or YAML for programs."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+Row = Mapping[str, object]
+
+
+def print_rows(rows: Sequence[Row], output: str) -> None:
+    """A list: a table with the keys of the first row as its head, or a list in JSON or YAML."""
+    if output != "table":
+        print_value(list(rows), output)
+    elif rows:
+        print(_table(rows))
+
+
+def print_value(value: Any, output: str) -> None:
+    """One value. As a table: a mapping line by line, anything else as it is."""
+    if output == "json":
+        print(json.dumps(value, indent=2, ensure_ascii=False))
+    elif output == "yaml":
+        print(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), end="")
+    elif isinstance(value, Mapping):
+        print("\n".join(f"{key}={_cell(each)}" for key, each in value.items()))
+    else:
+        print(_cell(value))
+
+
+def _table(rows: Sequence[Row]) -> str:
+    head = list(rows[0])
+    lines = [head, *([_cell(row.get(name)).replace("\n", " ") for name in head] for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, list):
+        return ", ".join(map(_cell, value)) or "-"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping) else str(value)

@@ -1,0 +1,110 @@
+"""``airflow connect`` on both kinds of Connect: a real one by its REST API, and ours by a herder in the command's own process."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.integration.client.commands import run_commands
+
+
+def test_a_foreign_cluster(home: dict[str, str], connect_url: str, unique: str, file_source: dict[str, str], tmp_path: Path) -> None:
+    where = ["--url", connect_url]
+    config = tmp_path / "connector.json"
+    config.write_text(json.dumps({"name": unique, "config": {**file_source, "db.password": "geheim"}}))
+    commands = {
+        "wrong": ["validate", unique, "connector.class=FileStreamSource", "topic=t", "tasks.max=0", *where],
+        "right": ["validate", "-f", str(config), *where],
+        "create": ["create", "-f", str(config), "--initial-state", "stopped", *where],
+        "again": ["create", "-f", str(config), *where],
+        "get": ["get", unique, *where],
+        "json": ["get", unique, "-o", "json", *where],
+        "patch": ["patch", unique, "batch.size=7", "db.password=[hidden]", "--remove", "tasks.max", *where],
+        "list": ["list", "-o", "json", *where],
+        "alter": ["offsets", "alter", unique, "--partition", '{"filename": "f"}', "--offset", '{"position": 4}', *where],
+        "offsets": ["offsets", "get", unique, "-o", "json", *where],
+        "reset": ["offsets", "reset", unique, *where],
+        "resume": ["resume", unique, "--conn-id", "foreign"],
+        "topics": ["topics", unique, "-o", "yaml", *where],
+        "plugins": ["plugins", "list", "--all", "-o", "json", *where],
+        "keys": ["plugins", "config", "FileStreamSource", *where],
+        "loggers": ["loggers", "list", "-o", "json", *where],
+        "workers": ["workers", *where],
+        "restart": ["restart", unique, "--include-tasks", "--only-failed", *where],
+        "delete": ["delete", unique, *where],
+        "gone": ["get", unique, *where],
+        "both": ["list", *where, "--conn-id", "foreign"],
+        "away": ["list", "--url", "http://127.0.0.1:1"],
+        "nowhere": ["list", "--conn-id", "nowhere"],
+        "no-url": ["list", "--url", "connect:8083"],
+    }
+    done = dict(zip(commands, run_commands(home, list(commands.values())), strict=True))
+    assert (done["wrong"].code, "tasks.max" in done["wrong"].out) == (1, True)
+    assert (done["right"].code, done["right"].out) == (0, ""), done["right"]
+    assert done["create"].code == 0, done["create"].err
+    assert (done["again"].code, done["again"].err) == (1, f"Connector {unique} already exists")
+    assert "db.password=[hidden]" in done["get"].out
+    assert f"topic={file_source['topic']}" in done["get"].out
+    assert done["json"].json["config"]["name"] == unique
+    assert "batch.size=7" in done["patch"].out
+    assert "tasks.max" not in done["patch"].out
+    assert unique in [row["name"] for row in done["list"].json]
+    assert "altered" in done["alter"].out, done["alter"].err
+    assert done["offsets"].json in ([{"partition": {"filename": "f"}, "offset": {"position": 4}}], [])  # Connect may be late with its first
+    assert "reset" in done["reset"].out
+    assert done["resume"].code == 0, done["resume"].err
+    assert done["topics"].code == 0
+    assert {"class", "type", "version"} == set(done["plugins"].json[0])
+    assert "batch.size" in done["keys"].out
+    assert "root" in [row["logger"] for row in done["loggers"].json]
+    assert (done["workers"].code, "/workers" in done["workers"].err) == (1, True)
+    assert done["restart"].code in (0, 1)  # 1: the resumed connector has no status yet
+    assert done["delete"].code == 0
+    assert (done["gone"].code, unique in done["gone"].err) == (1, True)
+    assert (done["both"].code, "not both" in done["both"].err) == (1, True)
+    assert (done["away"].code, "http://127.0.0.1:1" in done["away"].err) == (1, True)
+    assert (done["nowhere"].code, "Connection nowhere does not exist" in done["nowhere"].err) == (1, True)
+    assert (done["no-url"].code, "http://connect:8083" in done["no-url"].err) == (1, True)
+    assert not any("geheim" in each.out + each.err for each in done.values())
+
+
+def test_the_cluster_of_this_airflow(
+    home: dict[str, str], worker_settings: Callable[..., dict[str, str]], unique: str, file_source: dict[str, str]
+) -> None:
+    environment = home | {"AIRFLOW_VAR_CONNECT_WORKER_CONFIG": json.dumps(worker_settings())}
+    pairs = [f"{key}={value}" for key, value in file_source.items()]
+    commands = {
+        "empty": ["list", "-o", "json"],
+        "wrong": ["create", unique, *pairs, "tasks.max=0"],
+        "create": ["create", unique, *pairs, "db.password=geheim", "--initial-state", "paused"],
+        "list": ["list", "-o", "json"],
+        "get": ["get", unique, "-o", "json"],
+        "put": ["put", unique, *pairs, "db.password=[hidden]", "batch.size=7"],
+        "status": ["status", unique, "-o", "json"],
+        "running": ["offsets", "reset", unique],
+        "stop": ["stop", unique],
+        "alter": ["offsets", "alter", unique, "--partition", json.dumps({"filename": file_source["file"]}), "--offset", '{"position": 4}'],
+        "offsets": ["offsets", "get", unique, "-o", "json"],
+        "plugins": ["plugins", "list", "-o", "json"],
+        "workers": ["workers", "-o", "json"],
+        "loggers": ["loggers", "list"],
+        "delete": ["delete", unique],
+        "gone": ["get", unique],
+    }
+    done = dict(zip(commands, run_commands(environment, list(commands.values())), strict=True))
+    assert done["empty"].json == []
+    assert (done["wrong"].code, "tasks.max" in done["wrong"].err) == (1, True)
+    assert done["create"].code == 0, done["create"].err
+    assert [row["name"] for row in done["list"].json] == [unique]
+    assert done["get"].json["config"] == {**file_source, "db.password": "[hidden]", "name": unique}
+    assert done["put"].code == 0, done["put"].err
+    assert done["status"].json["connector"]["state"] == "PAUSED"
+    assert (done["running"].code, "STOPPED" in done["running"].err) == (1, True)
+    assert done["stop"].code == 0, done["stop"].err
+    assert "altered" in done["alter"].out, done["alter"].err
+    assert done["offsets"].json == [{"partition": {"filename": file_source["file"]}, "offset": {"position": 4}}]
+    assert "FileStreamSource" in str(done["plugins"].json)
+    assert done["workers"].json == []
+    assert (done["loggers"].code, "--url" in done["loggers"].err) == (1, True)
+    assert done["delete"].code == 0, done["delete"].err
+    assert (done["gone"].code, done["gone"].err) == (1, f"Connector {unique} not found")
+    assert not any("geheim" in each.out + each.err for each in done.values())
