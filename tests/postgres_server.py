@@ -6,6 +6,7 @@ PostgreSQL refuses to run as root: then it runs as the user ``nobody``, from a c
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 from importlib.util import find_spec
@@ -53,8 +54,12 @@ class PostgresServer:
 
     def stop(self) -> None:
         if self._process is not None:
-            self._process.terminate()
-            self._process.wait(30)
+            self._process.send_signal(signal.SIGINT)  # which waits for no client
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait(10)
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 

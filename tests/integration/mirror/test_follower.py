@@ -75,10 +75,17 @@ def write_offsets(settings: WorkerSettings, connector: str, *offsets: tuple[dict
 
 
 def write_batch(
-    settings: WorkerSettings, connector: str, task: int, run: str, claim: Claim, positions: dict[str, dict[str, int]], **figures: Any
+    settings: WorkerSettings,
+    connector: str,
+    task: int,
+    run: str,
+    claim: Claim,
+    *,
+    positions: dict[str, dict[str, int]] | None = None,
+    **figures: Any,
 ) -> None:
     partition, key, value = BatchStore.record(
-        settings, connector=connector, task=task, run=run, claim=claim, is_source=False, ranges={}, positions=positions, **figures
+        settings, connector=connector, task=task, run=run, claim=claim, is_source=False, ranges={}, positions=positions or {}, **figures
     )
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
     producer.produce(settings.batch_topic, value, key, partition)
@@ -120,7 +127,7 @@ def test_statuses_and_topics_and_which_run_wrote_them(settings: WorkerSettings, 
     with StatusWriter(settings, claim=old) as writer:  # a zombie
         writer.put_task(TaskStatus("orders", 0, State.RUNNING, "host:2", claim=old))
         assert writer.flush(20)
-    write_batch(settings, "orders", 0, "scheduled__1", new, {})
+    write_batch(settings, "orders", 0, "scheduled__1", new)
     with StatusWriter(settings, claim=new) as writer:
         writer.put_task(TaskStatus("orders", 0, State.RUNNING, "host:3", claim=new))
         assert writer.flush(20)
@@ -165,12 +172,13 @@ def test_offsets_and_what_undoes_a_change(settings: WorkerSettings, database: En
 
 def test_runs_with_their_figures_and_the_lag_that_is_left(settings: WorkerSettings, database: Engine, follow: Follow) -> None:
     follower, first, second = follow(), Claim(5, "id"), Claim(9, "id")
-    write_batch(settings, "sink", 0, "one", first, {"lines": {"0": 10, "1": 4}}, records=14, size=140, seconds=1.5, cpu_seconds=0.5)
-    write_batch(settings, "sink", 1, "one", first, {"other": {"0": 7}}, records=7, size=70, seconds=0.5, cpu_seconds=0.25)
-    write_batch(settings, "sink", 0, "two", second, {"lines": {"0": 12}}, records=2, size=20, seconds=1.0, cpu_seconds=0.1)
     write_batch(
-        settings, "sink", 1, "two", second, {"other": {"0": 7}, "lines": {"1": 9}}, records=5, size=50, seconds=1.0, cpu_seconds=0.1
+        settings, "sink", 0, "one", first, positions={"lines": {"0": 10, "1": 4}}, records=14, size=140, seconds=1.5, cpu_seconds=0.5
     )
+    write_batch(settings, "sink", 1, "one", first, positions={"other": {"0": 7}}, records=7, size=70, seconds=0.5, cpu_seconds=0.25)
+    write_batch(settings, "sink", 0, "two", second, positions={"lines": {"0": 12}}, records=2, size=20, seconds=1.0, cpu_seconds=0.1)
+    moved = {"other": {"0": 7}, "lines": {"1": 9}}
+    write_batch(settings, "sink", 1, "two", second, positions=moved, records=5, size=50, seconds=1.0, cpu_seconds=0.1)
     until(lambda: len(rows(database, sink_position)) == 3 and len(told(database, "sink")) >= 5, follower)
     with database.connect() as connection:
         runs = run_figures(connection, "sink")
@@ -249,4 +257,4 @@ def fill(settings: WorkerSettings, configs: ConfigStore) -> None:
         writer.put_task(TaskStatus("orders", 0, State.RUNNING, "host:1", claim=claim))
         assert writer.flush(20)
     write_offsets(settings, "orders", ({"file": "a"}, {"position": 10}))
-    write_batch(settings, "orders", 0, "one", claim, {"lines": {"0": 10}})
+    write_batch(settings, "orders", 0, "one", claim, positions={"lines": {"0": 10}})
