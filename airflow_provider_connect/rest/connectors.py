@@ -74,7 +74,8 @@ def _named(name: str, config: bodies.Config) -> bodies.Config:
 
 
 def _created(request: Request, connector: dict[str, object]) -> Response:
-    where = f"{str(request.base_url).rstrip('/')}/connectors/{location_segment(str(connector['name']))}"
+    mounted_at = request.scope.get("root_path", "")
+    where = f"{request.url.scheme}://{request.url.netloc}{mounted_at}/connectors/{location_segment(str(connector['name']))}"
     return answer(connector, 201, {"Location": where})
 
 
