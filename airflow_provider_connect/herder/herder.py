@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 from airflow_provider_connect.errors import ConnectException, NotFoundException
+from airflow_provider_connect.herder.chosen_versions import ChosenVersions
 from airflow_provider_connect.herder.connectors import ConnectorConfigs
 from airflow_provider_connect.herder.corrections import Corrections
 from airflow_provider_connect.herder.figures import Figures, LedgerFigures, ReadFigures
@@ -68,7 +69,9 @@ class Herder:
         backing = backing or TopicBacking(settings)
         self._ledger = LedgerFigures(backing.ledger())
         self._figures = figures or self._ledger.read
-        plugins = KnownPlugins(PluginCatalog(settings.plugin_path))
+        catalog = PluginCatalog(settings.plugin_path)
+        plugins = KnownPlugins(catalog)
+        self._chosen = ChosenVersions(settings, catalog)
         self.settings = settings
         self._launcher = launcher
         self._probe = probe
@@ -242,6 +245,10 @@ class Herder:
     def put_log_level(self, logger: str, level: str) -> None:
         """Ask all workers that are up now to set the level of a logger (KIP-976)."""
         self._topics.configs.change(lambda _: [LoggerRecord(logger, level)])
+
+    def chosen_plugins(self, info: ConnectorInfo) -> Mapping[str, PluginView]:
+        """The plugins that a run of the connector would take now, by their places in the config; empty: it could not start."""
+        return self._chosen.of(info.name, info.config)
 
     def task_figures(self) -> Figures:
         """What tasks have counted, by connector and task and Connect's metric names."""

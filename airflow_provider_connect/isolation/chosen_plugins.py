@@ -30,9 +30,9 @@ class ChosenPlugins:
 
     def versions(self) -> dict[str, str]:
         """The version of each by its place in the config: ``connector``, ``task``, ``key.converter``, ``transforms.«alias»``, …"""
-        return {place: plugin.version for place, plugin in self._placed()}
+        return {place: plugin.version for place, plugin in self.placed()}
 
-    def _placed(self) -> Iterator[tuple[str, Plugin]]:
+    def placed(self) -> Iterator[tuple[str, Plugin]]:
         yield CONNECTOR, self.connector
         yield "task", self.connector
         yield from ((f"{role}.converter", plugin) for role, plugin in self.converters.items())

@@ -1,0 +1,141 @@
+"""``/metrics``: Kafka Connect's metrics of the connectors that the user may read, for Prometheus.
+
+States and versions are what the topics say; what tasks count is told by the herder. A metric is called ``kafka_connect_«group»_«name»``,
+with underscores for hyphens; words (a state, a class, a version) are labels of the value 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.model import metric_names
+from airflow_provider_connect.model.metric_names import BY_NAME, Kind
+from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, PluginView, TaskView
+from airflow_provider_connect.rest.calls import calls_of, user_of
+from airflow_provider_connect.rest.prometheus_text import CONTENT_TYPE, Family, text_of
+
+router = APIRouter(tags=["server"])
+Sample = tuple[Family, Mapping[str, str], float]
+
+_STATES = ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
+_ALIASED = {"transforms": (metric_names.TRANSFORM, "transform"), "predicates": (metric_names.PREDICATE, "predicate")}
+_FAMILIES = {
+    key: Family(
+        f"kafka_connect_{metric.group}_{metric.name}".replace("-", "_"), "counter" if metric.kind is Kind.TOTAL else "gauge", metric.meaning
+    )
+    for key, metric in BY_NAME.items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """All that is told of one connector. ``plugins`` are those of its next run, by place; ``task_classes`` and
+    ``figures`` go by task."""
+
+    info: ConnectorInfo
+    status: ConnectorStatusView
+    plugins: Mapping[str, PluginView]
+    task_classes: Mapping[int, str]
+    figures: Mapping[int, Mapping[str, float]]
+
+
+@router.get("/metrics", response_class=Response, responses={200: {"description": "Done", "content": {"text/plain": {}}}})
+async def get_metrics(request: Request) -> Response:
+    """Metrics of the connectors that the user may read, in Prometheus' text format."""
+    calls = calls_of(request)
+
+    def page(herder: Herder) -> str:
+        known = herder.expanded(info=True, status=True)
+        readable = calls.access.readable(user_of(request), known)
+        return text_of(
+            samples(_measured(herder, {name: known[name] for name in known if name in readable}), herder.status_update_figures())
+        )
+
+    return Response(await calls.look(page), media_type=CONTENT_TYPE)
+
+
+def _measured(herder: Herder, connectors: Mapping[str, Mapping[str, ConnectorInfo | ConnectorStatusView]]) -> Iterator[Measured]:
+    figures, state = herder.task_figures(), herder.config_state()
+    for name, expanded in connectors.items():
+        info, status = expanded.get("info"), expanded.get("status")
+        if isinstance(info, ConnectorInfo) and isinstance(status, ConnectorStatusView):
+            tasks = [task.id for task in status.tasks]
+            classes = {task: (state.task_config(name, task) or {}).get("task.class", "") for task in tasks}
+            yield Measured(info, status, herder.chosen_plugins(info), classes, {task: figures.get((name, task), {}) for task in tasks})
+
+
+def samples(connectors: Iterable[Measured], status_updates: Mapping[str, float]) -> Iterator[Sample]:
+    """Every sample there is of them, and of this process."""
+    count = tasks = 0
+    for connector in connectors:
+        count, tasks = count + 1, tasks + len(connector.status.tasks)
+        yield from _connector(connector)
+        for task in connector.status.tasks:
+            yield from _task(connector, task)
+    yield from _numbers(metric_names.WORKER, {}, {"connector-count": count, "task-count": tasks})
+    yield from _numbers(metric_names.STATUS_STORE, {}, status_updates)
+
+
+def _connector(connector: Measured) -> Iterator[Sample]:
+    info, status = connector.info, connector.status
+    labels = {"connector": info.name}
+    words = {
+        "status": status.connector.state.lower(),
+        "connector-type": status.type,
+        "connector-class": info.config.get("connector.class"),
+        "connector-version": status.connector.version,
+    }
+    yield from _words(metric_names.CONNECTOR, labels, words)
+    states = [task.state.lower() for task in status.tasks]
+    counts = {"connector-total-task-count": len(states)} | {f"connector-{word}-task-count": states.count(word) for word in _STATES}
+    yield from _numbers(metric_names.WORKER, labels, counts)
+
+
+def _task(connector: Measured, task: TaskView) -> Iterator[Sample]:
+    labels = {"connector": connector.info.name, "task": str(task.id)}
+    words = {
+        "status": task.state.lower(),
+        "connector-class": connector.info.config.get("connector.class"),
+        "connector-type": connector.status.type,
+        "connector-version": connector.status.connector.version,
+        "task-class": connector.task_classes.get(task.id),
+        "task-version": task.version,
+    }
+    yield from _words(metric_names.TASK, labels, words)
+    yield from _numbers(metric_names.TASK, labels, {"running-ratio": task.state == "RUNNING", "pause-ratio": task.state == "PAUSED"})
+    for place, plugin in connector.plugins.items():
+        yield from _plugin(place, plugin, labels)
+    is_source = connector.status.type == "source"
+    for name, value in connector.figures.get(task.id, {}).items():
+        group = metric_names.group_of(name, is_source=is_source)
+        if group != metric_names.STATUS_STORE:  # told once, for the process
+            yield from _numbers(group, labels, {name: value})
+
+
+def _plugin(place: str, plugin: PluginView, labels: Mapping[str, str]) -> Iterator[Sample]:
+    """``place`` is a converter's key, or ``transforms.`` or ``predicates.`` with an alias; the connector has told of itself."""
+    kind, _, alias = place.partition(".")
+    if alias == "converter":
+        words = {f"{kind}-converter-class": plugin.class_name, f"{kind}-converter-version": plugin.version}
+        yield from _words(metric_names.TASK, labels, words)
+    elif kind in _ALIASED:
+        group, word = _ALIASED[kind]
+        yield from _words(group, {**labels, word: alias}, {f"{word}-class": plugin.class_name, f"{word}-version": plugin.version})
+
+
+def _words(group: str, labels: Mapping[str, str], words: Mapping[str, str | None]) -> Iterator[Sample]:
+    """Each word as a label of its own name; what is not known is left out."""
+    for name, word in words.items():
+        if word:
+            yield _FAMILIES[group, name], {**labels, name.replace("-", "_"): word}, 1
+
+
+def _numbers(group: str, labels: Mapping[str, str], figures: Mapping[str, float]) -> Iterator[Sample]:
+    for name, value in figures.items():
+        yield _FAMILIES[group, name], labels, value
