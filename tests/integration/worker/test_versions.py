@@ -1,0 +1,156 @@
+"""Two versions of one connector, chosen at the start of each run: what the data, the run's figures and the statuses say of it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.model.run import RunState, TaskResult
+from airflow_provider_connect.model.states import State
+from airflow_provider_connect.worker.task_body import TaskPayload, run_task
+from tests.integration.worker.scene import PLAIN, Scene, make_topic, values_of
+from tests.unit.isolation.locations import tree
+
+NAME = "org.example.WordSourceConnector"
+WORDS = """\
+from __future__ import annotations
+import greeting
+from airflow_provider_connect.sdk import Batch, Config, ConfigDef, ConfigKey, SourceConnector, SourceTask, Type
+from airflow_provider_connect.sdk.arrow import pa
+
+
+class WordTask(SourceTask):
+    def start(self, config: Config) -> None:
+        self.config, self.partition = config, {"words": "all"}
+        self.next = self.context.offset(self.partition, {"next": 0})["next"]
+
+    def poll(self) -> Batch | None:
+        if self.next >= self.config["until"]:
+            return None
+        first, self.next = self.next, self.config["until"]
+        words = [f"{greeting.greet()} {number}" for number in range(first, self.next)]
+        return Batch.of(self.config["topic"], value=pa.array(words), source_partition=self.partition, source_offset={"next": self.next})
+
+
+class WordSource(SourceConnector):
+    task_class = WordTask
+    config_def = ConfigDef(ConfigKey("topic"), ConfigKey("until", Type.LONG))
+
+    def task_configs(self, max_tasks: int):
+        return [self.config]
+"""
+
+
+def install(plugin_path: Path, version: str, word: str) -> None:
+    """Each version needs another version of ``greeting``."""
+    location = plugin_path / f"words-{version}"
+    tree(location, "words", version, {"words.py": WORDS}, f"source:{NAME} = words:WordSource")
+    tree(location, "greeting", version, {"greeting.py": f"def greet():\n    return {word!r}\n"})
+
+
+@pytest.fixture
+def words(tmp_path: Path, scene: Scene) -> Scene:
+    install(tmp_path / "versions", "1.5", "good day")
+    install(tmp_path / "versions", "2.1", "hello")
+    scene.properties["plugin.path"] = str(tmp_path / "versions")
+    return scene
+
+
+def config(topic: str, until: int, **more: str) -> dict[str, str]:
+    return {"connector.class": NAME, "topic": topic, "until": str(until), **{key.replace("__", "."): text for key, text in more.items()}}
+
+
+def run_without(location: Path, payload: TaskPayload) -> TaskResult:
+    """The task, once ``location`` has gone."""
+    shutil.rmtree(location)
+    return run_task(payload)
+
+
+def versions_of(scene: Scene) -> list[str | None]:
+    """The versions in the statuses of connector and tasks."""
+    statuses = scene.statuses()
+    connector = statuses.connector(scene.connector)
+    assert connector is not None
+    return [connector.version, *(task.version for task in statuses.tasks_of(scene.connector))]
+
+
+def test_the_variable_alone_moves_a_connector_to_another_version_at_its_next_run(words: Scene, unique: str) -> None:
+    make_topic(words.bootstrap, unique)
+    for number, (ranges, version) in enumerate([({}, "2.1"), ({f"version_ranges.{NAME}": "[1,2)"}, "1.5"), ({}, "2.1")], start=1):
+        shown = {key: text for key, text in words.properties.items() if not key.startswith("version_ranges.")}
+        words.properties = shown | ranges
+        if number > 1:
+            words.put_config(config(unique, number))
+        result = words.run(config(unique, number))
+        assert result.state is RunState.DONE, result.error
+        used = {place: found for place, found in result.versions.items() if place in ("connector", "task")}
+        assert used == {"connector": version, "task": version}
+        assert versions_of(words) == [version, version]
+    assert values_of(words.bootstrap, unique) == ["hello 0", "good day 1", "hello 2"]
+
+
+def test_a_run_tells_the_versions_of_all_that_it_uses(words: Scene, unique: str) -> None:
+    make_topic(words.bootstrap, f"to.{unique}")
+    router = {
+        "transforms": "r",
+        "transforms__r__type": "RegexRouter",
+        "transforms__r__regex": "(.*)",
+        "transforms__r__replacement": "to.$1",
+    }
+    asked = {"connector__plugin__version": "[1,2)", "predicates": "p", "predicates__p__type": "RecordIsTombstone"}
+    more = {"transforms__r__predicate": "p", "transforms__r__negate": "true"}
+    result = words.run(config(unique, 1, **router, **asked, **more))
+    assert result.state is RunState.DONE, result.error
+    assert result.versions.keys() == {
+        "connector", "task", "key.converter", "value.converter", "header.converter", "transforms.r", "predicates.p",
+    }  # fmt: skip
+    assert result.versions["connector"] == "1.5"
+    assert values_of(words.bootstrap, f"to.{unique}") == ["good day 0"]
+    tasks = words.configs().all_task_configs(words.connector)
+    assert tasks[0]["connector.plugin.version"] == "[1,2)"
+
+
+def test_a_version_that_is_gone_fails_the_connector_with_a_list_of_what_there_is(words: Scene, unique: str, tmp_path: Path) -> None:
+    make_topic(words.bootstrap, unique)
+    assert words.run(config(unique, 1, connector__plugin__version="1.5")).state is RunState.DONE
+    shutil.rmtree(tmp_path / "versions" / "words-1.5")
+    result = words.run()
+    said = f"Plugin {NAME} not found that matches the version range [1.5,1.5], available versions: [2.1]"
+    assert result.state is RunState.FAILED
+    assert said in str(result.error)
+    status = words.statuses().connector(words.connector)
+    assert status is not None
+    assert status.state is State.FAILED
+    assert said in str(status.trace)
+    install(tmp_path / "versions", "1.5", "good day")
+    assert words.run().state is RunState.DONE
+
+
+def test_a_version_that_goes_while_the_plan_is_made_fails_the_task(words: Scene, unique: str, tmp_path: Path) -> None:
+    make_topic(words.bootstrap, unique)
+    vanished = tmp_path / "versions" / "words-2.1"
+    application = words.application(config(unique, 1), engine=lambda payload: run_without(vanished, payload))
+    result = application.run()
+    assert result.state is RunState.FAILED
+    (task,) = result.tasks
+    assert f"Plugin {NAME} not found in version 2.1, which this run began with, available versions: [1.5]" in str(task.trace)
+    assert words.run().versions["connector"] == "1.5"
+
+
+def test_a_converter_in_another_version_is_used(words: Scene, unique: str, tmp_path: Path) -> None:
+    source = (
+        "from airflow_provider_connect.converters.string import StringConverter as Plain\n\n\nclass Loud(Plain):\n"
+        "    def from_connect_column(self, topic, schema, column):\n"
+        "        from airflow_provider_connect.sdk.arrow import pa, pc\n"
+        "        return super().from_connect_column(topic, schema, pc.utf8_upper(column))\n"
+    )
+    entry = f"converter:{PLAIN['value.converter']} = loud:Loud"
+    tree(tmp_path / "versions" / "loud", "loud", "0.0.1", {"loud.py": source}, entry)
+    make_topic(words.bootstrap, unique)
+    result = words.run(config(unique, 1, value__converter="StringConverter", value__converter__plugin__version="[,0.0.1]"))
+    assert result.state is RunState.DONE, result.error
+    assert result.versions["value.converter"] == "0.0.1"
+    assert result.versions["key.converter"] != "0.0.1"
+    assert values_of(words.bootstrap, unique) == ["HELLO 0"]
