@@ -54,8 +54,9 @@ class ClaimedFile:
         """What a shared file has been given and not written yet."""
         return sum(len(piece) for piece in self._waiting)
 
-    def take_over(self) -> dict[TopicPartition, int]:
-        """Become the one that may write; the offsets that the file holds.
+    def take_over(self, *, keep_all: bool = False) -> dict[TopicPartition, int]:
+        """Become the one that may write; the offsets that the file holds. ``keep_all``: somebody who keeps no such state has written behind
+        what is committed, so nothing is cut off.
 
         1 adopt the newest committed state under the own claim: from here on older ones are refused 2 lock the file, or a copy of its
         committed part 3 make sure that no newer claim came between 4 cut off what was never committed 5 remove what older claims have left.
@@ -65,9 +66,9 @@ class ClaimedFile:
         self.close()
         if self._is_shared:
             with self._sidecars.lock(fcntl.LOCK_EX, str(self._committed.order)):
-                self._take_over()
+                self._take_over(keep_all=keep_all)
         else:
-            self._take_over()
+            self._take_over(keep_all=keep_all)
         return dict(self._committed.offsets)
 
     def append(self, pieces: list[memoryview]) -> None:
@@ -98,13 +99,13 @@ class ClaimedFile:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _take_over(self) -> None:
+    def _take_over(self, *, keep_all: bool) -> None:
         found = self._sidecars.read()
         truth = newest_of(found, self._committed.scope)
         is_ours = truth is not None and (truth.claim, truth.order) == (self._committed.claim, self._committed.order)
         if truth is not None and truth.scope == self._committed.scope and truth.order > self._committed.order:
             raise FencedException(self._fenced_by(truth))
-        self._committed = self._adopted(truth, is_ours=is_ours)
+        self._committed = self._adopted(truth, is_ours=is_ours, keep_all=keep_all and not is_ours)
         if self._is_shared and is_ours and self._committed.inode == self._inode():
             self._descriptor = self._joined()
         else:
@@ -122,7 +123,7 @@ class ClaimedFile:
         if not self._is_shared:
             self._position = write_all(self._descriptor, self._missing_line_end(), self._position)
 
-    def _adopted(self, truth: Committed | None, *, is_ours: bool) -> Committed:
+    def _adopted(self, truth: Committed | None, *, is_ours: bool, keep_all: bool) -> Committed:
         """The state to go on from: the truth, or the file as it is if nothing was ever committed or somebody put another file there."""
         own = self._committed
         try:
@@ -134,7 +135,7 @@ class ClaimedFile:
             return replace(own, length=size)
         adopted = replace(truth, claim=own.claim, order=own.order, revision=truth.revision if is_ours else 0)
         if size >= truth.length:
-            return adopted
+            return replace(adopted, length=size) if keep_all else adopted
         if truth.inode in (None, inode) and inode >= 0:
             raise StoreException(
                 f"{self._path} is {size} bytes long, but {truth.length} bytes were committed: somebody has cut it. "

@@ -88,7 +88,7 @@ class FileStreamSinkTask(SinkTask):
         """Exactly once: take the file over. Of the offsets found in it those of ``partitions`` are returned, if they are known there."""
         if self._claimed is None:
             return None
-        found = self._claimed.take_over()
+        found = self._claimed.take_over(keep_all=self.context.moved_by_others)
         return {partition: found[partition] for partition in partitions if partition in found}
 
     def put(self, batch: Batch) -> None:

@@ -1,7 +1,7 @@
 """Offsets of one sink connector, in its consumer group: read, altered, reset (contract §1.8).
 
 The group's offsets and the ledger, from which lost ones are restored, change together. The connector is asked last: whatever it keeps at
-its destination gives way to offsets in the group that bear no mark of a claim (DESIGN §4), so a process that dies before it could ask
+its destination gives way to offsets in the group that bear no mark of a claim, so a process that dies before it could ask
 leaves nothing half done. If the connector refuses, everything is put back as it was.
 """
 
@@ -21,7 +21,7 @@ from airflow_provider_connect.errors import (
 from airflow_provider_connect.herder.offset_hook import Ask, Pair
 from airflow_provider_connect.model.ids import consumer_group
 from airflow_provider_connect.model.offset_texts import ALTER_BUSY, ALTER_FAILED, LIST_FAILED, RESET_BUSY, RESET_FAILED, SINK_GET_FAILED
-from airflow_provider_connect.model.offsets import OFFSET, sink_offsets, sink_partition
+from airflow_provider_connect.model.offsets import ALTERED_MARK, OFFSET, sink_offsets, sink_partition
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.sdk.records import TopicPartition
@@ -90,7 +90,7 @@ class SinkOffsetChanges:
         with OffsetChange(self._settings, self._name, self.transaction_overrides) as change:
             change.take_over()
             before = self._listed()
-            after = _changed(before, self._wanted)
+            after = _changed(before, self._wanted, claim)
             wanted = dict.fromkeys(before) if self._wanted is None else self._wanted
             self._bring(change, before, after, claim, check)
             try:
@@ -193,11 +193,11 @@ class SinkOffsetChanges:
             raise ConnectException(f"{text.format(self._name)}: {error}") from error
 
 
-def _changed(before: Known, wanted: Mapping[TopicPartition, int | None] | None) -> dict[TopicPartition, CommittedOffset]:
-    """The group's offsets after the change; altered ones bear no mark, so that they hold whatever the destination says."""
+def _changed(before: Known, wanted: Mapping[TopicPartition, int | None] | None, claim: Claim) -> dict[TopicPartition, CommittedOffset]:
+    """The group's offsets after the change; altered ones bear no claim's mark, so that they hold whatever the destination says."""
     if wanted is None:
         return {}
-    altered = {partition: CommittedOffset(offset) for partition, offset in wanted.items() if offset is not None}
+    altered = {partition: CommittedOffset(offset, f"{ALTERED_MARK}{claim}") for partition, offset in wanted.items() if offset is not None}
     return {partition: known for partition, known in before.items() if partition not in wanted} | altered
 
 

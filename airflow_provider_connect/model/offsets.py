@@ -15,6 +15,10 @@ from airflow_provider_connect.errors import BadRequestException, DataException
 V = TypeVar("V")
 
 TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
+CLAIM_MARK, ALTERED_MARK = "claim=", "altered="
+"""How the metadata of a group's offset begins that a task of ours has committed, and of one that was altered over our REST API. Anything
+else is somebody else's: a real Connect's, an admin tool's."""
+
 _INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
 
 

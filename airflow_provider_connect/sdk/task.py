@@ -95,13 +95,15 @@ class SinkTaskContext(Protocol):
     """What the framework offers a sink task.
 
     ``claim`` names the right to write that this task was started with, ``claim_order`` tells the newer of two (the larger is), and
-    ``exactly_once`` whether the destination is to commit data, offsets and claim together.
+    ``exactly_once`` whether the destination is to commit data, offsets and claim together. ``moved_by_others``, known before ``open``: a
+    sink that is none of ours, a real Kafka Connect's for one, has gone on in our place; what it has written to the destination stays.
     """
 
     config: Mapping[str, str]
     claim: str
     claim_order: int
     exactly_once: bool
+    moved_by_others: bool
     errant_record_reporter: ErrantRecordReporter | None
 
     @property

@@ -68,6 +68,7 @@ class MemorySinkContext:
         self.claim_order = claim_order
         self.claim = f"suite:{claim_order}"
         self.exactly_once = exactly_once
+        self.moved_by_others = False
         self.errant_record_reporter: ErrantRecordReporter | None = None
         self.rewinds: dict[TopicPartition, int] = {}
         self.paused: set[TopicPartition] = set()

@@ -71,6 +71,7 @@ class TaskSinkContext:
         self.claim = str(claim)
         self.claim_order = claim.offset
         self.exactly_once = exactly_once
+        self.moved_by_others = False
         self.errant_record_reporter: ErrantRecordReporter | None = None
         self.assignment: Collection[TopicPartition] = ()
         self._rewinds: dict[TopicPartition, int] = {}

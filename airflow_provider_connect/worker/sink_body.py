@@ -20,17 +20,25 @@ from airflow_provider_connect.sdk.connector import SinkConnector
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
+from airflow_provider_connect.stores.log_consumer import CommittedOffset
 from airflow_provider_connect.stores.offset_place import sink_admin_overrides
 from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.contexts import TaskSinkContext
 from airflow_provider_connect.worker.kafka_reader import ENDLESS, READER_SETTINGS, KafkaReader
-from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.pipeline import SinkPipeline
 from airflow_provider_connect.worker.pipeline_setup import stages_of
 from airflow_provider_connect.worker.sink_delivery import AtLeastOnce, AtMostOnce, GroupCommit, Offsets, SinkDelivery
 from airflow_provider_connect.worker.sink_loop import SinkLoop
-from airflow_provider_connect.worker.sink_positions import KnownOffsets, Origin, StartPosition, is_fresh, owned_by, start_position
+from airflow_provider_connect.worker.sink_positions import (
+    KnownOffsets,
+    Origin,
+    StartPosition,
+    is_anothers,
+    is_fresh,
+    owned_by,
+    start_position,
+)
 from airflow_provider_connect.worker.sink_topics import topics_of
 from airflow_provider_connect.worker.source_body import keeps_ledger, ledger_record, transactional_producer
 from airflow_provider_connect.worker.task_body import TaskScene
@@ -55,7 +63,7 @@ class SinkBody:
         connection = AdminConnection.of(settings, sink_admin_overrides(scene.checked.resolved), ANSWER_SECONDS)
         self._admin = TopicAdmin(settings, connection=connection)
         self._groups = GroupOffsets(settings, connection=connection)
-        self._metrics = TaskMetrics(is_source=False)
+        self._metrics = scene.metrics(is_source=False)
         self._starts: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._ledger_positions: dict[TopicPartition, int] = {}
@@ -93,10 +101,11 @@ class SinkBody:
         task.header_converter = scene.converters.header
         task.initialize(context)
         partitions = self._partitions()
+        self._metrics.partitions = len(partitions)
         context.assignment = partitions
         try:
             task.start(connector.task_config(strip_framework_keys(scene.task_config)))  # 3
-            starts = self._open(task, partitions, commit)  # 4
+            starts = self._open(task, context, partitions, commit)  # 4
             scene.tell(State.RUNNING)
             endless = scene.payload.endless
             ranges = {p: (start, ENDLESS if endless else max(start, self._ends[p])) for p, start in starts.items()}
@@ -104,12 +113,13 @@ class SinkBody:
             try:
                 reason = self._loop(task, context, reader, commit).run()  # 5
             finally:
+                reader.close()
                 task.close(partitions)
         finally:
             task.stop()
         result = TaskResult(scene.payload.task, stopped_by=reason, records=self._metrics.records_out, bytes=self._metrics.bytes)
         result.ranges = _nested({p: [self._starts[p], n] for p, n in reader.positions.items() if n > self._starts[p]})
-        result.metrics = self._metrics.figures() | {"partition-count": float(len(partitions))}
+        result.metrics = self._metrics.figures()
         return result
 
     def _owner(self) -> TransactionalProducer:
@@ -137,10 +147,13 @@ class SinkBody:
         every = [TopicPartition(topic, number) for topic, count in sorted(counts.items()) for number in range(count)]
         return [p for p in every if owned_by(p, payload.task, payload.tasks, spread)]
 
-    def _open(self, task: SinkTask, partitions: Sequence[TopicPartition], commit: GroupCommit) -> Offsets:
+    def _open(self, task: SinkTask, context: TaskSinkContext, partitions: Sequence[TopicPartition], commit: GroupCommit) -> Offsets:
         """Where to start in each partition; what differs is written to the destination first, then to the group."""
+        committed = self._groups.committed(self._group)
+        reads = self._scene.connector_settings.reads_topic
+        context.moved_by_others = any(is_anothers(known.metadata) for p, known in committed.items() if reads(p.topic))
         destination = task.open(partitions) if partitions else None
-        starts = self._decided(partitions, destination or {})
+        starts = self._decided(partitions, committed, destination or {})
         rewrites = {p: s.offset for p, s in starts.items() if s.rewrite_destination and s.origin is not Origin.DESTINATION}
         if rewrites and self._exactly_once:
             task.pre_commit(rewrites)
@@ -158,9 +171,11 @@ class SinkBody:
         return self._scene.payload.connector, self._scene.payload.task
 
     def _decided(
-        self, partitions: Sequence[TopicPartition], destination: Mapping[TopicPartition, int]
+        self,
+        partitions: Sequence[TopicPartition],
+        committed: Mapping[TopicPartition, CommittedOffset],
+        destination: Mapping[TopicPartition, int],
     ) -> dict[TopicPartition, StartPosition]:
-        committed = self._groups.committed(self._group, partitions)
         with closing(self._scene.backing.ledger()) as store:
             ledger = store.last(self._scene.payload.connector)
         beginnings = self._admin.beginning_offsets(partitions)

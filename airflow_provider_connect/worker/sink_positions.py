@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.model.offsets import ALTERED_MARK, CLAIM_MARK
 from airflow_provider_connect.sdk.records import TopicPartition
 
-CLAIM_MARK = "claim="
 _TIME_MARK = " at="
 REFRESH_SECONDS = 86_400.0  # offsets of a group without members expire after a week
 
@@ -23,6 +23,11 @@ def is_fresh(mark: str, now_seconds: float) -> bool:
     """Whether a commit is ours and less than a day old; others are made again before they expire."""
     claim, _, made = mark.partition(_TIME_MARK)
     return claim.startswith(CLAIM_MARK) and made.isdecimal() and now_seconds - int(made) < REFRESH_SECONDS
+
+
+def is_anothers(mark: str) -> bool:
+    """Whether somebody else has moved the group: neither a task of ours nor our REST API."""
+    return not mark.startswith((CLAIM_MARK, ALTERED_MARK))
 
 
 class Origin(StrEnum):
