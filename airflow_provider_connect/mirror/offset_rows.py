@@ -29,7 +29,9 @@ def take_offsets(database: Database, records: Sequence[StateRecord]) -> list[Ent
         if old == offset:
             continue
         partition = json_text(value.partition)
-        entries.append(Entry(Kind.OFFSET, value.connector, record.timestamp, (record.at, record.offset), partition, old, offset))
+        claim = str(record.claim) if record.claim is not None and is_claim(record.claim) else None
+        place = (record.at, record.offset)
+        entries.append(Entry(Kind.OFFSET, value.connector, record.timestamp, place, partition, old, offset, claim=claim))
         if offset is None:
             del rows.now[key]
         else:

@@ -13,10 +13,11 @@ from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as _KafkaPartition
 
 from airflow_provider_connect.client_settings import ClientKind, internal_client_config
-from airflow_provider_connect.errors import StoreException, StoreTimeoutException
+from airflow_provider_connect.errors import DataException, StoreException, StoreTimeoutException
 from airflow_provider_connect.model.batches import BatchRecord, BatchReset
 from airflow_provider_connect.model.offsets import OffsetRecord
 from airflow_provider_connect.model.records import ConfigRecord, Unreadable
+from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.status import StatusRecord
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.settings import WorkerSettings
@@ -26,6 +27,7 @@ from airflow_provider_connect.stores.skipped import SkippedRecords
 from airflow_provider_connect.stores.topic_admin import TopicAdmin, topic_id_of
 from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.wire import batch_topic, config_topic, offset_topic, status_topic
+from airflow_provider_connect.wire.record import claim_of
 
 DAY_SECONDS = 86400.0
 _FETCH_WAIT_MS = 2000  # an idle reader asks this seldom; a new record is given at once all the same
@@ -36,12 +38,13 @@ StateValue = ConfigRecord | StatusRecord | OffsetRecord | BatchRecord | BatchRes
 
 @dataclass(frozen=True, slots=True)
 class StateRecord:
-    """What one record says, where it lies, and its own time in ms (-1: it has none)."""
+    """What one record says, where it lies, its own time in ms (-1: it has none), and the claim of the run that wrote it, where known."""
 
     at: TopicPartition
     offset: int
     timestamp: int
     value: StateValue
+    claim: Claim | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +148,7 @@ class StateStream:
                 skipped = self._skipped.setdefault(record.topic, SkippedRecords(record.topic))
                 skipped.note(value.reason, value, partition=record.partition, offset=record.offset)
             else:
-                decoded.append(StateRecord(at, record.offset, record.timestamp, value))
+                decoded.append(StateRecord(at, record.offset, record.timestamp, value, _claim(record)))
         return decoded
 
     def _value(self, record: LogRecord) -> StateValue | Unreadable:
@@ -166,3 +169,10 @@ class StateStream:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _claim(record: LogRecord) -> Claim | None:
+    try:
+        return claim_of(record.headers)
+    except DataException:  # a header that a stranger made up
+        return None

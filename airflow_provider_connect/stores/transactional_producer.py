@@ -7,18 +7,22 @@ from dataclasses import dataclass
 
 from confluent_kafka import Producer
 
+from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.stores.kafka_errors import translating
 from airflow_provider_connect.stores.transactional_id import take_over
+from airflow_provider_connect.wire.record import claim_headers
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetRecord:
-    """One record of the offsets topic, or of the ledger, to be written by the task's own producer."""
+    """One record of the offsets topic, or of the ledger, to be written by the task's own producer. ``claim`` goes along as a header, by
+    which the history of offsets knows the run."""
 
     topic: str
     partition: int
     key: bytes
     value: bytes | None
+    claim: Claim | None = None
 
 
 class TransactionalProducer:
@@ -44,7 +48,8 @@ class TransactionalProducer:
 
     def _send(self, records: Iterable[OffsetRecord]) -> None:
         for record in records:
-            self.producer.produce(record.topic, record.value, record.key, record.partition)
+            headers = claim_headers(record.claim)
+            self.producer.produce(record.topic, record.value, record.key, record.partition, headers=[*headers] or None)
 
     def write(self, records: Sequence[OffsetRecord]) -> None:
         """Some records in a transaction of their own; nothing for none."""

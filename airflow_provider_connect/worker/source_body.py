@@ -151,7 +151,7 @@ def _delivery(scene: TaskScene, owner: OffsetCommitter, offsets: Offsets, sent: 
     def encode(latest: Iterable[SourceOffset]) -> Sequence[OffsetRecord]:
         records = offsets.records(scene.payload.connector, list(latest))
         sent.extend(records)
-        return [OffsetRecord(offsets.topic, partition, key, value) for partition, key, value in records]
+        return [OffsetRecord(offsets.topic, partition, key, value, scene.payload.claim) for partition, key, value in records]
 
     def give_up() -> bool:
         return scene.stop.reason() in {StopReason.FENCED, StopReason.STOPPED, StopReason.DELETED}
@@ -198,6 +198,8 @@ def ledger_record(
         is_source=metrics.is_source,
         records=metrics.records_out,
         size=metrics.bytes,
+        seconds=time.monotonic() - scene.started,
+        cpu_seconds=time.process_time() - scene.started_cpu,
         ranges=ranges,
         positions=positions,
     )

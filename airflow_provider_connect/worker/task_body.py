@@ -13,7 +13,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from airflow_provider_connect import config_providers
 from airflow_provider_connect.errors import ConnectException, FencedException, RetriableException
@@ -51,7 +51,7 @@ class TaskHost:
 
 @dataclass(slots=True)
 class TaskScene:
-    """What source and sink bodies both need, made of the payload."""
+    """What source and sink bodies both need, made of the payload; ``started`` and ``started_cpu`` in seconds of the process's clocks."""
 
     payload: TaskPayload
     settings: WorkerSettings
@@ -66,6 +66,8 @@ class TaskScene:
     mask: Mask
     counted: list[TaskMetrics]
     watch: Callable[[TaskMetrics], None]
+    started: float = field(default_factory=time.monotonic)
+    started_cpu: float = field(default_factory=time.process_time)
 
     def metrics(self, *, is_source: bool) -> TaskMetrics:
         """New counters for the body, which whoever hosts the task may watch."""
