@@ -25,6 +25,7 @@ from airflow_provider_connect.model.ids import consumer_group
 from airflow_provider_connect.model.run import Claim, RunResult, RunSpec, RunState, TaskResult
 from airflow_provider_connect.operators.definition import DefinesConnector
 from airflow_provider_connect.operators.run_conf import asked_tasks
+from airflow_provider_connect.operators.run_metrics import emit_lost, emit_run
 from airflow_provider_connect.run_directory import RunDirectory, remove_stale_runs
 from airflow_provider_connect.settings import WorkerSettings
 
@@ -278,6 +279,7 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
     def _lost(self, settings: WorkerSettings, directory: RunDirectory, exit_code: int | None, log_tail: list[str]) -> Exception:
         from airflow_provider_connect.worker.aftermath import report_lost
 
+        emit_lost(self.connector)
         reason = f"Connector {self.connector}: the application ended with exit code {exit_code} and without a result"
         try:
             report_lost(settings, self.connector, directory.path, exit_code, log_tail)
@@ -288,6 +290,7 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
     def _report(
         self, context: Mapping[str, Any], settings: WorkerSettings, directory: RunDirectory, result: RunResult, *, group: str | None
     ) -> dict[str, dict[str, float]] | None:
+        emit_run(result)
         emit_asset_events(context, settings.bootstrap_servers, result, group=group)
         failed = [task for task in result.tasks if task.trace is not None]
         if failed or result.state is RunState.FAILED:
