@@ -42,8 +42,17 @@ def _connection_type() -> dict[str, Any]:
         "hook-name": "Kafka Connect",
         "ui-field-behaviour": {
             "hidden-fields": ["schema"],
-            "relabeling": {"host": "Bootstrap servers", "login": "SASL user name", "password": "SASL password", "extra": "Worker settings"},
-            "placeholders": {"host": "kafka-1:9092,kafka-2:9092", "port": "9092", "extra": '{"group.id": "connect"}'},
+            "relabeling": {
+                "host": "Bootstrap servers, or URL of a Connect server",
+                "login": "User name (SASL, or of the Connect server)",
+                "password": "Password (SASL, or of the Connect server)",
+                "extra": "Worker settings",
+            },
+            "placeholders": {
+                "host": "kafka-1:9092,kafka-2:9092 or http://connect:8083",
+                "port": "9092",
+                "extra": '{"group.id": "connect"}',
+            },
         },
         "conn-fields": {
             "security.protocol": {
@@ -63,6 +72,13 @@ def _connection_type() -> dict[str, Any]:
                 "description": "Names this Connect cluster; part of every transactional id",
                 "schema": {**_TEXT, "default": "connect"},
             },
+            "rest.url": {
+                "label": "URL of the Connect server",
+                "description": "Where the host names brokers; the Connect in Airflow's own API server when neither says otherwise",
+                "schema": _TEXT,
+            },
+            "rest.login": {"label": "User name for the Connect server", "schema": _TEXT},
+            "rest.password": {"label": "Password for the Connect server", "schema": _SECRET},
         },
     }
 

@@ -1,4 +1,4 @@
-"""``airflow connect rest``: Connect's REST API in a process of its own, beside Airflow's API server."""
+"""``airflow connect rest|standalone``: Connect in a process of its own, beside Airflow's API server or without any of it."""
 
 import sys
 from typing import Any
@@ -9,6 +9,7 @@ from airflow_provider_connect.cli.settings import use_database
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.rest.server import rest_server
 from airflow_provider_connect.server_info import server_info
+from airflow_provider_connect.standalone import agent
 
 
 def rest(arguments: Any) -> None:
@@ -23,3 +24,8 @@ def rest(arguments: Any) -> None:
             server.serve()
     except ConnectException as error:
         sys.exit(error.message)
+
+
+def standalone(arguments: Any) -> None:
+    """As ``connect-standalone``, which needs no Airflow; ends the process."""
+    agent.main([arguments.worker, *arguments.connectors])

@@ -26,7 +26,9 @@ from airflow_provider_connect.airflow_settings import (
 from airflow_provider_connect.client.async_verbs import AsyncConnectVerbs
 from airflow_provider_connect.client.calls import Call
 from airflow_provider_connect.client.conditions import Condition, LagBelow, Verdict
+from airflow_provider_connect.client.conversation import RetryLimits
 from airflow_provider_connect.client.rest_client import AsyncConnectClient, ConnectClient
+from airflow_provider_connect.client.server import Server
 from airflow_provider_connect.client.verbs import ConnectVerbs
 from airflow_provider_connect.errors import ConnectException, NotFoundException, UnauthorizedException
 from airflow_provider_connect.hooks.rest_server import has_url, rest_server
@@ -34,6 +36,8 @@ from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.settings import WorkerSettings
 
 T = TypeVar("T")
+
+_TEST_SECONDS = 20.0
 
 
 class ConnectHook(BaseHook, ConnectVerbs):  # type: ignore[misc]  # Airflow is not typed for us
@@ -107,15 +111,9 @@ class ConnectHook(BaseHook, ConnectVerbs):  # type: ignore[misc]  # Airflow is n
         Connection that need not be saved."""
         try:
             connection = self.get_connection(self.connect_conn_id)
-            return True, self._server_answers() if has_url(connection) else _kafka_answers(connection)
+            return True, _server_answers(rest_server(connection)) if has_url(connection) else _kafka_answers(connection)
         except ConnectException as error:
             return False, error.message
-
-    def _server_answers(self) -> str:
-        with self:
-            server, count = self.server_info(), len(self.connectors())  # the second asks for a right, too
-            url = self.get_conn().server.url
-        return f"Kafka Connect {server.version} with {count} connectors answers at {url}; its Kafka cluster is {server.kafka_cluster_id}"
 
 
 class AsyncConnectHook(BaseHook, AsyncConnectVerbs):  # type: ignore[misc]  # Airflow is not typed for us
@@ -191,6 +189,12 @@ def _with_advice(error: UnauthorizedException, conn_id: str) -> UnauthorizedExce
         f"{error.message}: in Connection {conn_id}, as login and password where its host is a URL, else as rest.login and rest.password "
         "in its extra"
     )
+
+
+def _server_answers(server: Server) -> str:
+    with ConnectClient(server, retry=RetryLimits(seconds=0), timeout_seconds=_TEST_SECONDS) as client:
+        found, count = client.server_info(), len(client.connectors())  # the second asks for a right, too
+    return f"Kafka Connect {found.version} with {count} connectors answers at {server.url}; its Kafka cluster is {found.kafka_cluster_id}"
 
 
 def _kafka_answers(connection: Any) -> str:

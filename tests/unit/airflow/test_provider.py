@@ -99,7 +99,7 @@ def test_the_commands() -> None:
     names = [name.removeprefix("connect ") for name in commands(group, group.name)]
     verbs = "list get create put patch delete status tasks pause resume stop restart validate"
     details = ("offsets get", "offsets alter", "offsets reset", "topics", "plugins list", "plugins config", "workers", "loggers list")
-    servers = ("rest", "mirror rebuild", "dev up", "dev status", "dev down", "settings")
+    servers = ("rest", "standalone", "mirror rebuild", "dev up", "dev status", "dev down", "settings")
     assert {*verbs.split(), *details, "loggers set", *servers} <= set(names)
     assert len(names) == len(set(names))
 

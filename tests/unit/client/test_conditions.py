@@ -1,0 +1,123 @@
+"""What is waited for, judged by what was seen."""
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.client.conditions import (
+    ConnectorReaches,
+    IsGone,
+    LagBelow,
+    OffsetReaches,
+    TaskReaches,
+    TopicActive,
+    Verdict,
+    as_json,
+    known_states,
+    of_json,
+)
+from airflow_provider_connect.errors import BadRequestException
+from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, OffsetView, StateView, TaskView
+from airflow_provider_connect.sdk.records import TopicPartition
+
+MET, NOT_YET, HOPELESS = (True, False), (False, False), (False, True)
+
+
+def status(connector: str, *tasks: str) -> ConnectorStatusView:
+    views = [TaskView(number, state, "w:1", trace="boom\nat x" if state == "FAILED" else None) for number, state in enumerate(tasks)]
+    return ConnectorStatusView("c", StateView(connector, "w:1", trace="boom\nat x" if connector == "FAILED" else None), views, "source")
+
+
+def outcome(verdict: Verdict) -> tuple[bool, bool]:
+    return verdict.is_met, verdict.is_hopeless
+
+
+@pytest.mark.parametrize(
+    ("wanted", "seen", "expected"),
+    [
+        (["RUNNING"], None, NOT_YET),
+        (["RUNNING"], status("RUNNING", "RUNNING", "RUNNING"), MET),
+        (["RUNNING"], status("RUNNING", "RUNNING", "UNASSIGNED"), NOT_YET),
+        (["RUNNING"], status("RUNNING", "RUNNING", "FAILED"), HOPELESS),
+        (["RUNNING"], status("FAILED"), HOPELESS),
+        (["FAILED"], status("FAILED"), MET),
+        (["PAUSED", "RUNNING"], status("PAUSED", "RUNNING"), MET),
+        (["STOPPED"], status("STOPPED", "RUNNING"), NOT_YET),
+        (["STOPPED"], status("STOPPED"), MET),
+    ],
+)
+def test_a_state_of_connector_and_tasks(wanted: list[str], seen: ConnectorStatusView | None, expected: tuple[bool, bool]) -> None:
+    assert outcome(ConnectorReaches("c", wanted).judge(seen)) == expected
+
+
+def test_a_state_of_the_connector_alone() -> None:
+    assert outcome(ConnectorReaches("c", ["RUNNING"], with_tasks=False).judge(status("RUNNING", "FAILED"))) == MET
+
+
+def test_what_was_seen_is_said_with_the_first_line_of_the_trace() -> None:
+    said = ConnectorReaches("c", ["RUNNING"]).judge(status("RUNNING", "FAILED", "RUNNING")).says
+    assert said == "Connector c is RUNNING, its tasks 1 FAILED, 1 RUNNING: boom"
+
+
+@pytest.mark.parametrize(("seen", "expected"), [(None, NOT_YET), ("RUNNING", MET), ("PAUSED", NOT_YET), ("FAILED", HOPELESS)])
+def test_a_state_of_a_task(seen: str | None, expected: tuple[bool, bool]) -> None:
+    view = None if seen is None else TaskView(1, seen, "w:1")
+    assert outcome(TaskReaches("c", 1, ["RUNNING"]).judge(view)) == expected
+
+
+def sink(topic: str, partition: int, offset: int | None) -> OffsetView:
+    return OffsetView({"kafka_topic": topic, "kafka_partition": partition}, None if offset is None else {"kafka_offset": offset})
+
+
+@pytest.mark.parametrize(
+    ("seen", "is_met"),
+    [
+        (None, False),
+        ([], False),
+        ([sink("t", 0, 4)], False),
+        ([sink("t", 0, 5)], True),
+        ([sink("t", 0, 6), sink("u", 0, 1)], True),
+        ([sink("t", 0, 6), sink("t", 1, 1)], False),
+        ([sink("t", 0, None)], False),
+    ],
+)
+def test_an_offset_of_all_partitions_of_a_topic(seen: list[OffsetView] | None, is_met: bool) -> None:
+    assert OffsetReaches("c", {"kafka_topic": "t"}, {"kafka_offset": 5}).judge(seen).is_met == is_met
+
+
+def test_what_is_no_number_in_an_offset_must_be_equal() -> None:
+    condition = OffsetReaches("c", {}, {"file": "b", "at": 2})
+    seen: list[Any] = [OffsetView({"x": 1}, {"file": name, "at": at}) for name, at in (("b", 3), ("a", 9), ("b", "3"))]
+    assert [condition.judge([view]).is_met for view in seen] == [True, False, False]
+
+
+def test_topics_lag_and_the_end() -> None:
+    assert TopicActive("c", "t").judge(["s", "t"]).is_met
+    assert not TopicActive("c", "t").judge(None).is_met
+    lag = {TopicPartition("t", 0): 2, TopicPartition("t", 1): 3}
+    assert [LagBelow("c", records).judge(lag).is_met for records in (5, 6)] == [False, True]
+    assert not LagBelow("c", 1).judge(None).is_met
+    assert IsGone("c").judge(None).is_met
+    assert not IsGone("c").judge(ConnectorInfo("c", {}, [], "sink")).is_met
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        ConnectorReaches("c", ["RUNNING"], with_tasks=False),
+        TaskReaches("c", 1, ["RUNNING"]),
+        OffsetReaches("c", {"a": 1}, {"b": 2}),
+        TopicActive("c", "t"),
+        LagBelow("c", 1),
+        IsGone("c"),
+    ],
+)
+def test_a_condition_travels_as_json(condition: Any) -> None:
+    assert of_json(as_json(condition)) == condition
+
+
+def test_states_are_known_by_name() -> None:
+    assert known_states("running") == ["RUNNING"]
+    assert known_states(["PAUSED", "Stopped"]) == ["PAUSED", "STOPPED"]
+    with pytest.raises(BadRequestException, match=r"'DONE' is no state .*UNASSIGNED, RUNNING"):
+        known_states("done")
