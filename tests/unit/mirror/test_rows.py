@@ -1,0 +1,167 @@
+"""Records become rows and lines of history, by the rules of the stores."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Table, select
+
+from airflow_provider_connect.mirror.changes import Entry, Kind, write_history
+from airflow_provider_connect.mirror.config_rows import take_configs
+from airflow_provider_connect.mirror.offset_rows import take_batches, take_offsets
+from airflow_provider_connect.mirror.queries import changes, forget_history, offset_topics, offsets_before, run_figures
+from airflow_provider_connect.mirror.status_rows import take_statuses
+from airflow_provider_connect.mirror.sweep import Sweep
+from airflow_provider_connect.mirror.tables import (
+    CURRENT,
+    active_topic,
+    connector_config,
+    connector_status,
+    history,
+    pending_task,
+    sink_position,
+    source_offset,
+    target_state,
+    task_config,
+    task_status,
+)
+from airflow_provider_connect.model.batches import BatchRecord, ConnectorType
+from airflow_provider_connect.model.ids import ConnectorTaskId
+from airflow_provider_connect.model.records import CommitRecord, ConnectorRecord
+from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.model.states import State
+from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
+from airflow_provider_connect.model.views import OffsetView
+from tests.unit.mirror.records import BATCHES, CONFIGS, NEW, OFFSETS, OLD, STATUSES, TASK, stream
+
+
+def rows(database: Connection, table: Table, *columns: str) -> list[tuple[Any, ...]]:
+    found = database.execute(select(table).order_by(*table.primary_key.columns)).mappings()
+    return [tuple(row[name] for name in columns) for row in found]
+
+
+def lines(entries: list[Entry], *kinds: Kind) -> list[tuple[str, str | None, str | None]]:
+    return [(entry.subject, entry.old, entry.new) for entry in entries if entry.kind in kinds]
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 100])
+def test_how_records_are_cut_into_batches_makes_no_difference(database: Connection, size: int) -> None:
+    entries: list[Entry] = []
+    for take, records in ((take_configs, CONFIGS), (take_statuses, STATUSES), (take_offsets, OFFSETS), (take_batches, BATCHES)):
+        for start in range(0, len(records), size):
+            found = take(database, records[start : start + size])
+            write_history(database, found)
+            entries += found
+    assert rows(database, target_state, "connector", "state") == [("orders", "PAUSED")]
+    assert rows(database, task_config, "task", "config") == [(0, '{"file":"b"}')]
+    assert rows(database, pending_task, "task", "config") == [(1, '{"file":"pending"}')]
+    assert rows(database, connector_status, "state", "claim", "changed_ms") == [("RUNNING", "id:5", 0)]
+    assert rows(database, task_status, "state", "trace", "claim") == [("FAILED", "why", "id:9")]
+    assert rows(database, active_topic, "topic", "discovered_ms") == [("lines", 1234)]
+    assert rows(database, source_offset, "source_partition", "source_offset", "changed_ms") == [('{"file":"a"}', '{"position":2}', 2000)]
+    assert rows(database, sink_position, "task", "kafka_partition", "position") == [(0, 0, 9), (0, 1, 7)]
+    assert lines(entries, Kind.TARGET_STATE) == [("", "STARTED", "PAUSED"), ("", "STARTED", None)]
+    assert lines(entries, Kind.TASKS) == [("", "[]", '[{"file":"a"}]'), ("", '[{"file":"a"}]', '[{"file":"b"}]')]
+    assert [json.loads(new or "null") for _, _, new in lines(entries, Kind.RESTART)] == [{"include-tasks": True, "only-failed": False}]
+    assert [json.loads(new or "null") for _, _, new in lines(entries, Kind.TOPIC)][-1] is None
+    partition = '{"kafka_partition":1,"kafka_topic":"lines"}'
+    assert [line for line in lines(entries, Kind.OFFSET) if line[0] == partition] == [
+        (partition, None, '{"kafka_offset":7}'),
+        (partition, '{"kafka_offset":7}', '{"kafka_offset":8}'),
+        (partition, '{"kafka_offset":8}', '{"kafka_offset":7}'),
+    ]
+    assert [(run.run, run.records, run.cpu_seconds, run.first_ms, run.last_ms) for run in run_figures(database)] == [
+        ("two", 0, 0.0, 2000, 2000),
+        ("one", 9, 0.7, 0, 1000),
+    ]
+    assert offset_topics(database) == ["own"]
+
+
+def test_what_every_database_can_keep_is_mirrored_and_nothing_else(database: Connection) -> None:
+    long = "x" * 251
+    config = {"text": "\0 \ud800 ü 😀", "x" * 1000: "long"}
+    take_configs(database, stream("configs", *(ConnectorRecord(name, config) for name in ("ü", "\0", "\ud800", long, "a b"))))
+    assert [(name, json.loads(text)) for name, text in rows(database, connector_config, "connector", "config")] == [
+        ("a b", config),
+        ("ü", config),
+    ]
+    take_statuses(database, stream("status", TaskStatus("a", 0, State.FAILED, "\0host", trace="\ud800\0")))
+    assert rows(database, task_status, "worker_id", "trace") == [("\\x00host", "\\ud800\\x00")]
+    foreign = BatchRecord(TASK, "run", NEW, ConnectorType.SINK)
+    odd = [
+        replace(foreign, task=ConnectorTaskId("orders", -1)),
+        replace(foreign, run=long),
+        replace(foreign, claim=Claim(1, long)),
+        replace(foreign, seconds=float("inf")),
+        replace(foreign, next={"lines": {2**31: 1}}),
+    ]
+    assert take_batches(database, stream("batches", *odd)) == []
+    assert run_figures(database) == []
+
+
+def test_a_zombie_changes_nothing_and_a_real_worker_everything(database: Connection) -> None:
+    write_history(database, take_statuses(database, STATUSES))
+    zombie = TaskStatus("orders", 0, State.RUNNING, "zombie", claim=OLD, timestamp=9000)
+    assert take_statuses(database, stream("status", zombie)) == []
+    real = TaskStatus("orders", 0, State.PAUSED, "real:8083", timestamp=9000)
+    write_history(database, take_statuses(database, stream("status", real)))
+    assert take_statuses(database, stream("status", zombie)) == []  # the row has no claim any more; the history has
+    gone = ConnectorStatus("orders", State.DESTROYED, claim=NEW, timestamp=9500)
+    entries = take_statuses(database, stream("status", gone))
+    assert [(entry.kind, entry.subject, entry.new) for entry in entries] == [("status", "", None), ("task-status", "0", None)]
+    assert rows(database, task_status, "worker_id") == []
+
+
+def test_a_commit_that_counts_missing_tasks_is_told(database: Connection) -> None:
+    take_configs(database, CONFIGS)
+    take_configs(database, stream("configs", CommitRecord("orders", 3)))
+    assert rows(database, task_config, "task", "config") == [(0, '{"file":"b"}')]
+
+
+def test_undoing_gives_back_what_was_before_the_first_change(database: Connection) -> None:
+    write_history(database, take_offsets(database, OFFSETS))
+    first, *_, last = reversed(changes(database, "orders"))
+    assert offsets_before(database, "orders", first.id) == [OffsetView({"file": "a"}, None), OffsetView({"file": "b"}, None)]
+    assert offsets_before(database, "orders", last.id) == [OffsetView({"file": "b"}, {"position": 1})]
+
+
+def test_history_page_by_page_and_by_kind(database: Connection) -> None:
+    write_history(database, take_configs(database, CONFIGS))
+    write_history(database, take_offsets(database, OFFSETS))
+    everything = changes(database)
+    first = changes(database, limit=4)
+    assert first + changes(database, before_id=first[-1].id) == everything
+    assert {change.kind for change in changes(database, "orders", kinds=[Kind.OFFSET, Kind.TASKS])} == {"offset", "tasks"}
+    assert {change.connector for change in changes(database, "gone")} == {"gone"}
+
+
+def test_old_history_can_be_forgotten(database: Connection) -> None:
+    write_history(database, take_batches(database, BATCHES))
+    write_history(database, take_offsets(database, OFFSETS))
+    assert forget_history(database, before_ms=2000) > 0
+    assert {change.at_ms for change in changes(database)} == {2000, 3000}
+    assert [run.run for run in run_figures(database)] == ["two"]
+    assert rows(database, source_offset, "source_offset") == [('{"position":2}',)]
+
+
+def test_a_sweep_removes_what_its_topic_does_not_hold(database: Connection) -> None:
+    for take, records in ((take_configs, CONFIGS), (take_statuses, STATUSES), (take_offsets, OFFSETS), (take_batches, BATCHES)):
+        take(database, records)
+    held = Sweep(database, "configs", 99)
+    held.configs(CONFIGS)
+    held.statuses(STATUSES)
+    held.batches(BATCHES)
+    Sweep(database, "offsets", 99).offsets(OFFSETS)
+    Sweep(database, "another topic of offsets", 99).offsets([])
+    assert [entry for entry in held.entries if entry.kind is not Kind.MIRROR] == []
+    assert rows(database, source_offset, "source_offset") == [('{"position":2}',)]
+    swept = Sweep(database, "offsets", 99)
+    for verb in (swept.configs, swept.statuses, swept.offsets, swept.batches):
+        verb([])
+    assert [table.name for table in CURRENT if rows(database, table)] == []
+    assert {(entry.kind, entry.new, entry.at_ms) for entry in swept.entries} == {
+        (kind, None, 99) for kind in Kind if kind not in (Kind.RESTART, Kind.TASKS, Kind.MIRROR)
+    }
+    write_history(database, swept.entries)
+    assert len(rows(database, history, "note")) == len(swept.entries)
