@@ -1,0 +1,231 @@
+"""Connectors that the config topic alone defines as DAGs: the files of the bundle, and the whole path in a real Airflow."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from confluent_kafka import Consumer
+
+from airflow_provider_connect.bundle import ConnectorsBundle
+from airflow_provider_connect.dev.ports import free_ports
+from airflow_provider_connect.model.ids import dag_id_for
+from airflow_provider_connect.model.records import ConnectorRecord
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from tests.integration.airflow.conftest import SECRET, Airflow, wait_until
+
+CONFIG = {"connector.class": "FileStreamSource", "file": "/in.txt", "topic": "lines", "db.password": SECRET}
+Connector = tuple[Path, dict[str, str]]
+
+
+# ── the files ──
+
+
+@pytest.fixture
+def properties(worker_settings: Callable[..., dict[str, str]]) -> dict[str, str]:
+    return worker_settings(airflow_schedule="1h")
+
+
+@pytest.fixture
+def store(properties: dict[str, str]) -> Iterator[ConfigStore]:
+    settings = WorkerSettings.of(properties)
+    TopicAdmin(settings).ensure_internal_topics()
+    with ConfigStore(settings) as store:
+        yield store
+
+
+@pytest.fixture
+def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, properties: dict[str, str]) -> Callable[[], ConnectorsBundle]:
+    """Makes the bundle as a process that has just started does."""
+    file = tmp_path / "worker.properties"
+    file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    monkeypatch.setenv("AIRFLOW__CONNECT__WORKER_PROPERTIES", str(file))
+    monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_STORAGE_PATH", str(tmp_path / "bundles"))
+    monkeypatch.setattr("airflow_provider_connect.airflow_settings.worker_variable", dict)
+    monkeypatch.setattr("airflow_provider_connect.airflow_settings.connection_properties", dict)
+    return lambda: ConnectorsBundle(name="connectors")
+
+
+def bag_of(bundle: ConnectorsBundle) -> DagBag:
+    bag = DagBag(bundle.path, bundle_path=bundle.path, bundle_name="connectors")
+    assert bag.import_errors == {}
+    return bag
+
+
+def texts(bundle: ConnectorsBundle) -> dict[str, str]:
+    return {file.name: file.read_text() for file in bundle.path.glob("*.py")}
+
+
+def test_stored_connectors_become_dags_and_their_configs_stay_on_the_topic(
+    store: ConfigStore, bundle: Callable[[], ConnectorsBundle]
+) -> None:
+    store.put_connector("plain", CONFIG)
+    store.put_connector("steered", {**CONFIG, "airflow.schedule": "none", "airflow.tags": "a,b", "tasks.per.application": "1"})
+    store.put_connector("of-a-file", {**CONFIG, "airflow.defined.in": "dags/orders.py"})
+    store.create_connector("stopped", CONFIG, TargetState.STOPPED)
+    made = bundle()
+    made.initialize()
+    bag = bag_of(made)
+    assert sorted(bag.dags) == ["connect.plain", "connect.steered", "connect.stopped"]
+    assert sorted(bag.dags["connect.steered"].task_ids) == ["plan", "report", "run"]
+    assert bag.dags["connect.steered"].tags == {"a", "b", "connector"}
+    assert bag.dags["connect.plain"].relative_fileloc == "connectors_000.py"
+    assert {name: dag.is_paused_upon_creation for name, dag in bag.dags.items()} == {
+        "connect.plain": False,
+        "connect.steered": False,
+        "connect.stopped": True,
+    }
+    written = "".join(file.read_text(errors="replace") for file in made.path.parent.rglob("*") if file.is_file())
+    assert "1h" in written
+    assert not [text for text in (SECRET, "/in.txt", "FileStreamSource", "lines") if text in written]
+
+
+def test_files_change_with_connectors_only_and_an_emptied_one_stays(store: ConfigStore, bundle: Callable[[], ConnectorsBundle]) -> None:
+    names = [f"c{number}" for number in range(60)]
+    store.change(lambda state: [ConnectorRecord(name, CONFIG) for name in names])
+    made = bundle()
+    made.refresh()
+    times = {file.name: file.stat().st_mtime_ns for file in made.path.glob("*.py")}
+    assert len(times) == 2
+    store.put_target_state("c1", TargetState.PAUSED)
+    made.refresh()
+    assert {file.name: file.stat().st_mtime_ns for file in made.path.glob("*.py")} == times
+    store.change(lambda state: [ConnectorRecord(name, None) for name in names])
+    made.refresh()
+    assert sorted(texts(made)) == sorted(times)
+    assert bag_of(made).dags == {}
+
+
+def test_bytecode_of_an_older_text_is_never_taken(store: ConfigStore, bundle: Callable[[], ConnectorsBundle]) -> None:
+    made = bundle()
+    for tag in ("a", "b", "c"):  # texts of one length, within a second
+        store.put_connector("orders", {**CONFIG, "airflow.tags": tag})
+        made.refresh()
+        assert bag_of(made).dags["connect.orders"].tags == {tag, "connector"}
+
+
+def test_a_task_finds_its_dag_in_files_of_its_own_host(
+    store: ConfigStore, bundle: Callable[[], ConnectorsBundle], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put_connector("orders", CONFIG)
+    bundle().initialize()
+    store.put_connector("later", CONFIG)
+    bundle().initialize()
+    assert sorted(bag_of(bundle()).dags) == ["connect.orders"]  # the files are new, and nobody asks for another
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "connect.later")
+    made = bundle()
+    made.initialize()
+    assert sorted(bag_of(made).dags) == ["connect.later"]
+
+
+def test_files_stay_while_kafka_is_away(
+    store: ConfigStore, bundle: Callable[[], ConnectorsBundle], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    store.put_connector("orders", CONFIG)
+    bundle().refresh()
+    file = Path(os.environ["AIRFLOW__CONNECT__WORKER_PROPERTIES"])
+    file.write_text(f"{file.read_text()}\nbootstrap.servers=127.0.0.1:{free_ports(1)[0]}\n")
+    monkeypatch.setattr("airflow_provider_connect.bundle._READ_SECONDS", 1.0)
+    made = bundle()
+    made.refresh()
+    assert sorted(bag_of(made).dags) == ["connect.orders"]
+
+
+# ── in Airflow ──
+
+
+def dag(airflow: Airflow, connector: str) -> dict[str, Any] | None:
+    answer = airflow.client.get(f"/api/v2/dags/{dag_id_for(connector)}")
+    return dict(answer.json()) if answer.status_code == 200 else None
+
+
+def runs(airflow: Airflow, connector: str) -> list[dict[str, Any]]:
+    return list(airflow.api("GET", f"/dags/{dag_id_for(connector)}/dagRuns")["dag_runs"])
+
+
+def statuses(airflow: Airflow, connector: str) -> list[str]:
+    """The states of the connector and of its tasks."""
+    answer = airflow.client.get(f"/connect/connectors/{connector}/status")
+    if answer.status_code != 200:
+        return []
+    return [answer.json()["connector"]["state"], *(task["state"] for task in answer.json()["tasks"])]
+
+
+@pytest.fixture
+def made(airflow: Airflow, unique: str) -> Iterator[str]:
+    """The name of a connector that the test makes; it is deleted in the end."""
+    yield unique
+    if airflow.client.get(f"/connect/connectors/{unique}").status_code == 200:
+        assert airflow.client.delete(f"/connect/connectors/{unique}").status_code == 204
+    wait_until(lambda: dag(airflow, unique) is None, 180, "its DAG is gone")
+
+
+def post(airflow: Airflow, name: str, config: dict[str, str], **more: str) -> None:
+    answer = airflow.client.post("/connect/connectors", json={"name": name, "config": config, **more})
+    assert answer.status_code == 201, answer.text
+
+
+def records(airflow: Airflow, topic: str, count: int) -> list[bytes]:
+    """The first ``count`` values on the topic."""
+    consumer = Consumer(
+        {"bootstrap.servers": airflow.settings().bootstrap_servers, "group.id": f"reads-{topic}", "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic])
+    found: list[bytes] = []
+    deadline = time.monotonic() + 180
+    while len(found) < count and time.monotonic() < deadline:
+        message = consumer.poll(0.2)
+        if message is not None and message.error() is None:
+            found.append(message.value() or b"")
+    consumer.close()
+    return found
+
+
+def test_a_connector_made_over_rest_runs_and_moves_what_is_added_later(airflow: Airflow, made: str, file_source: Connector) -> None:
+    """With the schedule of the development stack, and nobody who triggers anything."""
+    file, config = file_source
+    file.write_text("one\ntwo\n")
+    post(airflow, made, config)
+    assert records(airflow, config["topic"], 2) == [b"one", b"two"]
+    wait_until(lambda: statuses(airflow, made) == ["RUNNING", "RUNNING"], 180, "connector and task are RUNNING")
+    with file.open("a") as lines:
+        lines.write("three\n")
+    assert records(airflow, config["topic"], 1) == [b"three"]
+
+
+def test_a_connector_whose_maker_died_after_the_record_gets_its_dag_and_one_run(
+    airflow: Airflow, made: str, file_source: Connector
+) -> None:
+    file, config = file_source
+    file.write_text("one\n")
+    with ConfigStore(airflow.settings()) as store:
+        store.put_connector(made, {**config, "name": made, "airflow.schedule": "none"})
+    wait_until(lambda: dag(airflow, made) is not None and runs(airflow, made), 180, "its DAG has a run")
+    wait_until(lambda: [run["state"] for run in runs(airflow, made)] == ["success"], 180, "the run has succeeded")
+    assert records(airflow, config["topic"], 1) == [b"one"]
+    task = f"/connect/connectors/{made}/tasks/0"
+    assert airflow.client.post(f"{task}/restart").status_code == 204
+    wait_until(lambda: len(runs(airflow, made)) == 2, 180, "the restart is a run")
+    assert [run["conf"] for run in runs(airflow, made) if run["conf"]] == [{"tasks": [0]}]
+    wait_until(lambda: {run["state"] for run in runs(airflow, made)} == {"success"}, 180, "it has succeeded")
+    wait_until(lambda: airflow.client.get(f"{task}/status").json()["state"] == "RUNNING", 180, "the task is RUNNING")
+
+
+def test_what_steers_the_dag_follows_the_config_and_deletion_removes_the_dag(airflow: Airflow, made: str, file_source: Connector) -> None:
+    config = {**file_source[1], "airflow.schedule": "none", "airflow.tags": "first"}
+    post(airflow, made, config, initial_state="STOPPED")
+    found = wait_until(lambda: dag(airflow, made), 180, "its DAG")
+    assert found["is_paused"]
+    airflow.client.patch(f"/connect/connectors/{made}/config", json={"airflow.tags": "second"}).raise_for_status()
+    wait_until(lambda: "second" in str((dag(airflow, made) or {}).get("tags")), 180, "the tag")
+    assert airflow.client.delete(f"/connect/connectors/{made}").status_code == 204
+    wait_until(lambda: dag(airflow, made) is None, 180, "its DAG is gone")
+    post(airflow, made, {**config, "airflow.tags": "third"}, initial_state="PAUSED")
+    wait_until(lambda: "third" in str((dag(airflow, made) or {}).get("tags")), 180, "a new DAG")
+    assert runs(airflow, made) == []

@@ -1,0 +1,41 @@
+"""What the conf of a run may say, and which run makes which needless."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.operators.run_conf import asked_tasks, conf_for, covers, tasks_in
+
+
+@pytest.mark.parametrize("tasks", [None, [0], [2, 0]])
+def test_what_is_asked_for_is_read_back(tasks: list[int] | None) -> None:
+    found = asked_tasks({"dag_run": SimpleNamespace(conf=conf_for(tasks))})
+    assert found == (None if tasks is None else sorted(tasks))
+
+
+@pytest.mark.parametrize("conf", [None, {}, {"other": 1}])
+def test_a_run_without_tasks_in_its_conf_is_of_all(conf: object) -> None:
+    assert tasks_in(conf) is None
+
+
+@pytest.mark.parametrize("tasks", ["0", [], ["0"], [-1], [1.5], [True], [9999], {"0": 1}])
+def test_what_somebody_wrote_who_triggered_the_run_is_checked(tasks: object) -> None:
+    with pytest.raises(ConfigException, match="give a list of task numbers"):
+        tasks_in({"tasks": tasks})
+
+
+@pytest.mark.parametrize(
+    ("waiting", "tasks", "covered"),
+    [
+        ({}, None, True),
+        (None, None, True),
+        ({"tasks": [0]}, None, False),
+        ({"tasks": [0, 1]}, [1], True),
+        ({"tasks": [0]}, [0, 1], False),
+        ({}, [0], False),
+        ({"tasks": "x"}, None, False),
+    ],
+)
+def test_a_run_that_waits_covers_what_it_does_for_sure(waiting: object, tasks: list[int] | None, covered: bool) -> None:
+    assert covers(waiting, tasks) is covered

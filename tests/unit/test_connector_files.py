@@ -1,0 +1,79 @@
+"""Which file makes the DAG of which connector, and what is in it."""
+
+import ast
+from collections import Counter
+
+import pytest
+
+from airflow_provider_connect.connector_files import (
+    PER_FILE,
+    file_for,
+    file_text,
+    file_texts,
+    mark_of,
+    refused_keys,
+    steering_keys,
+    stored_connectors,
+)
+
+CONFIG = {"connector.class": "FileStreamSource", "file": "/in.txt", "db.password": "canary", "tasks.max": "4"}
+NAMES = [f"connector-{number}" for number in range(1000)]
+
+
+def test_what_steers_the_dag_is_kept_and_nothing_else() -> None:
+    config = {**CONFIG, "airflow.tags": "a,b", "tasks.per.application": "2", "key.converter.plugin.version": "1"}
+    assert steering_keys("orders", config, None) == {"airflow.tags": "a,b", "tasks.per.application": "2"}
+
+
+def test_the_workers_schedule_holds_where_the_config_names_none() -> None:
+    assert steering_keys("orders", CONFIG, "5m") == {"airflow.schedule": "5m"}
+    assert steering_keys("orders", {**CONFIG, "airflow.schedule": "none"}, "5m") == {"airflow.schedule": "none"}
+
+
+def test_a_key_of_which_no_dag_can_be_made_is_left_out_and_named() -> None:
+    config = {**CONFIG, "airflow.retries": "few", "airflow.colour": "red", "airflow.owner": "me"}
+    assert steering_keys("orders", config, None) == {"airflow.owner": "me"}
+    assert [text.split(":")[0] for text in refused_keys("orders", config)] == [
+        "Unknown configuration airflow.colour",
+        "Invalid value few for configuration airflow.retries",
+    ]
+
+
+def test_connectors_of_dag_files_and_names_without_a_dag_id_are_not_there() -> None:
+    configs = {"file": {**CONFIG, "airflow.defined.in": "dags/file.py"}, "long" * 100: CONFIG, "b": CONFIG, "a": CONFIG}
+    assert stored_connectors(configs, None) == {"a": {}, "b": {}}
+
+
+@pytest.mark.parametrize(("connectors", "files"), [(1, 1), (PER_FILE, 1), (PER_FILE + 1, 2), (4 * PER_FILE, 4), (1000, 32)])
+def test_files_double_with_the_connectors(connectors: int, files: int) -> None:
+    held = Counter(file_for(name, connectors) for name in NAMES)
+    assert len(held) == files
+    assert max(held.values()) < 2 * len(NAMES) / files
+
+
+def test_a_file_that_there_was_stays_when_connectors_become_more() -> None:
+    assert {file_for(name, 50) for name in NAMES} < {file_for(name, 100) for name in NAMES} < {file_for(name, 1000) for name in NAMES}
+
+
+def test_the_texts_are_the_same_for_the_same_connectors_and_hold_each_once() -> None:
+    connectors = {name: {"airflow.schedule": "5m"} for name in NAMES[:120]}
+    texts = dict(file_texts(connectors))
+    assert texts == dict(file_texts(dict(reversed(connectors.items()))))
+    assert sorted(name for text in texts.values() for name in held(text)) == sorted(connectors)
+
+
+def test_a_name_cannot_become_code() -> None:
+    name = 'a\'); import os; os.abort() #\n"""\\'
+    text = file_text({name: {"airflow.description": name}}, [name])
+    assert held(text) == {name: mark_of({"airflow.description": name})}
+
+
+def held(text: str) -> dict[str, str]:
+    """The connectors in a file, by its one call."""
+    (call,) = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    found: dict[str, str] = ast.literal_eval(call.args[1])
+    return found
+
+
+def test_there_is_a_file_when_there_is_no_connector() -> None:
+    assert list(dict(file_texts({}))) == ["connectors_000.py"]
