@@ -15,7 +15,6 @@ from confluent_kafka.admin import AdminClient
 from sqlalchemy import Engine, func, select
 
 from airflow_provider_connect.client_settings import ClientKind, internal_client_config
-from airflow_provider_connect.dev.child import dies_with_parent
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.mirror.changes import Kind
@@ -24,6 +23,7 @@ from airflow_provider_connect.mirror.queries import changes
 from airflow_provider_connect.mirror.tables import connector_status, history, lease, metadata, source_offset, task_status
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
+from airflow_provider_connect.parent_death import dies_with_parent
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.offset_store import OffsetStore
