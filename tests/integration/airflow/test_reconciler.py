@@ -1,11 +1,16 @@
 """Paused flags, target states and configs, kept in agreement by the API server."""
 
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.stores.config_store import ConfigStore
 from tests.integration.airflow.conftest import Airflow, wait_until
 
 Connector = tuple[Path, dict[str, str]]
@@ -94,3 +99,118 @@ def test_a_file_that_cannot_be_imported_stops_nothing(airflow: Airflow, connecto
     file.write_text(f"{file.read_text()}\nraise RuntimeError('airflow dag')\n")
     wait_until(lambda: f"{connector}.py" in str(airflow.api("GET", "/importErrors")), 30, "an import error")
     assert airflow.target_state(connector) is TargetState.STARTED
+
+
+# ── verbs over REST, runs and statuses ──
+
+
+def status(airflow: Airflow, connector: str) -> tuple[str | None, list[str]]:
+    """The connector's state and its tasks', as REST tells them; None: there is no status."""
+    answer = airflow.client.get(f"/connect/connectors/{connector}/status")
+    if answer.status_code == 404:
+        return None, []
+    assert answer.status_code == 200, answer.text
+    body = answer.json()
+    return body["connector"]["state"], [task["state"] for task in body["tasks"]]
+
+
+def has_dag(airflow: Airflow, connector: str) -> bool:
+    return airflow.client.get(f"/api/v2/dags/{dag_id_for(connector)}").status_code == 200
+
+
+@pytest.fixture
+def created(airflow: Airflow, unique: str, file_source: Connector) -> Iterator[str]:
+    """A connector made over REST, with its task RUNNING; it runs only when it is asked to."""
+    name = f"made-{unique}"
+    file_source[0].write_text("one\n")
+    config = {**file_source[1], "airflow.schedule": "none", "airflow.retries": "0"}
+    answer = airflow.client.post("/connect/connectors", json={"name": name, "config": config})
+    assert answer.status_code == 201, answer.text
+    wait_until(lambda: status(airflow, name) == ("RUNNING", ["RUNNING"]), 60, "connector and task are RUNNING")
+    yield name
+    airflow.client.delete(f"/connect/connectors/{name}")
+
+
+def test_a_pause_in_airflow_is_a_pause_over_rest_and_the_other_way_round(airflow: Airflow, created: str) -> None:
+    wait_until(lambda: has_no_run(airflow, created), 60, "its first run is over")
+    airflow.set_paused(created, paused=True)
+    wait_until(lambda: status(airflow, created) == ("PAUSED", ["PAUSED"]), 5, "PAUSED")
+    assert airflow.client.put(f"/connect/connectors/{created}/resume").status_code == 202
+    assert status(airflow, created) == ("RUNNING", ["RUNNING"])
+    wait_until(lambda: not airflow.is_paused(created), 5, "unpaused")
+    assert airflow.client.put(f"/connect/connectors/{created}/pause").status_code == 202
+    wait_until(lambda: airflow.is_paused(created), 5, "paused")
+
+
+def has_no_run(airflow: Airflow, connector: str) -> bool:
+    runs = airflow.api("GET", f"/dags/{dag_id_for(connector)}/dagRuns")["dag_runs"]
+    return bool(runs) and all(run["state"] in ("success", "failed") for run in runs)
+
+
+def applications(connector: str) -> list[int]:
+    """The processes that Airflow has started for tasks of the connector, and what they have started, Spark and all."""
+    mark = f"connect-{connector}"
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark in (folder / "cmdline").read_text():
+                found.append(int(folder.name))
+    return found
+
+
+def long_input(file: Path) -> None:
+    with file.open("a") as lines:
+        lines.writelines(f"{number:090d}\n" for number in range(3_000_000))
+
+
+def test_a_killed_run_does_not_stay_running(airflow: Airflow, created: str, file_source: Connector) -> None:
+    wait_until(lambda: has_no_run(airflow, created), 60, "its first run is over")
+    long_input(file_source[0])
+    airflow.trigger(created)
+    parents = wait_until(lambda: supervisors(created), 60, "the application has started")
+    for pid in parents:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: status(airflow, created)[1] == ["FAILED"], 120, "FAILED")
+    task = airflow.client.get(f"/connect/connectors/{created}/tasks/0/status").json()
+    assert task["trace"]
+    answer = airflow.client.post(f"/connect/connectors/{created}/restart?includeTasks=true&onlyFailed=true")
+    assert (answer.status_code, answer.json()["tasks"][0]["state"]) == (202, "RESTARTING")
+    wait_until(lambda: status(airflow, created) == ("RUNNING", ["RUNNING"]), 60, "RUNNING again")
+
+
+def supervisors(connector: str) -> list[int]:
+    """The parents of spark-submit: the task processes."""
+    found = set()
+    for pid in applications(connector):
+        with contextlib.suppress(OSError, IndexError):
+            found.add(int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]))
+    return sorted(found - set(applications(connector)) - {1})
+
+
+def test_a_stop_of_which_only_the_record_was_written_ends_the_run(airflow: Airflow, created: str, file_source: Connector) -> None:
+    wait_until(lambda: has_no_run(airflow, created), 60, "its first run is over")
+    long_input(file_source[0])
+    airflow.trigger(created)
+    wait_until(lambda: applications(created), 60, "the application has started")
+    airflow.put_target_state(created, TargetState.STOPPED)
+    wait_until(lambda: status(airflow, created) == ("STOPPED", []), 60, "STOPPED")
+    assert applications(created) == []
+    wait_until(lambda: airflow.is_paused(created), 5, "paused")
+
+
+def test_a_deletion_of_which_only_the_record_was_written_leaves_nothing(airflow: Airflow, created: str) -> None:
+    with ConfigStore(airflow.settings()) as store:
+        store.delete_connector(created)
+    wait_until(lambda: status(airflow, created) == (None, []) and not has_dag(airflow, created), 60, "everything of it is gone")
+
+
+def test_a_name_is_free_again_at_once_after_a_deletion(airflow: Airflow, created: str, file_source: Connector) -> None:
+    assert airflow.client.put(f"/connect/connectors/{created}/stop").status_code == 204
+    wait_until(lambda: airflow.is_paused(created), 5, "paused")
+    assert airflow.client.delete(f"/connect/connectors/{created}").status_code == 204
+    assert status(airflow, created) == (None, [])
+    again = {"name": created, "config": {**file_source[1], "airflow.schedule": "none"}, "initial_state": "STOPPED"}
+    assert airflow.client.post("/connect/connectors", json=again).status_code == 201
+    wait_until(lambda: has_dag(airflow, created) and airflow.is_paused(created), 30, "its DAG is there, and paused")
+    assert status(airflow, created) == ("STOPPED", [])
