@@ -27,6 +27,7 @@ def get_provider_info() -> dict[str, Any]:
         "sensors": [{"integration-name": "Kafka Connect", "python-modules": ["airflow_provider_connect.sensors.connect"]}],
         "triggers": [{"integration-name": "Kafka Connect", "python-modules": ["airflow_provider_connect.triggers.connect"]}],
         "hooks": [{"integration-name": "Kafka Connect", "python-modules": ["airflow_provider_connect.hooks.connect"]}],
+        "bundles": [{"integration-name": "Kafka Connect", "python-modules": ["airflow_provider_connect.bundle"]}],
         "connection-types": [_connection_type()],
         "extra-links": ["airflow_provider_connect.links.ConnectorStatusLink"],
         "cli": ["airflow_provider_connect.cli.commands.get_connect_cli_commands"],
