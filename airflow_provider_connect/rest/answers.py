@@ -60,4 +60,5 @@ def documented(
     }
     for span, meaning in (("4XX", "The request is refused"), ("5XX", "The server cannot do it now")):
         responses[span] = {"model": ErrorMessage, "description": meaning}
-    return {"status_code": status, "responses": responses, "response_model": None, "openapi_extra": extra or None}
+    kind = {"response_class": Response} if shape is None else {}  # else an empty answer would be described as JSON
+    return {"status_code": status, "responses": responses, "response_model": None, "openapi_extra": extra or None, **kind}

@@ -1,0 +1,63 @@
+"""``make contract``: every recorded session against the product with real runs, and how many steps are equal.
+
+``python -m tests.contract.rest [--profile NAME] [SCENARIO …]``; what differs is printed as it comes.
+"""
+
+import argparse
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from airflow_provider_connect.launch.cache import cache_directory
+from tests.contract.rest.profiles import PROFILES
+from tests.contract.rest.replay import replay
+from tests.contract.rest.scenarios import Scenario, scenarios
+from tests.contract.rest.server import Server
+from tests.contract.rest.stacks import product
+
+FOLDER = Path(".dev") / "contract"
+PATIENCE = 4.0
+
+
+def main() -> int:
+    """Exit code 0 when all steps are equal."""
+    arguments = _arguments()
+    chosen = [one for one in scenarios() if not arguments.scenarios or one.name in arguments.scenarios]
+    equal = total = 0
+    started = time.monotonic()
+    for profile in PROFILES:
+        mine = [one for one in chosen if one.profile == profile]
+        if not mine or arguments.profile not in (None, profile):
+            continue
+        folder = (arguments.folder / profile).absolute()
+        shutil.rmtree(folder, ignore_errors=True)
+        with product(profile, folder, cache_directory()) as server:
+            for scenario in mine:
+                counted = _replayed(scenario, server)
+                equal, total = equal + counted[0], total + counted[1]
+    print(f"{equal} of {total} steps equal, in {time.monotonic() - started:.0f} s")
+    return 0 if equal == total else 1
+
+
+def _replayed(scenario: Scenario, server: Server) -> tuple[int, int]:
+    started = time.monotonic()
+    outcomes = list(replay(scenario, server, patience=PATIENCE))
+    equal = sum(outcome.is_equal for outcome in outcomes)
+    print(f"{scenario.name:26} {equal:3} of {len(outcomes):3} steps equal, in {time.monotonic() - started:5.1f} s", flush=True)
+    for outcome in outcomes:
+        if not outcome.is_equal:
+            print(f"    {outcome.step}: {'; '.join(outcome.differences[:5])}", flush=True)
+    return equal, len(outcomes)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make contract", description=__doc__)
+    parser.add_argument("scenarios", nargs="*", help="names of scenarios; all without")
+    parser.add_argument("--profile", choices=PROFILES, help="the scenarios of one worker only")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the servers live")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""An API server of Airflow with FAB's auth manager: rights by DAG. Nothing else runs; the broker is the session's."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from airflow_provider_connect.dev.ports import LOOPBACK, free_ports
+from airflow_provider_connect.launch.cache import cache_directory, made_once
+from airflow_provider_connect.parent_death import dies_with_parent
+
+HERE = Path(__file__).resolve().parent
+REQUIREMENTS = HERE / "fab.txt"
+_MANAGER = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
+_SECONDS = 180
+
+
+@dataclass(frozen=True, slots=True)
+class FabServer:
+    """``passwords`` by user: admin, viewer, and owner, who has rights on one DAG."""
+
+    url: str
+    passwords: Mapping[str, str]
+
+
+@contextmanager
+def fab_server(folder: Path, worker: Mapping[str, str], owned: str) -> Iterator[FabServer]:
+    """``owned``: the connector whose DAG ``owner`` may do everything with."""
+    home = folder / "home"
+    home.mkdir(parents=True)
+    properties = folder / "worker.properties"
+    properties.write_text("".join(f"{key}={value}\n" for key, value in worker.items()))
+    port = free_ports(1)[0]
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW__", "AIRFLOW_HOME", "_AIRFLOW"))}
+    environment = inherited | {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__API__BASE_URL": f"http://{LOOPBACK}:{port}",
+        "AIRFLOW__CONNECT__WORKER_PROPERTIES": str(properties),
+        "AIRFLOW__CORE__AUTH_MANAGER": _MANAGER,
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
+        "PYTHONPATH": os.pathsep.join([str(_packages()), str(HERE.parents[2])]),
+    }
+    _run(environment, "-m", "airflow", "db", "migrate")
+    passwords = json.loads(_run(environment, str(HERE / "fab_users.py"), owned).splitlines()[-1])
+    with (folder / "api-server.log").open("wb") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "airflow", "api-server", "--host", LOOPBACK, "--port", str(port)],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            preexec_fn=dies_with_parent(),  # noqa: PLW1509 - calls the kernel only
+        )
+    try:
+        _wait_until_it_answers(f"http://{LOOPBACK}:{port}", server, folder / "api-server.log")
+        yield FabServer(f"http://{LOOPBACK}:{port}/connect", passwords)
+    finally:
+        server.terminate()
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+def _packages() -> Path:
+    """FAB with all that it needs, beside the environment: with it in there, every Airflow of the tests would make its tables."""
+    mark = hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()[:12]
+    return made_once(cache_directory() / "fab" / mark, _install)
+
+
+def _install(folder: Path) -> None:
+    uv = Path(sys.executable).parent / "uv"
+    command = [str(uv), "pip", "install", "--python", sys.executable] if uv.exists() else [sys.executable, "-m", "pip", "install"]
+    done = subprocess.run(
+        [*command, "-q", "--target", str(folder), "--no-deps", "-r", str(REQUIREMENTS)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise RuntimeError(f"FAB cannot be installed: {done.stderr}")
+
+
+def _run(environment: Mapping[str, str], *arguments: str) -> str:
+    done = subprocess.run([sys.executable, *arguments], env=dict(environment), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{arguments}: {done.stderr[-3000:]}")
+    return done.stdout
+
+
+def _wait_until_it_answers(url: str, server: "subprocess.Popen[bytes]", log: Path) -> None:
+    until = time.monotonic() + _SECONDS
+    while True:
+        try:
+            if httpx.get(f"{url}/connect/health", timeout=5).status_code == 401:
+                return
+        except httpx.HTTPError:
+            pass
+        if server.poll() is not None or time.monotonic() > until:
+            raise RuntimeError(f"the API server does not answer: {log.read_text(errors='replace')[-3000:]}")
+        time.sleep(0.5)

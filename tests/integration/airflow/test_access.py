@@ -1,0 +1,171 @@
+"""Who may do what over REST: every route, for nobody, a viewer, a user with one DAG, and an administrator; with both auth managers."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.conftest import worker_properties
+from tests.integration.airflow.conftest import Airflow
+from tests.integration.airflow.fab_server import FabServer, fab_server
+
+MINE, OTHER = "mine", "somebody's"
+CHANGED_BY_ALL = "/admin/loggers/{logger}"
+INTERNAL = (("POST", "/connectors/{connector}/tasks"), ("PUT", "/connectors/{connector}/fence"))
+BODIES: Mapping[str, object] = {
+    "/connectors": {"name": "", "config": {"connector.class": "NoSuchClass"}},
+    "/connectors/{connector}/config": {"connector.class": "NoSuchClass"},
+    "/connectors/{connector}/offsets": {"offsets": [{"partition": {}, "offset": None}]},
+    "/connector-plugins/{plugin}/config/validate": {"connector.class": "NoSuchClass"},
+    "/admin/loggers/{logger}": {"level": "LOUD"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    method: str
+    path: str
+
+    @property
+    def is_read(self) -> bool:
+        return self.method == "GET"
+
+    @property
+    def names_a_connector(self) -> bool:
+        return "{connector}" in self.path or (self.method, self.path) == ("POST", "/connectors") or self.path.endswith("/validate")
+
+    def request(self, connector: str) -> tuple[str, str, Any]:
+        """Method, path and body; nothing that is asked for is possible, so that only rights can be in the way of a 4xx of another kind."""
+        names = {"{connector}": connector.replace("'", "%27"), "{task}": "0", "{plugin}": "NoSuchClass", "{logger}": "no.such.logger"}
+        path = self.path
+        for placeholder, name in names.items():
+            path = path.replace(placeholder, name)
+        body = BODIES.get(self.path)
+        if isinstance(body, dict) and self.path == "/connectors":
+            body = {**body, "name": connector}
+        if isinstance(body, dict) and self.path.endswith("/validate"):
+            body = {**body, "name": connector}
+        return self.method, path, None if self.is_read else body
+
+
+def routes(url: str, auth: tuple[str, str]) -> list[Route]:
+    document = httpx.get(f"{url}/openapi.json", auth=auth, timeout=60).json()
+    described = [Route(method.upper(), path) for path, methods in document["paths"].items() for method in methods]
+    return [*described, *(Route(method, path) for method, path in INTERNAL), Route("GET", "/openapi.json")]
+
+
+def status(url: str, route: Route, connector: str, **how: Any) -> int:
+    method, path, body = route.request(connector)
+    return httpx.request(method, f"{url}{path}", json=body, timeout=60, **how).status_code
+
+
+@pytest.fixture(scope="module")
+def passwords(airflow: Airflow) -> dict[str, str]:
+    """Those of the simple auth manager, by user."""
+    found = json.loads((airflow.stack.folder / "airflow" / "home" / "passwords.json").read_text())
+    return {"admin": str(found["admin"]), "viewer": str(found["viewer"])}
+
+
+@pytest.fixture(scope="module")
+def fab(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FabServer]:
+    with fab_server(tmp_path_factory.mktemp("fab"), worker_properties(bootstrap, "fab"), MINE) as server:
+        yield server
+
+
+def test_the_simple_auth_manager_opens_no_route_to_nobody_and_no_change_to_a_viewer(airflow: Airflow, passwords: dict[str, str]) -> None:
+    url = f"{airflow.url}/connect"
+    all_routes = routes(url, ("admin", passwords["admin"]))
+    assert len(all_routes) > 30
+    for route in all_routes:
+        found = {
+            "nobody": status(url, route, OTHER),
+            "viewer": status(url, route, OTHER, auth=("viewer", passwords["viewer"])),
+            "admin": status(url, route, OTHER, auth=("admin", passwords["admin"])),
+        }
+        assert found["nobody"] == 401, route
+        assert (found["viewer"] == 403) is not route.is_read or (route.method, route.path) in INTERNAL, (route, found)
+        assert found["admin"] not in (401, 403, 500), (route, found)
+
+
+def test_with_fab_a_user_has_the_rights_on_the_dag_of_a_connector(fab: FabServer) -> None:
+    def of(user: str) -> Any:
+        return {"auth": (user, fab.passwords[user])}
+
+    for route in routes(fab.url, ("admin", fab.passwords["admin"])):
+        assert status(fab.url, route, OTHER) == 401, route
+        assert status(fab.url, route, OTHER, **of("admin")) not in (401, 403, 500), route
+        if (route.method, route.path) in INTERNAL:
+            continue
+        viewed = status(fab.url, route, OTHER, **of("viewer"))
+        assert (viewed == 403) is not route.is_read, (route, viewed)
+        others, own = status(fab.url, route, OTHER, **of("owner")), status(fab.url, route, MINE, **of("owner"))
+        assert (others == 403) is (route.names_a_connector or (route.path == CHANGED_BY_ALL and not route.is_read)), (route, others)
+        assert (own == 403) is (route.path == CHANGED_BY_ALL and not route.is_read), (route, own)
+
+
+def test_a_right_on_a_dag_named_in_the_query_opens_nothing(fab: FabServer) -> None:
+    answer = httpx.put(f"{fab.url}/connectors/{OTHER}/pause?dag_id=connect.mine", auth=("owner", fab.passwords["owner"]), timeout=60)
+    assert answer.status_code == 403
+
+
+@pytest.mark.parametrize("path", ["/", "/nowhere", "/connectors//x", "/connectors/%zz", "/openapi.json", "/docs", "/metrics"])
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"])
+def test_nobody_is_told_what_there_is(airflow: Airflow, method: str, path: str) -> None:
+    answer = httpx.request(method, f"{airflow.url}/connect{path}", timeout=60)
+    assert answer.status_code == 401
+    if method != "HEAD":
+        assert answer.json() == {"error_code": 401, "message": "Not authenticated"} or method != "GET"
+    assert answer.headers["WWW-Authenticate"].startswith("Basic")
+
+
+CROSS_SITE = [
+    {},
+    {"Origin": "https://evil.example"},
+    {"Origin": "null"},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+    {"Sec-Fetch-Site": "none"},
+    {"Referer": "https://evil.example/"},
+]
+
+
+@pytest.mark.parametrize("headers", CROSS_SITE, ids=str)
+def test_another_sites_page_changes_nothing_with_the_cookie_of_the_ui(airflow: Airflow, headers: dict[str, str]) -> None:
+    token = airflow.client.headers["Authorization"].removeprefix("Bearer ")
+    for method, path in (
+        ("PUT", "/connectors/x/pause"),
+        ("POST", "/connectors"),
+        ("DELETE", "/connectors/x"),
+        ("PATCH", "/connectors/x/offsets"),
+    ):
+        answer = httpx.request(method, f"{airflow.url}/connect{path}", cookies={"_token": token}, headers=headers, timeout=60)
+        assert answer.status_code == 403, (method, path)
+
+
+def test_a_page_of_the_same_server_may_use_the_cookie(airflow: Airflow) -> None:
+    token = airflow.client.headers["Authorization"].removeprefix("Bearer ")
+    for headers in ({"Sec-Fetch-Site": "same-origin"}, {"Origin": airflow.url}):
+        answer = httpx.put(f"{airflow.url}/connect/connectors/nobody/pause", cookies={"_token": token}, headers=headers, timeout=60)
+        assert answer.json() == {"error_code": 404, "message": "Unknown connector nobody"}
+
+
+def test_the_list_holds_what_the_user_may_read(fab: FabServer) -> None:
+    admin, owner = (httpx.Client(base_url=fab.url, auth=(user, fab.passwords[user]), timeout=90) for user in ("admin", "owner"))
+    config = {"connector.class": "FileStreamSource", "topic": "t", "file": "/tmp/none", "api.token": "secret-value"}
+    for name in (MINE, OTHER):
+        created = admin.post("/connectors", json={"name": name, "config": config, "initial_state": "STOPPED"})
+        assert created.status_code == 201, created.text
+        assert created.json()["config"]["api.token"] == "[hidden]"
+    assert sorted(admin.get("/connectors").json()) == sorted([MINE, OTHER])
+    assert owner.get("/connectors").json() == [MINE]
+    assert list(owner.get("/connectors?expand=info&expand=status").json()) == [MINE]
+    assert "secret-value" not in admin.get("/connectors?expand=info").text + admin.get(f"/connectors/{MINE}/config").text
+
+    shown = owner.get(f"/connectors/{MINE}/config").json()
+    assert owner.put(f"/connectors/{MINE}/config", json={**shown, "batch.size": "5"}).status_code == 200
+    assert owner.put(f"/connectors/{OTHER}/config", json=shown).status_code == 403
+    assert owner.delete(f"/connectors/{MINE}").status_code == 204
+    assert admin.delete(f"/connectors/{OTHER}").status_code == 204
