@@ -1,6 +1,6 @@
 """One run of a connector, as spark-submit starts it: ``run_connector.py --run-dir DIR``. Parses arguments and calls the worker."""
 
-from airflow_provider_connect.worker.lifecycle import die_with_parent
+from airflow_provider_connect.parent_death import die_with_parent
 
 die_with_parent()  # before anything else: from here on a killed spark-submit takes this process along
 

@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 
-from airflow_provider_connect.dev.child import dies_with_parent
 from airflow_provider_connect.dev.ports import LOOPBACK, free_ports
+from airflow_provider_connect.parent_death import dies_with_parent
 
 _USER = "connect"
 _SETTINGS = {"listen_addresses": LOOPBACK, "unix_socket_directories": "", "fsync": "off", "max_connections": "40", "shared_buffers": "16MB"}

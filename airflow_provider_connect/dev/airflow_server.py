@@ -18,10 +18,10 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from airflow_provider_connect.dev.child import dies_with_parent
 from airflow_provider_connect.dev.ports import LOOPBACK
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.launch.cache import made_once
+from airflow_provider_connect.parent_death import dies_with_parent
 
 USERNAME = "admin"
 _COMPONENTS = {

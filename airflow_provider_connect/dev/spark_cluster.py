@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from airflow_provider_connect.dev.child import dies_with_parent
 from airflow_provider_connect.dev.ports import LOOPBACK, free_ports, is_listening
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.launch.java_runtime import find_java
 from airflow_provider_connect.launch.spark_home import find_spark
+from airflow_provider_connect.parent_death import dies_with_parent
 
 
 class SparkCluster:

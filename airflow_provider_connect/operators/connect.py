@@ -1,6 +1,5 @@
 """One run of a connector as an Airflow task: looks whether there is work, submits the Spark application, reports what it did."""
 
-import ctypes
 import importlib
 import importlib.util
 import logging
@@ -9,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -26,6 +25,7 @@ from airflow_provider_connect.model.run import Claim, RunResult, RunSpec, RunSta
 from airflow_provider_connect.operators.definition import DefinesConnector
 from airflow_provider_connect.operators.run_conf import asked_tasks
 from airflow_provider_connect.operators.run_metrics import emit_lost, emit_run
+from airflow_provider_connect.parent_death import die_with_parent, dies_with_parent
 from airflow_provider_connect.run_directory import RunDirectory, remove_stale_runs
 from airflow_provider_connect.settings import WorkerSettings
 
@@ -63,27 +63,8 @@ with _loaded_at_first_use("requests"):
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 _log = logging.getLogger(__name__)
-_PR_SET_PDEATHSIG = 1
 _KILL_WAIT_SECONDS = 4.0  # Airflow sends SIGKILL five seconds after it called on_kill
 _AIRFLOW_VARIABLES = ("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_", "_AIRFLOW_", "__AIRFLOW_")
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def die_with_parent() -> None:
-    """Have the kernel end this process when its parent ends, however that ends."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def child_of(parent: int) -> Callable[[], None]:
-    """What spark-submit's process does before it becomes spark-submit."""
-
-    def before_exec() -> None:
-        os.setpgid(0, 0)  # Airflow's SIGTERM to the task's process group then reaches the task process alone
-        die_with_parent()
-        if os.getppid() != parent:  # it ended in between, and no signal will come
-            os._exit(1)
-
-    return before_exec
 
 
 class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignore[misc]  # Airflow is not typed for us
@@ -208,8 +189,8 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
         if self._kill_requested:
             raise AirflowFailException(f"Connector {self.connector}: killed before its application was submitted")
         environment = options.environment(_without_airflow(os.environ))
-        try:
-            hook.submit(application_path(), env=environment, preexec_fn=child_of(os.getpid()), stdin=subprocess.DEVNULL)
+        try:  # in a process group of its own: Airflow's SIGTERM to the task's group then reaches the task process alone
+            hook.submit(application_path(), env=environment, preexec_fn=dies_with_parent(own_group=True), stdin=subprocess.DEVNULL)
         except AirflowException as error:  # it says that the exit code is not 0; what that means, the result says
             _log.debug("spark-submit ended: %s", error)
         exit_code = None if hook._submit_sp is None else hook._submit_sp.returncode

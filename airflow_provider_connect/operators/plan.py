@@ -1,6 +1,5 @@
 """The two ends of a run whose tasks have applications of their own: ``plan`` shares the tasks out, ``report`` adds their figures up."""
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,9 +9,9 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from airflow_provider_connect.airflow_settings import airflow_secrets, own_option, run_directory, worker_settings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.run import Claim, RunSpec
-from airflow_provider_connect.operators.connect import child_of, die_with_parent
 from airflow_provider_connect.operators.definition import DefinesConnector
 from airflow_provider_connect.operators.run_conf import asked_tasks
+from airflow_provider_connect.parent_death import die_with_parent, dies_with_parent
 from airflow_provider_connect.run_directory import RunDirectory
 
 _PLAN_TIMEOUT_MS = 60_000
@@ -71,7 +70,7 @@ class ConnectPlanOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]
         directory.write_spec(spec)
         try:
             timeout_seconds = int(own_option("plan_timeout_ms") or _PLAN_TIMEOUT_MS) / 1000
-            plan = plan_in_subprocess(directory.path, timeout_seconds=timeout_seconds, before_exec=child_of(os.getpid()))
+            plan = plan_in_subprocess(directory.path, timeout_seconds=timeout_seconds, before_exec=dies_with_parent(own_group=True))
         finally:
             directory.remove_run()
         if plan.claim is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import select
 import socket
 import threading
@@ -144,18 +143,3 @@ class StopSwitch:
             if self._thrown:
                 with contextlib.suppress(OSError):
                     body.shutdown(socket.SHUT_RDWR)
-
-
-def die_with_parent() -> None:
-    """From now on the kernel kills this process when its parent ends. For the driver, whose parent is the JVM of spark-submit.
-
-    Not for Spark's Python worker daemon: its parent is a thread of the JVM, which may end while the JVM lives.
-    """
-    import ctypes
-    import signal
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    pr_set_pdeathsig = 1
-    libc.prctl(pr_set_pdeathsig, signal.SIGKILL)
-    if os.getppid() == 1:  # the parent ended before the call
-        os._exit(1)

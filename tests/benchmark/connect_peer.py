@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from airflow_provider_connect.dev.child import dies_with_parent
 from airflow_provider_connect.dev.jar_cache import fetch_jars
 from airflow_provider_connect.dev.ports import LOOPBACK, free_ports
 from airflow_provider_connect.launch.java_runtime import JavaRuntime
+from airflow_provider_connect.parent_death import dies_with_parent
 from tests.benchmark.measure import Cost, StandingProcess
 
 VERSION = "4.3.1"

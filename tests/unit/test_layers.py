@@ -21,6 +21,7 @@ GROUND = {
     "__init__": "",
     "errors": "",
     "properties": "",
+    "parent_death": "",
     "get_provider_info": "",
     "sdk": "errors",
     "model": "errors sdk",
@@ -53,14 +54,14 @@ PROGRAMS = {
 DOORS = {
     "rest": "errors settings model herder mirror server_info",
     "standalone": "errors settings masking sdk model stores isolation worker herder rest properties server_info",
-    "dev": "errors properties settings model stores launch herder run_directory worker standalone",
+    "dev": "errors parent_death properties settings model stores launch herder run_directory worker standalone",
 }
 AIRFLOW = {
     "airflow_settings": "errors properties config_providers settings",
     "airflow_access": "errors model rest airflow_settings",
     "airflow_launcher": "model mirror connector_files airflow_dags airflow_requests airflow_settings",
     "airflow_requests": "operators airflow_dags",
-    "operators": "errors settings model dag_settings run_directory airflow_settings worker launch client hooks triggers",
+    "operators": "errors parent_death settings model dag_settings run_directory airflow_settings worker launch client hooks triggers",
     "retry": "errors dag_settings stores airflow_settings",
     "dag": "errors model dag_settings airflow_settings operators retry",
     "bundle": "errors settings model stores connector_files airflow_settings",

@@ -67,8 +67,8 @@ def test_the_application_is_there() -> None:
 
 _PARENT = """
 import os, subprocess, sys, time
-from airflow_provider_connect.operators.connect import child_of
-child = subprocess.Popen(["sleep", "60"], preexec_fn=child_of(os.getpid()), stdin=subprocess.DEVNULL)
+from airflow_provider_connect.parent_death import dies_with_parent
+child = subprocess.Popen(["sleep", "60"], preexec_fn=dies_with_parent(own_group=True), stdin=subprocess.DEVNULL)
 print(child.pid, os.getpgid(child.pid), flush=True)
 time.sleep(60)
 """
