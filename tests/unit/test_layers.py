@@ -129,7 +129,6 @@ MAY_IMPORT_LATE = {
     "operators/plan": "the Kafka client is not for the parsing of DAG files",
     "connectors/lines": "numpy is not for a run that has nothing to do",
     "isolation/plugin_catalog": "what reads and loads locations is for those who have plugin.path or plugins of others",
-    "worker/lifecycle": "ctypes is for the driver, which asks the kernel for a signal",
     "worker/readiness": "most runs find nothing to do, and need none of the checks",
     "worker/spark_engine": "Spark starts while the plan is made",
     "worker/task_body": "one kind of task is hosted",
