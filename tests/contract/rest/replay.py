@@ -46,7 +46,7 @@ def replay(scenario: Scenario, server: Server, *, deviates: bool = True, patienc
     placeholders = placeholders_for(server)
     limit: float | None = None
     for step in scenario.steps:
-        answer, in_time = perform(filled(_asked(step), placeholders), server, limit, patience)
+        answer, in_time = perform(filled(asked(step), placeholders), server, limit, patience)
         if not in_time:
             limit = _AFTER_FAILURE_SECONDS
         if answer is not None and "answer" in step:
@@ -55,7 +55,8 @@ def replay(scenario: Scenario, server: Server, *, deviates: bool = True, patienc
             yield Outcome(scenario.name, str(step.get("id", step["step"])), wrong, answer)
 
 
-def _asked(step: Step) -> Step:
+def asked(step: Step) -> Step:
+    """The step without what was answered."""
     return {name: value for name, value in step.items() if name not in ("answer", "deviation", "ours")}
 
 
