@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Protocol
 
-from airflow_provider_connect.airflow_dags import ConnectorDagRow, connector_dags, definition, end_paused_runs, set_paused
+from airflow_provider_connect.airflow_dags import ConnectorDagRow, ConnectorDags, definition, end_paused_runs, set_paused
 from airflow_provider_connect.complaints import Complaints, Sessions
 from airflow_provider_connect.dag_settings import DEFINED_IN
 from airflow_provider_connect.mirror.queries import Agreement, agreements, drop_agreement, drop_lease, hold_lease, move_agreement
@@ -73,6 +73,7 @@ class Reconciler:
         self._sessions = sessions
         self._holder = holder
         self._now = now
+        self._dags = ConnectorDags()
         self._defined: dict[str, str] = {}
         self._new: set[str] = set()
         self._complaints = Complaints()
@@ -84,7 +85,7 @@ class Reconciler:
                 self._defined.clear()  # whoever holds it may have changed things; look at all again after a change of holders
                 return False
         with self._sessions() as session:
-            dags, last = connector_dags(session), agreements(session)
+            dags, last = self._dags.look(session), agreements(session)
         for dag in dags:
             self._complaints.attempt(dag.connector, partial(self._define, dag))
         state = self._control.config_state()

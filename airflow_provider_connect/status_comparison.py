@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Protocol
 
-from airflow_provider_connect.airflow_dags import connector_dags, definition, failed_since, run_facts, running_connectors
+from airflow_provider_connect.airflow_dags import ConnectorDags, definition, failed_since, run_facts, running_connectors
 from airflow_provider_connect.complaints import Complaints, Sessions
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.contradictions import RunFacts, suspects
@@ -52,6 +52,7 @@ class StatusComparison:
         self._patience_seconds = patience_seconds
         self._now = now
         self._complaints = Complaints()
+        self._dags = ConnectorDags()
         self.reset()
 
     def reset(self) -> None:
@@ -91,7 +92,7 @@ class StatusComparison:
         with self._sessions() as session:
             found = {name for name in failed_since(session, since - _OVERLAP) if name in told.configs}
             found |= {name for name in running_connectors(session) if _must_not_run(told.configs, name)}
-            lost = [dag for dag in connector_dags(session) if dag.connector not in told.configs and not dag.is_gone]
+            lost = [dag for dag in self._dags.look(session) if dag.connector not in told.configs and not dag.is_gone]
             found |= {dag.connector for dag in lost if definition(session, dag.dag_id) is None}
         self._looked_back = moment
         return found
