@@ -108,8 +108,8 @@ class OffsetKeeper:
         return RESET if self._change(name, lambda kind: kind.want_reset()) else RESET_INSIDE
 
     def settle(self, name: str) -> None:
-        """The connector was stopped: what a source's tasks have left unfinished ends, and offsets that were aborted are written over with
-        those that hold, for readers who do not tell the two apart (a real worker without exactly-once support).
+        """The connector was stopped: what its tasks have left unfinished ends, and a source's offsets that were aborted are written over
+        with those that hold, for readers who do not tell the two apart (a real worker without exactly-once support).
 
         Raises StoreTimeoutException, and ConflictException when somebody came between; nothing for a connector that is not STOPPED.
         """
@@ -117,11 +117,12 @@ class OffsetKeeper:
         config = state.connector_config(name)
         if config is None or state.target_state(name) is not TargetState.STOPPED:
             return
-        kind, claim = self._kind(name, config), state.claims.get(name)
-        with closing(kind):
-            if claim is not None and isinstance(kind, SourceOffsetChanges) and kind.has_transactional_ids:
-                self._fence(name, ids_alive(state, name), kind)
-                kind.settle(lambda: self._check(name, claim))
+        claim = state.claims.get(name)
+        if claim is None or not self._backing.exactly_once:
+            return
+        with closing(self._kind(name, config)) as kind:
+            self._fence(name, ids_alive(state, name), kind)
+            kind.settle(lambda: self._check(name, claim))
 
     def _change(self, name: str, want: Callable[[Kinds], None]) -> bool:
         with self._lock:

@@ -35,6 +35,7 @@ from airflow_provider_connect.stores.offset_place import is_elsewhere, sink_admi
 from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord
 
+_SECONDS = 25.0  # a transaction that a killed process has left open ends sooner than that
 Known = Mapping[TopicPartition, CommittedOffset]
 Check = Callable[[], None]
 
@@ -60,7 +61,7 @@ class SinkOffsetChanges:
         self._ask = ask
         self._group = consumer_group(name, resolved, settings.values)
         self.transaction_overrides = sink_overrides(resolved)
-        self._connection = AdminConnection.of(settings, sink_admin_overrides(resolved))
+        self._connection = AdminConnection.of(settings, sink_admin_overrides(resolved), _SECONDS)
         self._groups = GroupOffsets(settings, connection=self._connection)
         self._keeps_ledger = backing.keeps_ledger and not is_elsewhere(settings, self.transaction_overrides)
         self._wanted: Mapping[TopicPartition, int | None] | None = None
@@ -98,6 +99,11 @@ class SinkOffsetChanges:
             except BaseException:
                 self._bring(change, after, before, claim, check)
                 raise
+
+    def settle(self, check: Check) -> None:
+        """End a change that a killed process has left open, so that nobody waits for its time-out."""
+        with OffsetChange(self._settings, self._name, self.transaction_overrides) as change:
+            change.take_over()
 
     def close(self) -> None:
         self._connection.close()

@@ -16,7 +16,7 @@ from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.backing import Backing, OffsetCommitter, Offsets
 from airflow_provider_connect.stores.offset_change import OffsetChange
 from airflow_provider_connect.stores.offset_place import OffsetPlace
-from airflow_provider_connect.stores.offset_store import Offset, Partition, ProducedOffset, SourceOffsets
+from airflow_provider_connect.stores.offset_store import Offset, Partition, SourceOffsets
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord
 
 log = logging.getLogger(__name__)
@@ -104,7 +104,8 @@ class SourceOffsetChanges:
             repairs = {(record.partition, record.key): record for record in store.repair(self._name)}
             last = {(record.partition, record.key): record for record in records}
             store.remove_from_worker(records)
-            self._commit(store, change, list((repairs | last).values()), check)  # 4
+            written = [OffsetRecord(store.topic, *record, claim=claim) for record in (repairs | last).values()]
+            self._commit(store, change, written, check)  # 4
             store.copy(records)
         return agreed
 
@@ -119,10 +120,10 @@ class SourceOffsetChanges:
         except StoreTimeoutException as error:
             raise StoreTimeoutException(f"{SOURCE_READ_TIMEOUT.format(self._name)}: {error}", stage=error.stage) from error
 
-    def _commit(self, store: Offsets, change: OffsetChange, records: Sequence[ProducedOffset], check: Check) -> None:
+    def _commit(self, store: Offsets, change: OffsetChange, records: Sequence[OffsetRecord], check: Check) -> None:
         """Write, and where the broker was silent find out what became of it."""
         try:
-            change.write([OffsetRecord(store.topic, *record) for record in records], check=check)
+            change.write(records, check=check)
         except StoreTimeoutException as error:
             with OffsetChange(self._settings, self._name, self._place.producer) as again:
                 again.take_over()  # from here on the commit has happened, or never will
@@ -130,7 +131,7 @@ class SourceOffsetChanges:
                 raise StoreTimeoutException(f"{SOURCE_WRITE_TIMEOUT.format(self._name)}: {error}", stage=error.stage) from error
             log.info("The offsets of connector %s were written, though the broker was slow to say so", self._name)
 
-    def _reads_back(self, store: Offsets, records: Sequence[ProducedOffset]) -> bool:
+    def _reads_back(self, store: Offsets, records: Sequence[OffsetRecord]) -> bool:
         """Whether the topic holds just what was sent."""
         known = self._known(store)
         again = store.records(self._name, [(record.partition, record.offset) for record in known.by_key.values()])

@@ -18,7 +18,9 @@ class ConnectorType(StrEnum):
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
     """One entry, kept under its task; a later one replaces it. ``ranges`` maps topic and partition to the first offset of the run and the
-    one after its last; ``next`` holds every position that the task knows so far, those of earlier runs included."""
+    one after its last; ``next`` holds every position that the task knows so far, those of earlier runs included.
+
+    An entry whose ``run`` is empty is of none: it says what a sink's offsets were altered to."""
 
     task: ConnectorTaskId
     run: str

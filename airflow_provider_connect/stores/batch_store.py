@@ -84,6 +84,10 @@ class BatchStore:
         """The positions that the ledger knows; a partition that moved between tasks is known by its newest claim, then the furthest."""
         return positions_of(self.entries(connector))
 
+    def altered(self, connector: str) -> set[TopicPartition]:
+        """Those of its positions that somebody has set over REST, and no run has written since."""
+        return altered_of(self.entries(connector))
+
     @staticmethod
     def record(
         settings: WorkerSettings,
@@ -137,13 +141,23 @@ class BatchStore:
 
 def positions_of(entries: Iterable[BatchRecord]) -> dict[TopicPartition, int]:
     """The positions that the entries of a connector's tasks tell."""
-    known: dict[TopicPartition, tuple[Claim, int]] = {}
+    return {partition: position for partition, (_, position, _) in _newest(entries).items()}
+
+
+def altered_of(entries: Iterable[BatchRecord]) -> set[TopicPartition]:
+    """The partitions whose position stands in an entry of no run."""
+    return {partition for partition, (_, _, run) in _newest(entries).items() if not run}
+
+
+def _newest(entries: Iterable[BatchRecord]) -> dict[TopicPartition, tuple[Claim, int, str]]:
+    """For each partition the newest claim that tells its position, that position, the furthest of several, and the run."""
+    known: dict[TopicPartition, tuple[Claim, int, str]] = {}
     for entry in entries:
         for topic, positions in entry.next.items():
             for partition, position in positions.items():
-                at = TopicPartition(topic, partition)
-                known[at] = max(known.get(at, (entry.claim, position)), (entry.claim, position))
-    return {partition: position for partition, (_, position) in known.items()}
+                at, found = TopicPartition(topic, partition), (entry.claim, position, entry.run)
+                known[at] = max(known.get(at, found), found)
+    return known
 
 
 def _place(settings: WorkerSettings) -> int:

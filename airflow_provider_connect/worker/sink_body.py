@@ -178,6 +178,7 @@ class SinkBody:
     ) -> dict[TopicPartition, StartPosition]:
         with closing(self._scene.backing.ledger()) as store:
             ledger = store.last(self._scene.payload.connector)
+            altered = store.altered(self._scene.payload.connector)
         beginnings = self._admin.beginning_offsets(partitions)
         ends = self._admin.end_offsets(partitions, read_committed=self._isolation() == "read_committed")
         highs = self._admin.end_offsets(partitions, read_committed=False)
@@ -193,6 +194,7 @@ class SinkBody:
                 is_fresh=group is not None and is_fresh(group.metadata, time.time()),
                 destination=destination.get(partition),
                 ledger=ledger.get(partition),
+                is_altered=partition in altered,
             )
             self._ends[partition] = ends[partition]
             starts[partition] = start_position(partition, known, exactly_once=self._exactly_once, reset=self._reset)

@@ -4,7 +4,15 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.worker.sink_positions import KnownOffsets, Origin, group_mark, is_fresh, owned_by, start_position
+from airflow_provider_connect.worker.sink_positions import (
+    KnownOffsets,
+    Origin,
+    group_mark,
+    is_anothers,
+    is_fresh,
+    owned_by,
+    start_position,
+)
 from airflow_provider_connect.worker.sink_positions import StartPosition as Start
 
 TP = TopicPartition("t", 0)
@@ -84,3 +92,21 @@ def test_every_partition_has_one_owner_which_another_topic_does_not_change() -> 
 )
 def test_a_commit_is_fresh_when_it_is_ours_and_young(mark: str, fresh: bool) -> None:
     assert is_fresh(mark, 2000.0) is fresh
+
+
+@pytest.mark.parametrize(
+    ("given", "offset"),
+    [
+        ({"is_altered": True}, 3),
+        ({"is_altered": False}, 5),
+        ({"is_altered": True, "group": 5, "mark": OURS}, 5),
+    ],
+)
+def test_offsets_altered_over_rest_go_before_the_destination(given: dict[str, object], offset: int) -> None:
+    """The group was deleted to remove some of its offsets, and the process that was to write the others again was killed."""
+    found = start_position(TP, known(destination=5, ledger=3, **given), exactly_once=True, reset="earliest")
+    assert found.offset == offset
+
+
+def test_whose_a_mark_is() -> None:
+    assert [is_anothers(mark) for mark in ("", "consumer-1", OURS, "altered=t:1")] == [True, True, False, False]

@@ -1,0 +1,69 @@
+"""A change of offsets that is killed: ``python -m tests.integration.herder.killed_change``, what to do as JSON on standard input."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.model.views import OffsetView
+from tests.conftest import CHECKOUT
+from tests.integration.herder.conftest import AskedHere, RunsByHand
+from tests.integration.worker.scene import Scene
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When the process is killed: ``before`` or ``after`` the ``nth`` call of a method, ``module:Class.method``."""
+
+    method: str
+    side: str = "after"
+    nth: int = 1
+
+    def arm(self) -> None:
+        module, _, name = self.method.partition(":")
+        owner_name, _, method = name.partition(".")
+        owner = getattr(importlib.import_module(f"airflow_provider_connect.{module}"), owner_name)
+        real, calls = getattr(owner, method), 0
+
+        def deadly(*args: Any, **keywords: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls == self.nth and self.side == "before":
+                os.kill(os.getpid(), signal.SIGKILL)
+            result = real(*args, **keywords)
+            if calls == self.nth:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
+
+        setattr(owner, method, deadly)
+
+
+def change_and_kill(scene: Scene, moment: Moment, offsets: Sequence[OffsetView] | None) -> None:
+    """Alter the connector's offsets, None: reset them, in a process that dies at ``moment``. Returns when it is dead."""
+    pairs = None if offsets is None else [(view.partition, view.offset) for view in offsets]
+    place = {"properties": scene.properties, "connector": scene.connector, "folder": str(scene.folder), "path": sys.path}
+    asked = {**place, "offsets": pairs, "moment": [moment.method, moment.side, moment.nth]}
+    command = [sys.executable, "-m", "tests.integration.herder.killed_change"]
+    done = subprocess.run(command, input=json.dumps(asked), text=True, cwd=CHECKOUT, timeout=120, check=False)
+    assert done.returncode == -signal.SIGKILL, f"ended with {done.returncode} before {moment}"
+
+
+if __name__ == "__main__":
+    given = json.load(sys.stdin)
+    sys.path[:] = given["path"]
+    Moment(*given["moment"]).arm()
+    here = Scene(given["properties"], given["connector"], Path(given["folder"]))
+    with Herder(here.settings, RunsByHand(), probe=AskedHere(here.settings)) as herder:
+        if given["offsets"] is None:
+            herder.reset_offsets(here.connector)
+        else:
+            herder.alter_offsets(here.connector, [OffsetView(*pair) for pair in given["offsets"]])

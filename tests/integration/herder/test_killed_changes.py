@@ -1,0 +1,101 @@
+"""A change of offsets whose process is killed: between any two steps, what holds is all of it or nothing, for us and for a real Connect."""
+
+from __future__ import annotations
+
+import random
+import sys
+
+import pytest
+
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.model.views import OffsetView
+from tests.integration.herder.conftest import shown, views
+from tests.integration.herder.killed_change import Moment, change_and_kill
+from tests.integration.herder.test_sink_offsets import at, offset, stopped_sink
+from tests.integration.worker.scene import Scene, make_topic, read_topic, values_of
+
+KEEPER, CHANGE = "herder.offsets:OffsetKeeper", "stores.offset_change:OffsetChange"
+OWNER = "stores.transactional_producer:TransactionalProducer"
+SOURCE_MOMENTS = [
+    Moment(f"{KEEPER}._fence"),
+    Moment(f"{KEEPER}._none_alive"),
+    Moment(f"{CHANGE}.take_over"),
+    Moment(f"{OWNER}.send"),
+    Moment(f"{CHANGE}._flush"),
+    Moment(f"{KEEPER}._check"),
+    Moment(f"{OWNER}.commit"),
+]
+SINK_MOMENTS = [
+    Moment(f"{KEEPER}._none_alive"),
+    Moment(f"{CHANGE}._flush"),
+    Moment(f"{OWNER}.commit", nth=1),
+    Moment("stores.group_offsets:GroupOffsets.delete", "before"),
+    Moment("stores.group_offsets:GroupOffsets.delete"),
+    Moment(f"{CHANGE}._flush", nth=2),
+    Moment(f"{OWNER}.commit", nth=2),
+]
+CHOSEN = 7
+
+
+def chosen(moments: list[Moment]) -> list[Moment]:
+    """Some of them, and by which seed."""
+    seed = random.randrange(10_000)
+    sys.stdout.write(f"moments by seed {seed}\n")
+    return random.Random(seed).sample(moments, CHOSEN)
+
+
+def test_a_source_has_all_or_nothing(scene: Scene, herder: Herder, unique: str) -> None:
+    make_topic(scene.bootstrap, unique)
+    scene.run(scene.numbers(unique, tasks_max="2", tasks="2", until="100"))
+    herder.stop(scene.connector)
+    first, second = {"task": 0}, {"task": 1}
+    old = [(first, {"next": 100}), (second, {"next": 100})]
+    new = [(first, {"next": 30}), (second, {"next": 40})]
+    outcomes = []
+    for moment in chosen(SOURCE_MOMENTS):
+        change_and_kill(scene, moment, views(*new))
+        herder.stop(scene.connector)  # as before a hand-over to a real Connect, which may not know committed from aborted
+        found = shown(herder.offsets(scene.connector))
+        assert found in (old, new), moment
+        outcomes.append(found == new)
+        last = {record.key: record.value for record in read_topic(scene.bootstrap, scene.settings.offset_topic, read_committed=False)}
+        committed = {record.key: record.value for record in read_topic(scene.bootstrap, scene.settings.offset_topic)}
+        assert last == committed, moment
+        herder.alter_offsets(scene.connector, views(*old))
+    change_and_kill(scene, Moment(f"{CHANGE}._flush"), None)
+    herder.resume(scene.connector)
+    scene.run()
+    assert len(values_of(scene.bootstrap, unique)) == 200, "the reset that was killed has done nothing"
+    sys.stdout.write(f"altered {outcomes.count(True)} times of {len(outcomes)}\n")
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_a_sink_has_all_or_nothing(scene: Scene, herder: Herder, unique: str, guarantee: str) -> None:
+    """One offset altered, one removed, one left; and the runs after it go on from what was told."""
+    one, two = f"{unique}-1", f"{unique}-2"
+    stopped_sink(scene, herder, [one, two], delivery_guarantee=guarantee)
+    old = [(at(topic, number), offset(5)) for topic in (one, two) for number in (0, 1)]
+    changes = views((at(one, 0), offset(3)), (at(one, 1), None))
+    new = [(at(one, 0), offset(3)), (at(two, 0), offset(5)), (at(two, 1), offset(5))]
+    for moment in chosen(SINK_MOMENTS):
+        lines = len(scene.lines())
+        change_and_kill(scene, moment, changes)
+        herder.stop(scene.connector)
+        found = by_place(herder.offsets(scene.connector))
+        assert found in (by_place(views(*old)), by_place(views(*new))), moment
+        herder.resume(scene.connector)
+        scene.run()
+        again = scene.lines()[lines:]
+        assert sorted(again) == sorted([] if found == by_place(views(*old)) else [*of(one, 0)[3:], *of(one, 1)]), moment
+        herder.stop(scene.connector)
+        assert by_place(herder.offsets(scene.connector)) == by_place(views(*old))
+
+
+def by_place(offsets: list[OffsetView]) -> dict[object, object]:
+    partitions = [view.partition or {} for view in offsets]
+    places = [(partition["kafka_topic"], partition["kafka_partition"]) for partition in partitions]
+    return dict(zip(places, [dict(view.offset or {}) for view in offsets], strict=True))
+
+
+def of(topic: str, partition: int) -> list[str]:
+    return [f"{topic} {number}" for number in range(10) if number % 2 == partition]
