@@ -113,7 +113,6 @@ class SinkBody:
             try:
                 reason = self._loop(task, context, reader, commit).run()  # 5
             finally:
-                reader.close()
                 task.close(partitions)
         finally:
             task.stop()
