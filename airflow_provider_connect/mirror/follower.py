@@ -28,7 +28,7 @@ from airflow_provider_connect.mirror.sweep import Sweep
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.log_consumer import LogTruncatedException
-from airflow_provider_connect.stores.state_stream import StateRecord, StateStream, TopicIdentity
+from airflow_provider_connect.stores.state_stream import DAY_SECONDS, StateRecord, StateStream, TopicIdentity
 
 LEASE = "mirror"
 LEASE_SECONDS = 15.0
@@ -123,7 +123,7 @@ class Follower:
         with self._sessions() as database:
             known, wanted = read_places(database), self._wanted(database)
         started = self._now()
-        self._identities = self._stream.identities({*wanted, *(at.topic for at in known)})
+        was, self._identities = self._identities, self._stream.identities({*wanted, *(at.topic for at in known)})
         self._patience = {name: seconds / 2 for name, seconds in self._stream.tombstone_seconds(self._identities).items()}
         held = self._stream.held(at for at in known if self._is_there(at))
         for topic in sorted({at.topic for at in known}):
@@ -143,7 +143,8 @@ class Follower:
         self._next = {at: place.position for at, place in self._places.items()}
         self._stream.follow(self._next)
         self._checked_at = 0.0
-        _log.info("The mirror follows %s", ", ".join(sorted(self._identities)))
+        if was != self._identities:
+            _log.info("The mirror follows %s", ", ".join(sorted(self._identities)))
 
     def _wanted(self, database: Database) -> set[str]:
         return {*(topic.name for topic in self._settings.internal_topics), *offset_topics(database)}
@@ -155,15 +156,16 @@ class Follower:
         """Why a topic's rows may say what it no longer holds; None: they do not."""
         topic = next(iter(places)).topic
         identity, ids = self._identities.get(topic), {place.topic_id for place in places.values()}
-        if identity is None:
-            return "the topic is gone"
+        silent = self._now() - min(place.complete_ms for place in places.values()) / 1000
+        patience = self._patience.get(topic, DAY_SECONDS / 2)
+        if identity is None:  # for good, or for as long as a broker starts
+            return f"it has been gone for {silent:.0f} s" if silent > patience else None
         if ids != {identity.id}:
             return f"the topic was made anew: its id was {', '.join(sorted(ids))} and is {identity.id}"
         if any(not held[at][0] <= place.position <= held[at][1] for at, place in places.items() if at in held and place.position > 0):
             return "records were deleted before, or after, the mirror had read them"
-        silent = self._now() - min(place.complete_ms for place in places.values()) / 1000
-        if silent > self._patience[topic]:
-            return f"it was last read to its end {silent:.0f} s ago, and half of delete.retention.ms is {self._patience[topic]:.0f} s"
+        if silent > patience:
+            return f"it was last read to its end {silent:.0f} s ago, and half of delete.retention.ms is {patience:.0f} s"
         return None
 
     def _sweep(self, topic: str, places: dict[TopicPartition, Place], held: dict[TopicPartition, tuple[int, int]], reason: str) -> None:
