@@ -113,8 +113,10 @@ class SinkLoop:
                     self.delivery.deliver(self.task, batch, positions)
                 return True
             except BackpressureException as error:
+                self.metrics.retries += 1
                 self.sleep(error.retry_after_ms / 1000)
             except RetriableException:
+                self.metrics.retries += 1
                 asked = self.context.take_retry_ms()
                 self.sleep(wait if asked is None else asked / 1000)
                 wait = min(2 * wait, MAX_RETRY_SECONDS)

@@ -1,0 +1,121 @@
+"""``connect-standalone`` as a process of its own, on a machine that has no Airflow."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from airflow_provider_connect.dev.ports import free_ports
+
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+CHECKOUT = Path(__file__).resolve().parents[3]
+
+
+def without_airflow(folder: Path) -> dict[str, str]:
+    """An environment in which ``import airflow`` fails."""
+    package = folder / "no-airflow" / "airflow"
+    package.mkdir(parents=True, exist_ok=True)
+    (package / "__init__.py").write_text("raise ImportError('Airflow is not installed here')\n")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW_", "_AIRFLOW"))}
+    return {**kept, "PYTHONPATH": f"{package.parent}{os.pathsep}{CHECKOUT}"}
+
+
+def properties(values: Mapping[str, str]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in values.items())
+
+
+def wait_for(what: Callable[[], Any], seconds: float = 60.0) -> Any:  # Any: whatever is waited for
+    """The first true value of ``what``; fails after ``seconds``."""
+    until = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < until, f"waited in vain for {what}"
+        time.sleep(0.05)
+    return found
+
+
+@dataclass(slots=True)
+class Agent:
+    """``folder`` takes its files; ``worker`` are settings besides the necessary ones."""
+
+    folder: Path
+    bootstrap: str
+    worker: Mapping[str, str] = field(default_factory=dict)
+    port: int = field(default_factory=lambda: free_ports(1)[0])
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def offsets(self) -> Path:
+        return self.folder / "connect.offsets"
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "agent.log").read_text()
+
+    def start(self, *connectors: Path, answers: bool = True) -> Self:
+        worker = self.folder / "worker.properties"
+        settings = {
+            "bootstrap.servers": self.bootstrap,
+            "key.converter": STRING,
+            "value.converter": STRING,
+            "offset.storage.file.filename": str(self.offsets),
+            "listeners": f"http://127.0.0.1:{self.port}",
+            **self.worker,
+        }
+        worker.write_text(properties(settings))
+        command = [sys.executable, "-m", "airflow_provider_connect.standalone.agent", str(worker), *map(str, connectors)]
+        with (self.folder / "agent.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                command, env=without_airflow(self.folder), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        if answers:
+            wait_for(self.is_up)
+        return self
+
+    def is_up(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, self.log
+        try:
+            return self.request("GET", "/")[0] == 200
+        except OSError:
+            return False
+
+    def request(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        """Status and JSON of the answer."""
+        data = None if body is None else json.dumps(body).encode()
+        asked = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}", data=data, method=method, headers={"Content-Type": "application/json"}
+        )
+        try:
+            with urllib.request.urlopen(asked, timeout=90) as answer:
+                text = answer.read()
+                is_json = "json" in answer.headers.get("Content-Type", "")
+                return answer.status, json.loads(text) if is_json else text.decode()
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read() or b"null")
+
+    def states(self, connector: str) -> list[str]:
+        """Of the connector, then of its tasks; none for one that is not known."""
+        code, status = self.request("GET", f"/connectors/{connector}/status")
+        return [] if code != 200 else [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """Send the signal and wait for the end; the exit code."""
+        assert self.process is not None
+        os.kill(self.process.pid, number)
+        return self.process.wait(60)
+
+    def stop(self) -> None:
+        """However it is, it ends."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()

@@ -1,0 +1,81 @@
+"""Connectors inside an application, which has no Airflow."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect import Connect
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.stores.offset_file import SETTING
+from tests.integration.standalone.agent import STRING, wait_for, without_airflow
+
+WorkerSettings = Callable[..., dict[str, str]]
+
+_APPLICATION = """
+import sys
+from pathlib import Path
+from airflow_provider_connect import Connect
+
+bootstrap, folder, topic = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
+string = "org.apache.kafka.connect.storage.StringConverter"
+worker = {"bootstrap.servers": bootstrap, "offset.storage.file.filename": str(folder / "offsets"), "value.converter": string}
+with Connect("an-app", worker) as connect:
+    config = {"name": "lines", "connector.class": "FileStreamSource", "file": str(folder / "in.txt"), "topic": topic}
+    print(connect.add_connector(config))
+    while not (folder / "offsets").exists():
+        pass
+"""
+
+
+def _holds(file: Path, lines: list[str]) -> bool:
+    return file.exists() and file.read_text().splitlines() == lines
+
+
+def test_an_application_without_airflow_embeds_a_connector(bootstrap: str, tmp_path: Path, unique: str) -> None:
+    (tmp_path / "in.txt").write_text("one\n")
+    command = [sys.executable, "-c", _APPLICATION, bootstrap, str(tmp_path), unique]
+    done = subprocess.run(command, env=without_airflow(tmp_path), capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, f"['{unique}']\n"), done.stderr
+
+
+@pytest.mark.parametrize("place", ["file", "topics"])
+def test_topics_are_those_that_the_connector_writes_to(place: str, worker_settings: WorkerSettings, tmp_path: Path, unique: str) -> None:
+    worker = {**worker_settings(), "key.converter": STRING, "value.converter": STRING}
+    if place == "file":
+        worker = {"bootstrap.servers": worker["bootstrap.servers"], "value.converter": STRING, SETTING: str(tmp_path / "offsets")}
+    source, out = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("one\n")
+    lines = {"name": f"{unique}-in", "connector.class": "FileStreamSource", "file": str(source), "topic": unique}
+    sink = {"name": f"{unique}-out", "connector.class": "FileStreamSink", "file": str(out), "topics": unique}
+    for expected in (["one"], ["one", "two"]):  # the second time it goes on
+        with Connect(unique, worker) as connect:
+            assert connect.add_connector(lines) == [unique]
+            assert connect.add_connector(sink) == []
+            wait_for(partial(_holds, out, expected))
+            assert [task.state for task in connect.herder.connector_status(f"{unique}-in").tasks] == ["RUNNING"]
+        with source.open("a") as file:
+            file.write("two\n")
+    with Connect(unique, worker) as connect:
+        connect.add_connector(lines)
+        connect.remove_connector(f"{unique}-in")
+        assert f"{unique}-in" not in connect.herder.connectors()
+
+
+def test_what_is_wrong_is_said_where_it_is_asked_for(bootstrap: str, tmp_path: Path) -> None:
+    worker = {"bootstrap.servers": bootstrap, SETTING: str(tmp_path / "offsets")}
+    connect = Connect("app", worker)
+    with pytest.raises(ConnectException, match="outside of its with statement"):
+        connect.add_connector({"name": "c"})
+    with connect:
+        with pytest.raises(ConnectException, match="has no name"):
+            connect.add_connector({"connector.class": "FileStreamSource"})
+        with pytest.raises(ConfigException, match='Missing required configuration "topic"'):
+            connect.add_connector({"name": "c", "connector.class": "FileStreamSource"})
+        with pytest.raises(ConfigException, match="Another worker keeps its offsets in this file"), Connect("other", worker):
+            pass
+    with pytest.raises(ConfigException, match=r"bootstrap\.servers"):
+        Connect("app", {"bootstrap.servers": "nowhere"})

@@ -1,0 +1,83 @@
+"""``connect-run``: one bounded run, an exit code; on the internal topics, or with offsets in a file."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.stores.offset_file import SETTING
+from tests.integration.standalone.agent import STRING, properties, wait_for, without_airflow
+
+WorkerSettings = Callable[..., dict[str, str]]
+
+
+class Runs:
+    """Connectors in ``folder``, run with a worker file there."""
+
+    def __init__(self, folder: Path, worker: dict[str, str]) -> None:
+        self.folder = folder
+        (folder / "worker.properties").write_text(properties({**worker, "key.converter": STRING, "value.converter": STRING}))
+
+    def start(self, **config: str) -> subprocess.Popen[str]:
+        file = self.folder / f"{config['name']}.properties"
+        file.write_text(properties({name.replace("_", "."): value for name, value in config.items()}))
+        command = [sys.executable, "-m", "airflow_provider_connect.standalone.one_run", str(file)]
+        return subprocess.Popen(
+            [*command, "--worker", str(self.folder / "worker.properties")],
+            env=without_airflow(self.folder),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, **config: str) -> tuple[int, str]:
+        """Exit code and output."""
+        process = self.start(**config)
+        output, _ = process.communicate(timeout=120)
+        return process.returncode, output
+
+
+@pytest.mark.parametrize("place", ["file", "topics"])
+def test_each_run_takes_what_is_new(place: str, worker_settings: WorkerSettings, tmp_path: Path, unique: str) -> None:
+    worker = worker_settings()
+    if place == "file":
+        worker = {"bootstrap.servers": worker["bootstrap.servers"], SETTING: str(tmp_path / "offsets")}
+    runs = Runs(tmp_path, worker)
+    source = {"name": f"{unique}-in", "connector_class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": unique}
+    sink = {"name": f"{unique}-out", "connector_class": "FileStreamSink", "file": str(tmp_path / "out.txt"), "topics": unique}
+    for text in ("one\ntwo\n", "three\n", ""):
+        with (tmp_path / "in.txt").open("a") as file:
+            file.write(text)
+        for config in (source, sink):
+            code, output = runs.run(**config)
+            assert code == 0, output
+    assert (tmp_path / "out.txt").read_text().splitlines() == ["one", "two", "three"]
+
+
+def test_the_exit_code_tells_what_to_do_next(worker_settings: WorkerSettings, tmp_path: Path, unique: str) -> None:
+    runs = Runs(tmp_path, {"bootstrap.servers": worker_settings()["bootstrap.servers"], SETTING: str(tmp_path / "offsets")})
+    sink = {"name": unique, "connector_class": "FileStreamSink", "file": str(tmp_path / "nowhere" / "out.txt"), "topics": unique}
+    code, output = runs.run(**sink)
+    assert (code, f"There is no folder {tmp_path / 'nowhere'}" in output) == (2, True), output
+    away = Runs(tmp_path, {"bootstrap.servers": "127.0.0.1:1", SETTING: str(tmp_path / "offsets"), "admin.default.api.timeout.ms": "2000"})
+    code, output = away.run(**{**sink, "file": str(tmp_path / "out.txt")})
+    assert code == 75, output
+
+
+def test_a_run_that_is_told_to_end_commits_what_it_has_done(worker_settings: WorkerSettings, tmp_path: Path, unique: str) -> None:
+    runs = Runs(tmp_path, {"bootstrap.servers": worker_settings()["bootstrap.servers"], SETTING: str(tmp_path / "offsets")})
+    (tmp_path / "in.txt").write_text("".join(f"line {number}\n" for number in range(3_000_000)))
+    source = {"name": unique, "connector_class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": unique, "batch_size": "10"}
+    process = runs.start(**source)
+    wait_for((tmp_path / ".offsets.lock").exists)
+    try:
+        process.wait(3)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 143, output
+    assert (tmp_path / "offsets").stat().st_size > 0
