@@ -70,18 +70,21 @@ def is_suspect(configs: ClusterConfigState, statuses: StatusState, name: str) ->
     return list(tasks) != configs.tasks(name) or any(task.state not in _SETTLED[target] for task in tasks.values())
 
 
-def unconsumed(topics: list[str], config: Mapping[str, str]) -> list[str]:
-    """Which of a sink's active topics its config no longer names (KIP-558); of a source, none."""
-    if config.get("topics", "").strip():
-        named = {topic.strip() for topic in config["topics"].split(",")}
-        return [topic for topic in topics if topic not in named]
-    if config.get("topics.regex", "").strip():
-        try:
-            matches = re.compile(config["topics.regex"]).fullmatch
-        except re.error:
-            return []
-        return [topic for topic in topics if not matches(topic)]
-    return []
+def unconsumed(topics: Iterable[str], config: Mapping[str, str]) -> list[str]:
+    """Which of a sink's active topics its raw config no longer names (KIP-558); of a source, or where a variable names them, none."""
+    named, pattern = config.get("topics", "").strip(), config.get("topics.regex", "").strip()
+    if "${" in named + pattern:
+        return []
+    if named:
+        consumed = {topic.strip() for topic in named.split(",")}
+        return [topic for topic in topics if topic not in consumed]
+    if not pattern:
+        return []
+    try:
+        matches = re.compile(pattern).fullmatch
+    except re.error:
+        return []
+    return [topic for topic in topics if not matches(topic)]
 
 
 def correction(configs: ClusterConfigState, statuses: StatusState, name: str, facts: RunFacts) -> Correction:
@@ -98,10 +101,10 @@ def correction(configs: ClusterConfigState, statuses: StatusState, name: str, fa
 
 def _paused(committed: Iterable[int], connector: ConnectorStatus | None, tasks: Mapping[int, TaskStatus]) -> Correction:
     """A pause by the failure limit of whoever runs connectors leaves what has FAILED as it is."""
-    settled = _SETTLED[TargetState.PAUSED]
+    settled, numbers = _SETTLED[TargetState.PAUSED], set(committed)
     state = None if connector is not None and connector.state in settled else State.PAUSED
-    numbers = {*committed, *tasks}
-    return Correction(state, {n: State.PAUSED for n in sorted(numbers) if n not in tasks or tasks[n].state not in settled})
+    changes = {n: State.PAUSED for n in sorted(numbers) if n not in tasks or tasks[n].state not in settled}
+    return Correction(state, changes | {n: State.DESTROYED for n in tasks if n not in numbers})
 
 
 def _started(committed: Iterable[int], connector: ConnectorStatus | None, tasks: Mapping[int, TaskStatus], facts: RunFacts) -> Correction:
@@ -115,7 +118,8 @@ def _started(committed: Iterable[int], connector: ConnectorStatus | None, tasks:
     wanted = {n: change for n, change in changes.items() if change is not None}
     rerun = tuple(n for n in sorted(numbers) if n not in wanted and n in tasks and tasks[n].state in _PASSING)
     stuck = state is None and connector is not None and connector.state in _PASSING
-    return Correction(state, wanted, facts.failure, needs_run=bool(rerun) or stuck, rerun=rerun)
+    resumed = connector is not None and connector.state in (State.PAUSED, State.STOPPED)  # by a verb that was killed before its run
+    return Correction(state, wanted, facts.failure, needs_run=bool(rerun) or stuck or resumed, rerun=rerun)
 
 
 def _connector(status: ConnectorStatus | None, facts: RunFacts, *, hidden: bool) -> State | None:

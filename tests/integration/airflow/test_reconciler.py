@@ -88,10 +88,13 @@ def test_a_changed_file_changes_the_config_and_a_run_does_not_bring_the_old_one_
     assert airflow.config(connector) == config
 
 
-def test_a_connector_whose_file_is_gone_is_stopped_and_kept(airflow: Airflow, connector: str) -> None:
+def test_a_connector_whose_file_is_gone_is_stopped_and_kept_for_rest_to_delete(airflow: Airflow, connector: str) -> None:
     (airflow.stack.dags_folder / f"{connector}.py").unlink()
     wait_until(lambda: airflow.target_state(connector) is TargetState.STOPPED, 60, "STOPPED")
-    assert airflow.config(connector) is not None
+    wait_until(lambda: "airflow.defined.in" not in (airflow.config(connector) or {}), 30, "nobody's but REST's")
+    assert airflow.client.get(f"/connect/connectors/{connector}/config").json()["name"] == connector
+    assert airflow.client.delete(f"/connect/connectors/{connector}").status_code == 204
+    assert airflow.config(connector) is None
 
 
 def test_a_file_that_cannot_be_imported_stops_nothing(airflow: Airflow, connector: str) -> None:

@@ -82,11 +82,11 @@ def test_whose_statuses_are_not_those_of_the_target_state(
     [
         # a verb was killed after its record
         (STARTED, 0, (None,), RunFacts(), (R, {})),
-        (STARTED, 2, (P, P, F), LONG_DONE, (R, {0: R})),
-        (STARTED, 0, (S,), LONG_BROKEN, (R, {})),
+        (STARTED, 2, (R, P, F), LONG_DONE, (None, {0: R})),
         (PAUSED, 2, (R, R, F), RunFacts(), (P, {0: P})),
         (PAUSED, 1, (F, R), RunFacts(), (None, {0: P})),
         (PAUSED, 1, (P, None), RunFacts(), (None, {0: P})),
+        (PAUSED, 1, (P, P, P), RunFacts(), (None, {1: D})),
         # a run was killed before it could say so
         (STARTED, 2, (R, R, R), BROKEN, (None, {0: F, 1: F})),
         (STARTED, 0, (R,), BROKEN, (F, {})),
@@ -127,6 +127,11 @@ def test_what_was_about_to_start_and_has_had_no_run_gets_one(told: tuple[State, 
     assert found == Correction(trace=facts.failure, needs_run=True, rerun=rerun)
 
 
+@pytest.mark.parametrize(("told", "tasks"), [((P, P, F), {0: R}), ((S, None, None), {0: R, 1: R})])
+def test_a_resume_that_was_killed_before_its_run_gets_one(told: tuple[State, ...], tasks: dict[int, State]) -> None:
+    assert correction(configs(STARTED, 2), statuses(*told), "c", LONG_DONE) == Correction(R, tasks, needs_run=True)
+
+
 def test_a_failure_is_told_with_its_reason() -> None:
     assert correction(configs(STARTED, 1), statuses(R, R), "c", BROKEN).trace == "it was killed"
 
@@ -137,6 +142,7 @@ def test_a_failure_is_told_with_its_reason() -> None:
         ({"topics": " a , c"}, ["bb"]),
         ({"topics.regex": "b+"}, ["a"]),
         ({"topics.regex": "("}, []),
+        ({"topics": "${env:TOPICS}"}, []),
         ({"topic": "other"}, []),
     ],
 )
