@@ -10,15 +10,18 @@ from typing import Any
 
 from airflow.utils.session import create_session
 
-from airflow_provider_connect.airflow_settings import worker_properties, worker_settings
-from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.airflow_settings import own_option, worker_properties, worker_settings
+from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.mirror.follower import Follower
+from airflow_provider_connect.mirror.queries import forget_history
 from airflow_provider_connect.mirror.rebuild import rebuild as rebuild_rows
 
 _WAIT_SECONDS = 1.0
 _STANDBY_SECONDS = 5.0
 _LONGEST_WAIT_SECONDS = 60.0
 _SETTINGS_SECONDS = 10.0
+_FORGET_SECONDS = 3600.0
+_DAY_SECONDS = 86400.0
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +43,7 @@ class MirrorLoop:
         self._thread = threading.Thread(target=self._run, name="connect-mirror", daemon=True)
         self._follower: Follower | None = None
         self._properties: dict[str, str] | None = None
-        self._settings_due = 0.0
+        self._settings_due = self._forget_due = 0.0
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
     def start(self) -> None:
@@ -74,7 +77,17 @@ class MirrorLoop:
     def _step(self) -> bool:
         if self._follower is None or time.monotonic() >= self._settings_due:
             self._renew()
-        return self._follower is not None and self._follower.step(_WAIT_SECONDS)
+        follows = self._follower is not None and self._follower.step(_WAIT_SECONDS)
+        if follows and time.monotonic() >= self._forget_due:
+            self._forget()
+        return follows
+
+    def _forget(self) -> None:
+        """Once an hour, delete history that is older than the option ``mirror_history_days`` says."""
+        self._forget_due = time.monotonic() + _FORGET_SECONDS
+        if (days := history_days(own_option("mirror_history_days"))) is not None:
+            with create_session() as session:
+                forget_history(session, before_ms=int((time.time() - days * _DAY_SECONDS) * 1000))
 
     def _renew(self) -> None:
         """Take up settings that have changed; the Variable and the Connection can, at any time."""
@@ -90,6 +103,19 @@ class MirrorLoop:
         follower, self._follower = self._follower, None
         if follower is not None:
             follower.close()
+
+
+def history_days(text: str | None) -> float | None:
+    """How many days history is kept; None: for ever. Raises ConfigException."""
+    if text is None:
+        return None
+    try:
+        days = float(text)
+    except ValueError:
+        days = -1.0
+    if not 0 < days < float("inf"):
+        raise ConfigException.of("mirror_history_days", text, "give a number of days above 0")
+    return days
 
 
 def _said(error: Exception) -> str:

@@ -33,6 +33,7 @@ OWN_OPTIONS = (
     "python_archive",
     "run_directory",
     "reconcile_interval_ms",
+    "mirror_history_days",
     "plan_timeout_ms",
 )
 """Options of the section that are no worker settings. Every other option is one, in Connect's spelling or with _ for the full stops."""

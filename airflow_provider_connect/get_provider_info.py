@@ -111,6 +111,7 @@ def _options() -> dict[str, Any]:
             "/var/lib/airflow/connect",
         ),
         "reconcile_interval_ms": _option("How often the API server compares paused flags and target states; 1000 when not set.", "1000"),
+        "mirror_history_days": _option("How long the SQL mirror keeps history and figures of runs; for ever when not set.", "365"),
         "plan_timeout_ms": _option("How long a connector may take to make its task configs; 60000 when not set.", "60000"),
     }
 
