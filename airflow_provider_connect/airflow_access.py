@@ -40,16 +40,16 @@ class AirflowAccess:
     async def identify(self, request: Request) -> User:
         """See ``Access``. A change asked for with the cookie alone must come from a page of this very server."""
         scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() not in ("basic", "bearer") and request.method not in _SAFE and not _is_of_own_page(request):
-            raise ForbiddenException(
-                "A change that is asked for with the cookie of Airflow's UI must come from a page of the same server (Origin, "
-                "Sec-Fetch-Site); other clients send a bearer token or Basic credentials"
-            )
         try:
             user = await self._user(request, scheme, credentials)
         except HTTPException as error:
             refused = UnauthorizedException if error.status_code == 401 else ForbiddenException
             raise refused(str(error.detail)) from error
+        if scheme.lower() not in ("basic", "bearer") and request.method not in _SAFE and not _is_of_own_page(request):
+            raise ForbiddenException(
+                "A change that is asked for with the cookie of Airflow's UI must come from a page of the same server (Origin, "
+                "Sec-Fetch-Site); other clients send a bearer token or Basic credentials"
+            )
         if not await run_in_threadpool(get_auth_manager().is_authorized_view, access_view=AccessView.WEBSITE, user=user):
             raise ForbiddenException("Forbidden")
         return user
