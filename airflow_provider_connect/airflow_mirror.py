@@ -85,7 +85,12 @@ class MirrorLoop:
     def _forget(self) -> None:
         """Once an hour, delete history that is older than the option ``mirror_history_days`` says."""
         self._forget_due = time.monotonic() + _FORGET_SECONDS
-        if (days := history_days(own_option("mirror_history_days"))) is not None:
+        try:
+            days = history_days(own_option("mirror_history_days"))
+        except ConfigException as error:
+            _log.warning("No history is forgotten: %s", error.message)
+            return
+        if days is not None:
             with create_session() as session:
                 forget_history(session, before_ms=int((time.time() - days * _DAY_SECONDS) * 1000))
 
