@@ -1,0 +1,70 @@
+"""``airflow connect rest``: our REST API in a process of its own, driven by the client as a real Kafka Connect is."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.client.conversation import RetryLimits
+from airflow_provider_connect.client.rest_client import ConnectClient
+from airflow_provider_connect.client.server import Server
+from airflow_provider_connect.dev.ports import free_ports
+from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, NotFoundException
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.views import OffsetView
+
+START = RetryLimits(seconds=120, first_wait_seconds=0.5)
+
+
+def test_the_client_drives_our_own_server(
+    home: dict[str, str],
+    worker_settings: Callable[..., dict[str, str]],
+    unique: str,
+    file_source: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    port = free_ports(1)[0]
+    environment = home | {"AIRFLOW_VAR_CONNECT_WORKER_CONFIG": json.dumps(worker_settings())}
+    command = [sys.executable, "-m", "airflow", "connect", "rest", "--port", str(port)]
+    with (tmp_path / "rest.log").open("wb") as log:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    try:
+        with ConnectClient(Server.of(f"http://127.0.0.1:{port}"), retry=START) as client:
+            lead_a_life(client, unique, file_source)
+    except BaseException:
+        print((tmp_path / "rest.log").read_text(errors="replace"))
+        raise
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def lead_a_life(client: ConnectClient, name: str, config: dict[str, str]) -> None:
+    """All that needs no run."""
+    assert client.server_info().kafka_cluster_id
+    assert client.health().status == "healthy"
+    assert client.validate("FileStreamSource", {**config, "name": name}).error_count == 0
+    with pytest.raises(BadRequestException, match=r"tasks\.max"):
+        client.create_connector(name, {**config, "tasks.max": "0"})
+    made = client.create_connector(name, config, TargetState.STOPPED)
+    assert made.config == {**config, "name": name}
+    with pytest.raises(AlreadyExistsException):
+        client.create_connector(name, config)
+    assert client.statuses()[name].connector.state == "STOPPED"
+    assert client.patch_connector_config(name, {"batch.size": "7"}).config["batch.size"] == "7"
+    partition = {"filename": config["file"]}
+    assert "altered" in client.alter_offsets(name, [OffsetView(partition, {"position": 4})])
+    assert client.offsets(name) == [OffsetView(partition, {"position": 4})]
+    assert "reset" in client.reset_offsets(name)
+    assert client.offsets(name) == []
+    assert client.active_topics(name) == []
+    assert client.workers() == []
+    assert "root" in client.loggers()
+    assert "file" in {key.name for key in client.plugin_config("FileStreamSource")}
+    assert "sink" in {plugin.type for plugin in client.plugins()}
+    client.delete_connector(name)
+    with pytest.raises(NotFoundException, match=f"Connector {name} not found"):
+        client.connector_info(name)
