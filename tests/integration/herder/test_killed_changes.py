@@ -34,7 +34,7 @@ SINK_MOMENTS = [
     Moment(f"{CHANGE}._flush", nth=2),
     Moment(f"{OWNER}.commit", nth=2),
 ]
-CHOSEN = 7
+CHOSEN = 3
 
 
 def chosen(moments: list[Moment]) -> list[Moment]:

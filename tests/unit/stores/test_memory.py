@@ -13,14 +13,22 @@ from airflow_provider_connect.stores.memory import MemoryBatchStore, MemoryGroup
 
 def test_source_offsets_are_found_by_the_bytes_of_their_key() -> None:
     store = MemoryOffsetStore()
-    store.put("c", [({"a": "1", "b": "2"}, {"position": 3}), ({"a": "9"}, {"position": 1})])
+    store.put("c", [({"b": "2", "a": "1"}, {"position": 3}), ({"a": "9"}, {"position": 1})])
     store.put("c", [({"a": "9"}, None)])
     store.put("other", [({"a": "9"}, {"position": 7})])
     offsets = store.read("c")
-    assert offsets.get({"a": "1", "b": "2"}) == {"position": 3}
-    assert offsets.get({"b": "2", "a": "1"}) is None
+    assert offsets.get({"b": "2", "a": "1"}) == {"position": 3}
+    assert offsets.get({"a": "1", "b": "2"}) is None
     assert offsets.get({"a": "9"}) is None
-    assert offsets.partitions() == [{"a": "1", "b": "2"}]
+    assert offsets.partitions() == [{"b": "2", "a": "1"}]
+    assert offsets.spelled({"a": "1", "b": "2"}) == [{"b": "2", "a": "1"}]
+
+
+def test_source_offsets_that_were_altered_over_rest_are_found_in_any_order() -> None:
+    """They are kept in Java's order, whatever order their connector gives."""
+    store = MemoryOffsetStore()
+    store.put("c", [({"a": "1", "b": "2"}, {"position": 3})])
+    assert store.read("c").get({"b": "2", "a": "1"}) == {"position": 3}
 
 
 def test_offsets_of_the_connectors_own_topic_go_first() -> None:

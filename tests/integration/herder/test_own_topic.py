@@ -1,0 +1,98 @@
+"""A source with an offsets topic of its own (``offsets.storage.topic``), and connectors whose data lies on another cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.dev.kafka_server import KafkaServer
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin
+from airflow_provider_connect.wire import offset_topic
+from tests.conftest import CACHE
+from tests.integration.herder.conftest import shown, views
+from tests.integration.herder.test_sink_offsets import at, offset
+from tests.integration.worker.scene import Scene, make_topic, read_topic, send, values_of
+
+
+def last(scene: Scene, topic: str, bootstrap: str | None = None) -> bytes | None:
+    """The file's last offset on ``topic``; None: a tombstone, or none at all."""
+    key = offset_topic.key_bytes(scene.connector, {"filename": str(scene.file)})
+    values = [record.value for record in read_topic(bootstrap or scene.bootstrap, topic) if record.key == key]
+    return values[-1] if values else None
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_offsets_on_a_topic_of_their_own(scene: Scene, herder: Herder, unique: str, guarantee: str) -> None:
+    """Made by the first run, in front of the worker's topic, which keeps a copy; removed from both by a reset."""
+    make_topic(scene.bootstrap, unique)
+    scene.file.write_text("one\n")
+    scene.run(scene.file_source(unique, delivery_guarantee=guarantee))  # with the worker's topic alone
+    own, shared, file = f"own-{unique}", scene.settings.offset_topic, {"filename": str(scene.file)}
+    scene.put_config(scene.file_source(unique, delivery_guarantee=guarantee, offsets_storage_topic=own))
+    assert shown(herder.offsets(scene.connector)) == [(file, {"position": 4})]
+    scene.file.write_text("one\ntwo\n")
+    assert scene.readiness().state == "work"
+    assert scene.run().state is RunState.DONE
+    assert values_of(scene.bootstrap, unique) == ["one", "two"]
+    assert [last(scene, topic) for topic in (own, shared)] == [b'{"position":8}'] * 2
+    assert TopicAdmin(scene.settings).configs([own])[own]["cleanup.policy"] == "compact"
+    assert scene.readiness().state == "no-work"
+
+    herder.stop(scene.connector)
+    herder.alter_offsets(scene.connector, views((file, {"position": 4})))
+    assert shown(herder.offsets(scene.connector)) == [(file, {"position": 4})]
+    herder.resume(scene.connector)
+    scene.run()
+    assert values_of(scene.bootstrap, unique) == ["one", "two", "two"]
+    herder.stop(scene.connector)
+    herder.reset_offsets(scene.connector)
+    assert [last(scene, topic) for topic in (own, shared)] == [None, None]
+    assert herder.offsets(scene.connector) == []
+
+
+def test_an_own_topic_that_would_lose_offsets_is_refused(scene: Scene, unique: str) -> None:
+    make_topic(scene.bootstrap, unique)
+    make_topic(scene.bootstrap, f"own-{unique}", cleanup_policy="delete")
+    scene.file.write_text("one\n")
+    result = scene.run(scene.file_source(unique, offsets_storage_topic=f"own-{unique}"))
+    assert result.state is RunState.FAILED
+    assert "offsets.storage.topic: a topic of offsets must have cleanup.policy=compact" in str(result.tasks[0].trace)
+    assert ConfigException.__name__ in str(result.tasks[0].trace)
+
+
+def test_data_on_another_cluster(scene: Scene, herder: Herder, unique: str, tmp_path: Path) -> None:
+    """Records and offsets go together: to and from the cluster that the connector's overrides name; the worker's topic has a copy."""
+    with KafkaServer(tmp_path / "kafka", CACHE) as server:
+        there = server.bootstrap_servers
+        make_topic(there, unique)
+        source = Scene(scene.properties, f"source-{unique}", tmp_path)
+        source.file.write_text("one\ntwo\n")
+        elsewhere = {f"{kind}.override.bootstrap.servers": there for kind in ("producer", "consumer", "admin")}
+        assert source.run(source.file_source(unique, **elsewhere)).state is RunState.DONE
+        assert values_of(there, unique) == ["one", "two"]
+        assert last(source, scene.settings.offset_topic, there) == b'{"position":8}'
+        assert last(source, scene.settings.offset_topic) == b'{"position":8}'
+        herder.stop(source.connector)
+        herder.alter_offsets(source.connector, views(({"filename": str(source.file)}, {"position": 4})))
+        herder.resume(source.connector)
+        source.run()
+        assert values_of(there, unique) == ["one", "two", "two"]
+
+        send(there, unique, ["four"])
+        sink = Scene(scene.properties, f"sink-{unique}", tmp_path)
+        away = {f"{kind}.override.bootstrap.servers": there for kind in ("consumer", "admin")}
+        assert sink.run(sink.file_sink(unique, **away)).state is RunState.DONE
+        assert sink.lines() == ["one", "two", "two", "four"]
+        assert sink.group_offsets() == {}, "on the worker's cluster"
+        end = TopicAdmin(scene.settings, connection=AdminConnection({"bootstrap.servers": there})).end_offsets([(unique, 0)])  # type: ignore[list-item]
+        assert shown(herder.offsets(sink.connector)) == [(at(unique, 0), offset(next(iter(end.values()))))]
+        herder.stop(sink.connector)
+        herder.reset_offsets(sink.connector)
+        assert herder.offsets(sink.connector) == []
+        herder.resume(sink.connector)
+        assert sink.run().state is RunState.DONE
+        assert sink.lines() == ["one", "two", "two", "four"] * 2
