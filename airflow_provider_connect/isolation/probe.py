@@ -119,7 +119,8 @@ class PluginProbe:
     ) -> bool:
         """Ask the connector's own hook about these offsets; None: all are to be reset. False: it has none, or is not sure.
 
-        Raises what the hook raises, with its text: ConfigException, BadRequestException, or ConnectException for everything else.
+        Raises what the hook raises, with its text: NotImplementedError, RetriableException, BadRequestException, ConfigException, or
+        ConnectException for everything else; RetriableException when it does not answer in time.
         """
         providers, secrets = self._settings.config_providers(), self._secrets(config)
         resolved = config_providers.resolve(config, providers, secrets)

@@ -15,7 +15,8 @@ from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, Validation
 
 LONGEST_ANSWER: Final = 64 << 20
-_RAISED: Final = ("BadRequestException", "ConfigException", "PluginNotFoundException", "ConnectException")
+_RAISED: Final = ("BadRequestException", "ConfigException", "PluginNotFoundException", "RetriableException", "ConnectException")
+_NOT_THERE: Final = "NotImplementedError"
 
 
 def to_line(message: Mapping[str, object]) -> bytes:
@@ -32,14 +33,16 @@ def from_line(line: bytes) -> dict[str, Any]:
 
 def error_message(error: Exception) -> dict[str, object]:
     """An exception as an answer."""
-    kind = next((cls.__name__ for cls in type(error).__mro__ if cls.__name__ in _RAISED), "")
+    kind = next((cls.__name__ for cls in type(error).__mro__ if cls.__name__ in (*_RAISED, _NOT_THERE)), "")
     text = str(error) if kind else f"{type(error).__name__}: {error}"
     return {"error": text, "kind": kind, "errors": error.errors if isinstance(error, ConfigException) else []}
 
 
-def error_of(answer: Mapping[str, Any]) -> ConnectException:
-    """The exception that an answer stands for."""
+def error_of(answer: Mapping[str, Any]) -> ConnectException | NotImplementedError:
+    """The exception that an answer stands for; ConnectException for those that are not ours."""
     kind, text = str(answer.get("kind")), str(answer["error"])
+    if kind == _NOT_THERE:
+        return NotImplementedError(text)
     if kind == "ConfigException":
         return ConfigException(text, errors=map(str, answer.get("errors") or ()))
     raised: type[ConnectException] = getattr(errors, kind) if kind in _RAISED else ConnectException

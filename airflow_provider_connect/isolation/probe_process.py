@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.errors import ConnectException, RetriableException
 from airflow_provider_connect.isolation.probe_messages import LONGEST_ANSWER, error_of, from_line, to_line
 
 _COMMAND: Final = (sys.executable, "-m", "airflow_provider_connect.isolation.probe_worker")
@@ -38,14 +38,14 @@ class ProbeProcess:
         return self._child.poll() is None
 
     def ask(self, request: Mapping[str, object], timeout_seconds: float) -> dict[str, Any]:
-        """The answer. Raises what the process raised; ConnectException when it did not answer in time, died, or answered nonsense: it is
-        dead then."""
+        """The answer. Raises what the process raised; RetriableException when it did not answer in time, ConnectException when it died or
+        answered nonsense: it is dead then."""
         try:
             self._send({**request, "timeout_seconds": timeout_seconds})
             answer = from_line(self._line(time.monotonic() + timeout_seconds))
         except TimeoutError as error:
             self.end()
-            raise ConnectException(f"The plugin's code did not answer within {timeout_seconds:g} s, and was ended") from error
+            raise RetriableException(f"The plugin's code did not answer within {timeout_seconds:g} s, and was ended") from error
         except (OSError, ValueError) as error:
             how = self._how_it_ended()
             self.end()

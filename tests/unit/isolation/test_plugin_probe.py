@@ -45,6 +45,7 @@ def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     hook = (
         "    def alter_offsets(self, config, offsets):\n"
         "        if offsets and offsets[0][1] is None: raise ValueError('never null')\n"
+        "        if offsets and offsets[0][0] is None: raise NotImplementedError\n"
         "        return bool(offsets) and offsets[0][0] == {'table': 'a'}\n"
     )
     tree(path / "hooked", "hooked", "1.0", {"hooked.py": source(body=hook)}, "source:HookedSource = hooked:EchoSource")
@@ -248,5 +249,7 @@ def test_the_connectors_hook_is_asked(probe: PluginProbe) -> None:
     assert probe.alter_offsets("h", config, None) is False
     with pytest.raises(ConnectException, match="ValueError: never null"):
         probe.alter_offsets("h", config, [({"table": "a"}, None)])
+    with pytest.raises(NotImplementedError):
+        probe.alter_offsets("h", config, [(None, {"row": 1})])
     with pytest.raises(ConnectException, match="should be a non-negative value"):
         probe.alter_offsets("f", FILE_SOURCE, [({"filename": "/x"}, {"position": -1})])
