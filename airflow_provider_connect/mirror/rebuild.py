@@ -2,8 +2,9 @@
 
 from sqlalchemy import delete, update
 
+from airflow_provider_connect.mirror.follower import LEASE
 from airflow_provider_connect.mirror.rows import Database
-from airflow_provider_connect.mirror.tables import CURRENT, batch, history, position
+from airflow_provider_connect.mirror.tables import CURRENT, batch, history, lease, position
 
 
 def rebuild(database: Database, *, keep_history: bool = True) -> None:
@@ -12,6 +13,7 @@ def rebuild(database: Database, *, keep_history: bool = True) -> None:
     What the history says stays, and is not said again, unless ``keep_history`` is false: then history and figures of runs too are what the
     topics still hold. For the caller to commit, while a follower runs or not.
     """
+    database.execute(update(lease).where(lease.c.name == LEASE).values(until=lease.c.until))  # a follower's transactions wait for this row
     if keep_history:
         reached = position.c.position
         database.execute(update(position).where(position.c.noted < reached).values(noted=reached))
