@@ -5,7 +5,7 @@ SOURCES := airflow_provider_connect spark_jobs dags tests
 export AIRFLOW_PROVIDER_CONNECT_CACHE := $(CURDIR)/.dev/cache
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
 
-.PHONY: help setup demo up down status check test bench chaos
+.PHONY: help setup demo up down status check test contract bench chaos
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -36,6 +36,9 @@ test: setup ## all that CI runs
 	@$(PY) -m ruff format --check $(SOURCES)
 	@$(PY) -m mypy
 	@$(PY) -m pytest -q --durations=15
+
+contract: setup ## replay all that was recorded of a real Kafka Connect, with real runs; S="NAME …" for some sessions
+	@$(PY) -m tests.contract.rest $(S)
 
 bench: setup ## race Kafka Connect; W=W1 for one work
 	@$(PY) -m tests.benchmark $(if $(W),--work $(W))
