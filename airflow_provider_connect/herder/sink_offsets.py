@@ -7,6 +7,7 @@ leaves nothing half done. If the connector refuses, everything is put back as it
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 
@@ -67,7 +68,7 @@ class SinkOffsetChanges:
         self._wanted: Mapping[TopicPartition, int | None] | None = None
 
     def read(self) -> list[OffsetView]:
-        """What the group has committed; and where it has nothing, what the ledger would restore."""
+        """What the group has committed; and where it has nothing any more, what the next run restores from the ledger."""
         try:
             known = {partition: found.offset for partition, found in self._groups.committed(self._group).items()}
             known = known or self._in_ledger()
@@ -166,7 +167,7 @@ class SinkOffsetChanges:
         if not self._keeps_ledger:
             return {}
         with closing(self._backing.ledger()) as ledger:
-            return ledger.last(self._name)
+            return ledger.lost(self._name, self._groups.retention_seconds(), time.time()) if ledger.last(self._name) else {}
 
     def _refuse_unknown(self, wanted: Iterable[TopicPartition]) -> None:
         """Kafka takes offsets of partitions that exist."""

@@ -33,6 +33,7 @@ class BatchRecord:
     ranges: Mapping[str, Mapping[int, tuple[int, int]]] = field(default_factory=dict)
     next: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     offset: int = field(default=-1, compare=False)
+    timestamp: int = field(default=-1, compare=False)  # of the record, in ms; -1: not known
 
 
 @dataclass(frozen=True, slots=True)

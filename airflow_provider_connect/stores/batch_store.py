@@ -1,7 +1,7 @@
 """The ledger of what each task delivered in each run, on a topic of ours; from it lost group offsets are restored."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from airflow_provider_connect.client_settings import ClientKind, internal_client_config
@@ -74,7 +74,7 @@ class BatchStore:
             match decoded:
                 case BatchRecord():
                     self._delivered[decoded.task] = Delivered.after(decoded, self._entries.get(decoded.task), self._delivered)
-                    self._entries[decoded.task] = decoded
+                    self._entries[decoded.task] = replace(decoded, timestamp=record.timestamp)
                 case BatchReset():
                     self._entries.pop(decoded.task, None)
                 case Unreadable():
@@ -83,6 +83,10 @@ class BatchStore:
     def last(self, connector: str) -> dict[TopicPartition, int]:
         """The positions that the ledger knows; a partition that moved between tasks is known by its newest claim, then the furthest."""
         return positions_of(self.entries(connector))
+
+    def lost(self, connector: str, retention_seconds: float | None, now_seconds: float) -> dict[TopicPartition, int]:
+        """The positions to restore where the group has no offsets; see ``lost_of``."""
+        return lost_of(self.entries(connector), retention_seconds, now_seconds)
 
     def altered(self, connector: str) -> set[TopicPartition]:
         """Those of its positions that somebody has set over REST, and no run has written since."""
@@ -141,21 +145,32 @@ class BatchStore:
 
 def positions_of(entries: Iterable[BatchRecord]) -> dict[TopicPartition, int]:
     """The positions that the entries of a connector's tasks tell."""
-    return {partition: position for partition, (_, position, _) in _newest(entries).items()}
+    return {partition: position for partition, (_, position, _, _) in _newest(entries).items()}
+
+
+def lost_of(entries: Iterable[BatchRecord], retention_seconds: float | None, now_seconds: float) -> dict[TopicPartition, int]:
+    """The positions of a group that has lost its offsets: they have expired, since nobody was a member, or we died as we changed them.
+
+    Offsets committed less than ``retention_seconds`` ago cannot have expired: somebody has deleted them, to begin anew. None: nobody knows
+    how long the brokers keep them.
+    """
+    oldest = None if retention_seconds is None else (now_seconds - retention_seconds) * 1000
+    newest = _newest(entries).items()
+    return {at: position for at, (_, position, run, timestamp) in newest if not run or oldest is None or timestamp <= oldest}
 
 
 def altered_of(entries: Iterable[BatchRecord]) -> set[TopicPartition]:
     """The partitions whose position stands in an entry of no run."""
-    return {partition for partition, (_, _, run) in _newest(entries).items() if not run}
+    return {partition for partition, (_, _, run, _) in _newest(entries).items() if not run}
 
 
-def _newest(entries: Iterable[BatchRecord]) -> dict[TopicPartition, tuple[Claim, int, str]]:
-    """For each partition the newest claim that tells its position, that position, the furthest of several, and the run."""
-    known: dict[TopicPartition, tuple[Claim, int, str]] = {}
+def _newest(entries: Iterable[BatchRecord]) -> dict[TopicPartition, tuple[Claim, int, str, int]]:
+    """For each partition the newest claim that tells its position, that position, the furthest of several, the run, and when."""
+    known: dict[TopicPartition, tuple[Claim, int, str, int]] = {}
     for entry in entries:
         for topic, positions in entry.next.items():
             for partition, position in positions.items():
-                at, found = TopicPartition(topic, partition), (entry.claim, position, entry.run)
+                at, found = TopicPartition(topic, partition), (entry.claim, position, entry.run, entry.timestamp)
                 known[at] = max(known.get(at, found), found)
     return known
 

@@ -1,11 +1,13 @@
 """The offsets of consumer groups, as an administrator reads and changes them, and who is a member. Sinks keep theirs in such groups."""
 
+import logging
 import time
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as _KafkaPartition
+from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # the package exports them without saying so
 
 from airflow_provider_connect.errors import ConflictException, ConnectException, NotFoundException, StoreTimeoutException
 from airflow_provider_connect.sdk.records import TopicPartition
@@ -23,7 +25,9 @@ _IN_USE = frozenset(
         KafkaError.REBALANCE_IN_PROGRESS,
     }
 )
+_RETENTION = "offsets.retention.minutes"
 _UNSTABLE_SECONDS = 0.02
+_log = logging.getLogger(__name__)
 _NO_MEMBERS = frozenset({ConsumerGroupState.DEAD, ConsumerGroupState.EMPTY})
 
 
@@ -62,6 +66,19 @@ class GroupOffsets:
             [ConsumerGroupTopicPartitions(group, partitions)], require_stable=True, request_timeout=self._connection.timeout_seconds
         )
         return found[group]
+
+    def retention_seconds(self) -> float | None:
+        """How long the brokers keep the offsets of a group without members (``offsets.retention.minutes``); None: they do not tell."""
+        client, stage = self._connection.client, "asking how long offsets are kept"
+        try:
+            brokers = client.list_topics(timeout=self._connection.timeout_seconds).brokers
+            asked = [ConfigResource(ResourceType.BROKER, str(number)) for number in sorted(brokers)[:1]]
+            futures = client.describe_configs(asked, request_timeout=self._connection.timeout_seconds).values()
+            found = [self._connection.answer(future, stage)[_RETENTION].value for future in futures]
+            return float(found[0] or "") * 60
+        except (KafkaException, ConnectException, KeyError, IndexError, ValueError) as error:  # not allowed to ask, or no such setting
+            _log.info("The brokers do not tell how long they keep offsets: %s", error)
+            return None
 
     def members(self, group: str) -> list[str]:
         """Who consumes with the group now, each as client id and host; of both of Kafka's group protocols."""

@@ -176,8 +176,9 @@ class SinkBody:
         destination: Mapping[TopicPartition, int],
     ) -> dict[TopicPartition, StartPosition]:
         with closing(self._scene.backing.ledger()) as store:
-            ledger = store.last(self._scene.payload.connector)
-            altered = store.altered(self._scene.payload.connector)
+            name, is_lost = self._scene.payload.connector, any(partition not in committed for partition in partitions)
+            ledger = store.lost(name, self._groups.retention_seconds(), time.time()) if is_lost and store.last(name) else {}
+            altered = store.altered(name) if ledger else set()
         beginnings = self._admin.beginning_offsets(partitions)
         ends = self._admin.end_offsets(partitions, read_committed=self._isolation() == "read_committed")
         highs = self._admin.end_offsets(partitions, read_committed=False)
