@@ -17,6 +17,8 @@ from airflow_provider_connect.errors import ConnectException, RetriableException
 from airflow_provider_connect.isolation.probe_messages import LONGEST_ANSWER, error_of, from_line, to_line
 
 _COMMAND: Final = (sys.executable, "-m", "airflow_provider_connect.isolation.probe_worker")
+_SMALL: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+"""Libraries reserve address space for each core; on a large machine that alone would reach the limit."""
 _TAIL_BYTES: Final = 2000
 _ENDING_SECONDS: Final = 1.0  # for a process that has closed its answers to end
 
@@ -29,7 +31,13 @@ class ProbeProcess:
         environment = {name: value for name, value in os.environ.items() if not name.lstrip("_").startswith("AIRFLOW_")}
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the process)
         self._child = subprocess.Popen(
-            _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, env=environment, bufsize=0, start_new_session=True
+            _COMMAND,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            env=_SMALL | environment,
+            bufsize=0,
+            start_new_session=True,
         )
         self._send({"settings": dict(settings), "memory_bytes": memory_bytes})
 

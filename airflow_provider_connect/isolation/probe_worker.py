@@ -10,7 +10,6 @@ import os
 import queue
 import resource
 import signal
-import sys
 import threading
 from collections.abc import Mapping
 from typing import Any, BinaryIO
@@ -104,5 +103,4 @@ def _limit(memory_bytes: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.modules["airflow_provider_connect.isolation.probe_worker"] = sys.modules["__main__"]
     main()
