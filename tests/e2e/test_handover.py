@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import urllib.error
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,6 +89,8 @@ class Traveller:
     def first(self, connect: Connect) -> None: ...
 
     def second(self) -> None: ...
+
+    def between(self) -> None: ...
 
     def third(self, connect: Connect) -> None: ...
 
@@ -289,6 +291,9 @@ class FailedWithUs(Traveller):
         assert self.scene.run().state is RunState.FAILED
         assert self.states() == ("RUNNING", ["FAILED"])
 
+    def between(self) -> None:
+        self._later.mkdir()
+
     def third(self, connect: Connect) -> None:
         eventually(lambda: connect.states(self.scene) == ("RUNNING", ["RUNNING"]), SECONDS)
         eventually(lambda: (self._later / "out.txt").read_text() == "one\n", SECONDS)
@@ -369,29 +374,35 @@ def our_properties(bootstrap: str, group: str, *, exactly_once: bool) -> dict[st
     return {"bootstrap.servers": bootstrap, **own, **topics, **factors, **support, **PLAIN}
 
 
-Leg = Callable[[Traveller], None]
+SOURCES: list[type[Traveller]] = [FileSource, KilledSource, AlteredSource]
+SINKS: list[type[Traveller]] = [FileSink, AlteredSink, FailedWithUs, RunningWithUs]
 
 
-@pytest.mark.parametrize(
-    ("connect_exactly_once", "ours_exactly_once", "kinds"),
-    [
-        pytest.param(
-            False, True, [FileSource, KilledSource, AlteredSource, FileSink, AlteredSink, FailedWithUs, RunningWithUs], id="default"
-        ),
-        pytest.param(True, True, [FileSource, KilledSource, AlteredSource], id="both"),
-        pytest.param(True, False, [FileSource, KilledAtLeastOnce, AlteredSource], id="connect"),
-    ],
-)
-def test_there_and_back(
-    bootstrap: str, unique: str, tmp_path: Path, connect_exactly_once: bool, ours_exactly_once: bool, kinds: list[type[Traveller]]
-) -> None:
-    """``default``: a Connect on its default settings. Else which sides have exactly-once support, which sinks do not know of."""
+@dataclass(frozen=True, slots=True)
+class Journey:
+    """Which sides have exactly-once support for sources, and who travels. Sinks do not know of that support: they travel once."""
+
+    connect_exactly_once: bool
+    ours_exactly_once: bool
+    kinds: list[type[Traveller]]
+
+
+JOURNEYS = {
+    "default": Journey(False, True, SOURCES + SINKS),  # a Connect on its default settings
+    "both": Journey(True, True, SOURCES),
+    "connect": Journey(True, False, [FileSource, KilledAtLeastOnce, AlteredSource]),
+}
+
+
+@pytest.mark.parametrize("journey", JOURNEYS.values(), ids=JOURNEYS)
+def test_there_and_back(bootstrap: str, unique: str, tmp_path: Path, journey: Journey) -> None:
     group = f"handover-{unique}"
-    properties = our_properties(bootstrap, group, exactly_once=ours_exactly_once)
+    properties = our_properties(bootstrap, group, exactly_once=journey.ours_exactly_once)
     travellers = [
-        kind(Scene(properties, f"{kind.__name__.lower()}-{unique[-8:]}", tmp_path), f"{kind.__name__}-{unique}") for kind in kinds
+        kind(Scene(properties, f"{kind.__name__.lower()}-{unique[-8:]}", tmp_path), f"{kind.__name__}-{unique}") for kind in journey.kinds
     ]
-    worker = ConnectWorker(tmp_path / group, CACHE, find_java(cache=CACHE), bootstrap, exactly_once=connect_exactly_once, more=QUICK)
+    java, support = find_java(cache=CACHE), journey.connect_exactly_once
+    worker = ConnectWorker(tmp_path / group, CACHE, java, bootstrap, exactly_once=support, more=QUICK)
     with on_connect(worker) as connect:
         for traveller in travellers:
             traveller.first(connect)
@@ -399,8 +410,7 @@ def test_there_and_back(
         for traveller in travellers:
             traveller.second()
     for traveller in travellers:
-        if isinstance(traveller, FailedWithUs):
-            traveller._later.mkdir(exist_ok=True)
+        traveller.between()
     with on_connect(worker) as connect:
         for traveller in travellers:
             traveller.third(connect)
