@@ -27,6 +27,7 @@ from airflow_provider_connect.airflow_settings import (
     worker_settings,
 )
 from airflow_provider_connect.dag_follower import DagFollower
+from airflow_provider_connect.dag_removal import DagRemoval
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.isolation.probe import PluginProbe
@@ -81,6 +82,7 @@ class Rounds:
         self._reconciler = Reconciler(self.herder, create_session, holder=holder, now=time.time)
         patience_seconds = settings.task_shutdown_graceful_timeout_ms / 1000 + _VERB_SECONDS
         self._comparison = StatusComparison(self.herder, create_session, patience_seconds=patience_seconds, now=time.time)
+        self._removal = DagRemoval(create_session, now=time.time)
         self._holds_lease = False
         self._follower: DagFollower | None = None
         bundle = connectors_bundle()
@@ -97,9 +99,11 @@ class Rounds:
         if not self._holds_lease:
             self._comparison.reset()
         self._holds_lease = True
+        state = self.herder.config_state()
         if self._follower is not None:
-            self._follower.tick(self.herder.config_state())
+            self._follower.tick(state)
         self._comparison.tick()
+        self._removal.tick(state)
 
     def release(self) -> None:
         """Let another process take over at once."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from sqlalchemy.orm import Session
 
 from airflow_provider_connect.airflow_dags import end_runs, has_running_task, running_connectors
-from airflow_provider_connect.airflow_requests import dags_of, has_dag, remove_dag, request_parse, start_run
+from airflow_provider_connect.airflow_requests import dags_of, has_dag, hide_dag, request_parse, start_run
 from airflow_provider_connect.airflow_settings import connectors_bundle
 from airflow_provider_connect.connector_files import file_for
 from airflow_provider_connect.mirror.queries import drop_agreement
@@ -48,9 +48,9 @@ class AirflowLauncher:
                 self._ask_for_dag(session, connector, 1)
 
     def forget(self, connector: str) -> None:
-        """Remove the connector's DAG with its runs; Airflow's audit log stays. Nothing if it has none."""
+        """Have the connector's DAG removed, and its runs at once; Airflow's audit log stays. Nothing if it has none."""
         with self._sessions() as session:
-            remove_dag(session, dag_id_for(connector))
+            hide_dag(session, dag_id_for(connector))
             drop_agreement(session, connector)  # one that is made under its name at once starts without a past
             self._ask_for_dag(session, connector, 0)  # its file is written and parsed without it
 

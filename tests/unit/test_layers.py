@@ -60,11 +60,12 @@ AIRFLOW = {
     "airflow_settings": "errors properties config_providers settings",
     "airflow_access": "errors model rest airflow_settings",
     "airflow_launcher": "model mirror connector_files airflow_dags airflow_requests airflow_settings",
-    "airflow_requests": "operators airflow_dags",
+    "dag_removal": "model airflow_requests complaints",
+    "airflow_requests": "model operators airflow_dags",
     "operators": "errors parent_death settings model dag_settings run_directory airflow_settings worker launch client hooks triggers",
     "retry": "errors dag_settings stores airflow_settings",
     "dag": "errors model dag_settings airflow_settings operators retry",
-    "bundle": "errors settings model stores connector_files airflow_settings",
+    "bundle": "errors settings model stores connector_files airflow_settings dag",
     "dag_follower": "model settings connector_files airflow_dags airflow_requests",
     "hooks": "errors settings sdk model stores client airflow_settings server_info",
     "triggers": "errors client hooks",
@@ -74,7 +75,8 @@ AIRFLOW = {
     "reconciler": "model dag_settings mirror airflow_dags complaints",
     "status_comparison": "model airflow_dags complaints",
     "airflow_mirror": "errors mirror airflow_settings",
-    "airflow_app": "errors settings config_providers stores isolation herder rest reconciler status_comparison dag_follower server_info "
+    "airflow_app": "errors settings config_providers stores isolation herder rest reconciler status_comparison dag_follower dag_removal "
+    "server_info "
     "airflow_settings airflow_access airflow_launcher airflow_mirror",
     "links": "model operators",
     "airflow_plugin": "airflow_app links",

@@ -118,7 +118,9 @@ def status(airflow: Airflow, connector: str) -> tuple[str | None, list[str]]:
 
 
 def has_dag(airflow: Airflow, connector: str) -> bool:
-    return airflow.client.get(f"/api/v2/dags/{dag_id_for(connector)}").status_code == 200
+    """Whether the DAG is in Airflow's lists; a deleted connector's is hidden first, and removed later."""
+    dags = airflow.api("GET", "/dags", params={"dag_id_pattern": dag_id_for(connector)})["dags"]
+    return dag_id_for(connector) in [dag["dag_id"] for dag in dags]
 
 
 @pytest.fixture
@@ -206,6 +208,8 @@ def test_a_deletion_of_which_only_the_record_was_written_leaves_nothing(airflow:
     with ConfigStore(airflow.settings()) as store:
         store.delete_connector(created)
     wait_until(lambda: status(airflow, created) == (None, []) and not has_dag(airflow, created), 60, "everything of it is gone")
+    path = f"/api/v2/dags/{dag_id_for(created)}"
+    wait_until(lambda: airflow.client.get(path).status_code == 404, 120, "Airflow has forgotten its DAG")
 
 
 def test_a_name_is_free_again_at_once_after_a_deletion(airflow: Airflow, created: str, file_source: Connector) -> None:
