@@ -14,6 +14,7 @@ from typing import Any
 from airflow.dag_processing.bundles.base import BaseDagBundle
 from airflow.sdk import get_parsing_context
 
+import airflow_provider_connect.dag  # noqa: F401 - loaded here once, not in each process that the dag-processor forks for a file
 from airflow_provider_connect.airflow_settings import worker_settings
 from airflow_provider_connect.connector_files import FILES, file_text, file_texts, stored_connectors
 from airflow_provider_connect.errors import ConnectException
