@@ -6,7 +6,7 @@ For the API server only: tasks and DAG files may not use the database.
 import json
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from airflow.api.common.mark_tasks import set_dag_run_state_to_failed
@@ -16,7 +16,7 @@ from airflow.models.dagrun import DagRun
 from airflow.models.serialized_dag import SerializedDagModel
 from airflow.models.taskinstance import TaskInstance
 from airflow.utils.state import DagRunState, State, TaskInstanceState
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from airflow_provider_connect.model.contradictions import RunFacts
@@ -185,8 +185,13 @@ def _end(session: Session, run: DagRun | None) -> tuple[int | None, str | None]:
 
 
 def end_runs(session: Session, dag_id: str) -> None:
-    """Fail the runs in progress, so that Airflow kills their tasks, and delete those that wait: of a paused DAG, they would for ever."""
-    session.execute(delete(DagRun).where(DagRun.dag_id == dag_id, DagRun.state == DagRunState.QUEUED))
+    """Fail the runs in progress, so that Airflow kills their tasks, and those that wait: of a paused DAG, they would for ever.
+
+    None is deleted: the scheduler may have read the row a moment ago. On SQLite, where readers lock nothing, it would not find the row again
+    and end (Airflow 3.3, ``StaleDataError`` in ``_do_scheduling``).
+    """
+    waiting = update(DagRun).where(DagRun.dag_id == dag_id, DagRun.state == DagRunState.QUEUED)
+    session.execute(waiting.values(state=DagRunState.FAILED, end_date=datetime.now(UTC)))
     running = session.scalars(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.state == DagRunState.RUNNING)).all()
     dags = DBDagBag()
     for run in running:
