@@ -187,7 +187,7 @@ def _end(session: Session, run: DagRun | None) -> tuple[int | None, str | None]:
 def end_runs(session: Session, dag_id: str) -> None:
     """Fail the runs in progress, so that Airflow kills their tasks, and those that wait: of a paused DAG, they would for ever.
 
-    None is deleted: the scheduler may have read the row a moment ago. On SQLite, where readers lock nothing, it would not find the row again
+    None is deleted: the scheduler may have read the row a moment ago. On SQLite, where readers lock nothing, it would not find it again,
     and end (Airflow 3.3, ``StaleDataError`` in ``_do_scheduling``).
     """
     waiting = update(DagRun).where(DagRun.dag_id == dag_id, DagRun.state == DagRunState.QUEUED)

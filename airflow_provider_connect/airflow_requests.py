@@ -10,13 +10,15 @@ from airflow.models.dagbag import DagPriorityParsingRequest, DBDagBag
 from airflow.models.dagrun import DagRun
 from airflow.utils.state import DagRunState
 from airflow.utils.types import DagRunTriggeredByType, DagRunType
-from sqlalchemy import delete, select, update
+from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from airflow_provider_connect.airflow_dags import in_parts
 from airflow_provider_connect.model.ids import DAG_ID_PREFIX
 from airflow_provider_connect.operators.run_conf import conf_for, covers
+
+_FORGOTTEN = "connect: deleted"  # on runs of a connector that was deleted, until they go with its DAG
 
 
 def has_dag(session: Session, dag_id: str) -> bool:
@@ -73,23 +75,26 @@ def _is_covered(session: Session, dag: DagModel, now: datetime, tasks: Sequence[
 
 
 def with_runs(session: Session, dag_ids: Iterable[str]) -> set[str]:
-    """Those of the DAGs that have, or had, a run."""
-    return set(in_parts(session, select(DagRun.dag_id).distinct(), DagRun.dag_id, dag_ids))
+    """Those of the DAGs that have, or had, a run since the connector was made."""
+    statement = select(DagRun.dag_id).distinct().where(DagRun.triggering_user_name.is_distinct_from(_FORGOTTEN))
+    return set(in_parts(session, statement, DagRun.dag_id, dag_ids))
 
 
 def hide_dag(session: Session, dag_id: str) -> None:
-    """The DAG is no more: it is in no list, and its runs, which have ended, are gone. ``DagRemoval`` takes the rest away.
+    """The DAG is no more: it is in no list, and its runs, which have ended, count no more. ``DagRemoval`` takes all of it away.
 
-    Not at once: the dag-processor may have read the DAG's row a moment ago to bring it up to date. On SQLite, where readers lock nothing,
-    it would not find the row again, and end (Airflow 3.3, ``handle_parsing_result``; seen where a file was parsed during a deletion).
+    Not at once: the dag-processor may have read the DAG's row a moment ago to bring it up to date, and the scheduler a run's. On SQLite,
+    where readers lock nothing, they would not find the row again, and end (Airflow 3.3, ``handle_parsing_result`` and ``_do_scheduling``;
+    seen where a file was parsed, and where a run was looked at, during a deletion).
     """
     session.execute(update(DagModel).where(DagModel.dag_id == dag_id).values(is_stale=True))
-    session.execute(delete(DagRun).where(DagRun.dag_id == dag_id))
+    session.execute(update(DagRun).where(DagRun.dag_id == dag_id).values(triggering_user_name=_FORGOTTEN))
 
 
-def hidden_dags(session: Session, parsed_before: datetime) -> list[str]:
-    """The connectors' DAGs that no file has, and that no parse has brought back since ``parsed_before``."""
-    statement = select(DagModel.dag_id).where(DagModel.is_stale, DagModel.last_parsed_time < parsed_before)
+def hidden_dags(session: Session, untouched_since: datetime) -> list[str]:
+    """The connectors' DAGs that no file has, that no parse has brought back, and of which no run has ended, since ``untouched_since``."""
+    ended = select(DagRun.id).where(DagRun.dag_id == DagModel.dag_id, DagRun.end_date >= untouched_since)
+    statement = select(DagModel.dag_id).where(DagModel.is_stale, DagModel.last_parsed_time < untouched_since, ~ended.exists())
     return list(session.scalars(statement.where(DagModel.dag_id.startswith(DAG_ID_PREFIX, autoescape=True))))
 
 
