@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from airflow.utils.cli import suppress_logs_and_warning
 from airflow.utils.session import create_session
 
+from airflow_provider_connect import config_providers
 from airflow_provider_connect.airflow_launcher import AirflowLauncher
 from airflow_provider_connect.airflow_settings import airflow_secrets, worker_settings
 from airflow_provider_connect.cli.settings import use_database
@@ -105,7 +106,12 @@ def airflow_herder() -> Iterator[Herder]:
     settings = worker_settings()
     with closing(TopicAdmin(settings)) as admin:
         admin.ensure_internal_topics()
-    with PluginProbe(settings, secrets=_secrets) as probe, Herder(settings, AirflowLauncher(create_session), probe=probe) as herder:
+
+    def resolve(config: Mapping[str, str]) -> Mapping[str, str]:
+        return config_providers.resolve(config, settings.config_providers(), airflow_secrets(config))
+
+    launcher = AirflowLauncher(create_session)
+    with PluginProbe(settings, secrets=_secrets) as probe, Herder(settings, launcher, probe=probe, resolve=resolve) as herder:
         yield herder
 
 

@@ -20,6 +20,7 @@ from airflow_provider_connect.errors import (
     StoreTimeoutException,
 )
 from airflow_provider_connect.herder.offset_hook import Ask, Pair
+from airflow_provider_connect.model.batches import ALTERED, ALTERING
 from airflow_provider_connect.model.ids import consumer_group
 from airflow_provider_connect.model.offset_texts import ALTER_BUSY, ALTER_FAILED, LIST_FAILED, RESET_BUSY, RESET_FAILED, SINK_GET_FAILED
 from airflow_provider_connect.model.offsets import ALTERED_MARK, OFFSET, sink_offsets, sink_partition
@@ -113,18 +114,17 @@ class SinkOffsetChanges:
         """Make the group's offsets ``then``, given that they are ``now``.
 
         One transaction, unless some are to go, for no transaction can remove an offset. Then 1 the ledger says what is to hold 2 the group
-        is deleted 3 what remains is written again. A process that dies before 2 has changed nothing; after it the next run, finding no
-        group, restores what the ledger says.
+        is deleted 3 what remains is written again, and the ledger says that it is done. A process that dies before 2 has changed nothing;
+        after it the next run, finding no group, restores what the ledger says.
         """
-        ledger = self._ledger(then, claim)
         if now.keys() <= then.keys():
             changed = {partition: offset for partition, offset in then.items() if now.get(partition) != offset}
-            self._write(change, ledger, changed, check)
+            self._write(change, self._ledger(then, claim, ALTERED), changed, check)
             return
-        self._write(change, ledger, {}, check)  # 1
+        self._write(change, self._ledger(then, claim, ALTERING), {}, check)  # 1
         self._delete_group()  # 2
         if then:
-            self._write(change, (), then, check)  # 3
+            self._write(change, self._ledger(then, claim, ALTERED), then, check)  # 3
 
     def _write(self, change: OffsetChange, ledger: Sequence[OffsetRecord], positions: Known, check: Check) -> None:
         try:
@@ -145,7 +145,7 @@ class SinkOffsetChanges:
         except ConnectException as error:
             raise ConnectException(f"{self._failed}: {error}") from error
 
-    def _ledger(self, then: Known, claim: Claim) -> list[OffsetRecord]:
+    def _ledger(self, then: Known, claim: Claim, run: str) -> list[OffsetRecord]:
         """What the ledger is to say: the positions in the entry of task 0, and nothing of the other tasks."""
         if not self._keeps_ledger:
             return []
@@ -159,7 +159,7 @@ class SinkOffsetChanges:
         for (topic, partition), known in sorted(then.items()):
             positions.setdefault(topic, {})[str(partition)] = known.offset
         entry = BatchStore.record(
-            self._settings, connector=self._name, task=0, run="", claim=claim, is_source=False, ranges={}, positions=positions
+            self._settings, connector=self._name, task=0, run=run, claim=claim, is_source=False, ranges={}, positions=positions
         )
         return [*records, OffsetRecord(self._settings.batch_topic, *entry)]
 

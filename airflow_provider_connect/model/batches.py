@@ -15,12 +15,16 @@ class ConnectorType(StrEnum):
     SINK = "sink"
 
 
+ALTERED, ALTERING = "altered", ""
+
+
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
     """One entry, kept under its task; a later one replaces it. ``ranges`` maps topic and partition to the first offset of the run and the
     one after its last; ``next`` holds every position that the task knows so far, those of earlier runs included.
 
-    An entry whose ``run`` is empty is of none: it says what a sink's offsets were altered to."""
+    Of no run are the entries that say what a sink's offsets were altered to over REST: ``run`` is ``altered``, or empty while the change is
+    under way; one that stays empty is of a process that died, and the next run finishes what it began."""
 
     task: ConnectorTaskId
     run: str

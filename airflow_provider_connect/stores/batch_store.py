@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from airflow_provider_connect.client_settings import ClientKind, internal_client_config
-from airflow_provider_connect.model.batches import BatchRecord, BatchReset, ConnectorType
+from airflow_provider_connect.model.batches import ALTERING, BatchRecord, BatchReset, ConnectorType
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.records import Unreadable
 from airflow_provider_connect.model.run import Claim
@@ -88,9 +88,9 @@ class BatchStore:
         """The positions to restore where the group has no offsets; see ``lost_of``."""
         return lost_of(self.entries(connector), retention_seconds, now_seconds)
 
-    def altered(self, connector: str) -> set[TopicPartition]:
-        """Those of its positions that somebody has set over REST, and no run has written since."""
-        return altered_of(self.entries(connector))
+    def unfinished(self, connector: str) -> set[TopicPartition]:
+        """Those of its positions that somebody was about to set over REST when the process died."""
+        return unfinished_of(self.entries(connector))
 
     @staticmethod
     def record(
@@ -156,12 +156,12 @@ def lost_of(entries: Iterable[BatchRecord], retention_seconds: float | None, now
     """
     oldest = None if retention_seconds is None else (now_seconds - retention_seconds) * 1000
     newest = _newest(entries).items()
-    return {at: position for at, (_, position, run, timestamp) in newest if not run or oldest is None or timestamp <= oldest}
+    return {at: position for at, (_, position, run, timestamp) in newest if run == ALTERING or oldest is None or timestamp <= oldest}
 
 
-def altered_of(entries: Iterable[BatchRecord]) -> set[TopicPartition]:
-    """The partitions whose position stands in an entry of no run."""
-    return {partition for partition, (_, _, run, _) in _newest(entries).items() if not run}
+def unfinished_of(entries: Iterable[BatchRecord]) -> set[TopicPartition]:
+    """The partitions whose position stands in the entry of a change that was not finished."""
+    return {partition for partition, (_, _, run, _) in _newest(entries).items() if run == ALTERING}
 
 
 def _newest(entries: Iterable[BatchRecord]) -> dict[TopicPartition, tuple[Claim, int, str, int]]:

@@ -15,7 +15,7 @@ from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, StatusRecord, StatusState, TaskStatus, TopicReset, TopicStatus
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.batch_store import Delivered, altered_of, lost_of, positions_of
+from airflow_provider_connect.stores.batch_store import Delivered, lost_of, positions_of, unfinished_of
 from airflow_provider_connect.stores.config_changes import ConfigChanges, Decide
 from airflow_provider_connect.stores.config_follower import Change, Follower, gravest_change
 from airflow_provider_connect.stores.log_consumer import CommittedOffset
@@ -231,8 +231,8 @@ class MemoryBatchStore:
     def lost(self, connector: str, retention_seconds: float | None, now_seconds: float) -> dict[TopicPartition, int]:
         return lost_of(self.entries(connector), retention_seconds, now_seconds)
 
-    def altered(self, connector: str) -> set[TopicPartition]:
-        return altered_of(self.entries(connector))
+    def unfinished(self, connector: str) -> set[TopicPartition]:
+        return unfinished_of(self.entries(connector))
 
     def delivered(self) -> dict[ConnectorTaskId, Delivered]:
         """The last run of each task."""

@@ -178,7 +178,7 @@ class SinkBody:
         with closing(self._scene.backing.ledger()) as store:
             name, is_lost = self._scene.payload.connector, any(partition not in committed for partition in partitions)
             ledger = store.lost(name, self._groups.retention_seconds(), time.time()) if is_lost and store.last(name) else {}
-            altered = store.altered(name) if ledger else set()
+            unfinished = store.unfinished(name) if ledger else set()
         beginnings = self._admin.beginning_offsets(partitions)
         ends = self._admin.end_offsets(partitions, read_committed=self._isolation() == "read_committed")
         highs = self._admin.end_offsets(partitions, read_committed=False)
@@ -194,7 +194,7 @@ class SinkBody:
                 is_fresh=group is not None and is_fresh(group.metadata, time.time()),
                 destination=destination.get(partition),
                 ledger=ledger.get(partition),
-                is_altered=partition in altered,
+                is_unfinished=partition in unfinished,
             )
             self._ends[partition] = ends[partition]
             starts[partition] = start_position(partition, known, exactly_once=self._exactly_once, reset=self._reset)

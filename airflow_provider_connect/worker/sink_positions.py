@@ -43,7 +43,7 @@ class Origin(StrEnum):
 class KnownOffsets:
     """All that is known of one partition. ``mark`` is the metadata of the group's commit, ``is_fresh`` whether that is ours and young;
     ``destination`` is None unless the destination keeps offsets itself; ``end`` is the last stable offset, ``high`` the high watermark.
-    ``is_altered``: the ledger's position was set over REST, and no run has written one since."""
+    ``is_unfinished``: the ledger's position was being set over REST when the process that did it died."""
 
     beginning: int
     end: int
@@ -53,7 +53,7 @@ class KnownOffsets:
     is_fresh: bool = False
     destination: int | None = None
     ledger: int | None = None
-    is_altered: bool = False
+    is_unfinished: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def _chosen(known: KnownOffsets, *, exactly_once: bool, ours: bool) -> tuple[Ori
         return Origin.GROUP, known.group
     if known.group is None and known.ledger is None:
         return Origin.RESET, None
-    if exactly_once and known.destination is not None and not (known.group is None and known.is_altered):
+    if exactly_once and known.destination is not None and not (known.group is None and known.is_unfinished):
         return Origin.DESTINATION, known.destination
     return Origin.LEDGER, known.ledger
 

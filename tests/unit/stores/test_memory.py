@@ -84,16 +84,17 @@ def test_ledger_knows_a_moved_partition_by_its_newest_claim() -> None:
 
 
 def test_offsets_that_cannot_have_expired_were_deleted() -> None:
-    """And begin anew; those that were altered over REST were to be written again."""
+    """And begin anew; those that were being altered over REST were to be written again."""
     hour, now = 3600.0, 10_000_000.0
     store = MemoryBatchStore()
     store.put(entry(0, "run-1", {"t": {0: 5}}, timestamp=int((now - 2 * hour) * 1000)))
     store.put(entry(1, "run-2", {"t": {1: 6}}, timestamp=int((now - hour / 2) * 1000)))
+    store.put(entry(3, "altered", {"t": {3: 8}}, timestamp=int(now * 1000)))
     store.put(entry(2, "", {"t": {2: 7}}, timestamp=int(now * 1000)))
-    one, two, three = (TopicPartition("t", number) for number in range(3))
+    one, two, three, four = (TopicPartition("t", number) for number in range(4))
     assert store.lost("c", hour, now) == {one: 5, three: 7}
-    assert store.lost("c", None, now) == {one: 5, two: 6, three: 7}
-    assert store.altered("c") == {three}
+    assert store.lost("c", None, now) == {one: 5, two: 6, three: 7, four: 8}
+    assert store.unfinished("c") == {three}
 
 
 def entry(task: int, run: str, positions: dict[str, dict[int, int]], *, timestamp: int) -> BatchRecord:

@@ -97,9 +97,9 @@ def test_a_commit_is_fresh_when_it_is_ours_and_young(mark: str, fresh: bool) -> 
 @pytest.mark.parametrize(
     ("given", "offset"),
     [
-        ({"is_altered": True}, 3),
-        ({"is_altered": False}, 5),
-        ({"is_altered": True, "group": 5, "mark": OURS}, 5),
+        ({"is_unfinished": True}, 3),
+        ({"is_unfinished": False}, 5),
+        ({"is_unfinished": True, "group": 5, "mark": OURS}, 5),
     ],
 )
 def test_offsets_altered_over_rest_go_before_the_destination(given: dict[str, object], offset: int) -> None:
