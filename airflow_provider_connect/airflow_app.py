@@ -33,6 +33,7 @@ from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.isolation.probe import PluginProbe
 from airflow_provider_connect.reconciler import Reconciler
 from airflow_provider_connect.rest.app import create_app
+from airflow_provider_connect.rest.loggers import Loggers
 from airflow_provider_connect.server_info import ServerInfo, server_info
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.status_comparison import StatusComparison
@@ -55,7 +56,8 @@ _log = logging.getLogger(__name__)
 
 def build_app() -> FastAPI:
     """The app for one API server process. Nothing runs before the server starts it."""
-    loop, mirror = ReconcilerLoop(), MirrorLoop()
+    loggers = Loggers()
+    loop, mirror = ReconcilerLoop(loggers), MirrorLoop()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -65,7 +67,7 @@ def build_app() -> FastAPI:
         await run_in_threadpool(mirror.stop)
         await run_in_threadpool(loop.stop)
 
-    return create_app(herder=loop.herder, access=AirflowAccess(), info=_server_info, lifespan=lifespan)
+    return create_app(herder=loop.herder, access=AirflowAccess(), info=_server_info, lifespan=lifespan, loggers=loggers)
 
 
 def _server_info() -> ServerInfo:
@@ -124,9 +126,13 @@ def _resolved(settings: WorkerSettings, config: Mapping[str, str]) -> Mapping[st
 
 
 class ReconcilerLoop:
-    """Calls a reconciler every second in a thread of its own, and makes a new one when the settings change."""
+    """Calls a reconciler every second in a thread of its own, and makes a new one when the settings change.
 
-    def __init__(self) -> None:
+    ``loggers`` are told what was asked of all processes.
+    """
+
+    def __init__(self, loggers: Loggers) -> None:
+        self._loggers = loggers
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="connect-reconciler", daemon=True)
         self._trouble: str | None = None
@@ -194,6 +200,7 @@ class ReconcilerLoop:
         if self._rounds is None or time.monotonic() >= self._settings_due:
             self._renew()
         if self._rounds is not None:
+            self._loggers.follow(self._rounds.herder.config_state())
             self._rounds.tick()
 
     def _renew(self) -> None:

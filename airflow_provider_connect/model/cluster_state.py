@@ -13,6 +13,7 @@ from airflow_provider_connect.model.records import (
     ConfigRecord,
     ConnectorRecord,
     FencingRecord,
+    LoggerRecord,
     SessionKeyRecord,
     TargetStateRecord,
     TaskRecord,
@@ -29,7 +30,8 @@ class ClusterConfigState:
     ``claims`` holds each connector's newest claim, ``fencing_counts`` how many of its task ids may be alive, ``applied_configs`` the
     connector config that its committed tasks were made from, ``generations`` how many task sets this reader has seen committed (in
     memory only), ``inconsistent`` the connectors whose last commit record lacked tasks, ``pending_fencing`` those with a task set
-    committed since their last fencing record. A deleted connector keeps its count, claim and generation.
+    committed since their last fencing record. A deleted connector keeps its count, claim and generation. ``log_levels`` are the newest
+    requests by logger; they are for workers that are up when they are written.
     """
 
     offset: int = 0
@@ -43,6 +45,7 @@ class ClusterConfigState:
     generations: dict[str, int] = field(default_factory=dict)
     inconsistent: set[str] = field(default_factory=set)
     pending_fencing: set[str] = field(default_factory=set)
+    log_levels: dict[str, LoggerRecord] = field(default_factory=dict)
     session_key: SessionKeyRecord | None = None
 
     def connectors(self) -> list[str]:
@@ -131,8 +134,10 @@ class ConfigLog:
                 return self._fencing(record)
             case SessionKeyRecord():
                 self.state.session_key = record
+            case LoggerRecord():
+                self.state.log_levels[record.logger] = record
             case _:
-                pass  # restart and logger requests are for workers that are up when they are written; they leave nothing behind
+                pass  # restart requests are for workers that are up when they are written; they leave nothing behind
         return ""
 
     def _connector(self, connector: str, config: Mapping[str, str] | None) -> None:

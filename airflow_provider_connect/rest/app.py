@@ -26,11 +26,13 @@ def create_app(
     access: Access,
     info: Callable[[], ServerInfo],
     lifespan: Lifespan | None = None,
+    loggers: Loggers | None = None,
     has_admin: bool = True,
 ) -> FastAPI:
     """The app. ``herder`` is asked at each request and raises ConnectException while there is none; ``info`` may ask the broker.
 
-    ``has_admin``: whether ``/admin`` is served here; Kafka Connect's ``admin.listeners`` may put it elsewhere or nowhere.
+    ``loggers`` is the process's own, where somebody lets it follow what is asked of all. ``has_admin``: whether ``/admin`` is served here;
+    Kafka Connect's ``admin.listeners`` may put it elsewhere or nowhere.
     """
     app = FastAPI(
         title="Kafka Connect REST API",
@@ -42,7 +44,7 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.calls = calls = Calls(herder, access)
-    app.state.info, app.state.loggers, app.state.listing = info, Loggers(), Listing(calls.secrets)
+    app.state.info, app.state.loggers, app.state.listing = info, loggers or Loggers(), Listing(calls.secrets)
     for router in (*_ROUTERS, *((admin.router,) if has_admin else ())):
         app.include_router(router)
     app.add_middleware(Door, access=access, routes=app.routes)

@@ -4,8 +4,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
-from airflow_provider_connect.errors import BadRequestException, NotFoundException
+from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException
+from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.views import LoggerView
 
 ROOT = "root"
@@ -28,10 +30,23 @@ class Loggers:
         self._now = now
         self._lock = threading.Lock()
         self._modified: dict[str, int] = {}
+        self._following = threading.Lock()
+        self._followed: int | None = None
 
     def all(self) -> dict[str, LoggerView]:
         """Every logger that somebody has named, sorted, and the root."""
         return {name: self.one(name) for name in sorted(_names())}
+
+    def follow(self, state: ClusterConfigState) -> None:
+        """Do what was asked of all workers since the last call (KIP-976). What was asked before the first one is not for this process."""
+        with self._following:
+            since, self._followed = self._followed, state.offset
+            if since is None:
+                return
+            for record in sorted(state.log_levels.values(), key=lambda record: record.offset):
+                if record.offset >= since:
+                    with suppress(ConnectException):  # a level that somebody else wrote and nobody knows
+                        self.put(record.logger, record.level)
 
     def one(self, name: str) -> LoggerView:
         """The level in force. Raises NotFoundException for a logger that nobody has named yet."""

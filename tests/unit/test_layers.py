@@ -52,7 +52,7 @@ PROGRAMS = {
     "server_info": "errors settings client_settings stores",
 }
 DOORS = {
-    "rest": "errors settings model herder mirror server_info",
+    "rest": "errors properties settings model herder mirror server_info",
     "standalone": "errors settings masking sdk model stores isolation worker herder rest properties server_info",
     "dev": "errors parent_death properties settings model stores launch herder run_directory worker standalone",
 }

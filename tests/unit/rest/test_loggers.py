@@ -6,6 +6,8 @@ import uuid
 import pytest
 
 from airflow_provider_connect.errors import BadRequestException, NotFoundException
+from airflow_provider_connect.model.cluster_state import ConfigLog
+from airflow_provider_connect.model.records import LoggerRecord
 from airflow_provider_connect.model.views import LoggerView
 from airflow_provider_connect.rest.loggers import Loggers
 
@@ -52,3 +54,18 @@ def test_what_is_wrong_is_told(name: str) -> None:
 
 def test_the_root_is_listed_under_its_name() -> None:
     assert Loggers().all()["root"].level == Loggers().one("ROOT").level
+
+
+def test_what_is_asked_of_all_workers_is_done_by_those_that_are_up(name: str) -> None:
+    loggers, log = Loggers(), ConfigLog()
+    log.apply(LoggerRecord(f"{name}.early", "DEBUG", offset=4))
+    loggers.follow(log.state)
+    log.apply(LoggerRecord(name, "trace", offset=5))
+    log.apply(LoggerRecord(f"{name}.odd", "LOUD", offset=6))
+    loggers.follow(log.state)
+    assert loggers.one(name).level == "TRACE"
+    with pytest.raises(NotFoundException):
+        loggers.one(f"{name}.early")
+    loggers.put(name, "WARN")
+    loggers.follow(log.state)
+    assert loggers.one(name).level == "WARN"
