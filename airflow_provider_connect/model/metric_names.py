@@ -113,6 +113,12 @@ METRICS: Sequence[Metric] = (
     ),
     *_metrics(
         TASK_ERROR,
+        ("total-record-failures", T, "records that could not be converted or transformed, so that the task FAILED"),
+        ("total-record-errors", T, "records with an error that was tolerated"),
+        ("total-records-skipped", T, "records left out because of an error"),
+        ("total-errors-logged", T, "errors written to the log"),
+        ("deadletterqueue-produce-requests", T, "records sent to the dead letter queue"),
+        ("deadletterqueue-produce-failures", T, "of these, those that did not arrive there"),
         ("total-retries", T, "polls and puts that were tried again after a RetriableException"),
         ("last-error-timestamp", G, "when the task FAILED last, in ms since 1970"),
     ),
@@ -147,6 +153,8 @@ METRICS: Sequence[Metric] = (
 )
 BY_NAME = {(metric.group, metric.name): metric for metric in METRICS}
 """Every metric by group and name."""
+TOTALS = frozenset(metric.name for metric in METRICS if metric.kind is Kind.TOTAL)
+"""The names of those that add up."""
 
 
 def group_of(name: str, *, is_source: bool) -> str:

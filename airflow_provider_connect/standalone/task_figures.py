@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
+from airflow_provider_connect.model.metric_names import TOTALS
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.worker.metrics import TaskMetrics
 
@@ -53,5 +54,5 @@ class TaskFigures:
 
 def _over(newer: Mapping[str, float], older: Mapping[str, float]) -> dict[str, float]:
     """Totals add up; of whatever else there is the newer holds."""
-    totals = {name: value + older.get(name, 0.0) for name, value in newer.items() if name.endswith("-total")}
+    totals = {name: value + older.get(name, 0.0) for name, value in newer.items() if name in TOTALS}
     return {**older, **newer, **totals}

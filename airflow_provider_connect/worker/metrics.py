@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
+
+_NOT_TOLERATED: Mapping[str, float] = dict.fromkeys(
+    (
+        "total-record-errors",
+        "total-records-skipped",
+        "total-errors-logged",
+        "deadletterqueue-produce-requests",
+        "deadletterqueue-produce-failures",
+    ),
+    0.0,
+)  # a record that cannot be converted always fails its task
 
 
 @dataclass(slots=True)
@@ -39,6 +50,7 @@ class TaskMetrics:
     in_transactions: bool = False
     partitions: int = 0
     retries: int = 0
+    record_failures: int = 0
     records_in: int = 0
     records_out: int = 0
     bytes: int = 0
@@ -85,6 +97,8 @@ class TaskMetrics:
             "offset-commit-success-percentage": self.commits / tried if tried else 0.0,
             "offset-commit-failure-percentage": self.failed_commits / tried if tried else 0.0,
             "total-retries": self.retries,
+            "total-record-failures": self.record_failures,
+            **_NOT_TOLERATED,
         }
 
     def _source_figures(self) -> dict[str, float]:

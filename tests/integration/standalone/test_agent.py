@@ -52,6 +52,7 @@ def test_lines_flow_through_a_worker_that_obeys_connects_verbs(make_agent: MakeA
 
     other = tmp_path / "other.txt"
     assert agent.request("PUT", f"/connectors/{unique}/config", {**config, "file": str(other)})[0] == 200
+    wait_for(other.exists)  # until then the task that was may take lines, for the old file
     _append(source, "four")
     wait_for(lambda: _lines(other) == ["four"])
     assert agent.request("POST", "/connectors/lines/restart?includeTasks=true")[0] == 202
