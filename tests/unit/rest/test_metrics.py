@@ -1,0 +1,74 @@
+"""The page for Prometheus: what is told of a connector, and in which form."""
+
+import re
+
+from airflow_provider_connect.model.ids import ConnectorTaskId
+from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, PluginView, StateView, TaskView
+from airflow_provider_connect.rest.metrics import Measured, samples
+from airflow_provider_connect.rest.prometheus_text import Family, text_of
+
+_LINE = re.compile(r'[a-z_]+(\{[a-z_]+="(\\.|[^"\\])*"(,[a-z_]+="(\\.|[^"\\])*")*\})? -?[0-9][0-9.e+-]*')
+
+
+def _measured(name: str, *states: str, kind: str = "source") -> Measured:
+    info = ConnectorInfo(name, {"connector.class": "FileStreamSource"}, [ConnectorTaskId(name, 0)], kind)
+    tasks = [TaskView(number, state, "w:1", version="1.2") for number, state in enumerate(states)]
+    status = ConnectorStatusView(name, StateView("RUNNING", "w:1", version="1.2"), tasks, kind)
+    plugins = {
+        "connector": PluginView("a.Connector", kind, "1.2"),
+        "key.converter": PluginView("a.Converter", "converter", "3.0"),
+        "transforms.route": PluginView("a.Router", "transformation", "2.0"),
+    }
+    figures = {0: {f"{kind}-record-{'write' if kind == 'source' else 'send'}-total": 7.0, "offset-commit-avg-time-ms": 1.5}}
+    return Measured(info, status, plugins, {0: "a.Task"}, figures)
+
+
+def _page(*connectors: Measured) -> str:
+    return text_of(samples(connectors, {"status-update-retry-total": 3.0}))
+
+
+def test_states_words_and_figures_of_a_connector_are_told() -> None:
+    page = _page(_measured("c", "RUNNING", "FAILED"), _measured("s", "PAUSED", kind="sink"))
+    for line in (
+        'kafka_connect_connector_metrics_status{connector="c",status="running"} 1',
+        'kafka_connect_connector_metrics_connector_type{connector="s",connector_type="sink"} 1',
+        'kafka_connect_connector_task_metrics_status{connector="c",task="1",status="failed"} 1',
+        'kafka_connect_connector_task_metrics_pause_ratio{connector="s",task="0"} 1',
+        'kafka_connect_connector_task_metrics_task_class{connector="c",task="0",task_class="a.Task"} 1',
+        'kafka_connect_connector_task_metrics_task_version{connector="c",task="1",task_version="1.2"} 1',
+        'kafka_connect_connector_task_metrics_key_converter_version{connector="c",task="0",key_converter_version="3.0"} 1',
+        'kafka_connect_connector_transform_metrics_transform_class{connector="c",task="0",transform="route",transform_class="a.Router"} 1',
+        'kafka_connect_connector_task_metrics_offset_commit_avg_time_ms{connector="c",task="0"} 1.5',
+        'kafka_connect_source_task_metrics_source_record_write_total{connector="c",task="0"} 7',
+        'kafka_connect_sink_task_metrics_sink_record_send_total{connector="s",task="0"} 7',
+        'kafka_connect_connect_worker_metrics_connector_failed_task_count{connector="c"} 1',
+        "kafka_connect_connect_worker_metrics_connector_count 2",
+        "kafka_connect_connect_worker_metrics_task_count 3",
+        "kafka_connect_status_backing_store_metrics_status_update_retry_total 3",
+    ):
+        assert f"\n{line}\n" in page, line
+
+
+def test_the_page_is_what_prometheus_reads() -> None:
+    page = _page(_measured('od"d\\na\nme', "RUNNING"), _measured("other", "RUNNING"))
+    assert 'connector="od\\"d\\\\na\\nme"' in page
+    seen: set[str] = set()
+    for line in page.splitlines():
+        if line.startswith("# TYPE "):
+            name = line.split()[2]
+            assert name not in seen, "each family once, its samples together"
+            seen.add(name)
+            assert (line.split()[3] == "counter") == name.endswith("_total")
+        elif not line.startswith("# HELP "):
+            assert _LINE.fullmatch(line), line
+            assert line.partition("{")[0].partition(" ")[0] == name
+
+
+def test_numbers_are_written_plainly() -> None:
+    family = Family("a", "gauge", "two\nlines")
+    page = text_of([(family, {}, 3.0), (family, {"l": "x"}, 0.25), (family, {}, 1_764_000_000_000)])
+    assert page == '# HELP a two\\nlines\n# TYPE a gauge\na 3\na{l="x"} 0.25\na 1764000000000\n'
+
+
+def test_nothing_is_told_where_there_is_nothing() -> None:
+    assert "kafka_connect_connect_worker_metrics_connector_count 0\n" in _page()
