@@ -1,0 +1,148 @@
+"""The REST server on a port of its own: users, TLS, and where it listens, by Kafka Connect's worker settings."""
+
+import datetime
+import ipaddress
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.rest.basic_access import CREDENTIALS, EXTENSION, JAAS
+from airflow_provider_connect.rest.server import PORT, RestListener, RestServer, rest_server
+from airflow_provider_connect.server_info import ServerInfo
+
+
+def no_herder() -> Herder:
+    raise ConnectException("The broker does not answer")
+
+
+def started(worker: Mapping[str, str]) -> RestServer:
+    return rest_server(worker, herder=no_herder, info=lambda: ServerInfo("1", "2", "3"), port=0)
+
+
+@pytest.fixture
+def pem(tmp_path: Path) -> Path:
+    """A certificate for the loopback interface that signs itself, with its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.UTC)
+    names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1)
+    builder = builder.not_valid_before(now).not_valid_after(now + datetime.timedelta(days=1)).add_extension(names, critical=False)
+    certificate = builder.sign(key, hashes.SHA256())
+    file = tmp_path / "server.pem"
+    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM) + private)
+    return file
+
+
+def test_it_listens_on_the_loopback_interface_unless_it_is_told_otherwise() -> None:
+    assert RestListener.of({}) == RestListener("127.0.0.1", PORT)
+    assert RestListener.of({}).is_local
+    told = RestListener.of({"listeners": "http://:9000"})
+    assert (told.host, told.port, told.is_local) == ("0.0.0.0", 9000, False)
+    assert RestListener.of({"listeners": "http://connect.example:9000"}, host="localhost", port=1).is_local
+
+
+@pytest.mark.parametrize("listeners", ["ftp://x:1", "http://x:99999", "http://a:1,http://b:2", "https://localhost:1"])
+def test_a_listener_that_cannot_be_is_refused(listeners: str) -> None:
+    with pytest.raises(ConfigException):
+        RestListener.of({"listeners": listeners})
+
+
+def test_a_server_without_a_herder_says_so_and_serves_what_needs_none() -> None:
+    with started({}) as server:
+        health = httpx.get(f"{server.url}/health")
+        assert (health.status_code, health.json()["status"]) == (503, "starting")
+        assert "The broker does not answer" in health.json()["message"]
+        assert httpx.get(f"{server.url}/connectors").json() == {"error_code": 500, "message": "The broker does not answer"}
+        assert httpx.get(f"{server.url}/").json() == {"version": "1", "commit": "2", "kafka_cluster_id": "3"}
+        assert "root" in httpx.get(f"{server.url}/admin/loggers").json()
+
+
+def test_without_admin_listeners_there_are_no_loggers() -> None:
+    with started({"admin.listeners": ""}) as server:
+        assert httpx.get(f"{server.url}/admin/loggers").status_code == 404
+
+
+@pytest.mark.parametrize("by", ["file", "jaas"])
+def test_basic_auth_lets_in_whom_the_file_names(tmp_path: Path, by: str) -> None:
+    users = tmp_path / "users.properties"
+    users.write_text("alice=wonder=land\nbob=builder\n")
+    jaas = tmp_path / "jaas.conf"
+    module = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
+    jaas.write_text(f'KafkaConnect {{\n  {module} required\n  file="{users}";\n}};\n')
+    named = {CREDENTIALS: str(users)} if by == "file" else {JAAS: str(jaas)}
+    with started({"rest.extension.classes": EXTENSION, **named}) as server:
+        assert httpx.get(f"{server.url}/", auth=("alice", "wonder=land")).status_code == 200
+        for auth in (None, ("alice", "builder"), ("carol", ""), ("", "")):
+            refused = httpx.get(f"{server.url}/", auth=auth)
+            assert (refused.status_code, refused.json()["message"]) == (401, "User cannot access the resource.")
+            assert refused.headers["WWW-Authenticate"].startswith("Basic")
+
+
+@pytest.mark.parametrize(
+    "worker",
+    [
+        {"rest.extension.classes": "com.example.Other"},
+        {"rest.extension.classes": EXTENSION},
+        {CREDENTIALS: "/no/such/file"},
+        {"rest.extension.classes": EXTENSION, JAAS: "/no/such/file"},
+    ],
+)
+def test_users_that_cannot_be_read_keep_it_from_starting(worker: dict[str, str]) -> None:
+    with pytest.raises(ConfigException):
+        started(worker)
+
+
+def test_it_speaks_tls(pem: Path) -> None:
+    trusting = ssl.create_default_context(cafile=str(pem))
+    with started({"listeners": "https://127.0.0.1:0", "listeners.https.ssl.keystore.location": str(pem)}) as server:
+        assert server.url.startswith("https://")
+        assert httpx.get(f"{server.url}/", verify=trusting).status_code == 200
+
+
+def test_it_speaks_tls_with_what_stands_in_the_settings_themselves(pem: Path) -> None:
+    certificate, _, key = pem.read_text().partition("-----BEGIN PRIVATE")
+    worker: dict[str, Any] = {
+        "listeners": "https://127.0.0.1:0",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": certificate.replace("\n", "\\n"),
+        "ssl.keystore.key": f"-----BEGIN PRIVATE{key}",
+    }
+    with started(worker) as server:
+        assert httpx.get(f"{server.url}/", verify=ssl.create_default_context(cafile=str(pem))).status_code == 200
+
+
+def test_it_asks_clients_for_certificates(pem: Path) -> None:
+    worker = {"listeners": "https://127.0.0.1:0", "ssl.keystore.location": str(pem), "ssl.client.auth": "required"}
+    with pytest.raises(ConfigException, match=r"ssl\.truststore\.location"):
+        RestListener.of(worker)
+    trusting = ssl.create_default_context(cafile=str(pem))
+    with started({**worker, "ssl.truststore.location": str(pem)}) as server:
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(f"{server.url}/", verify=trusting)
+        trusting.load_cert_chain(str(pem))
+        assert httpx.get(f"{server.url}/", verify=trusting).status_code == 200
+
+
+@pytest.mark.parametrize("key", ["ssl.keystore.type", "ssl.truststore.type"])
+def test_javas_own_stores_are_refused_with_the_way_out(pem: Path, key: str) -> None:
+    with pytest.raises(ConfigException, match="openssl pkcs12"):
+        RestListener.of({"listeners": "https://x:1", "ssl.keystore.location": str(pem), key: "JKS"})
+
+
+def test_a_page_of_a_named_origin_may_call() -> None:
+    with started({"access.control.allow.origin": "https://ui.example", "access.control.allow.methods": "GET,PUT"}) as server:
+        asked = {"Origin": "https://ui.example", "Access-Control-Request-Method": "PUT"}
+        assert httpx.options(f"{server.url}/connectors", headers=asked).headers["access-control-allow-origin"] == "https://ui.example"
+        assert "access-control-allow-origin" not in httpx.get(f"{server.url}/", headers={"Origin": "https://evil.example"}).headers
