@@ -198,6 +198,7 @@ def end_runs(session: Session, dag_id: str) -> None:
         dag = dags.get_dag_for_run(dag_run=run, session=session)
         if dag is not None:
             set_dag_run_state_to_failed(dag=dag, run_id=run.run_id, commit=True, session=session)
+    _let_schedule(session, [dag_id])
 
 
 def end_paused_runs(session: Session) -> list[str]:
@@ -213,7 +214,18 @@ def end_paused_runs(session: Session) -> list[str]:
         .with_for_update(skip_locked=True, of=DagRun)
     )
     runs = [run for run in session.scalars(statement) if connector_for(run.dag_id) is not None]
-    return [run.dag_id for run in runs if _ended(session, run)]
+    ended = [run.dag_id for run in runs if _ended(session, run)]
+    _let_schedule(session, ended)
+    return ended
+
+
+def _let_schedule(session: Session, dag_ids: Collection[str]) -> None:
+    """Tell the scheduler that the DAGs have no run any more. It keeps a mark at a DAG that has as many as it may have, and takes it off
+    itself only where it was itself that saw a run end, or when the file is parsed anew (Airflow 3.2 and later)."""
+    active = select(DagRun.id).where(DagRun.dag_id == DagModel.dag_id, DagRun.state.in_((DagRunState.QUEUED, DagRunState.RUNNING)))
+    for part in _parts(dag_ids):
+        marked = update(DagModel).where(DagModel.dag_id.in_(part), DagModel.exceeds_max_non_backfill, ~active.exists())
+        session.execute(marked.values(exceeds_max_non_backfill=False), execution_options={"synchronize_session": False})
 
 
 def _ended(session: Session, run: DagRun) -> bool:
