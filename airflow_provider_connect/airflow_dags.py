@@ -223,6 +223,7 @@ def _let_schedule(session: Session, dag_ids: Collection[str]) -> None:
     """Tell the scheduler that the DAGs have no run any more. It keeps a mark at a DAG that has as many as it may have, and takes it off
     itself only where it was itself that saw a run end, or when the file is parsed anew (Airflow 3.2 and later)."""
     active = select(DagRun.id).where(DagRun.dag_id == DagModel.dag_id, DagRun.state.in_((DagRunState.QUEUED, DagRunState.RUNNING)))
+    session.flush()
     for part in _parts(dag_ids):
         marked = update(DagModel).where(DagModel.dag_id.in_(part), DagModel.exceeds_max_non_backfill, ~active.exists())
         session.execute(marked.values(exceeds_max_non_backfill=False), execution_options={"synchronize_session": False})
