@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from confluent_kafka import Consumer
@@ -48,6 +49,17 @@ log = logging.getLogger(__name__)
 PATIENCE_SECONDS = 60.0
 ANSWER_SECONDS = 10.0
 COMMIT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What is known of a sink's offsets outside its destination: the group's, and of those that it has lost the ledger's, ``unfinished``
+    where a change of them was. ``moved_by_others``: somebody else has committed, or deleted what was committed."""
+
+    committed: Mapping[TopicPartition, CommittedOffset]
+    lost: Mapping[TopicPartition, int] = field(default_factory=dict)
+    unfinished: Collection[TopicPartition] = ()
+    moved_by_others: bool = False
 
 
 class SinkBody:
@@ -148,11 +160,10 @@ class SinkBody:
 
     def _open(self, task: SinkTask, context: TaskSinkContext, partitions: Sequence[TopicPartition], commit: GroupCommit) -> Offsets:
         """Where to start in each partition; what differs is written to the destination first, then to the group."""
-        committed = self._groups.committed(self._group)
-        reads = self._scene.connector_settings.reads_topic
-        context.moved_by_others = any(is_anothers(known.metadata) for p, known in committed.items() if reads(p.topic))
+        kept = self._kept()
+        context.moved_by_others = kept.moved_by_others
         destination = task.open(partitions) if partitions else None
-        starts = self._decided(partitions, committed, destination or {})
+        starts = self._decided(partitions, kept, destination or {})
         rewrites = {p: s.offset for p, s in starts.items() if s.rewrite_destination and s.origin is not Origin.DESTINATION}
         if rewrites and self._exactly_once:
             task.pre_commit(rewrites)
@@ -169,22 +180,27 @@ class SinkBody:
     def _name(self) -> tuple[str, int]:
         return self._scene.payload.connector, self._scene.payload.task
 
-    def _decided(
-        self,
-        partitions: Sequence[TopicPartition],
-        committed: Mapping[TopicPartition, CommittedOffset],
-        destination: Mapping[TopicPartition, int],
-    ) -> dict[TopicPartition, StartPosition]:
+    def _kept(self) -> _Kept:
+        """What the group and the ledger say of the connector's topics. The ledger counts only where the group says nothing."""
+        name, reads = self._scene.payload.connector, self._scene.connector_settings.reads_topic
+        committed = {p: known for p, known in self._groups.committed(self._group).items() if reads(p.topic)}
+        moved = any(is_anothers(known.metadata) for known in committed.values())
         with closing(self._scene.backing.ledger()) as store:
-            name, is_lost = self._scene.payload.connector, any(partition not in committed for partition in partitions)
-            ledger = store.lost(name, self._groups.retention_seconds(), time.time()) if is_lost and store.last(name) else {}
-            unfinished = store.unfinished(name) if ledger else set()
+            gone = {p for p in store.last(name) if p not in committed and reads(p.topic)}
+            if not gone:
+                return _Kept(committed, moved_by_others=moved)
+            lost = store.lost(name, self._groups.retention_seconds(), time.time())
+            return _Kept(committed, lost, store.unfinished(name), moved_by_others=moved or not gone <= lost.keys())
+
+    def _decided(
+        self, partitions: Sequence[TopicPartition], kept: _Kept, destination: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, StartPosition]:
         beginnings = self._admin.beginning_offsets(partitions)
         ends = self._admin.end_offsets(partitions, read_committed=self._isolation() == "read_committed")
         highs = self._admin.end_offsets(partitions, read_committed=False)
         starts: dict[TopicPartition, StartPosition] = {}
         for partition in partitions:
-            group = committed.get(partition)
+            group = kept.committed.get(partition)
             known = KnownOffsets(
                 beginning=beginnings[partition],
                 end=ends[partition],
@@ -193,8 +209,8 @@ class SinkBody:
                 mark="" if group is None else group.metadata,
                 is_fresh=group is not None and is_fresh(group.metadata, time.time()),
                 destination=destination.get(partition),
-                ledger=ledger.get(partition),
-                is_unfinished=partition in unfinished,
+                ledger=kept.lost.get(partition),
+                is_unfinished=partition in kept.unfinished,
             )
             self._ends[partition] = ends[partition]
             starts[partition] = start_position(partition, known, exactly_once=self._exactly_once, reset=self._reset)
