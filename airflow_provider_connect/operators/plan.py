@@ -91,7 +91,8 @@ class ConnectReportOperator(BaseOperator):  # type: ignore[misc]  # Airflow is n
 
     def execute(self, context: Mapping[str, Any]) -> dict[str, float]:
         """The figures of all tasks together."""
-        runs = context["ti"].xcom_pull(task_ids=self.run_task_id) or []
+        found = context["ti"].xcom_pull(task_ids=self.run_task_id) or []
+        runs = [found] if isinstance(found, Mapping) else found  # Airflow gives the value of a single mapped task by itself
         tasks = [task for run in runs if run for task in run.values()]
         total = {name: round(sum(task[name] for task in tasks), 3) for name in ("records", "bytes", "seconds", "cpu_seconds")}
         self.log.info("Connector %s: %d records in %d tasks", self.connector, total["records"], len(tasks))
