@@ -63,9 +63,9 @@ def test_the_exit_code_tells_what_to_do_next(worker_settings: WorkerSettings, tm
     sink = {"name": unique, "connector_class": "FileStreamSink", "file": str(tmp_path / "nowhere" / "out.txt"), "topics": unique}
     code, output = runs.run(**sink)
     assert (code, f"There is no folder {tmp_path / 'nowhere'}" in output) == (2, True), output
-    away = Runs(tmp_path, {"bootstrap.servers": "127.0.0.1:1", SETTING: str(tmp_path / "offsets"), "admin.default.api.timeout.ms": "2000"})
+    away = Runs(tmp_path, {"bootstrap.servers": "127.0.0.1:1"})  # nobody listens there
     code, output = away.run(**{**sink, "file": str(tmp_path / "out.txt")})
-    assert code == 75, output
+    assert (code, "127.0.0.1:1" in output) == (75, True), output
 
 
 def test_a_run_that_is_told_to_end_commits_what_it_has_done(worker_settings: WorkerSettings, tmp_path: Path, unique: str) -> None:
