@@ -80,7 +80,7 @@ AIRFLOW = {
     "airflow_settings airflow_access airflow_launcher airflow_mirror",
     "links": "model operators",
     "airflow_plugin": "airflow_app links",
-    "cli": "errors settings model stores isolation herder client rest server_info standalone dev dag_settings airflow_settings "
+    "cli": "errors settings config_providers model stores isolation herder client rest server_info standalone dev dag_settings airflow_settings "
     "airflow_launcher airflow_mirror hooks",
 }
 FLOORS: tuple[Mapping[str, str], ...] = (GROUND, BYTES, STATE, PROGRAMS, DOORS, AIRFLOW)
