@@ -136,7 +136,7 @@ class Demo:
             f"  Airflow         {state['airflow_url']}   user {state['username']}   password {state['password']}\n"
             f"  Kafka           {state['bootstrap_servers']}\n"
             f"  Try next        append lines to {self._files / INPUT},\n"
-            f"                  trigger both DAGs again, and see {OUTPUT} grow by just these lines;\n"
+            f"                  and see {OUTPUT} grow by just these lines within seconds;\n"
             f"                  put a connector DAG of your own into {state['dags_folder']} (see dags/);\n"
             f"                  source {shlex.quote(str(state['environment']))} and use the airflow command.\n",
             flush=True,

@@ -141,8 +141,9 @@ def test_files_stay_while_kafka_is_away(
 
 
 def dag(airflow: Airflow, connector: str) -> dict[str, Any] | None:
+    """The connector's DAG; None also where it is hidden, until it can be removed."""
     answer = airflow.client.get(f"/api/v2/dags/{dag_id_for(connector)}")
-    return dict(answer.json()) if answer.status_code == 200 else None
+    return dict(answer.json()) if answer.status_code == 200 and not answer.json()["is_stale"] else None
 
 
 def runs(airflow: Airflow, connector: str) -> list[dict[str, Any]]:
@@ -229,3 +230,16 @@ def test_what_steers_the_dag_follows_the_config_and_deletion_removes_the_dag(air
     post(airflow, made, {**config, "airflow.tags": "third"}, initial_state="PAUSED")
     wait_until(lambda: "third" in str((dag(airflow, made) or {}).get("tags")), 180, "a new DAG")
     assert runs(airflow, made) == []
+
+
+def test_an_application_for_each_task_and_a_variable_of_airflow(airflow: Airflow, made: str, file_source: Connector) -> None:
+    """What only Airflow can resolve is found in the config on the topic, in the plan's task and in the mapped one."""
+    file, config = file_source
+    file.write_text("one\n")
+    airflow.set_variable(f"file-{made}", str(file))
+    config = {**config, "file": f"${{variable:file-{made}}}", "tasks.per.application": "1", "airflow.schedule": "none"}
+    post(airflow, made, config)
+    assert records(airflow, config["topic"], 1) == [b"one"]
+    wait_until(lambda: [run["state"] for run in runs(airflow, made)] == ["success"], 180, "the run has succeeded")
+    assert statuses(airflow, made) == ["RUNNING", "RUNNING"]
+    assert config["file"] in airflow.client.get(f"/connect/connectors/{made}/config").text
