@@ -1,0 +1,79 @@
+"""Chromium for tests: the system's, or Debian's (or Ubuntu's) packages unpacked into the cache. Needs neither root nor a free port.
+
+A browser that a test tool brings comes from hosts that not every machine reaches; packages come from where the machine's others do.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from airflow_provider_connect.launch.cache import made_once
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_PACKAGES = ("chromium", "fonts-dejavu-core")
+_FONTS = """\
+<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig><dir>{folder}/usr/share/fonts</dir><dir>/usr/share/fonts</dir><cachedir>{folder}/font-cache</cachedir></fontconfig>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Chromium:
+    """``variables`` are needed in its environment."""
+
+    executable: Path
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+def find_chromium(cache: Path) -> Chromium:
+    """A Chromium that starts. Raises RuntimeError that says what to install where there is none."""
+    for found in filter(None, map(shutil.which, _NAMES)):
+        if _starts(system := Chromium(Path(found))):
+            return system
+    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
+        raise RuntimeError("No Chromium is on PATH, and none can be fetched without apt-get and dpkg. Install Chromium")
+    folder = made_once(cache / "chromium", _unpack)
+    libraries = {str(library.parent) for library in (folder / "usr" / "lib").rglob("*.so*")}
+    unpacked = Chromium(
+        folder / "usr" / "lib" / "chromium" / "chromium",
+        {"LD_LIBRARY_PATH": os.pathsep.join(sorted(libraries)), "FONTCONFIG_FILE": str(folder / "fonts.conf")},
+    )
+    if not _starts(unpacked):
+        raise RuntimeError(f"The Chromium in {folder} does not start. Install Chromium, or delete the folder to fetch it again")
+    return unpacked
+
+
+def _starts(chromium: Chromium) -> bool:
+    """Asks for its version; Ubuntu's chromium-browser, for one, only says that it wants to be installed."""
+    environment = os.environ | chromium.variables
+    try:
+        return (
+            subprocess.run([chromium.executable, "--version"], env=environment, capture_output=True, timeout=60, check=False).returncode
+            == 0
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def _unpack(folder: Path) -> None:
+    """Download the packages that the system lacks, by an index of our own that is as new as the packages, and unpack them."""
+    scratch = folder.parent
+    for place in ("lists/partial", "archives/partial"):
+        (scratch / place).mkdir(parents=True)
+    apt = ["apt-get", "-q", "-y", "-o", f"Dir::State::lists={scratch / 'lists'}", "-o", f"Dir::Cache={scratch}"]
+    apt += ["-o", f"Dir::Cache::archives={scratch / 'archives'}", "-o", "Debug::NoLocking=1", "-o", "APT::Sandbox::User="]
+    _run(*apt, "-o", "Acquire::Retries=3", "update")
+    _run(*apt, "-o", "Acquire::Retries=3", "--no-install-recommends", "--download-only", "install", *_PACKAGES)
+    for package in (scratch / "archives").glob("*.deb"):
+        _run("dpkg", "-x", str(package), str(folder))
+    (folder / "fonts.conf").write_text(_FONTS.format(folder=folder.parent.parent / folder.name))
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with exit code {done.returncode}. Install Chromium, or see: {done.stderr[-2000:]}")

@@ -1,0 +1,135 @@
+"""The switch that pauses a DAG, moved by a mouse in Airflow's UI in a real Chromium, and Connect's REST API: each shows what the other did.
+
+How long the status took to follow the mouse is printed. Screenshots are kept in ``.dev/screenshots``.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Locator, Page, expect, sync_playwright
+
+from airflow_provider_connect.dev.stack import Stack
+from airflow_provider_connect.model.ids import dag_id_for
+from tests.chromium import find_chromium
+from tests.conftest import CACHE, CHECKOUT
+
+SCREENSHOTS = CHECKOUT / ".dev" / "screenshots"
+ON, OFF = "checked", "unchecked"
+FOLLOWS_SECONDS = 15.0  # 3 s are promised; a machine that is busy with other things may take longer
+PATIENCE_MS = 60_000
+CONNECTOR = "mouse"
+CONFIG = {"connector.class": "FileStreamSource", "topic": "mouse-lines"}
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, object]]:
+    """What ``stack.json`` says of a broker and an Airflow."""
+    with Stack(tmp_path_factory.mktemp("stack"), cache=CACHE) as running:
+        yield running.state() or {}
+
+
+@pytest.fixture(scope="module")
+def connect(stack: dict[str, object]) -> Iterator[httpx.Client]:
+    """The REST API, as its clients reach it."""
+    login = (str(stack["username"]), str(stack["password"]))
+    with httpx.Client(base_url=str(stack["rest_url"]), auth=login, timeout=90) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def page(stack: dict[str, object]) -> Iterator[Page]:
+    """A page of the UI, signed in by its form."""
+    chromium = find_chromium(CACHE)
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium.executable, env={**os.environ, **chromium.variables})
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.set_default_timeout(PATIENCE_MS)
+        page.goto(str(stack["airflow_url"]))
+        page.locator("input[name=username]").fill(str(stack["username"]))
+        page.locator("input[name=password]").fill(str(stack["password"]))
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("link", name="Home").first.wait_for()
+        yield page
+        browser.close()
+
+
+@pytest.fixture
+def connector(connect: httpx.Client, tmp_path: Path) -> Iterator[str]:
+    """The name of a connector that runs."""
+    file = tmp_path / "lines.txt"
+    file.write_text("one\ntwo\n")
+    assert connect.post("/connectors", json={"name": CONNECTOR, "config": {**CONFIG, "file": str(file)}}).status_code == 201
+    becomes(connect, "RUNNING", 60, tasks=1)
+    yield CONNECTOR
+    connect.delete(f"/connectors/{CONNECTOR}")
+
+
+@pytest.mark.timeout(600)
+def test_the_mouse_and_rest_move_the_same_switch(
+    stack: dict[str, object], connect: httpx.Client, page: Page, connector: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dag = f"{stack['airflow_url']}/dags/{dag_id_for(connector)}"
+    shows(page, dag, ON, "1-runs")
+    measured: list[tuple[str, float]] = []
+    for target, shot in (("PAUSED", "2-paused-by-mouse"), ("RUNNING", "3-unpaused-by-mouse")):
+        measured.append((target, clicked(page, connect, target)))
+        expect(switch(page)).to_have_attribute("data-state", OFF if target == "PAUSED" else ON, timeout=PATIENCE_MS)
+        page.screenshot(path=SCREENSHOTS / f"{shot}.png")
+    for verb, state, shown in (("pause", "PAUSED", OFF), ("resume", "RUNNING", ON), ("stop", "STOPPED", OFF)):
+        assert connect.put(f"/connectors/{connector}/{verb}").is_success
+        becomes(connect, state, 60)
+        shows(page, dag, shown, f"4-rest-{verb}")
+    assert states(connect) == ["STOPPED"]
+    shows(page, f"{stack['airflow_url']}/dags", OFF, "5-list-stopped")  # the list of all DAGs has the same switch
+
+    measured.append(("RUNNING, from STOPPED", clicked(page, connect, "RUNNING")))
+    becomes(connect, "RUNNING", 60, tasks=1)
+    shows(page, dag, ON, "6-started-by-mouse")
+    with capsys.disabled():
+        print("\nGET …/status follows the mouse: " + ", ".join(f"{target} after {seconds:.2f} s" for target, seconds in measured))
+
+
+def switch(page: Page) -> Locator:
+    return page.get_by_test_id("toggle-pause")
+
+
+def shows(page: Page, address: str, state: str, shot: str) -> None:
+    """What a user sees who opens or reloads the page, again until the DAG is there and its switch stands so."""
+    deadline = time.monotonic() + PATIENCE_MS / 1000
+    while True:
+        page.goto(address)
+        try:
+            expect(switch(page)).to_have_attribute("data-state", state, timeout=5_000)
+            break
+        except AssertionError:
+            page.screenshot(path=SCREENSHOTS / f"{shot}.png")
+            assert time.monotonic() < deadline, f"{address} does not show {state}"
+    page.screenshot(path=SCREENSHOTS / f"{shot}.png")
+
+
+def clicked(page: Page, connect: httpx.Client, state: str) -> float:
+    """Seconds from the click to the status that it asks for."""
+    started = time.monotonic()
+    switch(page).click()
+    becomes(connect, state, FOLLOWS_SECONDS)
+    return time.monotonic() - started
+
+
+def becomes(connect: httpx.Client, state: str, within_seconds: float, *, tasks: int = 0) -> None:
+    """Waits until the connector, and as many of its tasks at least, are in this state."""
+    deadline = time.monotonic() + within_seconds
+    while (found := states(connect)) != [state] * len(found) or len(found) < 1 + tasks:
+        assert time.monotonic() < deadline, f"not {state} within {within_seconds} s: {found}"
+        time.sleep(0.05)
+
+
+def states(connect: httpx.Client) -> list[str]:
+    """Of the connector, then of its tasks."""
+    status: dict[str, Any] = connect.get(f"/connectors/{CONNECTOR}/status").raise_for_status().json()
+    return [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
