@@ -115,8 +115,10 @@ def extra_properties(connection: Any) -> dict[str, str]:
 
 
 def names_brokers(connection: Any) -> bool:
-    """Whether host, port, login and password are Kafka's; else they are those of Connect's REST API: the host is a URL, or there is none but
-    a ``rest.url``."""
+    """Whether host, port, login and password are Kafka's.
+
+    Else they are those of Connect's REST API: the host is a URL, or there is none but a ``rest.url``.
+    """
     if not connection.host:
         return "rest.url" not in extra_properties(connection)
     return not is_url(connection.host)

@@ -80,8 +80,8 @@ AIRFLOW = {
     "airflow_settings airflow_access airflow_launcher airflow_mirror",
     "links": "model operators",
     "airflow_plugin": "airflow_app links",
-    "cli": "errors settings config_providers model stores isolation herder client rest server_info standalone dev dag_settings airflow_settings "
-    "airflow_launcher airflow_mirror hooks",
+    "cli": "errors settings config_providers model stores isolation herder client rest server_info standalone dev dag_settings "
+    "airflow_settings airflow_launcher airflow_mirror hooks",
 }
 FLOORS: tuple[Mapping[str, str], ...] = (GROUND, BYTES, STATE, PROGRAMS, DOORS, AIRFLOW)
 PLUGINS = ("connectors", "converters", "transforms")
