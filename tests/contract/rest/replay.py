@@ -1,5 +1,6 @@
 """One scenario against one server, step by step."""
 
+import json
 import secrets
 import time
 from collections.abc import Iterator, Mapping
@@ -143,5 +144,9 @@ def _at(value: Any, path: str) -> Any:
 
 def _same(found: Any, expected: Any) -> bool:
     if isinstance(found, list) and isinstance(expected, list):
-        return sorted(map(repr, found)) == sorted(map(repr, expected))
+        return sorted(map(_ordered, found)) == sorted(map(_ordered, expected))
     return bool(found == expected)
+
+
+def _ordered(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)

@@ -1,5 +1,6 @@
 """What counts of an answer: the part that a step is about, without what may differ from server to server (golden/README.md)."""
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -43,7 +44,7 @@ def _plain(value: Any, *, keeps_versions: bool, sorts_tasks: bool, key: str = ""
             items = [inner(one) for one in value]
             if key == "recommended_values":
                 items = [one for one in items if not _is_foreign_plugin(one)]
-            return sorted(items, key=repr) if key in _SORTED_LISTS or (key == "tasks" and sorts_tasks) else items
+            return sorted(items, key=_ordered) if key in _SORTED_LISTS or (key == "tasks" and sorts_tasks) else items
         case str() if key == "trace":
             return value.splitlines()[0].partition(":")[0].rpartition(".")[2] if value else value
         case str() if key == "message":
@@ -51,6 +52,10 @@ def _plain(value: Any, *, keeps_versions: bool, sorts_tasks: bool, key: str = ""
         case int() if key == "last_modified":
             return "a time"
     return value
+
+
+def _ordered(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
 
 
 def _is_foreign_plugin(value: Any) -> bool:
