@@ -12,6 +12,7 @@ from airflow_provider_connect.model.states import State
 from airflow_provider_connect.settings import WorkerSettings as Settings
 from airflow_provider_connect.stores.status_store import StatusStore
 from tests.conftest import CACHE, worker_properties
+from tests.e2e.chaos import status_outage
 from tests.e2e.faults.outage import STATUS_STEP, Scene, announced, in_the_middle, live_through
 from tests.e2e.faults.scenes import SinkScene, SourceScene
 
@@ -61,3 +62,8 @@ def test_a_status_that_finds_no_broker_is_written_later(server: KafkaServer, sce
             status = statuses.read().task(scene.runs.connector, 0)
         assert status is not None
         assert status.state is State.RUNNING
+
+
+def test_statuses_that_change_while_the_broker_is_away(server: KafkaServer, unique: str) -> None:
+    """Nobody waits for them; each is on the topic, replaced by a newer one, or in the log, and is counted as what it is."""
+    assert status_outage.problems_of(status_outage.live_through(server, unique, 20)) == []
