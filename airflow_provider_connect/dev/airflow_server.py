@@ -84,8 +84,12 @@ class AirflowServer:
         passwords = self.home / "passwords.json"
         passwords.write_text(json.dumps({USERNAME: self.password}))
         passwords.chmod(0o600)
-        for name, arguments in _COMPONENTS.items():
-            self.processes[name] = self._spawn(name, arguments)
+        for name in _COMPONENTS:
+            self.start_part(name)
+
+    def start_part(self, name: str) -> None:
+        """Starts one of the four processes: anew, where it has ended."""
+        self.processes[name] = self._spawn(name, _COMPONENTS[name])
 
     def wait_until_healthy(self, timeout_seconds: float = 180) -> None:
         """Returns when every part reports itself healthy. Raises ConnectException with the log of a part that ended."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -18,7 +16,6 @@ from airflow_provider_connect.dev.marked import marked_processes
 from airflow_provider_connect.dev.stack import Stack
 from airflow_provider_connect.launch.cache import cache_directory
 from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.parent_death import dies_with_parent
 from tests.conftest import worker_properties
 from tests.e2e.faults.processes import processes_with
 from tests.e2e.faults.runs import CHECKOUT, Fault
@@ -136,17 +133,7 @@ class AirflowRuns:
         airflow = self.stack.airflow
         assert airflow is not None
         airflow.processes["scheduler"].wait(10)
-        with (airflow.directory / "logs" / "scheduler.log").open("ab") as log:
-            airflow.processes["scheduler"] = subprocess.Popen(
-                [sys.executable, "-m", "airflow", "scheduler", "--skip-serve-logs"],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=airflow.directory,
-                env=airflow.environment,
-                start_new_session=True,
-                preexec_fn=dies_with_parent(),  # noqa: PLW1509  (calls the kernel only)
-            )
+        airflow.start_part("scheduler")
 
     def processes_of(self, connector: str) -> list[psutil.Process]:
         """Spark's processes of the connector's runs, by their run directory."""
