@@ -12,7 +12,7 @@ from airflow_provider_connect.model.states import State, TargetState, connector_
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
 from airflow_provider_connect.stores.backing import StatusNotes
 
-WAIT_SECONDS = 1.0
+WAIT_SECONDS = 0.9
 """How long a caller waits for its statuses to be on the topic; they are tried again behind its back after that."""
 
 
