@@ -8,6 +8,8 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
+from airflow_provider_connect.airflow_prefix import BarePrefix
+
 URL_PREFIX = "/connect"
 
 
@@ -29,3 +31,8 @@ class ConnectPlugin(AirflowPlugin):  # type: ignore[misc]  # Airflow is not type
         from airflow_provider_connect.airflow_app import build_app  # loads FastAPI and the Kafka client
 
         return [{"app": build_app(), "url_prefix": URL_PREFIX, "name": "Kafka Connect REST"}]
+
+    @cached_property
+    def fastapi_root_middlewares(self) -> list[dict[str, Any]]:
+        """Clients ask for the address they were given, which may end without a slash."""
+        return [{"middleware": BarePrefix, "kwargs": {"prefix": URL_PREFIX}, "name": "Kafka Connect REST"}]

@@ -79,7 +79,8 @@ AIRFLOW = {
     "server_info "
     "airflow_settings airflow_access airflow_launcher airflow_mirror",
     "links": "model operators",
-    "airflow_plugin": "airflow_app links",
+    "airflow_prefix": "",
+    "airflow_plugin": "airflow_app airflow_prefix links",
     "cli": "errors settings config_providers model stores isolation herder client rest server_info standalone dev dag_settings "
     "airflow_settings airflow_launcher airflow_mirror hooks",
 }

@@ -43,6 +43,12 @@ def test_a_token_opens_the_door(airflow: Airflow) -> None:
     assert len(answer["kafka_cluster_id"]) == 22
 
 
+def test_the_address_without_its_slash_is_the_same(airflow: Airflow) -> None:
+    assert airflow.client.get("/connect").json() == airflow.client.get("/connect/").json()
+    assert httpx.get(f"{airflow.url}/connect").status_code == 401
+    assert "html" in httpx.get(f"{airflow.url}/connections").headers["Content-Type"]
+
+
 def test_so_does_the_cookie_of_the_ui(airflow: Airflow) -> None:
     token = airflow.client.headers["Authorization"].removeprefix("Bearer ")
     assert httpx.get(f"{airflow.url}/connect/", cookies={"_token": token}).status_code == 200

@@ -1,0 +1,20 @@
+"""Clients that were written for Kafka Connect, against the API in Airflow's API server: below a path, with Basic auth, with real runs."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import CACHE
+from tests.integration.airflow.conftest import Airflow
+from tests.integration.clients.environments import python_environment
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("client", ["kafka_connect_py", "kafka_connect_api"])
+def test_a_client_that_knows_basic_auth(client: str, airflow: Airflow, tmp_path: Path, unique: str) -> None:
+    state = airflow.stack.state() or {}
+    file = tmp_path / "lines.txt"
+    file.write_text("one\ntwo\n")
+    environment = python_environment(CACHE, client)
+    login = f"{state['username']}:{state['password']}"
+    environment.run(f"with_{client}.py", str(state["rest_url"]), unique, str(file), f"lines-{unique}", login)
