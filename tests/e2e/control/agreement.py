@@ -1,0 +1,153 @@
+"""The oracle of control: config topic, statuses, offsets, mirror, REST and DAGs compared with one another, and with what users want."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import httpx
+from sqlalchemy import Connection, Engine, Table, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.mirror import tables
+from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.ids import DAG_ID_PREFIX, dag_id_for
+from airflow_provider_connect.model.states import State, TargetState
+from airflow_provider_connect.model.status import StatusState
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.stores.offset_store import OffsetStore
+from airflow_provider_connect.stores.status_store import StatusStore
+
+REACHED = {TargetState.STARTED: State.RUNNING, TargetState.PAUSED: State.PAUSED, TargetState.STOPPED: State.STOPPED}
+PAGE = 100
+NOT_SHOWN = "airflow."  # what only steers the DAG is no part of the config that clients see
+
+
+class Server(Protocol):
+    """An API server, logged in to."""
+
+    @property
+    def client(self) -> httpx.Client: ...
+
+
+@dataclass(slots=True)
+class Oracle:
+    """``servers`` must all tell the same; ``sources`` are the connectors whose offsets are compared. ``has_dags``: a dag-processor runs."""
+
+    settings: WorkerSettings
+    engine: Engine
+    servers: Sequence[Server]
+    has_dags: bool = True
+    sources: Collection[str] = ()
+
+    def wait_for_agreement(self, within_seconds: float) -> float:
+        """Seconds until nothing differs. Raises AssertionError with what still differs after the time."""
+        started = time.monotonic()
+        with ExitStack() as stack:
+            configs, statuses = stack.enter_context(ConfigStore(self.settings)), stack.enter_context(StatusStore(self.settings))
+            offsets = stack.enter_context(OffsetStore(self.settings))
+            while differences := self._looked(configs, statuses, offsets):
+                if time.monotonic() > started + within_seconds:
+                    raise AssertionError(f"not in agreement after {within_seconds:g} s: {'; '.join(differences)}")
+                time.sleep(0.2)
+        return time.monotonic() - started
+
+    def _looked(self, configs: ConfigStore, statuses: StatusStore, offsets: OffsetStore) -> list[str]:
+        try:
+            state, told = configs.read(), statuses.read()
+            found = {name: _pairs(offsets.read(name).pairs()) for name in self.sources if name in state}
+            differences = _half_done(state, told)
+            with self.engine.connect() as connection:
+                differences += _mirror(connection, state, told, found)
+            for server in self.servers:
+                differences += _rest(server.client, state, told, found)
+            return differences + (_dags(self.servers[0].client, state) if self.has_dags else [])
+        except (httpx.HTTPError, SQLAlchemyError, ConnectException) as error:
+            return [f"{type(error).__name__}: {error}"]
+
+
+def _pairs(pairs: Sequence[tuple[object, object]]) -> list[str]:
+    return sorted(json.dumps(pair, sort_keys=True) for pair in pairs)
+
+
+def _differ(what: str, one: object, other: object) -> list[str]:
+    return [] if one == other else [f"{what}: {one} and {other}"]
+
+
+def _half_done(state: ClusterConfigState, told: StatusState) -> list[str]:
+    """Statuses that are not those of the target states, tasks that are not those committed, and what is left of deleted connectors."""
+    differences = [f"{name} is deleted, but has statuses" for name in sorted(told.names() - set(state.connector_configs))]
+    differences += [f"{name} is inconsistent" for name in sorted(state.inconsistent)]
+    for name in state.connectors():
+        target = state.target_state(name) or TargetState.STARTED
+        status = told.connector(name)
+        differences += _differ(f"{name}, target and status", REACHED[target], None if status is None else status.state)
+        differences += _differ(f"{name}, tasks and statuses", state.tasks(name), list(told.task_map(name)))
+        differences += [f"{name}-{task.task} is {task.state}" for task in told.tasks_of(name) if task.state is not REACHED[target]]
+        if target is TargetState.STOPPED:
+            differences += _differ(f"{name} is STOPPED, tasks", [], state.tasks(name))
+    return differences
+
+
+def _mirror(connection: Connection, state: ClusterConfigState, told: StatusState, offsets: Mapping[str, list[str]]) -> list[str]:
+    def rows(table: Table, key: Callable[[Any], object], value: Callable[[Any], object]) -> dict[object, object]:
+        return {key(row): value(row) for row in connection.execute(select(table))}
+
+    configs = rows(tables.connector_config, lambda row: row.connector, lambda row: json.loads(row.config))
+    differences = _differ("configs on topic and in mirror", state.connector_configs, configs)
+    targets = rows(tables.target_state, lambda row: row.connector, lambda row: row.state)
+    differences += _differ("target states on topic and in mirror", {name: str(its) for name, its in state.target_states.items()}, targets)
+    counts = rows(tables.task_set, lambda row: row.connector, lambda row: row.tasks)
+    known = {name: count for name, count in state.task_counts.items() if name in state}
+    differences += _differ(
+        "numbers of tasks on topic and in mirror", known, {name: count for name, count in counts.items() if name in state}
+    )
+    found = rows(tables.connector_status, lambda row: row.connector, lambda row: row.state)
+    differences += _differ("statuses on topic and in mirror", {name: str(its.state) for name, its in told.connectors.items()}, found)
+    tasks = rows(tables.task_status, lambda row: (row.connector, row.task), lambda row: row.state)
+    differences += _differ("task statuses on topic and in mirror", {(*id,): str(its.state) for id, its in told.tasks.items()}, tasks)
+    for name, pairs in offsets.items():
+        mirrored = select(tables.source_offset).where(tables.source_offset.c.connector == name)
+        there = _pairs([(json.loads(row.source_partition), json.loads(row.source_offset)) for row in connection.execute(mirrored)])
+        differences += _differ(f"{name}, offsets on topic and in mirror", pairs, there)
+    return differences
+
+
+def _rest(client: httpx.Client, state: ClusterConfigState, told: StatusState, offsets: Mapping[str, list[str]]) -> list[str]:
+    listed = client.get("/connect/connectors").raise_for_status().json()
+    differences = _differ("connectors on topic and over REST", sorted(state.connectors()), sorted(listed))
+    expanded = client.get("/connect/connectors?expand=info&expand=status").raise_for_status().json()
+    for name, its in expanded.items():
+        raw = state.connector_config(name) or {}
+        shown = {key: value for key, value in raw.items() if not key.startswith(NOT_SHOWN)}
+        differences += _differ(f"{name}, config on topic and over REST", shown, its["info"]["config"])
+        differences += _differ(f"{name}, tasks on topic and over REST", state.tasks(name), [task["task"] for task in its["info"]["tasks"]])
+        status = told.connector(name)
+        topic = (None if status is None else str(status.state), [(task.task, str(task.state)) for task in told.tasks_of(name)])
+        rest = (its["status"]["connector"]["state"], [(task["id"], task["state"]) for task in its["status"]["tasks"]])
+        differences += _differ(f"{name}, status on topic and over REST", topic, rest)
+    for name, pairs in offsets.items():
+        answered = client.get(f"/connect/connectors/{name}/offsets").raise_for_status().json()["offsets"]
+        there = _pairs([(offset["partition"], offset["offset"]) for offset in answered])
+        differences += _differ(f"{name}, offsets on topic and over REST", pairs, there)
+    return differences
+
+
+def _dags(client: httpx.Client, state: ClusterConfigState) -> list[str]:
+    """Every connector has its DAG, whose flag says what its target state does, and no deleted one has."""
+    wanted = {dag_id_for(name): state.target_state(name) is not TargetState.STARTED for name in state.connectors()}
+    found: dict[str, bool] = {}
+    while len(page := _page(client, len(found))) > 0:
+        found |= {dag["dag_id"]: dag["is_paused"] for dag in page}
+    return _differ("DAGs and whether they are to be paused", wanted, found)
+
+
+def _page(client: httpx.Client, offset: int) -> list[dict[str, Any]]:
+    listed = client.get("/api/v2/dags", params={"limit": PAGE, "offset": offset, "dag_id_pattern": f"{DAG_ID_PREFIX}%"})
+    return list(listed.raise_for_status().json()["dags"])
