@@ -4,13 +4,14 @@ import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tests.benchmark import rest_work
 from tests.benchmark.report import update_document
 from tests.benchmark.session import CONTESTANTS, Plan, Session
 from tests.benchmark.start_works import WORK
 from tests.benchmark.works import WORKS
 
 CHECKOUT = Path(__file__).parents[2]
-ALL_WORKS = (*WORKS, WORK)
+ALL_WORKS = (*WORKS, WORK, rest_work.WORK)
 
 
 def main() -> None:

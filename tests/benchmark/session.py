@@ -12,6 +12,7 @@ from pathlib import Path
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.launch.java_runtime import find_java
 from airflow_provider_connect.launch.prepare import prepare
+from tests.benchmark import rest_work
 from tests.benchmark.connect_peer import ConnectContestant, ConnectWorker
 from tests.benchmark.contestants import Contestant
 from tests.benchmark.machine import describe
@@ -64,9 +65,15 @@ class Session:
                 tables[f"{work.name}: {work.title}"] = self._race(work, kafka.bootstrap_servers)
             if WORK in self._plan.works:
                 self._note(submit_runs(kafka.bootstrap_servers, self._scratch, self._cache, self._ladder_runs()))
+            if rest_work.WORK in self._plan.works and rest_work.CONNECT in self._plan.contestants:
+                self._note(rest_work.connect_requests(kafka.bootstrap_servers, self._scratch, self._cache, self._java, self._say))
         if WORK in self._plan.works:  # without the other broker beside it
             self._note(airflow_runs(self._scratch, self._cache, self._ladder_runs(), self._say))
             tables[TITLE] = ladder_table([run for run in self._runs if run.work == WORK])
+        if rest_work.WORK in self._plan.works:
+            if OURS in self._plan.contestants:
+                self._note(rest_work.our_requests(self._scratch, self._cache, self._say))
+            tables[rest_work.TITLE] = rest_work.request_table([run for run in self._runs if run.work == rest_work.WORK])
         shutil.rmtree(self._scratch)
         return tables
 
