@@ -12,6 +12,7 @@ from pathlib import Path
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.launch.cache import cache_directory
+from tests.e2e.chaos import control_storm
 from tests.e2e.chaos.airflow_storm import AirflowStorm
 from tests.e2e.chaos.direct import DirectStorm
 from tests.e2e.chaos.outage_storm import OutageStorm
@@ -22,27 +23,44 @@ AIRFLOW_SHARE = 4  # of so many kills one goes through Airflow
 
 
 def main() -> int:
-    """Three storms at once: spark-submits of our own, runs that a real Airflow schedules, and a broker that goes away."""
+    """Three storms at once: spark-submits of our own, runs that a real Airflow schedules, and a broker that goes away. Then control's."""
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
-    parser.add_argument("--kills", type=int, default=60, help="SIGKILLs in all")
+    parser.add_argument("--kills", type=int, default=60, help="SIGKILLs of runs in all")
     parser.add_argument("--airflow-kills", type=int, help="of these so many through Airflow; a quarter unless said")
+    parser.add_argument("--control-kills", type=int, default=30, help="SIGKILLs besides, of those who control connectors")
     parser.add_argument("--no-outages", dest="outages", action="store_false", help="the broker stays")
+    parser.add_argument("--no-crowd", dest="crowd", action="store_false", help="no clients of two API servers")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32), help="the same seed, the same faults")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers and folders go by the same way as always
     through_airflow = -(-arguments.kills // AIRFLOW_SHARE) if arguments.airflow_kills is None else arguments.airflow_kills
     tally = Tally()
-    tally.say(f"seed {arguments.seed}, {arguments.kills} kills, {through_airflow} of them through Airflow")
+    wanted = arguments.kills + arguments.control_kills
+    tally.say(
+        f"seed {arguments.seed}, {wanted} kills: {arguments.kills} of runs, {through_airflow} of those through Airflow, "
+        f"and {arguments.control_kills} of control"
+    )
     with tempfile.TemporaryDirectory(prefix="chaos-") as name:
         folder = Path(name)
         with ThreadPoolExecutor(1) as pool:
-            away = pool.submit(OutageStorm(folder / "outages", tally).run) if arguments.outages else None
+            away = pool.submit(_outages, folder, tally) if arguments.outages else None
             with tally.calming():
-                _storm(folder, tally, arguments.seed, arguments.kills - through_airflow, through_airflow)
+                if arguments.kills:
+                    _storm(folder, tally, arguments.seed, arguments.kills - through_airflow, through_airflow)
+                if arguments.control_kills:
+                    control_storm.kills(folder / "control", tally, arguments.seed + 2, arguments.control_kills)
+                if arguments.crowd:
+                    control_storm.crowd(folder / "crowd", tally, arguments.seed + 3)
                 if away is not None:
                     away.result()
     print(f"\nseed {arguments.seed}\n{tally.report()}", flush=True)
-    return 1 if tally.violations or len(tally.kills) < arguments.kills else 0
+    return 1 if tally.violations or len(tally.kills) < wanted else 0
+
+
+def _outages(folder: Path, tally: Tally) -> None:
+    OutageStorm(folder / "outages", tally).run()
+    if not tally.is_over:
+        control_storm.statuses(folder / "statuses", tally)
 
 
 def _storm(folder: Path, tally: Tally, seed: int, direct: int, through_airflow: int) -> None:
