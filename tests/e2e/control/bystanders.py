@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.states import TargetState
 
 COUNT_KEY = "client.count"
+NOT_SENT = 0
 _GONE = TargetState.STOPPED  # of a connector that does not exist; nobody asks
 _VERBS = {"pause": TargetState.PAUSED, "resume": TargetState.STARTED, "stop": TargetState.STOPPED}
 _INITIAL = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
@@ -62,18 +64,22 @@ class Bystanders:
         self._note(answer, known.exists, True)
 
     def _ask(self, method: str, path: str, **arguments: object) -> int | None:
-        """The answer's status; None: none came."""
-        self.asked += 1
+        """The answer's status; None: none came to a request that was sent."""
         try:
+            self.asked += 1
             return self.client.request(method, path, **arguments).status_code  # type: ignore[arg-type]
+        except httpx.ConnectError:
+            self.asked -= 1
+            time.sleep(0.05)
+            return NOT_SENT
         except httpx.TransportError:
             self.unanswered += 1
             return None
 
     @staticmethod
     def _note(answer: int | None, values: set, value: object) -> None:  # type: ignore[type-arg]
-        """Refused: as before. Anything but success and refusal leaves open what became of it."""
-        if answer is not None and 400 <= answer < 500:
+        """Refused, or not sent: as before. Anything but success and refusal leaves open what became of it."""
+        if answer == NOT_SENT or (answer is not None and 400 <= answer < 500):
             return
         if answer is not None and answer < 300:
             values.clear()
