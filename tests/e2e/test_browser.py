@@ -65,7 +65,7 @@ def connector(connect: httpx.Client, tmp_path: Path) -> Iterator[str]:
     file = tmp_path / "lines.txt"
     file.write_text("one\ntwo\n")
     assert connect.post("/connectors", json={"name": CONNECTOR, "config": {**CONFIG, "file": str(file)}}).status_code == 201
-    becomes(connect, "RUNNING", 60, tasks=1)
+    becomes(connect, "RUNNING", 120, tasks=1)
     yield CONNECTOR
     connect.delete(f"/connectors/{CONNECTOR}")
 
@@ -83,13 +83,13 @@ def test_the_mouse_and_rest_move_the_same_switch(
         page.screenshot(path=SCREENSHOTS / f"{shot}.png")
     for verb, state, shown in (("pause", "PAUSED", OFF), ("resume", "RUNNING", ON), ("stop", "STOPPED", OFF)):
         assert connect.put(f"/connectors/{connector}/{verb}").is_success
-        becomes(connect, state, 60)
+        becomes(connect, state, 120)
         shows(page, dag, shown, f"4-rest-{verb}")
     assert states(connect) == ["STOPPED"]
     shows(page, f"{stack['airflow_url']}/dags", OFF, "5-list-stopped")  # the list of all DAGs has the same switch
 
     measured.append(("RUNNING, from STOPPED", clicked(page, connect, "RUNNING")))
-    becomes(connect, "RUNNING", 60, tasks=1)
+    becomes(connect, "RUNNING", 120, tasks=1)
     shows(page, dag, ON, "6-started-by-mouse")
     with capsys.disabled():
         print("\nGET …/status follows the mouse: " + ", ".join(f"{target} after {seconds:.2f} s" for target, seconds in measured))

@@ -9,7 +9,7 @@ from tests.integration.airflow.conftest import Airflow
 from tests.integration.clients.environments import python_environment
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("client", ["kafka_connect_py", "kafka_connect_api"])
 def test_a_client_that_knows_basic_auth(client: str, airflow: Airflow, tmp_path: Path, unique: str) -> None:
     state = airflow.stack.state() or {}

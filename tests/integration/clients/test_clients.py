@@ -19,12 +19,14 @@ PYTHON = (
 )
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("client", PYTHON)
 def test_a_client_from_pypi(client: str, connect_url: str, connector: Connector) -> None:
     environment = python_environment(CACHE, client)
     environment.run(f"with_{client}.py", connect_url, connector.name, str(connector.file), connector.topic)
 
 
+@pytest.mark.timeout(600)
 def test_a_client_from_npm(connect_url: str, connector: Connector) -> None:
     environment = node_environment(CACHE)
     environment.run("with_kafka_connect_client.js", connect_url, connector.name, str(connector.file), connector.topic)

@@ -21,6 +21,7 @@ def java() -> Iterator[Any]:
         yield jvm.org.sourcelab.kafka.connect.apiclient
 
 
+@pytest.mark.timeout(600)
 def test_a_client_from_maven_central(java: Any, connect_url: str, connector: Connector) -> None:
     lead_a_life(java, java.KafkaConnectClient(java.Configuration(connect_url)), connector)
 
@@ -72,7 +73,7 @@ def lead_a_life(java: Any, client: Any, connector: Connector) -> None:
     assert name not in client.getConnectors()
 
 
-def until(answer: Any, wanted: object, within_seconds: float = 60) -> None:
+def until(answer: Any, wanted: object, within_seconds: float = 120) -> None:
     deadline = time.monotonic() + within_seconds
     while (found := answer()) != wanted:
         assert time.monotonic() < deadline, f"{found} is not {wanted}"

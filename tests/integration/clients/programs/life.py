@@ -14,7 +14,7 @@ config = {"connector.class": CLASS, "tasks.max": "1", "file": file, "topic": top
 named = {**config, "name": name}
 
 
-def until(answer, wanted, seconds=60):
+def until(answer, wanted, seconds=120):
     """Ask until the answer is ``wanted``. A Kafka Connect that was just told to make a connector has no status of it for a moment."""
     deadline = time.monotonic() + seconds
     while True:

@@ -12,7 +12,7 @@ const config = {
 const client = new KafkaConnectClient({ host, port });
 const connector = client.connector(name);
 
-async function until(answer, wanted, seconds = 60) {
+async function until(answer, wanted, seconds = 120) {
   for (const deadline = Date.now() + seconds * 1000; ; await wait(100)) {
     try {
       return assert.deepStrictEqual(await answer(), wanted);
