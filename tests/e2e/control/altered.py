@@ -21,7 +21,8 @@ CONFIG = {"airflow.schedule": "none", "airflow.retries": "6", "airflow.retry.del
 
 @dataclass(slots=True)
 class Altered:
-    """``halves`` are two source partitions, or two partitions of a topic, that every change moves together."""
+    """``halves`` are two source partitions, or two partitions of a topic, that every change moves together. Every other change of a sink
+    takes the second half's offset away, for which its group is deleted and made anew."""
 
     client: httpx.Client
     name: str
@@ -59,7 +60,7 @@ class Altered:
         return self.tried
 
     def alter(self, to: int) -> httpx.Response:
-        return self.client.patch(f"/connect/connectors/{self.name}/offsets", json={"offsets": self._at(to)})
+        return self.client.patch(f"/connect/connectors/{self.name}/offsets", json={"offsets": self._given(to)})
 
     def outcome(self) -> str:
         """After a change that may have been killed: whether it holds. Raises AssertionError if it does in part."""
@@ -70,7 +71,8 @@ class Altered:
 
     def is_at(self, at: int) -> bool:
         """Takes note of it, if so."""
-        if _sorted(self._now()) != _sorted(self._at(at)):
+        held = [offset for offset in self._given(at) if offset["offset"] is not None]
+        if _sorted(self._now()) != _sorted(held):
             return False
         self.at = at
         return True
@@ -78,7 +80,8 @@ class Altered:
     def verdict(self) -> Verdict:
         """What arrived, against what lies behind the offsets."""
         if self.is_sink:
-            behind = [line for number in range(2) for line in self.sent[number::2][self.at :]]
+            second = 0 if self._takes_away(self.at) else self.at
+            behind = [*self.sent[::2][self.at :], *self.sent[1::2][second:]]
             return judge(behind, file_records(self.file))
         return judge(self.sent[self.at :], topic_records(self.bootstrap, self.topic))
 
@@ -86,9 +89,14 @@ class Altered:
         found = self.client.get(f"/connect/connectors/{self.name}/offsets").raise_for_status().json()["offsets"]
         return list(found)
 
-    def _at(self, at: int) -> Offsets:
-        offset = {"kafka_offset": at} if self.is_sink else {"position": at * (len(self.sent[0]) + 1)}
-        return [{"partition": half, "offset": offset} for half in self.halves]
+    def _given(self, to: int) -> Offsets:
+        """The body of the change."""
+        offset = {"kafka_offset": to} if self.is_sink else {"position": to * (len(self.sent[0]) + 1)}
+        first, second = self.halves
+        return [{"partition": first, "offset": offset}, {"partition": second, "offset": None if self._takes_away(to) else offset}]
+
+    def _takes_away(self, to: int) -> bool:
+        return self.is_sink and to % 2 == 0
 
     def _produce(self) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
