@@ -25,6 +25,7 @@
 Names are Kafka Connect's own where it has one. Foreign errors are translated once, in the module that talks to that library.
 """
 
+import traceback
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -159,3 +160,9 @@ class TooManyTasksException(TaskException):
             "be permitted by reconfiguring the connector with 'tasks.max.enforce' set to false; however, this option will be "
             "removed in a future release of Kafka Connect."
         )
+
+
+def trace_of(error: BaseException) -> str:
+    """The trace of a FAILED status: class and message in its first line, where Kafka Connect's clients look for them, then Python's."""
+    kind = type(error)
+    return f"{kind.__module__}.{kind.__qualname__}: {error}\n{''.join(traceback.format_exception(error))}"

@@ -25,6 +25,7 @@ from airflow_provider_connect.model.run import Claim, RunResult, RunSpec, RunSta
 from airflow_provider_connect.operators.definition import DefinesConnector
 from airflow_provider_connect.operators.run_conf import asked_tasks
 from airflow_provider_connect.operators.run_metrics import emit_lost, emit_run
+from airflow_provider_connect.operators.unready import tell_unready
 from airflow_provider_connect.parent_death import die_with_parent, dies_with_parent
 from airflow_provider_connect.run_directory import RunDirectory, remove_stale_runs
 from airflow_provider_connect.settings import WorkerSettings
@@ -123,7 +124,7 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
     def _run(self, context: Mapping[str, Any]) -> dict[str, dict[str, float]] | None:
         settings = worker_settings()
         asked_for = asked_tasks(context)
-        found = self._readiness(settings, is_asked_for=asked_for is not None)
+        found = self._readiness(settings, context, is_asked_for=asked_for is not None)
         if found.state == "no-work":
             _log.info("Connector %s has nothing to do: %s", self.connector, found.reason)
             return None
@@ -149,17 +150,22 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
             raise self._lost(settings, directory, exit_code, log_tail)
         return self._report(context, settings, directory, result, group=sink_group(self.connector, found.config))
 
-    def _readiness(self, settings: WorkerSettings, *, is_asked_for: bool) -> "Readiness":
+    def _readiness(self, settings: WorkerSettings, context: Mapping[str, Any], *, is_asked_for: bool) -> "Readiness":
         """Whether there is work. Raises AirflowSkipException unless the connector is STARTED."""
-        from airflow_provider_connect.worker.readiness import check_readiness  # loads the Kafka client: not when the DAG is parsed
+        # loads the Kafka client: not when the DAG is parsed
+        from airflow_provider_connect.worker.readiness import UnreadyException, check_readiness
 
-        found = check_readiness(
-            settings,
-            self.connector,
-            define=self.definition(),
-            secrets_of=airflow_secrets,
-            is_asked_for=is_asked_for or self.tasks is not None,  # a plan has just looked
-        )
+        try:
+            found = check_readiness(
+                settings,
+                self.connector,
+                define=self.definition(),
+                secrets_of=airflow_secrets,
+                is_asked_for=is_asked_for or self.tasks is not None,  # a plan has just looked
+            )
+        except UnreadyException as error:
+            tell_unready(self.connector, error, settings, context, self.definition())
+            raise
         if found.state == "not-started":
             raise AirflowSkipException(f"Connector {self.connector} is not started: {found.reason}")
         return found

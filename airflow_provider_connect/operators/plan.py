@@ -6,15 +6,14 @@ from typing import Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from airflow_provider_connect.airflow_settings import airflow_secrets, own_option, run_directory, worker_settings
+from airflow_provider_connect.airflow_settings import airflow_secrets, run_directory, worker_settings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.run import Claim, RunSpec
 from airflow_provider_connect.operators.definition import DefinesConnector
 from airflow_provider_connect.operators.run_conf import asked_tasks
+from airflow_provider_connect.operators.unready import plan_seconds, tell_unready
 from airflow_provider_connect.parent_death import die_with_parent, dies_with_parent
 from airflow_provider_connect.run_directory import RunDirectory
-
-_PLAN_TIMEOUT_MS = 60_000
 
 
 class ConnectPlanOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]  # Airflow is not typed for us
@@ -48,10 +47,16 @@ class ConnectPlanOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]
             raise kind(f"Connector {self.connector}: {error.message}") from error
 
     def _groups(self, context: Mapping[str, Any]) -> list[dict[str, Any]]:
-        from airflow_provider_connect.worker.readiness import check_readiness  # loads the Kafka client: not when the DAG is parsed
+        # loads the Kafka client: not when the DAG is parsed
+        from airflow_provider_connect.worker.readiness import UnreadyException, check_readiness
 
         settings, define, asked_for = worker_settings(), self.definition(), asked_tasks(context)
-        readiness = check_readiness(settings, self.connector, define=define, secrets_of=airflow_secrets, is_asked_for=asked_for is not None)
+        is_asked_for = asked_for is not None
+        try:
+            readiness = check_readiness(settings, self.connector, define=define, secrets_of=airflow_secrets, is_asked_for=is_asked_for)
+        except UnreadyException as error:
+            tell_unready(self.connector, error, settings, context, define)
+            raise
         if readiness.state == "not-started":
             raise AirflowSkipException(f"Connector {self.connector} is not started: {readiness.reason}")
         if readiness.state == "no-work":
@@ -69,8 +74,7 @@ class ConnectPlanOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]
         directory = RunDirectory.make(run_directory(), f"{ti.dag_id}.plan", ti.run_id, try_number=ti.try_number)
         directory.write_spec(spec)
         try:
-            timeout_seconds = int(own_option("plan_timeout_ms") or _PLAN_TIMEOUT_MS) / 1000
-            plan = plan_in_subprocess(directory.path, timeout_seconds=timeout_seconds, before_exec=dies_with_parent(own_group=True))
+            plan = plan_in_subprocess(directory.path, timeout_seconds=plan_seconds(), before_exec=dies_with_parent(own_group=True))
         finally:
             directory.remove_run()
         if plan.claim is None:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from airflow_provider_connect.errors import ConnectException, FencedException
+from airflow_provider_connect.errors import ConnectException, FencedException, trace_of
 from airflow_provider_connect.masking import Mask, secret_values
 from airflow_provider_connect.model.run import Claim, RunSpec
 from airflow_provider_connect.model.states import State, TargetState
@@ -174,7 +173,7 @@ class ConnectorHost:
     def _plan_failed(self, claim: Claim | None, error: Exception) -> float | None:
         raw = self._configs.read().connector_config(self._name) or {}
         mask = Mask(secret_values(raw, self._settings.config_providers(), {}))
-        trace = mask("".join(traceback.format_exception(error)))
+        trace = mask(trace_of(error))
         log.error("Connector %s FAILED\n%s", self._name, trace)
         if claim is not None:
             report_failed(self._backing, self._name, claim, self._worker_id, trace)

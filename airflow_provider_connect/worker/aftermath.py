@@ -6,6 +6,7 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
+from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.run import CLAIM_FILE, Claim
 from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
@@ -42,6 +43,20 @@ def report_lost(settings: WorkerSettings, connector: str, directory: Path, exit_
     writer.flush(WRITE_SECONDS)
     writer.close()
     return lost
+
+
+def report_unready(settings: WorkerSettings, connector: str, claim: Claim, tasks: Sequence[int], reason: str) -> None:
+    """Write what a run would have come to: the connector RUNNING and each of its ``tasks`` FAILED for ``reason``, which holds no secrets.
+
+    So it is in Kafka Connect, where what a connector wants of the world outside is looked for by its tasks as they start.
+    """
+    worker_id, trace = f"{socket.gethostname()}:0", f"{ConnectException.__module__}.{ConnectException.__qualname__}: {reason}"
+    writer = StatusWriter(settings, claim=claim)
+    writer.put_connector(ConnectorStatus(connector, State.RUNNING, worker_id, claim=claim))
+    for task in tasks:
+        writer.put_task(TaskStatus(connector, task, State.FAILED, worker_id, trace=trace, claim=claim))
+    writer.flush(WRITE_SECONDS)
+    writer.close()
 
 
 def report_failed(backing: Backing, connector: str, claim: Claim, worker_id: str, trace: str) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import closing
 
-from airflow_provider_connect.errors import ConnectException, FencedException
+from airflow_provider_connect.errors import ConnectException, FencedException, trace_of
 from airflow_provider_connect.masking import Mask, secret_values
 from airflow_provider_connect.model.run import Claim, RunResult, RunSpec, RunState, TaskResult
 from airflow_provider_connect.model.states import State
@@ -147,7 +146,7 @@ class Application:
 
     def _connector_failed(self, claim: Claim | None, error: Exception) -> RunResult:
         name = self._spec.connector
-        trace = self._mask("".join(traceback.format_exception(error)))
+        trace = self._mask(trace_of(error))
         text = self._mask(str(error))
         log.error("Connector %s FAILED: %s", name, text)
         if claim is not None:

@@ -7,12 +7,11 @@ import os
 import socket
 import subprocess
 import sys
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, RetriableException
+from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, RetriableException, trace_of
 from airflow_provider_connect.masking import Mask, secret_values
 from airflow_provider_connect.model.run import RESULT_FILE, RUN_FILE, Claim, RunSpec
 from airflow_provider_connect.settings import WorkerSettings
@@ -96,7 +95,7 @@ def _answer(spec: RunSpec, mask: Mask) -> dict[str, object]:
         return {"skipped": str(error)}
     except Exception as error:
         worker_id = f"{socket.gethostname()}:{os.getpid()}"
-        report_failed(backing, spec.connector, claim, worker_id, mask("".join(traceback.format_exception(error))))
+        report_failed(backing, spec.connector, claim, worker_id, mask(trace_of(error)))
         raise
     return {"tasks": list(plan.tasks), "claim": str(claim)}
 

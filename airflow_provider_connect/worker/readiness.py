@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_connect import config_providers
 from airflow_provider_connect.client_settings import client_config, connector_overrides, internal_client_config
-from airflow_provider_connect.errors import StoreTimeoutException
+from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
 from airflow_provider_connect.isolation.chosen_plugins import PluginChoice
 from airflow_provider_connect.isolation.plugin_catalog import PluginCatalog, PluginKind
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
@@ -56,13 +56,22 @@ class Readiness:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
+class UnreadyException(ConfigException):
+    """The connector itself says that a run could not start now, for want of something outside. ``found`` is what was known before."""
+
+    def __init__(self, found: Readiness, refusal: ConfigException) -> None:
+        super().__init__(refusal.message, errors=refusal.errors)
+        self.found = found
+
+
 def check_readiness(
     settings: WorkerSettings, connector: str, *, define: Mapping[str, str] | None, secrets_of: SecretsOf, is_asked_for: bool = False
 ) -> Readiness:
     """Whether there is work for ``connector``: by the config on the topic, and by ``define`` only where the topic has none.
 
     A run that ``is_asked_for``, as a restart is, has work without a look. Raises ConfigException for a config that cannot run and for
-    internal topics that are not as they must be, before anything moves, and StoreTimeoutException when no broker answers.
+    internal topics that are not as they must be, before anything moves, UnreadyException where the connector itself refuses, and
+    StoreTimeoutException when no broker answers.
     """
     raw, found = _known(settings, connector, define)
     if raw is None:
@@ -70,9 +79,10 @@ def check_readiness(
     secrets = secrets_of(raw)
     if found.state == NO_WORK:
         found = Readiness(WORK, "a run was asked for") if is_asked_for else _looked(settings, connector, raw, secrets)
+    found = Readiness(found.state, found.reason, raw, secrets)
     if found.state == WORK:
-        _check_before_work(settings, connector, raw, secrets)
-    return Readiness(found.state, found.reason, raw, secrets)
+        _check_before_work(settings, connector, found)
+    return found
 
 
 def _known(settings: WorkerSettings, connector: str, define: Mapping[str, str] | None) -> tuple[Mapping[str, str] | None, Readiness]:
@@ -108,13 +118,16 @@ def _config_state(settings: WorkerSettings, consumer: LogConsumer) -> ClusterCon
         return None
 
 
-def _check_before_work(settings: WorkerSettings, connector: str, raw: Mapping[str, str], secrets: Mapping[str, str]) -> None:
+def _check_before_work(settings: WorkerSettings, connector: str, found: Readiness) -> None:
     """Config, guarantee, what the connector itself looks at, and the internal topics are in order; or raise ConfigException."""
     from airflow_provider_connect.worker.checked_connector import check_connector, check_outside, guarantee_of
 
-    checked = check_connector(connector, raw, settings, secrets)
+    checked = check_connector(connector, found.config, settings, found.secrets)
     guarantee_of(checked, settings)
-    check_outside(checked)
+    try:
+        check_outside(checked)
+    except ConfigException as error:
+        raise UnreadyException(found, error) from None
     admin = TopicAdmin(settings)
     admin.ensure_internal_topics()
     admin.close()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.errors import RetriableException, trace_of
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord
@@ -112,7 +111,7 @@ class SourceLoop:
         try:
             self.task.commit()
         except Exception as error:
-            trace = self.mask("".join(traceback.format_exception(error)))
+            trace = self.mask(trace_of(error))
             log.error("The task's commit raised; its offsets are committed all the same\n%s", trace)  # noqa: TRY400  (masked)
 
 

@@ -10,13 +10,12 @@ import logging
 import os
 import socket
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from airflow_provider_connect import config_providers
-from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException
+from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException, trace_of
 from airflow_provider_connect.masking import Mask, secret_values
 from airflow_provider_connect.model.connector_settings import ConnectorSettings, Guarantee
 from airflow_provider_connect.model.run import TaskResult
@@ -141,7 +140,7 @@ def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost) -> Task
         log.warning("Task %s-%s ends: %s", payload.connector, payload.task, mask(str(error)))
         result.stopped_by = StopReason.FENCED
     except Exception as error:  # (the boundary: whatever a task raises makes it FAILED)
-        trace = mask("".join(traceback.format_exception(error)))
+        trace = mask(trace_of(error))
         log.error("Task %s-%s FAILED\n%s", payload.connector, payload.task, trace)  # noqa: TRY400  (masked)
         status = TaskStatus(payload.connector, payload.task, State.FAILED, worker_id, trace=trace, version=version, claim=payload.claim)
         statuses.put_task(status)
