@@ -8,6 +8,7 @@ from airflow_provider_connect.errors import ConfigException
 
 DAG_ID_PREFIX = "connect."
 DAG_ID_LENGTH = 250  # Airflow's limit for a dag id
+_PLAIN = re.compile(r"\w+([-.]\w+)*", re.ASCII)  # names that are as they are in their DAG's id; lists of a thousand are made of such
 _MASK = 0xFFFFFFFF
 
 
@@ -57,14 +58,19 @@ def dag_id_for(connector: str) -> str:
     (two hexadecimal digits); so do a hyphen and a full stop where they would make the result ambiguous or refused. No two names give
     the same id. Raises ConfigException for a name whose id Airflow would find too long.
     """
-    data, out = connector.encode(), ""
-    for index in range(len(data) - 1, -1, -1):
-        out = _quoted(data[index], out, first=index == 0) + out
+    out = connector if _PLAIN.fullmatch(connector) else _all_quoted(connector.encode())
     if len(DAG_ID_PREFIX + out) > DAG_ID_LENGTH:
         raise ConfigException.of(
             "name", connector, f"its DAG id would be {len(DAG_ID_PREFIX + out)} characters long, Airflow allows {DAG_ID_LENGTH}"
         )
     return DAG_ID_PREFIX + out
+
+
+def _all_quoted(data: bytes) -> str:
+    out = ""
+    for index in range(len(data) - 1, -1, -1):
+        out = _quoted(data[index], out, first=index == 0) + out
+    return out
 
 
 def _quoted(byte: int, rest: str, *, first: bool) -> str:
