@@ -24,9 +24,9 @@ the last record has arrived; for ours of every process from spark-submit to the 
 the sum of resident sizes at the worst moment. Medians of the runs, contestants taking turns; the spread is that of our own contestant run
 against itself (A/A) in the same session: a difference smaller than that means nothing.
 
-`REST` asks `GET /connectors?expand=status&expand=info`, one request after another on one connection, timed to the answer's last byte. Ours is
-Airflow's API server, with a DAG for each connector and a user whose rights are looked at each time; Kafka Connect's worker asks nobody who
-they are. Each connector has one task; those of Kafka Connect run, on an empty file; ours are paused, and Airflow is at rest.
+`REST` asks `GET /connectors?expand=status&expand=info`, one request after another on one connection, timed to the answer's last byte. Ours
+is Airflow's API server, with a DAG for each connector and a user whose rights are looked at each time; Kafka Connect's worker asks nobody
+who they are. Each connector has one task; those of Kafka Connect run, on an empty file; ours are paused, and Airflow is at rest.
 """
 
 
