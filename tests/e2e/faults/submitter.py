@@ -4,16 +4,15 @@ Reads JSON from standard input: ``folder``, ``connector``, ``settings``, ``confi
 """
 
 import json
-import os
 import sys
 from pathlib import Path
 
-from airflow_provider_connect.operators.connect import child_of, die_with_parent
+from airflow_provider_connect.parent_death import die_with_parent, dies_with_parent
 from tests.e2e.faults.runs import Fault, Runs
 
 if __name__ == "__main__":
     die_with_parent()
     told = json.load(sys.stdin)
-    runs = Runs(Path(told["folder"]), told["connector"], told["settings"], told["config"], preexec=child_of(os.getpid()))
+    runs = Runs(Path(told["folder"]), told["connector"], told["settings"], told["config"], preexec=dies_with_parent(own_group=True))
     submission = runs.submit(Fault(**told["fault"]))
     submission.process.wait()
