@@ -215,7 +215,7 @@ def test_no_change_is_lost_or_doubled_when_the_broker_dies(tmp_path: Path, uniqu
     with KafkaServer(tmp_path / "kafka", CACHE) as server:
         settings = WorkerSettings.of(worker_properties(server.bootstrap_servers, unique))
         TopicAdmin(settings).ensure_internal_topics()
-        with ConfigStore(settings, timeout_seconds=60) as store:
+        with ConfigStore(settings, timeout_seconds=150) as store:
             store.create_connector("c", CONFIG | {"n": "0"})
             done, stop = [0], threading.Event()
 
@@ -232,7 +232,7 @@ def test_no_change_is_lost_or_doubled_when_the_broker_dies(tmp_path: Path, uniqu
                 server.restart()
             time.sleep(0.5)
             stop.set()
-            thread.join(90)
+            thread.join(200)
             assert not thread.is_alive()
             assert done[0] > 10
             assert store.read().connector_configs["c"]["n"] == str(done[0])
