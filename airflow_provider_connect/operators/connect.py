@@ -23,9 +23,9 @@ from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.model.ids import consumer_group
 from airflow_provider_connect.model.run import Claim, RunResult, RunSpec, RunState, TaskResult
 from airflow_provider_connect.operators.definition import DefinesConnector
+from airflow_provider_connect.operators.planning import tell_unready
 from airflow_provider_connect.operators.run_conf import asked_tasks
 from airflow_provider_connect.operators.run_metrics import emit_lost, emit_run
-from airflow_provider_connect.operators.unready import tell_unready
 from airflow_provider_connect.parent_death import die_with_parent, dies_with_parent
 from airflow_provider_connect.run_directory import RunDirectory, remove_stale_runs
 from airflow_provider_connect.settings import WorkerSettings
@@ -161,10 +161,11 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
                 self.connector,
                 define=self.definition(),
                 secrets_of=airflow_secrets,
-                is_asked_for=is_asked_for or self.tasks is not None,  # a plan has just looked
+                is_asked_for=is_asked_for,
+                is_planned=self.tasks is not None,
             )
         except UnreadyException as error:
-            tell_unready(self.connector, error, settings, context, self.definition())
+            tell_unready(self.connector, settings, error, context, self.definition())
             raise
         if found.state == "not-started":
             raise AirflowSkipException(f"Connector {self.connector} is not started: {found.reason}")

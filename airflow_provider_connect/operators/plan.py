@@ -6,14 +6,13 @@ from typing import Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from airflow_provider_connect.airflow_settings import airflow_secrets, run_directory, worker_settings
+from airflow_provider_connect.airflow_settings import airflow_secrets, worker_settings
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.model.run import Claim, RunSpec
+from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.operators.definition import DefinesConnector
+from airflow_provider_connect.operators.planning import plan_apart, tell_unready
 from airflow_provider_connect.operators.run_conf import asked_tasks
-from airflow_provider_connect.operators.unready import plan_seconds, tell_unready
-from airflow_provider_connect.parent_death import die_with_parent, dies_with_parent
-from airflow_provider_connect.run_directory import RunDirectory
+from airflow_provider_connect.parent_death import die_with_parent
 
 
 class ConnectPlanOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]  # Airflow is not typed for us
@@ -55,31 +54,17 @@ class ConnectPlanOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]
         try:
             readiness = check_readiness(settings, self.connector, define=define, secrets_of=airflow_secrets, is_asked_for=is_asked_for)
         except UnreadyException as error:
-            tell_unready(self.connector, error, settings, context, define)
+            tell_unready(self.connector, settings, error, context, define)
             raise
         if readiness.state == "not-started":
             raise AirflowSkipException(f"Connector {self.connector} is not started: {readiness.reason}")
         if readiness.state == "no-work":
             self.log.info("Connector %s has nothing to do: %s", self.connector, readiness.reason)
             return []
-        ti = context["ti"]
-        secrets = {**airflow_secrets(settings.originals), **readiness.secrets}
-        tasks, claim = self._plan(RunSpec(self.connector, settings.originals, ti.run_id, ti.try_number, define=define, secrets=secrets), ti)
-        return groups_of([task for task in tasks if asked_for is None or task in asked_for], claim, self.tasks_per_application)
-
-    def _plan(self, spec: RunSpec, ti: Any) -> tuple[list[int], Claim]:
-        """The tasks that there are, and the claim under which they run."""
-        from airflow_provider_connect.worker.plan_process import plan_in_subprocess
-
-        directory = RunDirectory.make(run_directory(), f"{ti.dag_id}.plan", ti.run_id, try_number=ti.try_number)
-        directory.write_spec(spec)
-        try:
-            plan = plan_in_subprocess(directory.path, timeout_seconds=plan_seconds(), before_exec=dies_with_parent(own_group=True))
-        finally:
-            directory.remove_run()
+        plan = plan_apart(self.connector, settings, readiness, context, define)
         if plan.claim is None:
             raise AirflowSkipException(f"Connector {self.connector} did not run: {plan.reason}")
-        return plan.tasks, plan.claim
+        return groups_of([task for task in plan.tasks if asked_for is None or task in asked_for], plan.claim, self.tasks_per_application)
 
 
 class ConnectReportOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not typed for us

@@ -65,18 +65,26 @@ class UnreadyException(ConfigException):
 
 
 def check_readiness(
-    settings: WorkerSettings, connector: str, *, define: Mapping[str, str] | None, secrets_of: SecretsOf, is_asked_for: bool = False
+    settings: WorkerSettings,
+    connector: str,
+    *,
+    define: Mapping[str, str] | None,
+    secrets_of: SecretsOf,
+    is_asked_for: bool = False,
+    is_planned: bool = False,
 ) -> Readiness:
     """Whether there is work for ``connector``: by the config on the topic, and by ``define`` only where the topic has none.
 
-    A run that ``is_asked_for``, as a restart is, has work without a look. Raises ConfigException for a config that cannot run and for
-    internal topics that are not as they must be, before anything moves, UnreadyException where the connector itself refuses, and
-    StoreTimeoutException when no broker answers.
+    A run that ``is_asked_for``, as a restart is, has work without a look. The tasks of one that ``is_planned`` were looked at and checked
+    by their plan, a moment ago. Raises, before anything moves, ConfigException for a config that cannot run and for internal topics that
+    are not as they must be, UnreadyException where the connector itself refuses, and StoreTimeoutException when no broker answers.
     """
     raw, found = _known(settings, connector, define)
     if raw is None:
         return found
     secrets = secrets_of(raw)
+    if is_planned:
+        return Readiness(WORK, "its tasks were planned a moment ago", raw, secrets)
     if found.state == NO_WORK:
         found = Readiness(WORK, "a run was asked for") if is_asked_for else _looked(settings, connector, raw, secrets)
     found = Readiness(found.state, found.reason, raw, secrets)

@@ -128,7 +128,7 @@ MAY_IMPORT_LATE = {
     "triggers/connect": "the HTTP client is not for the parsing of DAG files",
     "mirror/db_manager": "alembic is for migrations",
     "operators/connect": "the Kafka client and the launch of Spark are not for the parsing of DAG files",
-    "operators/unready": "the Kafka client and the launch of Spark are not for the parsing of DAG files",
+    "operators/planning": "the Kafka client is not for the parsing of DAG files",
     "operators/verb": "the HTTP client is not for the parsing of DAG files",
     "operators/plan": "the Kafka client is not for the parsing of DAG files",
     "connectors/lines": "numpy is not for a run that has nothing to do",

@@ -9,8 +9,10 @@ import pytest
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.model.run import RUN_FILE, RunSpec, RunState
 from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.worker.plan_process import SharedPlan, plan_in_subprocess
 from airflow_provider_connect.worker.private_file import write_private
+from airflow_provider_connect.worker.readiness import Readiness, UnreadyException, check_readiness
 from tests.integration.worker.scene import Scene, make_topic, values_of
 
 SECRETS = {"${airflow:shop:password}": "canary-4711"}
@@ -76,3 +78,19 @@ def test_connector_that_is_not_started_has_no_plan(scene: Scene, unique: str) ->
     scene.run(scene.numbers(unique, until="10"))
     scene.put_target_state(TargetState.PAUSED)
     assert plan(scene, {}) == SharedPlan([], None, f"connector {scene.connector} is PAUSED")
+
+
+def test_what_a_plan_has_checked_is_not_checked_again_by_its_tasks(scene: Scene, unique: str) -> None:
+    """Whose folder is missing on one host of several fails there as it starts; a check that claimed anew would fence the others."""
+    make_topic(scene.bootstrap, unique)
+    TopicAdmin(scene.settings).ensure_internal_topics()
+    scene.put_config(scene.file_sink(unique, file=str(scene.folder / "nowhere" / "out.txt")))
+
+    def look(*, is_planned: bool) -> Readiness:
+        return check_readiness(scene.settings, scene.connector, define=None, secrets_of=lambda _: {}, is_planned=is_planned)
+
+    with pytest.raises(UnreadyException, match="There is no folder"):
+        look(is_planned=False)
+    assert look(is_planned=True).state == "work"
+    scene.put_target_state(TargetState.PAUSED)
+    assert look(is_planned=True).state == "not-started"

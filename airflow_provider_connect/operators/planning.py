@@ -1,0 +1,50 @@
+"""Planning a connector's tasks in a process of its own, without Spark; also for those that cannot run for want of something outside."""
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.airflow_settings import airflow_secrets, own_option, run_directory
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.model.run import RunSpec
+from airflow_provider_connect.parent_death import dies_with_parent
+from airflow_provider_connect.run_directory import RunDirectory
+from airflow_provider_connect.settings import WorkerSettings
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.worker.plan_process import SharedPlan
+    from airflow_provider_connect.worker.readiness import Readiness, UnreadyException
+
+_TIMEOUT_MS = 60_000
+_log = logging.getLogger(__name__)
+
+
+def plan_apart(
+    connector: str, settings: WorkerSettings, found: "Readiness", context: Mapping[str, Any], define: Mapping[str, str] | None
+) -> "SharedPlan":
+    """Claim the connector and have its task configs made; ``found`` is what was known of it before. Raises what the planner says."""
+    from airflow_provider_connect.worker.plan_process import plan_in_subprocess
+
+    ti = context["ti"]
+    secrets = {**airflow_secrets(settings.originals), **found.secrets}
+    directory = RunDirectory.make(run_directory(), f"{ti.dag_id}.plan", ti.run_id, try_number=ti.try_number)
+    directory.write_spec(RunSpec(connector, settings.originals, ti.run_id, ti.try_number, define=define, secrets=secrets))
+    try:
+        timeout_seconds = int(own_option("plan_timeout_ms") or _TIMEOUT_MS) / 1000
+        return plan_in_subprocess(directory.path, timeout_seconds=timeout_seconds, before_exec=dies_with_parent(own_group=True))
+    finally:
+        directory.remove_run()
+
+
+def tell_unready(
+    connector: str, settings: WorkerSettings, error: "UnreadyException", context: Mapping[str, Any], define: Mapping[str, str] | None
+) -> None:
+    """Plan the tasks and write that they FAILED. What goes wrong with that is logged: the caller has worse to tell."""
+    from airflow_provider_connect.worker.aftermath import report_unready
+
+    try:
+        plan = plan_apart(connector, settings, error.found, context, define)
+        if plan.claim is not None:
+            report_unready(settings, connector, plan.claim, plan.tasks, error.message)
+    except ConnectException as failure:
+        _log.warning("Connector %s: the statuses of its tasks could not be written: %s", connector, failure.message)
