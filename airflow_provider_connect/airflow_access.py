@@ -5,7 +5,6 @@ Never Airflow's ``requires_access_dag``: that one takes the DAG from a query par
 """
 
 import base64
-import binascii
 import hashlib
 import time
 from collections.abc import Callable, Iterable
@@ -123,7 +122,7 @@ class BasicTokens:
 def _decoded(credentials: str) -> tuple[str, str]:
     try:
         user, colon, password = base64.b64decode(credentials, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # no base64, no ASCII, or no UTF-8 once it is decoded
         user = colon = password = ""
     if not colon:
         raise UnauthorizedException("The Basic credentials are not 'user:password' in base64")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from typing import Annotated
 from urllib.parse import unquote
@@ -119,6 +118,6 @@ async def refuse_internal_request(request: Request, connector: Connector) -> Res
         )
     try:
         base64.b64decode(signature, validate=True)
-    except binascii.Error:
+    except ValueError:
         raise BadRequestException("The signature of the internal request is not base64") from None
     raise ForbiddenException("Internal request contained invalid signature.")

@@ -69,6 +69,14 @@ def test_a_server_without_a_herder_says_so_and_serves_what_needs_none() -> None:
         assert "root" in httpx.get(f"{server.url}/admin/loggers").json()
 
 
+@pytest.mark.parametrize("signature", ["no base64", "nö base64"])
+def test_a_signature_that_is_not_base64_is_refused(signature: str) -> None:
+    headers = {"X-Connect-Authorization": signature.encode(), "X-Connect-Request-Signature-Algorithm": b"HmacSHA256"}
+    with started({}) as server:
+        refused = httpx.post(f"{server.url}/connectors/c/tasks", headers=headers)
+    assert (refused.status_code, refused.json()["message"]) == (400, "The signature of the internal request is not base64")
+
+
 def test_without_admin_listeners_there_are_no_loggers() -> None:
     with started({"admin.listeners": ""}) as server:
         assert httpx.get(f"{server.url}/admin/loggers").status_code == 404
@@ -88,6 +96,9 @@ def test_basic_auth_lets_in_whom_the_file_names(tmp_path: Path, by: str) -> None
             refused = httpx.get(f"{server.url}/", auth=auth)
             assert (refused.status_code, refused.json()["message"]) == (401, "User cannot access the resource.")
             assert refused.headers["WWW-Authenticate"].startswith("Basic")
+        for credentials in ("alice:wonder=land", "YWxpY2U6/w==", "YWxpY2U6d29uZGVyPWxhbmQ=é"):
+            refused = httpx.get(f"{server.url}/", headers={"Authorization": f"Basic {credentials}".encode()})
+            assert (refused.status_code, refused.json()["message"]) == (401, "User cannot access the resource.")
 
 
 @pytest.mark.parametrize(
