@@ -4,7 +4,6 @@ on its DAG.
 Never Airflow's ``requires_access_dag``: that one takes the DAG from a query parameter that the caller chooses.
 """
 
-import base64
 import hashlib
 import time
 from collections.abc import Callable, Iterable
@@ -24,6 +23,7 @@ from airflow_provider_connect.airflow_settings import VARIABLE
 from airflow_provider_connect.errors import ConfigException, ForbiddenException, UnauthorizedException
 from airflow_provider_connect.model.ids import DAG_ID_PREFIX, dag_id_for
 from airflow_provider_connect.rest.access import Right, User
+from airflow_provider_connect.rest.basic_access import decoded
 
 _BASIC_SECONDS = 60.0
 _METHODS = {Right.READ: "GET", Right.CHANGE: "PUT", Right.DELETE: "DELETE"}
@@ -115,15 +115,12 @@ class BasicTokens:
         key = hashlib.sha256(credentials.encode()).digest()
         self._tokens = {known: kept for known, kept in self._tokens.items() if kept[0] > self._now()}
         if key not in self._tokens:
-            self._tokens[key] = (self._now() + _BASIC_SECONDS, await _exchanged(*_decoded(credentials)))
+            self._tokens[key] = (self._now() + _BASIC_SECONDS, await _exchanged(*_user_and_password(credentials)))
         return self._tokens[key][1]
 
 
-def _decoded(credentials: str) -> tuple[str, str]:
-    try:
-        user, colon, password = base64.b64decode(credentials, validate=True).decode().partition(":")
-    except ValueError:  # no base64, no ASCII, or no UTF-8 once it is decoded
-        user = colon = password = ""
+def _user_and_password(credentials: str) -> tuple[str, str]:
+    user, colon, password = decoded(credentials).partition(":")
     if not colon:
         raise UnauthorizedException("The Basic credentials are not 'user:password' in base64")
     return user, password

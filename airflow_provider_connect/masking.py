@@ -9,9 +9,8 @@ from urllib.parse import quote
 
 from airflow_provider_connect import config_providers
 from airflow_provider_connect.config_providers import ConfigProvider
-from airflow_provider_connect.model.secret_keys import is_secret_key
+from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key
 
-HIDDEN = "[hidden]"
 SHORTEST = 4  # shorter values would blot out ordinary words
 _QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'")
 

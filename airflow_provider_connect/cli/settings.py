@@ -9,6 +9,7 @@ from typing import Any
 from airflow_provider_connect.airflow_settings import VARIABLE, connection_properties, section_properties, worker_variable
 from airflow_provider_connect.dag_settings import literal_secrets
 from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.model.secret_keys import HIDDEN
 from airflow_provider_connect.settings import WorkerSettings
 
 
@@ -36,7 +37,7 @@ def use_database() -> None:
 
 def masked(key: str, value: str) -> str:
     """``value``, or ``[hidden]`` if ``key`` is named like a secret and the value is written out."""
-    return "[hidden]" if literal_secrets({key: value}) else value
+    return HIDDEN if literal_secrets({key: value}) else value
 
 
 def _print(output: str, settings: Mapping[str, Mapping[str, str]]) -> None:

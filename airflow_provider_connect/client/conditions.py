@@ -17,11 +17,13 @@ from airflow_provider_connect.sdk.records import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``says`` what was seen, for people. ``is_hopeless``: it FAILED, and does not get better by itself."""
+    """``says`` what was seen, for people. ``is_hopeless``: it FAILED, and does not get better by itself. ``is_early``: met, but what comes
+    right after a start has not come yet, and may never come."""
 
     is_met: bool
     says: str
     is_hopeless: bool = False
+    is_early: bool = False
 
 
 class Condition(Protocol):
@@ -41,7 +43,8 @@ class Condition(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConnectorReaches:
-    """The connector, and with ``with_tasks`` each of its tasks too, is in one of ``states``. STOPPED is reached when no task is left."""
+    """The connector, and with ``with_tasks`` each of its tasks too, is in one of ``states``. STOPPED is reached when no task is left;
+    RUNNING without tasks is early, since a connector runs before it can say what its tasks are."""
 
     connector: str
     states: Sequence[str]
@@ -60,7 +63,8 @@ class ConnectorReaches:
         if failed:
             return Verdict(False, f"{says}: {_first_line(failed[0].trace)}", is_hopeless=True)
         is_emptied = not tasks or seen.connector.state != State.STOPPED
-        return Verdict(is_emptied and all(instance.state in self.states for instance in instances), says)
+        is_early = self.with_tasks and not tasks and seen.connector.state == State.RUNNING
+        return Verdict(is_emptied and all(instance.state in self.states for instance in instances), says, is_early=is_early)
 
 
 @dataclass(frozen=True, slots=True)

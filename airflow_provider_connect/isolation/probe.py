@@ -27,9 +27,9 @@ from airflow_provider_connect.isolation.probe_messages import keys_of, validatio
 from airflow_provider_connect.isolation.probe_pool import Fingerprints, ProbePool
 from airflow_provider_connect.isolation.probe_process import ProbeProcess
 from airflow_provider_connect.isolation.validation import java_map, key_view
-from airflow_provider_connect.masking import HIDDEN, Mask, secret_values
+from airflow_provider_connect.masking import Mask, secret_values
 from airflow_provider_connect.model.connector_keys import sink_config_def, source_config_def
-from airflow_provider_connect.model.secret_keys import is_secret_key
+from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key
 from airflow_provider_connect.model.versions import UNDEFINED, requirement
 from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, PluginView, Validation
 from airflow_provider_connect.settings import WorkerSettings

@@ -3,9 +3,8 @@
 import re
 from collections.abc import Mapping
 
-from airflow_provider_connect.model.secret_keys import is_secret_key
+from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key
 
-HIDDEN = "[hidden]"
 _VARIABLES = re.compile(r"(\$\{[^{}]*\})+")
 _USER_INFO = re.compile(r"(?<=://)([^/@\s:]*):[^/@\s]+(?=@)")
 

@@ -20,7 +20,8 @@ _NOT_IN_LEDGER = "the ledger no longer knows it: offsets were altered or reset"
 def take_offsets(database: Database, records: Sequence[StateRecord]) -> list[Entry]:
     """Bring the rows of one offsets topic up to the records, in their order; returns what changed."""
     kept = [(record, value) for record in records if isinstance(value := record.value, OffsetRecord) and is_name(value.connector)]
-    rows = Rows(database, source_offset, source_offset.c.id, {offset_id(value) for _, value in kept})
+    topics = source_offset.c.topic.in_({record.at.topic for record, _ in kept})
+    rows = Rows(database, source_offset, source_offset.c.id, {offset_id(value) for _, value in kept}, topics)
     entries = []
     for record, value in kept:
         key = (record.at.topic, offset_id(value))

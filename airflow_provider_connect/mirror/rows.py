@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Column, Connection, Table, bindparam, delete, insert, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Select, Table, bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from airflow_provider_connect.mirror.tables import LONGEST_NAME, LONGEST_WORD
@@ -19,13 +19,14 @@ _MOST_NAMES = 500  # in one IN (…)
 
 
 class Rows:
-    """The rows of ``table`` whose ``by`` is one of ``values``; change ``now``, which maps primary keys to rows, and ``write``."""
+    """The rows of ``table`` whose ``by`` is one of ``values`` and for which ``also`` holds: asked for at each batch of records, so by what
+    an index begins with. Change ``now``, which maps primary keys to rows, and ``write``."""
 
-    def __init__(self, database: Database, table: Table, by: Column[Any], values: Collection[object]) -> None:
+    def __init__(self, database: Database, table: Table, by: Column[Any], values: Collection[object], *also: ColumnElement[bool]) -> None:
         self._table = table
         self._keys = [column.name for column in table.primary_key.columns]
         self._others = [column.name for column in table.columns if column.name not in self._keys]
-        self._before = {self.key(row): row for row in _selected(database, table, by, values)}
+        self._before = {self.key(row): row for row in _selected(database, select(table).where(*also), by, values)}
         self.now = dict(self._before)
 
     def key(self, row: Row) -> Key:
@@ -59,10 +60,10 @@ def remove_rows(database: Database, table: Table, rows: Iterable[Row]) -> None:
         database.execute(delete(table).where(*_is_key(table)), parameters)
 
 
-def _selected(database: Database, table: Table, by: Column[Any], values: Collection[object]) -> Iterator[Row]:
+def _selected(database: Database, statement: Select[Any], by: Column[Any], values: Collection[object]) -> Iterator[Row]:
     found = iter(sorted(values, key=str))
     while some := list(islice(found, _MOST_NAMES)):
-        yield from (dict(row) for row in database.execute(select(table).where(by.in_(some))).mappings())
+        yield from (dict(row) for row in database.execute(statement.where(by.in_(some))).mappings())
 
 
 def _is_key(table: Table) -> list[Any]:

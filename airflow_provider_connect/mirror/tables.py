@@ -165,6 +165,7 @@ batch = Table(
     Column("first_ms", BigInteger, nullable=False),
     Column("last_ms", BigInteger, nullable=False),
     Index("connect_batch_run", "connector", "last_ms"),
+    Index("connect_batch_claim", "claim"),
 )
 """What each task delivered under each claim (a try of an Airflow run), as its last entry in the ledger says; ``ranges`` as JSON maps topic
 and partition to first and next offset. Between ``first_ms`` and ``last_ms`` the entries were written. Stays when the connector goes."""

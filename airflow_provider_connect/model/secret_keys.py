@@ -1,6 +1,9 @@
-"""Which settings hold secrets, told by their names."""
+"""Which settings hold secrets, told by their names, and what is shown in their place."""
 
 import re
+
+HIDDEN = "[hidden]"
+"""What is shown in place of a secret."""
 
 _NAME = re.compile(r"password|passwd|passphrase|secret|token|credential|private[._-]?key|api[._-]?key|jaas", re.IGNORECASE)
 

@@ -14,14 +14,12 @@ from airflow.sdk.log import mask_secret
 from airflow_provider_connect.client.conditions import Condition, ConnectorReaches
 from airflow_provider_connect.dag_settings import literal_secrets
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, NotFoundException
+from airflow_provider_connect.model.secret_keys import HIDDEN
 from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.operators.verb import ConnectVerbOperator
 
 if TYPE_CHECKING:
     from airflow_provider_connect.hooks.connect import ConnectHook
-
-HIDDEN = "[hidden]"
-"""What a server of ours shows for a secret."""
 
 _STATE_OF = {TargetState.STARTED: State.RUNNING, TargetState.PAUSED: State.PAUSED, TargetState.STOPPED: State.STOPPED}
 

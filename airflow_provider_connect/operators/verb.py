@@ -24,7 +24,8 @@ class ConnectVerbOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not
     """Carries out a verb on ``connector`` in the cluster of ``connect_conn_id``, and with ``wait`` ends when its effect shows.
 
     ``timeout_seconds`` bounds that wait; FAILED seen for ``patience_seconds`` without a break ends it at once, and no try is repeated for
-    it. With ``deferrable`` the triggerer waits, and the worker's slot is free. What the task returns are figures and states, no configs.
+    it. A connector that is RUNNING without tasks has as long to get some. With ``deferrable`` the triggerer waits, and the worker's slot
+    is free. What the task returns are figures and states, no configs.
     """
 
     template_fields: ClassVar[Sequence[str]] = ("connector", "connect_conn_id")
@@ -95,14 +96,14 @@ class ConnectVerbOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not
         """Returns when the condition is met; with ``deferrable`` it need not return: ``method`` goes on then."""
         patience, deadline = Patience(self.patience_seconds), time.monotonic() + self.timeout_seconds
         with self._hook() as hook:
-            while not (verdict := hook.look(condition)).is_met:
-                if patience.is_over(is_hopeless=verdict.is_hopeless):
-                    raise AirflowFailException(verdict.says)
+            while not patience.is_content_with(verdict := hook.look(condition)):
                 if self.deferrable:
                     self._defer(condition, method, arguments)
                 if time.monotonic() > deadline:
                     raise AirflowException(f"Not in {self.timeout_seconds} s: {verdict.says}")
                 time.sleep(self.poll_seconds)
+        if not verdict.is_met:
+            raise AirflowFailException(verdict.says)
         self.log.info("%s", verdict.says)
 
     def _defer(self, condition: Condition, method: str, arguments: dict[str, Any]) -> None:

@@ -31,14 +31,15 @@ class BasicAccess(OpenToAll):
 
     async def identify(self, request: Request) -> User:
         scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
-        user, _, password = _decoded(credentials).partition(":") if scheme.lower() == "basic" else ("", "", "")
+        user, _, password = decoded(credentials).partition(":") if scheme.lower() == "basic" else ("", "", "")
         known = self._users.get(user)
         if known is None or not hmac.compare_digest(known.encode(), password.encode()):
             raise UnauthorizedException("User cannot access the resource.")
         return user
 
 
-def _decoded(credentials: str) -> str:
+def decoded(credentials: str) -> str:
+    """``user:password`` of the base64 in an Authorization header; empty where it is none."""
     try:
         return base64.b64decode(credentials.strip(), validate=True).decode()
     except ValueError:  # no base64, no ASCII, or no UTF-8 once it is decoded

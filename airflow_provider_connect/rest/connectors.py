@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from airflow_provider_connect.errors import BadRequestException, NotFoundException
 from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.model.secret_keys import HIDDEN
 from airflow_provider_connect.model.views import ConnectorInfo
 from airflow_provider_connect.rest import bodies, documents
 from airflow_provider_connect.rest.access import Right
@@ -19,7 +20,6 @@ from airflow_provider_connect.rest.answers import answer, documented, empty, is_
 from airflow_provider_connect.rest.calls import Calls, calls_of, user_of
 from airflow_provider_connect.rest.entities import connector_json, status_json
 from airflow_provider_connect.rest.paths import location_segment
-from airflow_provider_connect.rest.secrets import HIDDEN
 
 Connector = Annotated[str, Path(description="The connector's name, percent-encoded"), AfterValidator(unquote)]
 

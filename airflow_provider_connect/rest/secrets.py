@@ -8,10 +8,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.model.secret_keys import is_secret_key
+from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key
 from airflow_provider_connect.model.views import ConfigKeyView
-
-HIDDEN = "[hidden]"
 
 Definitions = Callable[[str, str | None], Sequence[ConfigKeyView]]
 """The keys of a plugin, by class name or alias and version; ``Herder.plugin_config``."""

@@ -2,12 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider_connect.client.conditions import of_json
+from airflow_provider_connect.client.conditions import Verdict, of_json
 from airflow_provider_connect.errors import ConnectException
 
 MET, HOPELESS, ERROR = "met", "hopeless", "error"
@@ -51,24 +51,24 @@ class ConnectTrigger(BaseTrigger):  # type: ignore[misc]  # Airflow is not typed
         async with AsyncConnectHook(self.connect_conn_id) as hook:
             while True:
                 verdict = await hook.look(condition)
-                if verdict.is_met:
-                    return {"status": MET, "says": verdict.says}
-                if patience.is_over(is_hopeless=verdict.is_hopeless):
-                    return {"status": HOPELESS, "says": verdict.says}
+                if patience.is_content_with(verdict):
+                    return {"status": MET if verdict.is_met else HOPELESS, "says": verdict.says}
                 await asyncio.sleep(self.poll_seconds)
 
 
 class Patience:
-    """How long FAILED may be seen without a break before it counts: what was changed or restarted shows its old state for a while."""
+    """How long FAILED, and RUNNING without tasks, must be seen without a break before it counts: what was changed or restarted shows its
+    old state for a while, and what was created has no tasks for a while."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._since: float | None = None
+    def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._seconds, self._now = seconds, now
+        self._seen: tuple[bool, bool] | None = None
+        self._since = 0.0
 
-    def is_over(self, *, is_hopeless: bool) -> bool:
-        """Called after each look."""
-        if not is_hopeless:
-            self._since = None
-            return False
-        self._since = time.monotonic() if self._since is None else self._since
-        return time.monotonic() - self._since >= self._seconds
+    def is_content_with(self, verdict: Verdict) -> bool:
+        """Called after each look: whether no other is needed."""
+        seen, now = (verdict.is_met, verdict.is_hopeless), self._now()
+        if seen != self._seen:
+            self._seen, self._since = seen, now
+        is_over = now - self._since >= self._seconds
+        return (verdict.is_met and (is_over or not verdict.is_early)) or (verdict.is_hopeless and is_over)

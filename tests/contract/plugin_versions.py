@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from airflow_provider_connect import __version__
+from tests.unit.isolation.locations import tree
 
-GROUP = "airflow_provider_connect.plugins"
 V_OLD, V_MID, J_OLD, J_MID = "0.0.1", "0.0.2", "0.0.3", "0.0.4"
 PLACEHOLDERS = {"{v_old}": V_OLD, "{v_mid}": V_MID, "{v_new}": __version__, "{j_old}": J_OLD, "{j_mid}": J_MID, "{j_new}": __version__}
 
@@ -44,11 +44,5 @@ def install_versions(plugin_path: Path) -> None:
 
 
 def install(plugin_path: Path, module: str, version: str, source: str, entries: tuple[str, ...]) -> Path:
-    """One location, as ``pip install --target`` leaves it: a module and its distribution's metadata."""
-    location = plugin_path / f"{module}-{version}"
-    metadata = location / f"{module}-{version}.dist-info"
-    metadata.mkdir(parents=True)
-    (location / f"{module}.py").write_text(source)
-    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: {version}\n")
-    (metadata / "entry_points.txt").write_text("\n".join([f"[{GROUP}]", *entries, ""]))
-    return location
+    """One location: a module and its distribution's metadata."""
+    return tree(plugin_path / f"{module}-{version}", module, version, {f"{module}.py": source}, *entries)

@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -17,8 +16,11 @@ from airflow_provider_connect.isolation.probe import PluginProbe
 from airflow_provider_connect.model.views import ConfigKeyView, Validation
 from airflow_provider_connect.settings import WorkerSettings
 from tests.contract.plugin_versions import PLACEHOLDERS, install_versions
+from tests.contract.rest.profiles import versions
+from tests.contract.rest.scenarios import Step, filled, scenarios
+from tests.contract.rest.to_come import TO_COME
 
-GOLDEN = Path(__file__).parent / "golden" / "rest"
+RECORDED = {scenario.name: scenario for scenario in scenarios()}
 SCENARIOS = (
     "plugin-config",
     "plugins-list",
@@ -29,7 +31,6 @@ SCENARIOS = (
     "versions-chosen",
     "versions-definitions",
 )
-TO_COME = {("plugin-config", "cast")}  # a transformation that is not there yet
 counts: Counter[str] = Counter()
 
 
@@ -50,17 +51,14 @@ def probes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Plugi
 
 def steps() -> Iterator[Any]:
     for name in SCENARIOS:
-        scenario = json.loads(_filled((GOLDEN / f"{name}.json").read_text()))
-        for number, step in enumerate(scenario["steps"]):
+        for number, step in enumerate(_steps_of(name)):
             kind = _kind(step)
             if kind is not None and (name, step["id"]) not in TO_COME:
-                yield pytest.param(scenario["profile"], kind, step, id=f"{name}-{number}-{step['id']}")
+                yield pytest.param(RECORDED[name].profile, kind, step, id=f"{name}-{number}-{step['id']}")
 
 
-def _filled(text: str) -> str:
-    for placeholder, value in {**PLACEHOLDERS, "{run}": "r1", "{files}": "/data"}.items():
-        text = text.replace(placeholder, value)
-    return text
+def _steps_of(name: str) -> list[Step]:
+    return [filled(step, {**versions("versions"), "run": "r1", "files": "/data"}) for step in RECORDED[name].steps]
 
 
 def _kind(step: Mapping[str, Any]) -> str | None:
@@ -182,7 +180,7 @@ def _wanted(body: Any, profile: str) -> Any:
 
 
 def test_the_list_of_plugins_is_in_connects_order(probes: dict[str, PluginProbe]) -> None:
-    recorded = json.loads((GOLDEN / "plugins-list.json").read_text())["steps"]
+    recorded = RECORDED["plugins-list"].steps
     for number, connectors_only in ((0, True), (2, False)):
         listed = [(view.class_name, view.type) for view in probes["default"].plugins(connectors_only)]
         kafkas = [(about["class"], about["type"]) for about in recorded[number]["answer"]["body"]]
@@ -193,6 +191,6 @@ def test_the_list_of_plugins_is_in_connects_order(probes: dict[str, PluginProbe]
 
 
 def test_versions_of_the_file_connectors_are_listed_oldest_first(probes: dict[str, PluginProbe]) -> None:
-    recorded = json.loads(_filled((GOLDEN / "versions-chosen.json").read_text()))["steps"][1]["answer"]["body"]
+    recorded = _steps_of("versions-chosen")[1]["answer"]["body"]
     wanted = [(about["class"], about["version"]) for about in recorded if ".file." in about["class"]]
     assert [(view.class_name, view.version) for view in probes["versions"].plugins() if ".file." in view.class_name] == wanted

@@ -43,18 +43,18 @@ STATE = {
     "stores": "errors settings client_settings sdk model wire",
     "isolation": "errors settings client_settings config_providers masking sdk model",
     "launch": "errors",
-    "client": "errors sdk model",
 }
 PROGRAMS = {
     "worker": "errors settings client_settings config_providers masking sdk model stores isolation",
-    "herder": "errors settings client_settings config_providers dag_settings sdk model stores isolation",
-    "mirror": "errors settings sdk model stores",
-    "server_info": "errors settings client_settings stores",
+    "herder": "errors settings config_providers dag_settings sdk model stores isolation",
+    "mirror": "settings sdk model stores",
+    "server_info": "settings stores",
 }
 DOORS = {
-    "rest": "errors properties settings model herder mirror server_info",
+    "client": "errors sdk model",
+    "rest": "errors properties model herder server_info",
     "standalone": "errors settings masking sdk model stores isolation worker herder rest properties server_info",
-    "dev": "errors parent_death properties settings model stores launch herder run_directory worker standalone",
+    "dev": "errors parent_death properties settings model stores launch",
 }
 AIRFLOW = {
     "airflow_settings": "errors properties config_providers settings",
@@ -65,12 +65,12 @@ AIRFLOW = {
     "operators": "errors parent_death settings model dag_settings run_directory airflow_settings worker launch client hooks triggers",
     "retry": "errors dag_settings stores airflow_settings",
     "dag": "errors model dag_settings airflow_settings operators retry",
-    "bundle": "errors settings model stores connector_files airflow_settings dag",
-    "dag_follower": "model settings connector_files airflow_dags airflow_requests",
+    "bundle": "errors model stores connector_files airflow_settings dag",
+    "dag_follower": "model connector_files airflow_dags airflow_requests",
     "hooks": "errors settings sdk model stores client airflow_settings server_info",
     "triggers": "errors client hooks",
     "sensors": "airflow_settings client hooks triggers",
-    "airflow_dags": "errors model operators",
+    "airflow_dags": "model operators",
     "complaints": "errors",
     "reconciler": "model dag_settings mirror airflow_dags complaints",
     "status_comparison": "model airflow_dags complaints",
@@ -199,6 +199,9 @@ def _imports(node: ast.AST, *, late: bool, typing: bool) -> Iterator[Import]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import):
             yield from (Import(alias.name, child.lineno, late, typing) for alias in child.names)
+        elif isinstance(child, ast.ImportFrom) and child.module == PACKAGE and child.level == 0:  # units, or what the root offers
+            names = [f"{PACKAGE}.{alias.name}" if alias.name in MAY_IMPORT else PACKAGE for alias in child.names]
+            yield from (Import(name, child.lineno, late, typing) for name in names)
         elif isinstance(child, ast.ImportFrom):
             yield Import("." * child.level + (child.module or ""), child.lineno, late, typing)
         is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
@@ -227,6 +230,26 @@ def test_the_table_has_no_circle() -> None:
     while free := {unit for unit, allowed in left.items() if not allowed & left.keys()}:
         left = {unit: allowed for unit, allowed in left.items() if unit not in free}
     assert left == {}
+
+
+def test_the_table_allows_nothing_that_nobody_does() -> None:
+    reached: dict[str, set[str | None]] = {unit: set() for unit in MAY_IMPORT}
+    for module in MODULES:
+        reached[module.unit] |= {unit_of(found.name) for found in imports_of(module)}
+    assert {unit: unused for unit, allowed in MAY_IMPORT.items() if (unused := allowed - reached[unit])} == {}
+
+
+def test_the_readmes_picture_shows_every_unit_on_its_floor() -> None:
+    picture = (ROOT / "README.md").read_text(encoding="utf-8").split("## The house", 1)[1].split("```")[1]
+    parts = re.split(r"^ (\d) ", picture, flags=re.MULTILINE)[1:]
+    shown = {int(floor): set(re.findall(r"\w+", text)) for floor, text in zip(parts[::2], parts[1::2], strict=True)}
+    hidden = [
+        f"{unit} on floor {number}"
+        for number, floor in enumerate(FLOORS)
+        for unit in floor.keys() - {"__init__"}
+        if unit not in shown[number] and not (unit.startswith("airflow_") and "airflow_…" in picture)
+    ]
+    assert hidden == []
 
 
 def test_worker_and_herder_do_not_know_each_other() -> None:

@@ -105,7 +105,7 @@ def test_what_cannot_come_is_told_and_not_waited_for(
     sensor: dict[str, Any] = {"connector": unique, "timeout": 60}
     steps: list[Step] = [
         ("ValidateConfigOperator", one | {"config": config | {"tasks.max": 0, "key.converter": "NoSuch"}}),
-        ("CreateConnectorOperator", one | {"config": config}),
+        ("CreateConnectorOperator", one | {"config": config, "patience_seconds": 10}),
         ("CreateConnectorOperator", one | {"config": config | {"tasks.max": 2}}),
         ("RestartConnectorOperator", one | {"only_failed": True, "deferrable": True}),
         ("ConnectorStateSensor", sensor),

@@ -9,18 +9,9 @@ from sqlalchemy import Engine, create_engine, event, make_url, text
 from airflow_provider_connect.mirror.follower import Follower
 from airflow_provider_connect.mirror.tables import metadata
 from airflow_provider_connect.settings import WorkerSettings
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from tests.postgres_server import PostgresServer
 
 Follow = Callable[..., Follower]
-
-
-@pytest.fixture
-def settings(worker_settings: Callable[..., dict[str, str]]) -> WorkerSettings:
-    """Settings of this test alone; the internal topics exist."""
-    made = WorkerSettings.of(worker_settings())
-    TopicAdmin(made).ensure_internal_topics()
-    return made
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -1,22 +1,11 @@
-"""Settings with their topics made, and producers of bytes that no store would write."""
+"""Producers of bytes that no store would write."""
 
 from collections.abc import Callable, Iterable
 
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from airflow_provider_connect.settings import WorkerSettings
-from airflow_provider_connect.stores.topic_admin import TopicAdmin
-
 Produce = Callable[..., None]
-
-
-@pytest.fixture
-def settings(worker_settings: Callable[..., dict[str, str]]) -> WorkerSettings:
-    """Settings of this test alone; the internal topics exist."""
-    made = WorkerSettings.of(worker_settings())
-    TopicAdmin(made).ensure_internal_topics()
-    return made
 
 
 @pytest.fixture

@@ -54,6 +54,13 @@ def test_a_state_of_the_connector_alone() -> None:
     assert outcome(ConnectorReaches("c", ["RUNNING"], with_tasks=False).judge(status("RUNNING", "FAILED"))) == MET
 
 
+def test_a_connector_that_runs_without_tasks_is_early() -> None:
+    assert ConnectorReaches("c", ["RUNNING"]).judge(status("RUNNING")) == Verdict(True, "Connector c is RUNNING", is_early=True)
+    assert not ConnectorReaches("c", ["RUNNING"]).judge(status("RUNNING", "RUNNING")).is_early
+    assert not ConnectorReaches("c", ["RUNNING"], with_tasks=False).judge(status("RUNNING")).is_early
+    assert not ConnectorReaches("c", ["PAUSED"]).judge(status("PAUSED")).is_early
+
+
 def test_what_was_seen_is_said_with_the_first_line_of_the_trace() -> None:
     said = ConnectorReaches("c", ["RUNNING"]).judge(status("RUNNING", "FAILED", "RUNNING")).says
     assert said == "Connector c is RUNNING, its tasks 1 FAILED, 1 RUNNING: boom"

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Table, select
+from sqlalchemy import Connection, Table, event, select
 
 from airflow_provider_connect.mirror.changes import Entry, Kind, write_history
 from airflow_provider_connect.mirror.config_rows import take_configs
@@ -43,6 +43,16 @@ def rows(database: Connection, table: Table, *columns: str) -> list[tuple[Any, .
 
 def lines(entries: list[Entry], *kinds: Kind) -> list[tuple[str, str | None, str | None]]:
     return [(entry.subject, entry.old, entry.new) for entry in entries if entry.kind in kinds]
+
+
+def test_no_table_is_read_whole_to_take_records_in(database: Connection) -> None:
+    said: list[tuple[str, Any]] = []
+    event.listen(database, "before_cursor_execute", lambda *call: said.append((call[2], call[3])))
+    for take, records in ((take_configs, CONFIGS), (take_statuses, STATUSES), (take_offsets, OFFSETS), (take_batches, BATCHES)):
+        write_history(database, take(database, records))
+    plans = [database.exec_driver_sql(f"explain query plan {text}", values) for text, values in list(said) if text.startswith("SELECT")]
+    assert len(plans) >= 11
+    assert [row.detail for plan in plans for row in plan if row.detail.startswith("SCAN connect_")] == []
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 100])

@@ -33,6 +33,7 @@ def upgrade() -> None:
         _big("last_ms"),
     )
     op.create_index("connect_batch_run", "connect_batch", ["connector", "last_ms"])
+    op.create_index("connect_batch_claim", "connect_batch", ["claim"])
     op.create_table(
         "connect_history",
         sa.Column("id", _NUMBER, primary_key=True),

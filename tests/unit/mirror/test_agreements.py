@@ -1,23 +1,10 @@
 """Agreements and leases on a real database: who may change what."""
 
-from collections.abc import Iterator
-
-import pytest
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection
 
 from airflow_provider_connect.mirror.queries import Agreement, agreements, drop_lease, hold_lease, move_agreement
-from airflow_provider_connect.mirror.tables import metadata
 
 RAN, PAUSED = Agreement(False, "STARTED"), Agreement(True, "PAUSED")
-
-
-@pytest.fixture
-def database() -> Iterator[Connection]:
-    engine = create_engine("sqlite://")
-    metadata.create_all(engine)
-    with engine.connect() as connection, connection.begin():
-        yield connection
-    engine.dispose()
 
 
 def test_an_agreement_moves_from_what_was_seen_and_from_nothing_else(database: Connection) -> None:

@@ -1,0 +1,31 @@
+"""How often those who wait look: until nothing else is to be expected."""
+
+import pytest
+
+from airflow_provider_connect.client.conditions import Verdict
+from airflow_provider_connect.triggers.connect import Patience
+
+MET, EARLY = Verdict(True, "RUNNING, its tasks 1 RUNNING"), Verdict(True, "RUNNING", is_early=True)
+NOT_YET, HOPELESS = Verdict(False, "UNASSIGNED"), Verdict(False, "FAILED", is_hopeless=True)
+
+
+@pytest.mark.parametrize(
+    ("looks", "content"),
+    [
+        ([(0, MET)], [True]),
+        ([(0, NOT_YET), (60, NOT_YET)], [False, False]),
+        ([(0, HOPELESS), (9, HOPELESS), (10, HOPELESS)], [False, False, True]),
+        ([(0, EARLY), (9, EARLY), (10, EARLY)], [False, False, True]),
+        ([(0, EARLY), (1, HOPELESS), (10, HOPELESS), (11, HOPELESS)], [False, False, False, True]),
+        ([(0, HOPELESS), (5, NOT_YET), (11, HOPELESS)], [False, False, False]),
+        ([(0, EARLY), (1, MET)], [False, True]),
+    ],
+)
+def test_what_does_not_last_does_not_count(looks: list[tuple[float, Verdict]], content: list[bool]) -> None:
+    now = iter([seconds for seconds, _ in looks])
+    patience = Patience(10, now=lambda: next(now))
+    assert [patience.is_content_with(verdict) for _, verdict in looks] == content
+
+
+def test_who_has_none_takes_what_is_seen() -> None:
+    assert [Patience(0).is_content_with(verdict) for verdict in (MET, EARLY, NOT_YET, HOPELESS)] == [True, True, False, True]
