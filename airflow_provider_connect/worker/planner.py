@@ -6,14 +6,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from airflow_provider_connect.errors import FencedException, TooManyTasksException
-from airflow_provider_connect.masking import SHORTEST, secret_values
+from airflow_provider_connect.errors import FencedException
+from airflow_provider_connect.masking import secret_values
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.connector_settings import strip_framework_keys
 from airflow_provider_connect.model.run import Claim, RunSpec
 from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.sdk.config_def import Config
-from airflow_provider_connect.sdk.plugin import class_name_of
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.config_changes import ConfigChanges
@@ -22,6 +19,7 @@ from airflow_provider_connect.stores.offset_place import OffsetPlace, sink_overr
 from airflow_provider_connect.worker.checked_connector import CheckedConnector, check_connector, guarantee_of
 from airflow_provider_connect.worker.contexts import PlanningContext
 from airflow_provider_connect.worker.source_delivery import repairs
+from airflow_provider_connect.worker.task_configs import task_configs
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,7 @@ class Planner:
         if planned:
             configs = self._published(spec.connector)
         else:
-            configs = self._task_configs(checked, context)
+            configs = task_configs(checked, context)
             self._publish(checked, configs, claim)
             self._take_over(checked, claim, len(configs))
         tasks = [task for task in range(len(configs)) if not planned or spec.tasks is None or task in spec.tasks]
@@ -104,29 +102,6 @@ class Planner:
     def _published(self, connector: str) -> list[Mapping[str, str]]:
         state = self._store.read()
         return list(state.all_task_configs(connector).values())
-
-    def _task_configs(self, checked: CheckedConnector, context: PlanningContext) -> list[Mapping[str, str]]:
-        connector, maximum = checked.connector, checked.settings.tasks_max
-        connector.initialize(context)
-        connector.start(connector.config_def.parse(strip_framework_keys(checked.resolved)))
-        try:
-            generated = connector.task_configs(maximum)
-        finally:
-            connector.stop()
-        if len(generated) > maximum and checked.settings.tasks_max_enforce:
-            raise TooManyTasksException(checked.name, len(generated), maximum)
-        return [self._published_form(checked, config) for config in generated]
-
-    def _published_form(self, checked: CheckedConnector, config: Mapping[str, str] | Config) -> dict[str, str]:
-        """What goes to the topic: the connector's own keys, ``task.class``, topics and the plugin versions asked for, which the connector
-        was not shown; and never the value of a variable."""
-        asked = {key: text for key, text in checked.resolved.items() if key.endswith(".plugin.version")}
-        texts = {**asked, **(config.originals if isinstance(config, Config) else config)}
-        texts["task.class"] = class_name_of(checked.connector.task_class)
-        for key in ("topics", "topics.regex"):
-            if not checked.is_source and checked.resolved.get(key):
-                texts[key] = checked.resolved[key]
-        return {key: _raw_text(checked, key, value) for key, value in texts.items()}
 
     def _take_over(self, checked: CheckedConnector, claim: Claim, tasks: int) -> None:
         """A partition may have moved from one task to another: every old owner is fenced before anybody reads its offset. A lone task does
@@ -165,16 +140,6 @@ class Planner:
     def _has_ids(self, checked: CheckedConnector) -> bool:
         """Whether its tasks commit in transactions of their ids; else whoever keeps the offsets fences them."""
         return self._backing.exactly_once or not checked.is_source
-
-
-def _raw_text(checked: CheckedConnector, key: str, value: str) -> str:
-    """A task's setting as it goes to the topic: with variables again where the connector was given their values, wherever it put them."""
-    if value == checked.resolved.get(key):
-        return checked.raw[key]
-    for variable, secret in sorted(checked.variables.items(), key=lambda pair: len(pair[1]), reverse=True):
-        if len(secret) >= SHORTEST:
-            value = value.replace(secret, variable)
-    return value
 
 
 def _not_started(state: ClusterConfigState, connector: str) -> str:

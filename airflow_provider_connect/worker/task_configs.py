@@ -1,0 +1,49 @@
+"""The task configs that a connector generates, in the form in which they are published. Starts the connector; writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from airflow_provider_connect.errors import TooManyTasksException
+from airflow_provider_connect.masking import SHORTEST
+from airflow_provider_connect.model.connector_settings import strip_framework_keys
+from airflow_provider_connect.sdk.config_def import Config
+from airflow_provider_connect.sdk.plugin import class_name_of
+from airflow_provider_connect.worker.checked_connector import CheckedConnector
+from airflow_provider_connect.worker.contexts import PlanningContext
+
+
+def task_configs(checked: CheckedConnector, context: PlanningContext) -> list[Mapping[str, str]]:
+    """Start the connector, ask it and stop it. Raises TooManyTasksException and whatever the connector raises."""
+    connector, maximum = checked.connector, checked.settings.tasks_max
+    connector.initialize(context)
+    connector.start(connector.config_def.parse(strip_framework_keys(checked.resolved)))
+    try:
+        generated = connector.task_configs(maximum)
+    finally:
+        connector.stop()
+    if len(generated) > maximum and checked.settings.tasks_max_enforce:
+        raise TooManyTasksException(checked.name, len(generated), maximum)
+    return [_published_form(checked, config) for config in generated]
+
+
+def _published_form(checked: CheckedConnector, config: Mapping[str, str] | Config) -> dict[str, str]:
+    """What goes to the topic: the connector's own keys, ``task.class``, topics and the plugin versions asked for, which the connector
+    was not shown; and never the value of a variable."""
+    asked = {key: text for key, text in checked.resolved.items() if key.endswith(".plugin.version")}
+    texts = {**asked, **(config.originals if isinstance(config, Config) else config)}
+    texts["task.class"] = class_name_of(checked.connector.task_class)
+    for key in ("topics", "topics.regex"):
+        if not checked.is_source and checked.resolved.get(key):
+            texts[key] = checked.resolved[key]
+    return {key: _raw_text(checked, key, value) for key, value in texts.items()}
+
+
+def _raw_text(checked: CheckedConnector, key: str, value: str) -> str:
+    """A task's setting as it goes to the topic: with variables again where the connector was given their values, wherever it put them."""
+    if value == checked.resolved.get(key):
+        return checked.raw[key]
+    for variable, secret in sorted(checked.variables.items(), key=lambda pair: len(pair[1]), reverse=True):
+        if len(secret) >= SHORTEST:
+            value = value.replace(secret, variable)
+    return value
