@@ -16,7 +16,7 @@ from typing import Any, Final
 from airflow_provider_connect.errors import ConnectException, RetriableException
 from airflow_provider_connect.isolation.probe_messages import LONGEST_ANSWER, error_of, from_line, to_line
 
-_COMMAND: Final = (sys.executable, "-m", "airflow_provider_connect.isolation.probe_worker")
+PROBE: Final = "airflow_provider_connect.isolation.probe_worker"
 _SMALL: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
 """Libraries reserve address space for each core; on a large machine that alone would reach the limit."""
 _TAIL_BYTES: Final = 2000
@@ -26,12 +26,15 @@ _ENDING_SECONDS: Final = 1.0  # for a process that has closed its answers to end
 class ProbeProcess:
     """Started when made. Not for two threads at once."""
 
-    def __init__(self, settings: Mapping[str, str], memory_bytes: int) -> None:
-        """The process gets ``settings`` and none of Airflow's environment."""
+    def __init__(
+        self, settings: Mapping[str, str], memory_bytes: int, *, module: str = PROBE, secrets: Mapping[str, str] | None = None
+    ) -> None:
+        """The process gets ``settings``, the ``secrets`` that variables stand for, and none of Airflow's environment. ``module`` is what
+        it runs: one that ends in ``probe_worker.serve``."""
         environment = {name: value for name, value in os.environ.items() if not name.lstrip("_").startswith("AIRFLOW_")}
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the process)
         self._child = subprocess.Popen(
-            _COMMAND,
+            (sys.executable, "-m", module),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,
@@ -39,7 +42,7 @@ class ProbeProcess:
             bufsize=0,
             start_new_session=True,
         )
-        self._send({"settings": dict(settings), "memory_bytes": memory_bytes})
+        self._send({"settings": dict(settings), "secrets": dict(secrets or {}), "memory_bytes": memory_bytes})
 
     @property
     def is_alive(self) -> bool:

@@ -11,7 +11,7 @@ import queue
 import resource
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
 from airflow_provider_connect.errors import ConfigException
@@ -62,19 +62,24 @@ class Answers:
         return bool(connector.alter_offsets(strip_framework_keys(config), pairs))
 
 
-def main() -> None:
+Answer = Callable[[Mapping[str, Any]], dict[str, object]]
+"""One request's answer; whatever it raises is an answer too."""
+
+
+def serve(make: Callable[[WorkerSettings, Mapping[str, str]], Answer]) -> None:
+    """Answer requests until nobody asks any more. ``make`` is given the worker settings and the values of variables, once."""
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C at the server's terminal is for the server
     pending: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(requests, pending), name="requests", daemon=True).start()
-    asked: Answers | None = None
+    asked: Answer | None = None
     while True:
         request = from_line(pending.get())
         if asked is None:
             _limit(request["memory_bytes"])
-            asked = Answers(WorkerSettings.of(request["settings"]))
+            asked = make(WorkerSettings.of(request["settings"], request["secrets"]), request["secrets"])
             continue
         signal.alarm(int(request["timeout_seconds"]) + GRACE_SECONDS)
         answers.write(to_line(_answered(asked, request)))
@@ -88,9 +93,9 @@ def _read(requests: BinaryIO, pending: queue.SimpleQueue[bytes]) -> None:
     os._exit(0)  # nobody asks any more, whatever the plugin is doing
 
 
-def _answered(answers: Answers, request: Mapping[str, Any]) -> dict[str, object]:
+def _answered(answer: Answer, request: Mapping[str, Any]) -> dict[str, object]:
     try:
-        return answers.answer(request)
+        return answer(request)
     except Exception as error:  # (plugins' code may raise anything)
         return error_message(error)
     except SystemExit as error:
@@ -103,4 +108,4 @@ def _limit(memory_bytes: int) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve(lambda settings, _: Answers(settings).answer)

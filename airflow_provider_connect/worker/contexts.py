@@ -18,13 +18,14 @@ log = logging.getLogger(__name__)
 
 
 class PlanningContext:
-    """A connector's context while the planner asks it for task configs. Offsets are read, in ``place``, when first asked for."""
+    """A connector's context while the planner asks it for task configs. Offsets are read, in ``place``, when first asked for; unless they
+    are given."""
 
-    def __init__(self, backing: Backing, name: str) -> None:
+    def __init__(self, backing: Backing, name: str, *, offsets: SourceOffsets | None = None) -> None:
         self.name = name
         self.place: OffsetPlace | None = None
         self._backing = backing
-        self._offsets: SourceOffsets | None = None
+        self._offsets = offsets
 
     def offset(self, partition: Mapping[str, object]) -> dict[str, Any] | None:
         if self._offsets is None:
