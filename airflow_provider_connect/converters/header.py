@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from airflow_provider_connect.converters.value_parser import parse_value
-from airflow_provider_connect.converters.values import values_text
 from airflow_provider_connect.sdk.converter import NULL, HeaderConverter, SchemaAndValue
 from airflow_provider_connect.sdk.java_text import decode_utf8
 from airflow_provider_connect.sdk.schema import BYTES_SCHEMA, Schema
+from airflow_provider_connect.sdk.value_parser import parse_value
+from airflow_provider_connect.sdk.value_text import values_text
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from airflow_provider_connect.converters.json_values import EPOCH
-from airflow_provider_connect.converters.values import values_text
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.converter import NULL, SchemaAndValue
 from airflow_provider_connect.sdk.schema import (
@@ -33,8 +31,10 @@ from airflow_provider_connect.sdk.schema import (
     SchemaType,
     decimal_schema,
 )
+from airflow_provider_connect.sdk.value_text import values_text
 
 _SPACE: Final = "".join(map(chr, range(0x21)))  # what Java's trim takes away
+_EPOCH: Final = datetime.date(1970, 1, 1)
 _DELIMITERS: Final = frozenset(':,{}[]"')
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _INTEGERS: Final = ((8, INT8_SCHEMA), (16, INT16_SCHEMA), (32, INT32_SCHEMA), (64, INT64_SCHEMA))
@@ -316,7 +316,7 @@ def _temporal(text: str) -> SchemaAndValue | None:
     if schema is DATE_SCHEMA:
         return SchemaAndValue(schema, moment.date())
     if schema is TIME_SCHEMA:
-        return SchemaAndValue(schema, moment.time()) if moment.date() == EPOCH.date() else None
+        return SchemaAndValue(schema, moment.time()) if moment.date() == _EPOCH else None
     return SchemaAndValue(schema, moment)
 
 
