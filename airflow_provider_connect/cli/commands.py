@@ -4,6 +4,8 @@ from typing import Any
 
 from airflow.cli.cli_config import ARG_VERBOSE, ActionCommand, Arg, GroupCommand, lazy_load_command
 
+from airflow_provider_connect.skeleton.arguments import ABOUT, ARGUMENTS
+
 _PACKAGE = __name__.rpartition(".")[0]
 
 _TEXT_OR_JSON = Arg(("-o", "--output"), help="How to print: text or json", choices=("text", "json"), default="text")
@@ -58,6 +60,9 @@ def _detail_commands() -> tuple[ActionCommand | GroupCommand, ...]:
     reset = Arg(("--reset",), help="Forget them instead", action="store_true")
     every = Arg(("--all",), help="Converters, transformations and predicates too", action="store_true")
     plugin, version = Arg(("plugin",), help="Class or alias"), Arg(("--plugin-version",), help="A version or range", metavar="VERSION")
+    package = Arg(("plugin",), help="A distribution's name, with or without a version, or the path of a wheel", metavar="NAME[==VERSION]")
+    path = Arg(("--path",), help="A directory of plugin.path; not needed where that names one only", metavar="DIR")
+    installer = Arg(("--installer",), help="uv or pip; uv if it is there and pip has no configuration", choices=("uv", "pip"))
     file = Arg(("-f", "--file"), help='A JSON list of {"partition": …, "offset": …}, as get prints it; - is standard input', metavar="FILE")
     partition = Arg(("--partition",), help='One partition, such as {"kafka_topic": "t", "kafka_partition": 0}', metavar="JSON")
     offset = Arg(
@@ -79,6 +84,9 @@ def _detail_commands() -> tuple[ActionCommand | GroupCommand, ...]:
             "What connectors, converters and transformations there are",
             _verb("list", "List the installed plugins", "plugins.list_plugins", every, _OUTPUT),
             _verb("config", "Print the keys that a plugin knows", "plugins.config", plugin, version, _OUTPUT),
+            _command("install", "Install a plugin beside its other versions, by uv or pip", "plugins.install", package, path, installer),
+            _command("remove", "Remove a version of a plugin that was installed so", "plugins.remove", package, path),
+            _command("broken", "List what lies on plugin.path and cannot be used; exit code 1 if any", "plugins.broken", path, _OUTPUT),
         ),
         _verb("workers", "List the Spark applications that run now", "connectors.workers", _OUTPUT),
         _group(
@@ -99,6 +107,7 @@ def _server_commands() -> tuple[ActionCommand | GroupCommand, ...]:
     return (
         _command("rest", "Serve Connect's REST API in a process of its own", "servers.rest", host, port),
         _command("standalone", "Run connectors in this process, without Airflow's scheduler", "servers.standalone", worker, connectors),
+        _command("new", ABOUT, "new.new", *(Arg(flags, **rest) for flags, rest in ARGUMENTS)),
         _group(
             "mirror",
             "The tables that mirror Connect's topics",

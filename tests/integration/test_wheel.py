@@ -80,6 +80,8 @@ def test_it_holds_the_examples_the_jobs_the_migrations_and_the_types(wheel: Path
         "airflow_provider_connect/mirror/alembic.ini",
         "airflow_provider_connect/mirror/migrations/script.py.mako",
     } <= names
+    templates = (CHECKOUT / "airflow_provider_connect" / "skeleton" / "templates").glob("*")
+    assert {str(file.relative_to(CHECKOUT)) for file in templates} <= names
 
 
 def test_it_holds_nothing_else(wheel: Path) -> None:

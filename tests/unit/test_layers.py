@@ -55,6 +55,7 @@ DOORS = {
     "rest": "errors properties model herder server_info",
     "standalone": "errors settings masking sdk model stores isolation worker herder rest properties server_info",
     "dev": "errors parent_death properties settings model stores launch",
+    "skeleton": "errors",
 }
 AIRFLOW = {
     "airflow_settings": "errors properties config_providers settings",
@@ -81,7 +82,7 @@ AIRFLOW = {
     "links": "model operators",
     "airflow_prefix": "",
     "airflow_plugin": "airflow_app airflow_prefix links",
-    "cli": "errors settings config_providers model stores isolation herder client rest server_info standalone dev dag_settings "
+    "cli": "errors settings config_providers model stores isolation herder client rest server_info standalone dev dag_settings skeleton "
     "airflow_settings airflow_launcher airflow_mirror hooks",
 }
 FLOORS: tuple[Mapping[str, str], ...] = (GROUND, BYTES, STATE, PROGRAMS, DOORS, AIRFLOW)

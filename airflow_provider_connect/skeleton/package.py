@@ -1,0 +1,91 @@
+"""The files of a new connector's package, made from the templates beside this module, and put where nothing lies yet."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Collection, Mapping
+from enum import StrEnum
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Final
+
+from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException
+from airflow_provider_connect.skeleton.names import Names
+
+
+class Side(StrEnum):
+    """What a package may bring."""
+
+    SOURCE = "source"
+    SINK = "sink"
+
+
+_EVERY: Final = {
+    ".gitignore": "gitignore",
+    "README.md": "README.md",
+    "pyproject.toml": "pyproject.toml",
+    "src/{module}/__init__.py": "__init__.py",
+    "src/{module}/py.typed": "py.typed",
+    "tests/test_package.py": "test_package.py",
+}
+_OF_SIDE: Final = {
+    "src/{module}/{side}.py": "{side}.py",
+    "tests/test_{side}.py": "test_{side}.py",
+    "dags/{module}_{side}.py": "dag_{side}.py",
+}
+_ENTRY: Final = '"{side}:{stem}{Side}" = "{module}.{side}:{stem}{Side}Connector"'
+
+
+def package_files(package: str, sides: Collection[Side], *, framework: str) -> dict[str, str]:
+    """The texts of a package's files by their path in it. ``framework`` is the version of this package that they are made for.
+
+    Raises BadRequestException for a name that is none.
+    """
+    names = Names.of(package)
+    chosen = [side for side in Side if side in sides]
+    values = {
+        "package": names.package,
+        "module": names.module,
+        "label": names.label,
+        "stem": names.stem,
+        "framework": framework,
+        "entry_points": "\n".join(
+            _ENTRY.format(side=side, Side=side.capitalize(), stem=names.stem, module=names.module) for side in chosen
+        ),
+        "connectors": " and ".join(f"`{names.stem}{side.capitalize()}`" for side in chosen),
+    }
+    places = dict(_EVERY)
+    for side in chosen:
+        places |= {place.replace("{side}", side): template.replace("{side}", side) for place, template in _OF_SIDE.items()}
+    return {place.format(module=names.module): _filled(template, values) for place, template in sorted(places.items())}
+
+
+def _filled(template: str, values: Mapping[str, str]) -> str:
+    text = files(__package__).joinpath("templates", f"{template}.tmpl").read_text(encoding="utf-8")
+    return Template(text).substitute(values)
+
+
+def write_package(target: Path, texts: Mapping[str, str]) -> None:
+    """Make the directory ``target`` with these files: the whole of it or nothing.
+
+    Raises AlreadyExistsException where something lies there, BadRequestException where it cannot be written.
+    """
+    if target.is_symlink() or (target.exists() and not _is_empty(target)):
+        raise AlreadyExistsException(f"{target} exists: nothing is overwritten; give another name or --directory")
+    beside = target.with_name(f".{target.name}-{os.getpid()}")
+    try:
+        beside.mkdir(parents=True)
+        for place, text in texts.items():
+            file = beside / place
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        beside.rename(target)  # fails, and changes nothing, where somebody has put something there meanwhile
+    except OSError as error:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise BadRequestException(f"{target} cannot be made: {error.strerror}") from error
+
+
+def _is_empty(directory: Path) -> bool:
+    return directory.is_dir() and not any(directory.iterdir())
