@@ -38,6 +38,7 @@ from airflow_provider_connect.server_info import ServerInfo, server_info
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.status_comparison import StatusComparison
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.worker.preview_process import PreviewRunner
 
 _INTERVAL_MS = 1000
 _LONGEST_WAIT_SECONDS = 30.0
@@ -80,7 +81,9 @@ class Rounds:
     def __init__(self, settings: WorkerSettings, *, holder: str) -> None:
         TopicAdmin(settings).ensure_internal_topics()
         self._probe = PluginProbe(settings, secrets=_secrets)
-        self.herder = Herder(settings, AirflowLauncher(create_session), probe=self._probe, resolve=partial(_resolved, settings))
+        previewer = PreviewRunner(settings, secrets=airflow_secrets)
+        launcher, resolve = AirflowLauncher(create_session), partial(_resolved, settings)
+        self.herder = Herder(settings, launcher, probe=self._probe, previewer=previewer, resolve=resolve)
         self._reconciler = Reconciler(self.herder, create_session, holder=holder, now=time.time)
         patience_seconds = settings.task_shutdown_graceful_timeout_ms / 1000 + _VERB_SECONDS
         self._comparison = StatusComparison(self.herder, create_session, patience_seconds=patience_seconds, now=time.time)
@@ -122,7 +125,7 @@ def _secrets(config: Mapping[str, str | None]) -> Mapping[str, str]:
 
 
 def _resolved(settings: WorkerSettings, config: Mapping[str, str]) -> Mapping[str, str]:
-    return config_providers.resolve(config, settings.config_providers(), airflow_secrets(config))
+    return config_providers.resolve(config, settings.config_providers(config["name"]), airflow_secrets(config))
 
 
 class ReconcilerLoop:

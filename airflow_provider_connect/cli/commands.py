@@ -39,6 +39,9 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
     only_failed = Arg(("--only-failed",), help="Only what has FAILED", action="store_true")
     include_tasks = Arg(("--include-tasks",), help="The connector's tasks too", action="store_true")
     task = Arg(("--task",), help="This task alone", type=int, metavar="NUMBER")
+    records = Arg(("--records",), help="How many records; 10 when not given", type=int, default=10, metavar="N")
+    file = Arg(("-f", "--file", "--config"), help="A config to try instead of the connector's own; - is standard input", metavar="FILE")
+    version = Arg(("--plugin-version",), help="A version or range of its plugin to try", metavar="RANGE")
     return (
         _verb("list", "List the connectors with their states", "connectors.list_connectors", _OUTPUT),
         _verb("get", "Print a connector's config, secrets hidden", "connectors.get", _NAME, _OUTPUT),
@@ -52,6 +55,7 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
         _verb("resume", "Resume a connector that is paused or stopped", "connectors.resume", _NAME),
         _verb("stop", "Stop a connector, so that its offsets may be changed", "connectors.stop", _NAME),
         _verb("restart", "Restart a connector, or a task of it", "connectors.restart", _NAME, include_tasks, only_failed, task),
+        _verb("preview", "Read a connector's next records without a commit", "upgrades.preview", _NAME, records, file, version, _OUTPUT),
         _verb("validate", "Check a config; the exit code is 1 where something is wrong", "connectors.validate", *_CONFIG, _OUTPUT),
     )
 

@@ -24,6 +24,7 @@ from airflow_provider_connect.errors import BadRequestException, ConnectExceptio
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.hooks.connect import ConnectHook
 from airflow_provider_connect.isolation.probe import PluginProbe
+from airflow_provider_connect.model.previews import Preview
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.views import (
     ConfigKeyView,
@@ -36,6 +37,7 @@ from airflow_provider_connect.model.views import (
     WorkerView,
 )
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.worker.preview_process import PreviewRunner
 
 
 class Verbs(Protocol):
@@ -65,6 +67,7 @@ class Verbs(Protocol):
     def plugins(self, connectors_only: bool = True) -> list[PluginView]: ...
     def plugin_config(self, plugin: str, version: str | None = None) -> list[ConfigKeyView]: ...
     def workers(self) -> list[WorkerView]: ...
+    def preview(self, name: str, config: Mapping[str, str] | None = None, *, records: int, version: str | None = None) -> Preview: ...
 
 
 _PATIENCE = RetryLimits(seconds=10.0)
@@ -108,10 +111,13 @@ def airflow_herder() -> Iterator[Herder]:
         admin.ensure_internal_topics()
 
     def resolve(config: Mapping[str, str]) -> Mapping[str, str]:
-        return config_providers.resolve(config, settings.config_providers(), airflow_secrets(config))
+        return config_providers.resolve(config, settings.config_providers(config["name"]), airflow_secrets(config))
 
-    launcher = AirflowLauncher(create_session)
-    with PluginProbe(settings, secrets=_secrets) as probe, Herder(settings, launcher, probe=probe, resolve=resolve) as herder:
+    launcher, previewer = AirflowLauncher(create_session), PreviewRunner(settings, secrets=airflow_secrets)
+    with (
+        PluginProbe(settings, secrets=_secrets) as probe,
+        Herder(settings, launcher, probe=probe, previewer=previewer, resolve=resolve) as herder,
+    ):
         yield herder
 
 

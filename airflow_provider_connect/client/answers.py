@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_connect.model.ids import ConnectorTaskId
+from airflow_provider_connect.model.previews import Preview
 from airflow_provider_connect.model.views import (
     ConfigKeyView,
     ConfigValueView,
@@ -133,6 +134,10 @@ def logger(answer: Answer) -> LoggerView:
 
 def changed_loggers(answer: Answer) -> list[str]:
     return [] if answer.body is None else names(answer)
+
+
+def preview(answer: Answer) -> Preview:
+    return Preview.of_json(answer.body)
 
 
 def workers(answer: Answer) -> list[WorkerView]:

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from airflow_provider_connect.client import calls
 from airflow_provider_connect.client.calls import Call
+from airflow_provider_connect.model.previews import Preview
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.views import (
     ConfigKeyView,
@@ -151,6 +152,11 @@ class ConnectVerbs(ABC):
     def set_logger_level(self, name: str, level: str, *, whole_cluster: bool = False) -> list[str]:
         """Set a level; the loggers that changed, or none where the whole cluster was asked for."""
         return self.carry_out(calls.set_logger_level(name, level, whole_cluster=whole_cluster))
+
+    def preview(self, name: str, config: Mapping[str, str] | None = None, *, records: int = 10, version: str | None = None) -> Preview:
+        """The connector's next records, as its next run would read them, without a commit; of ``config`` where one is given, and in
+        another ``version`` of its plugin. A real Kafka Connect has no such route: NotFoundException."""
+        return self.carry_out(calls.preview(name, config, records=records, version=version))
 
     def workers(self) -> list[WorkerView]:
         """The Spark applications that run now. A real Kafka Connect has no such route: NotFoundException."""

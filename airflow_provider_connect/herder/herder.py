@@ -20,6 +20,7 @@ from airflow_provider_connect.herder.launcher import Launcher
 from airflow_provider_connect.herder.lifecycle import Lifecycle
 from airflow_provider_connect.herder.offsets import OffsetKeeper, Resolve
 from airflow_provider_connect.herder.plugin_facts import KnownPlugins
+from airflow_provider_connect.herder.previewer import Previewer
 from airflow_provider_connect.herder.probe import Probe
 from airflow_provider_connect.herder.restarts import Restarts
 from airflow_provider_connect.herder.snapshot import Snapshot, SnapshotReader, Topics
@@ -31,6 +32,7 @@ from airflow_provider_connect.isolation.plugin_catalog import PluginCatalog
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.contradictions import RunFacts
 from airflow_provider_connect.model.ids import ConnectorTaskId
+from airflow_provider_connect.model.previews import Preview
 from airflow_provider_connect.model.records import LoggerRecord
 from airflow_provider_connect.model.restart import RestartRequest
 from airflow_provider_connect.model.states import TargetState
@@ -50,9 +52,9 @@ from airflow_provider_connect.stores.backing import Backing, TopicBacking
 
 
 class Herder:
-    """See the module. ``probe`` looks at plugins: without one, configs are neither taken nor checked. ``backing`` is where the state is
-    kept; ``worker_id`` stands in the statuses that the herder writes itself; ``resolve`` gives a config the values of its variables, None:
-    those of the worker's own providers. ``figures`` tells what tasks have counted; None: the ledger does."""
+    """See the module. ``probe`` looks at plugins: without one, configs are neither taken nor checked. ``previewer`` makes dry runs, where
+    there is one. ``backing`` is where the state is kept; ``worker_id`` stands in the statuses that the herder writes itself; ``resolve``
+    gives a config the values of its variables, None: those of the worker's own providers. ``figures`` tells what tasks have counted; None: the ledger does."""
 
     def __init__(
         self,
@@ -60,6 +62,7 @@ class Herder:
         launcher: Launcher,
         *,
         probe: Probe | None = None,
+        previewer: Previewer | None = None,
         backing: Backing | None = None,
         worker_id: str | None = None,
         resolve: Resolve | None = None,
@@ -75,6 +78,7 @@ class Herder:
         self.settings = settings
         self._launcher = launcher
         self._probe = probe
+        self._previewer = previewer
         self._views = ConnectorViews(plugins)
         self._topics = topics = Topics(backing.configs(), SnapshotReader(backing))
         self._statuses = StatusKeeper(backing.status_notes(), plugins, worker_id=worker_id or f"{socket.gethostname()}:0")
@@ -240,6 +244,14 @@ class Herder:
     def plugin_config(self, plugin: str, version: str | None = None) -> list[ConfigKeyView]:
         return list(self._require_probe().config_keys(plugin, version))
 
+    def preview(self, name: str, config: Mapping[str, str] | None = None, *, records: int, version: str | None = None) -> Preview:
+        """A dry run: what the next run would plan and read first. ``config`` None: the connector's own. See ``Previewer``.
+
+        Raises NotFoundException for an unknown connector without a config.
+        """
+        given = _require_config(self.config_state(), name) if config is None else config
+        return self._require_previewer().preview(name, {**given, "name": name}, records=records, version=version)
+
     # ── the herder itself ──
 
     def put_log_level(self, logger: str, level: str) -> None:
@@ -296,6 +308,11 @@ class Herder:
         if self._probe is None:
             raise ConnectException("This process cannot look at plugins")
         return self._probe
+
+    def _require_previewer(self) -> Previewer:
+        if self._previewer is None:
+            raise ConnectException("This process makes no previews")
+        return self._previewer
 
 
 def _require_config(state: ClusterConfigState, name: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ from fastapi import FastAPI
 
 from airflow_provider_connect import __version__
 from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.rest import admin, connector_plugins, connectors, metrics, offsets, server_routes, tasks
+from airflow_provider_connect.rest import admin, connector_plugins, connectors, metrics, offsets, server_routes, tasks, upgrades
 from airflow_provider_connect.rest.access import Access
 from airflow_provider_connect.rest.calls import Calls
 from airflow_provider_connect.rest.door import Door
@@ -17,7 +17,7 @@ from airflow_provider_connect.server_info import ServerInfo
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
-_ROUTERS = (server_routes.router, metrics.router, connectors.router, tasks.router, offsets.router, connector_plugins.router)
+_ROUTERS = (server_routes.router, metrics.router, connectors.router, tasks.router, offsets.router, upgrades.router, connector_plugins.router)
 
 
 def create_app(

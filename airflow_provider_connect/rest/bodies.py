@@ -114,6 +114,48 @@ def _offset(entry: object) -> OffsetView:
     return OffsetView(**parts)  # a partition that is missing is the herder's to refuse
 
 
+@dataclass(frozen=True, slots=True)
+class AskedPreview:
+    """The body of ``POST /connectors/«c»/preview``. ``config`` None: the connector's own."""
+
+    records: int
+    version: str | None
+    config: Config | None
+
+
+async def preview(request: Request) -> AskedPreview:
+    """Every field may be missing, and so may the body. Raises BadRequestException."""
+    fields = _fields(await _value(request), ("records", "version", "config"))
+    given = fields.get("config")
+    config = None if given is None else _config(_with_texts(_object(given, "'config'", "with the connector's settings")))
+    return AskedPreview(_number(fields, "records", 10), _optional_text(fields, "version"), config)
+
+
+def _fields(value: object, known: tuple[str, ...]) -> dict[str, Any]:
+    fields = {} if value is None else _object(value, "The body", f"of {', '.join(known)}")
+    _refuse_unknown(fields, known, "The body")
+    return fields
+
+
+def _number(fields: Mapping[str, object], name: str, default: int) -> int:
+    value = fields.get(name, default)
+    if type(value) is not int:
+        raise BadRequestException(f"'{name}' must be a whole number, not {_shown(value)}")
+    return value
+
+
+def _optional_text(fields: Mapping[str, object], name: str) -> str | None:
+    value = fields.get(name)
+    if value is not None and not isinstance(value, str):
+        raise BadRequestException(f"'{name}' must be text, not {_kind(value)}")
+    return value
+
+
+def _with_texts(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers as their text, which the parser has not kept here."""
+    return {key: json.dumps(value) if type(value) in (int, float) else value for key, value in config.items()}
+
+
 async def log_level(request: Request) -> str:
     """The ``level`` of an object; other fields do not matter. Raises BadRequestException."""
     value = await _value(request, numbers_as_text=True)

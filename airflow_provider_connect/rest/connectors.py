@@ -111,7 +111,7 @@ async def put_config(request: Request, connector: Connector) -> Response:
     given, calls = await bodies.config(request), calls_of(request)
 
     def put(herder: Herder) -> Response:
-        config = _named(connector, calls.secrets.restored(given, _known(herder, connector, given)))
+        config = _named(connector, calls.secrets.restored(given, known_config(herder, connector, given)))
         info, created = herder.put_connector_config(connector, config)
         return _created(request, _shown(calls, info)) if created else answer(_shown(calls, info))
 
@@ -181,7 +181,7 @@ async def stop_connector(request: Request, connector: Connector) -> Response:
     return empty(204)
 
 
-def _known(herder: Herder, connector: str, given: bodies.Config) -> dict[str, str] | None:
+def known_config(herder: Herder, connector: str, given: bodies.Config) -> dict[str, str] | None:
     """The config as it is, where ``given`` may have something of it to restore; None: there is no such connector."""
     if HIDDEN not in given.values():
         return None

@@ -137,6 +137,48 @@ class Worker(BaseModel):
     started: str | None
 
 
+class PreviewedTask(BaseModel):
+    task: int
+    config: dict[str, str]
+    records: int
+    end: str
+    partitions: list[dict[str, Any]]
+
+
+class PreviewedTopic(BaseModel):
+    topic: str
+    records: int
+    bytes: int
+    key: dict[str, str]
+    value: dict[str, str]
+    digests: list[str]
+
+
+class PreviewedRecord(BaseModel):
+    task: int
+    topic: str
+    partition: int | None
+    offset: int | None
+    timestamp: int | None
+    key: Any
+    value: Any
+    headers: list[dict[str, Any]]
+    is_cut: bool
+
+
+class Preview(BaseModel):
+    connector: str
+    type: str
+    class_name: str
+    versions: dict[str, str]
+    read: int
+    tasks: list[PreviewedTask]
+    topics: list[PreviewedTopic]
+    records: list[PreviewedRecord]
+    offsets: dict[str, str]
+    seconds: float
+
+
 _SETTING = {"type": ["string", "number", "boolean"]}
 CONFIG = {"type": "object", "additionalProperties": _SETTING, "description": "Numbers and booleans become their text"}
 CONFIG_PATCH = {
@@ -176,3 +218,12 @@ LOG_LEVEL = {
     "properties": {"level": {"type": "string", "enum": ["OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "ALL"]}},
 }
 TASK_CONFIGS = {"type": "array", "items": {"type": "object", "additionalProperties": {"type": "string"}}}
+PREVIEW = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "records": {"type": "integer", "minimum": 1, "maximum": 10000, "default": 10},
+        "version": {"type": ["string", "null"], "description": "A version of its plugin or a range, in place of the config's own"},
+        "config": {**CONFIG, "description": "A config to try in place of the connector's own"},
+    },
+}

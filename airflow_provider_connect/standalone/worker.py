@@ -14,7 +14,8 @@ from airflow_provider_connect.model.views import ConnectorInfo
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.standalone.connector_hosts import ConnectorHosts
 from airflow_provider_connect.standalone.task_figures import TaskFigures
-from airflow_provider_connect.stores.backing import Backing
+from airflow_provider_connect.stores.backing import Backing, TopicBacking
+from airflow_provider_connect.worker.preview_process import PreviewRunner
 
 log = logging.getLogger(__name__)
 
@@ -24,10 +25,19 @@ class StandaloneWorker:
 
     def __init__(self, settings: WorkerSettings, backing: Backing, probe: Probe, *, worker_id: str) -> None:
         self.settings = settings
+        previewer = PreviewRunner(settings) if isinstance(backing, TopicBacking) else None
         self.figures = TaskFigures()
         backing.ensure()
         self._hosts = ConnectorHosts(settings, backing, worker_id=worker_id, figures=self.figures)
-        self.herder = Herder(settings, self._hosts, probe=probe, backing=backing, worker_id=worker_id, figures=self.figures.read)
+        self.herder = Herder(
+            settings,
+            self._hosts,
+            probe=probe,
+            previewer=previewer,
+            backing=backing,
+            worker_id=worker_id,
+            figures=self.figures.read,
+        )
 
     def put_connector(self, name: str, config: Mapping[str, str], initial_state: TargetState | None = None) -> ConnectorInfo:
         """Create the connector, or give the one that is there this config. Raises ConfigException when it cannot be taken."""

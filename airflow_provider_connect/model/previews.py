@@ -1,0 +1,88 @@
+"""What a preview found: a dry run of a connector that reads the next records and commits nothing. Values that travel as JSON."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+Fields = Mapping[str, str]
+"""What records look like: a type by path. ``$`` is the whole value, ``a.b`` a field in a field, ``a[]`` the elements of an array,
+``a{}`` the values of a map. A type that ends with ``?`` may be missing or null."""
+
+
+class PreviewEnd(StrEnum):
+    """Why a task read no further."""
+
+    RECORDS = "records"  # it has read what was asked for
+    END = "end"  # there is nothing more in its source
+    IDLE = "idle"  # nothing came for a while
+    TIME = "time"  # the time for the preview was over
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedTask:
+    """One planned task. ``config`` is as on the config topic, secrets hidden; ``partitions`` are those of the source that it read from, or
+    the sink's topic partitions with the offset at which it would go on."""
+
+    task: int
+    config: Mapping[str, str]
+    records: int
+    end: PreviewEnd
+    partitions: Sequence[Mapping[str, object]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedTopic:
+    """What goes to a topic, or comes from it: ``bytes`` of keys and values, ``digests`` of each record in order."""
+
+    topic: str
+    records: int
+    bytes: int
+    key: Fields
+    value: Fields
+    digests: Sequence[str] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewedRecord:
+    """One record as far as it is shown. ``offset`` None: it is not on Kafka yet. Values that JSON has no word for are text; ``is_cut``:
+    something of it was too long."""
+
+    task: int
+    topic: str
+    partition: int | None
+    offset: int | None
+    timestamp: int | None
+    key: Any  # whatever JSON can hold
+    value: Any
+    headers: Sequence[Mapping[str, object]] = ()
+    is_cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A whole preview. ``read`` counts the records that tasks gave, before transformations; ``offsets`` is what a source's offsets look
+    like; ``records`` are the first ones, as many as may be shown."""
+
+    connector: str
+    type: str
+    class_name: str
+    versions: Mapping[str, str]
+    read: int
+    tasks: Sequence[PreviewedTask]
+    topics: Sequence[PreviewedTopic]
+    records: Sequence[PreviewedRecord]
+    offsets: Fields = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any]) -> "Preview":
+        """Raises KeyError, TypeError or ValueError for what is no preview."""
+        parts = dict(values)
+        parts["tasks"] = [PreviewedTask(**{**task, "end": PreviewEnd(task["end"])}) for task in parts["tasks"]]
+        parts["topics"] = [PreviewedTopic(**topic) for topic in parts["topics"]]
+        parts["records"] = [PreviewedRecord(**record) for record in parts["records"]]
+        return cls(**parts)

@@ -1,0 +1,132 @@
+"""A dry run of one connector: planned as a run plans it, the next records read and converted, nothing written anywhere.
+
+No claim, no transactional id, no offset, no status, no topic: a run that lives meanwhile is not disturbed. Runs plugins' code, so it is
+called in a process of its own (``preview_process``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from airflow_provider_connect import config_providers
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.isolation.chosen_plugins import CONNECTOR, VERSION_ENDING
+from airflow_provider_connect.masking import Mask, secret_values
+from airflow_provider_connect.model.previews import Preview, PreviewedTask
+from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key
+from airflow_provider_connect.sdk.config_type import Type
+from airflow_provider_connect.sdk.connector import SourceConnector
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.backing import TopicBacking
+from airflow_provider_connect.stores.kafka_errors import TopicMissingException
+from airflow_provider_connect.stores.offset_place import OffsetPlace
+from airflow_provider_connect.stores.offset_store import SourceOffsets
+from airflow_provider_connect.worker.checked_connector import CheckedConnector, check_connector
+from airflow_provider_connect.worker.contexts import PlanningContext
+from airflow_provider_connect.worker.pipeline import SinkPipeline
+from airflow_provider_connect.worker.pipeline_setup import converters_of, stages_of
+from airflow_provider_connect.worker.preview_findings import Findings
+from airflow_provider_connect.worker.preview_sink import PreviewedSink
+from airflow_provider_connect.worker.preview_source import PreviewedSource
+from airflow_provider_connect.worker.task_configs import task_configs
+
+MOST_RECORDS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewRequest:
+    """``config`` is raw. ``version``: a version or range in place of the config's own; None: what a run would take. ``seconds`` is the time
+    for reading."""
+
+    connector: str
+    config: Mapping[str, str]
+    records: int
+    seconds: float
+    version: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def make_preview(request: PreviewRequest, settings: WorkerSettings, secrets: Mapping[str, str]) -> Preview:
+    """Raises ConfigException for a config that could not run, and whatever the plugins raise; no text has a secret in it."""
+    started = time.monotonic()
+    if not 0 < request.records <= MOST_RECORDS:
+        raise ConfigException.of("records", request.records, f"give a number from 1 to {MOST_RECORDS}")
+    providers = settings.config_providers()
+    mask = Mask({*secret_values(request.config, providers, secrets), *secret_values(settings.originals, providers, secrets)})
+    version = {} if request.version is None else {f"{CONNECTOR}.{VERSION_ENDING}": request.version}
+    checked = check_connector(request.connector, {**request.config, **version}, settings, secrets)
+    offsets = _offsets(checked, settings)
+    context = PlanningContext(TopicBacking(settings), request.connector, offsets=offsets)
+    context.place = OffsetPlace.of(settings, checked.resolved)
+    configs = task_configs(checked, context)
+    converters = converters_of(checked, settings)
+    findings = Findings(converters.header, mask)
+    deadline = started + request.seconds
+    shown = [_shown(checked, config) for config in configs]
+    if checked.is_source:
+        assert isinstance(checked.connector, SourceConnector)
+        source = PreviewedSource(
+            checked.connector, converters, stages_of(checked, converters.header), offsets, findings, deadline=deadline
+        )
+        tasks, read, fields = _source_tasks(source, settings, secrets, configs, shown, request.records), source, source.offset_fields()
+    else:
+        pipeline = SinkPipeline(converters, stages_of(checked, converters.header))
+        sink = PreviewedSink(checked, settings, pipeline, findings, deadline=deadline)
+        tasks, read, fields = sink.run_tasks(shown, request.records), sink, {}
+    return Preview(
+        connector=request.connector,
+        type="source" if checked.is_source else "sink",
+        class_name=checked.plugin.class_name,
+        versions=checked.plugins.versions(),
+        read=read.read,
+        tasks=tasks,
+        topics=findings.topics(),
+        records=findings.shown,
+        offsets=fields,
+        seconds=round(time.monotonic() - started, 3),
+    )
+
+
+def _source_tasks(
+    source: PreviewedSource,
+    settings: WorkerSettings,
+    secrets: Mapping[str, str],
+    configs: list[Mapping[str, str]],
+    shown: list[Mapping[str, str]],
+    records: int,
+) -> list[PreviewedTask]:
+    """Each task gives its share of what the ones before it have left."""
+    tasks = []
+    for number, config in enumerate(configs):
+        resolved = config_providers.resolve(config, settings.config_providers(), secrets)
+        most = -(-(records - source.read) // (len(configs) - number))
+        tasks.append(source.run_task(number, shown[number], resolved, most))
+    return tasks
+
+
+def _offsets(checked: CheckedConnector, settings: WorkerSettings) -> SourceOffsets:
+    """The offsets at which a source would go on; none before the first run has made their topic."""
+    nothing = SourceOffsets(checked.name, {})
+    if not checked.is_source:
+        return nothing
+    with closing(TopicBacking(settings).offsets(OffsetPlace.of(settings, checked.resolved))) as store:
+        try:
+            return store.read(checked.name)
+        except TopicMissingException:
+            return nothing
+
+
+def _shown(checked: CheckedConnector, config: Mapping[str, str]) -> Mapping[str, str]:
+    """A task's config without secrets; a variable that stands for one is shown as it is."""
+    passwords = {key.name for key in checked.connector.config_def.keys.values() if key.type is Type.PASSWORD}
+
+    def is_secret(key: str, text: str) -> bool:
+        return bool(text) and (key in passwords or is_secret_key(key)) and not text.startswith("${")
+
+    return {key: HIDDEN if is_secret(key, text) else text for key, text in config.items()}
