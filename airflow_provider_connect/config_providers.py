@@ -5,134 +5,25 @@
 variable is replaced once, never what its value holds; stored and served configs stay raw.
 """
 
-import logging
-import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
 
+from airflow_provider_connect.declared_providers import AIRFLOW_PROVIDERS, DeclaredProvider, providers_of, shortest_ttl_ms
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.properties import parse_properties
+from airflow_provider_connect.sdk.config_provider import ConfigProvider
 
-AIRFLOW_PROVIDERS = ("airflow", "variable")
+__all__ = [
+    "AIRFLOW_PROVIDERS",
+    "ConfigProvider",
+    "airflow_variables",
+    "providers_of",
+    "resolve",
+    "shortest_ttl_ms",
+    "variable_values",
+    "variables",
+]
 
-_log = logging.getLogger(__name__)
 _VARIABLE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
-
-
-class ConfigProvider(Protocol):
-    """Looks up the values of one provider's variables."""
-
-    def get(self, path: str, keys: Iterable[str]) -> Mapping[str, str]:
-        """The values of those of ``keys`` that exist under ``path`` (empty text: the variable names none)."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class FileConfigProvider:
-    """``${file:/path/to.properties:key}``; ``allowed_paths`` None: any file."""
-
-    allowed_paths: tuple[str, ...] | None = None
-
-    def get(self, path: str, keys: Iterable[str]) -> Mapping[str, str]:
-        if not path or not _allowed(path, self.allowed_paths):
-            return {}
-        try:
-            values = parse_properties(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigException(f"Could not read properties from file {path}") from error
-        return {key: values[key] for key in keys if key in values}
-
-
-@dataclass(frozen=True, slots=True)
-class DirectoryConfigProvider:
-    """``${dir:/path:name}``: the content of the file ``name`` in ``/path``."""
-
-    allowed_paths: tuple[str, ...] | None = None
-
-    def get(self, path: str, keys: Iterable[str]) -> Mapping[str, str]:
-        if not path or not _allowed(path, self.allowed_paths):
-            return {}
-        values = {}
-        for key in keys:
-            file = Path(path) / key
-            if file.parent != Path(path) or not file.is_file() or not _allowed(str(file), self.allowed_paths):
-                continue
-            try:
-                values[key] = file.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                raise ConfigException(f"Could not read file {file} for property {key}") from error
-        return values
-
-
-@dataclass(frozen=True, slots=True)
-class EnvVarConfigProvider:
-    """``${env:NAME}``: environment variables whose whole name matches ``allowlist_pattern``."""
-
-    allowlist_pattern: str = ".*"
-
-    def get(self, path: str, keys: Iterable[str]) -> Mapping[str, str]:
-        if path:
-            raise ConfigException(f"Path is not supported for EnvVarConfigProvider, invalid value '{path}'")
-        allowed = re.compile(self.allowlist_pattern)
-        return {key: os.environ[key] for key in keys if key in os.environ and allowed.fullmatch(key)}
-
-
-def _allowed(path: str, roots: tuple[str, ...] | None) -> bool:
-    """Whether ``path``, with its links followed, lies under one of ``roots``."""
-    if roots is None:
-        return True
-    real = Path(path).resolve()
-    if any(real.is_relative_to(Path(root).resolve()) for root in roots):
-        return True
-    _log.warning("The path %s is not permitted by allowed.paths", path)
-    return False
-
-
-def providers_of(settings: Mapping[str, str]) -> dict[str, ConfigProvider]:
-    """The providers that the worker ``settings`` declare under ``config.providers``, by their alias."""
-    names = [name.strip() for name in settings.get("config.providers", "").split(",")]
-    return {name: _provider(name, settings) for name in names if name}
-
-
-def _provider(name: str, settings: Mapping[str, str]) -> ConfigProvider:
-    key = f"config.providers.{name}.class"
-    class_name = settings.get(key)
-    if class_name is None:
-        raise ConfigException(f'Missing required configuration "{key}" which has no default value.')
-    prefix = f"config.providers.{name}.param."
-    match class_name.strip().rpartition(".")[2]:
-        case "FileConfigProvider":
-            return FileConfigProvider(_paths(settings.get(prefix + "allowed.paths")))
-        case "DirectoryConfigProvider":
-            return DirectoryConfigProvider(_paths(settings.get(prefix + "allowed.paths")))
-        case "EnvVarConfigProvider":
-            return EnvVarConfigProvider(_pattern(prefix + "allowlist.pattern", settings))
-    raise ConfigException.of(
-        key,
-        class_name,
-        "there are FileConfigProvider, DirectoryConfigProvider and EnvVarConfigProvider; "
-        "${airflow:connection:field} and ${variable:key} need no declaration",
-    )
-
-
-def _paths(text: str | None) -> tuple[str, ...] | None:
-    paths = tuple(path.strip() for path in (text or "").split(",") if path.strip())
-    for path in paths:
-        if not Path(path).is_absolute():
-            raise ConfigException.of("allowed.paths", path, "Path must be absolute")
-    return paths or None
-
-
-def _pattern(key: str, settings: Mapping[str, str]) -> str:
-    pattern = settings.get(key, ".*")
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ConfigException.of(key, pattern, f"Invalid regex: {error}") from error
-    return pattern
 
 
 def variables(config: Mapping[str, str | None]) -> list[str]:
@@ -154,7 +45,8 @@ def resolve(
     """``config`` with its variables replaced. ``secrets`` maps Airflow's variables, as written, to their values.
 
     A variable of an unknown provider, or that its provider does not have, is left as it is. One of Airflow's that ``secrets`` lacks is a
-    ConfigException: to go on would send the text of the variable where a password belongs.
+    ConfigException, to go on would send the text of the variable where a password belongs; and so is one that the connector of
+    ``providers`` has no right to.
     """
     values = variable_values(config, providers, secrets)
     return {key: _replaced(key, text, values) for key, text in config.items()}
@@ -165,9 +57,20 @@ def variable_values(
     providers: Mapping[str, ConfigProvider] | None = None,
     secrets: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """What the variables of ``config`` stand for, as far as it is known."""
+    """What the variables of ``config`` stand for, as far as it is known. Raises ConfigException for those that nobody may look up."""
     named = variables(config)
+    _refuse_forbidden(config, named, providers or {})
     return _looked_up(named, providers or {}) | {text: value for text, value in (secrets or {}).items() if text in named}
+
+
+def _refuse_forbidden(config: Mapping[str, str | None], texts: Iterable[str], providers: Mapping[str, ConfigProvider]) -> None:
+    for text in texts:
+        name, path, key = _split(text)
+        provider = providers.get(name)
+        refusal = provider.refusal(path, key) if isinstance(provider, DeclaredProvider) else ""
+        if refusal:
+            keys = ", ".join(sorted(key for key, value in config.items() if value and text in value))
+            raise ConfigException.of(keys, text, f"{refusal}; change the variable or ask for that worker setting")
 
 
 def _looked_up(texts: Iterable[str], providers: Mapping[str, ConfigProvider]) -> dict[str, str]:
@@ -179,7 +82,7 @@ def _looked_up(texts: Iterable[str], providers: Mapping[str, ConfigProvider]) ->
             wanted.setdefault((name, path), {})[key] = text
     values: dict[str, str] = {}
     for (name, path), keys in wanted.items():
-        found = providers[name].get(path, keys)
+        found = providers[name].get(path, keys).values
         values |= {text: found[key] for key, text in keys.items() if key in found}
     return values
 

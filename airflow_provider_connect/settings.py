@@ -120,9 +120,12 @@ class WorkerSettings:
     def exactly_once_source_enabled(self) -> bool:
         return self.exactly_once_source == "enabled"
 
-    def config_providers(self) -> dict[str, ConfigProvider]:
-        """The providers that connector configs may use, made anew at each call."""
-        return config_providers.providers_of(self.originals)
+    def config_providers(self, connector: str | None = None) -> Mapping[str, ConfigProvider]:
+        """The providers of values for a config of ``connector``, with what that one may look up; None: for the worker's own settings.
+
+        Made anew at each call: they remember what they have looked up.
+        """
+        return config_providers.providers_of(self.originals, connector)
 
     def internal_topic(self, name: str) -> InternalTopic:
         """The internal topic of this name. Raises KeyError."""

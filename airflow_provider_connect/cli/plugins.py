@@ -1,10 +1,19 @@
-"""``airflow connect plugins list|config``."""
+"""``airflow connect plugins list|config|install|remove|broken``."""
 
+import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
+from airflow_provider_connect.airflow_settings import worker_settings
 from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
 from airflow_provider_connect.cli.printing import print_rows
+from airflow_provider_connect.cli.settings import use_database
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.isolation.package_installer import PackageInstaller, Tool
+from airflow_provider_connect.isolation.plugin_catalog import PluginCatalog
+from airflow_provider_connect.isolation.plugin_installation import install as install_plugin
+from airflow_provider_connect.isolation.plugin_installation import remove as remove_plugin
 
 
 @speaks_to_connect
@@ -30,3 +39,49 @@ def config(arguments: Any, verbs: Verbs) -> None:
 def _short(text: str) -> str:
     words = " ".join(text.split())
     return words if len(words) <= 80 else f"{words[:79]}…"
+
+
+def install(arguments: Any) -> None:
+    """A location of its own in one directory of plugin.path, whole or not at all; what the installer says goes to standard error."""
+    try:
+        installer = PackageInstaller.of(Tool(arguments.installer) if arguments.installer else None)
+        made = install_plugin(arguments.plugin, _directory(arguments.path), installer)
+    except ConnectException as error:
+        sys.exit(error.message)
+    print(f"Installed in {made.path}:")
+    print_rows([{"class": plugin.class_name, "type": str(plugin.kind), "version": plugin.version} for plugin in made.plugins], "table")
+
+
+def remove(arguments: Any) -> None:
+    """Runs that have begun with the location may fail for want of it."""
+    try:
+        print(f"Removed {remove_plugin(arguments.plugin, _directory(arguments.path))}")
+    except ConnectException as error:
+        sys.exit(error.message)
+
+
+def broken(arguments: Any) -> None:
+    """What lies on plugin.path and cannot be used, and why; the exit code is 1 if there is anything."""
+    try:
+        paths = [arguments.path] if arguments.path else _plugin_path()
+    except ConnectException as error:
+        sys.exit(error.message)
+    found = PluginCatalog(paths).broken()
+    print_rows([{"location": each.path, "reason": each.reason} for each in found], arguments.output)
+    sys.exit(1 if found else 0)
+
+
+def _directory(given: str | None) -> Path:
+    """The directory that was named, else the one that plugin.path names."""
+    if given:
+        return Path(given)
+    paths = _plugin_path()
+    if len(paths) != 1:
+        named = f"names {len(paths)} directories" if paths else "is not set"
+        raise ConfigException(f"The worker setting plugin.path {named}: say by --path which directory is meant")
+    return Path(paths[0])
+
+
+def _plugin_path() -> tuple[str, ...]:
+    use_database()
+    return worker_settings().plugin_path

@@ -58,8 +58,8 @@ Resolve = Callable[[Mapping[str, str]], Mapping[str, str]]
 class OffsetKeeper:
     """See the module. Safe to share between threads; changes of one connector wait for one another.
 
-    ``type_of`` tells source from sink by a config; ``resolve`` gives a config the values of its variables, None: those of the worker's own
-    providers. ``probe`` None: connectors are not asked, as where none of their code is at hand.
+    ``type_of`` tells source from sink by a config; ``resolve`` gives a config, whose ``name`` is in it, the values of its variables, None:
+    those of the worker's own providers. ``probe`` None: connectors are not asked, as where none of their code is at hand.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class OffsetKeeper:
         self._type_of = type_of
         self._launcher = launcher
         self._probe = probe
-        self._resolve = resolve or (lambda raw: config_providers.resolve(raw, settings.config_providers()))
+        self._resolve = resolve or (lambda raw: config_providers.resolve(raw, settings.config_providers(raw["name"])))
         self._sleep = sleep
         self._lock = threading.Lock()
         self._changing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -205,7 +205,7 @@ class OffsetKeeper:
             )
 
     def _kind(self, name: str, config: Mapping[str, str]) -> Kinds:
-        resolved = {"name": name, **self._resolve(config)}
+        resolved = self._resolve({**config, "name": name})
         known = self._type_of(resolved)
         is_sink = known == "sink" or (known != "source" and ("topics" in resolved or "topics.regex" in resolved))
         ask = partial(asked, self._probe, name, config)

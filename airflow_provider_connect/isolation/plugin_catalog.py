@@ -81,7 +81,8 @@ class PluginCatalog:
     def broken(self) -> list[BrokenLocation]:
         """What is on ``plugin.path`` and cannot be used."""
         self._on_path()
-        return [*self._unreadable, *(broken for _, _, problems in self._read.values() for broken in problems)]
+        with self._lock:
+            return [*self._unreadable, *(broken for _, _, problems in self._read.values() for broken in problems)]
 
     def named(self, name: str, kinds: Iterable[PluginKind] = _KINDS) -> list[Plugin]:
         """Every version of the plugin that goes by ``name``: its class name, that of its Python class, its simple name, or that without

@@ -32,7 +32,7 @@ def in_wheel(path: str) -> Declarations:
     """What a wheel declares. Raises OSError or BadZipFile when it is none."""
     with zipfile.ZipFile(path) as wheel:
         names = wheel.namelist()
-        escaping = next((name for name in names if name.startswith(("/", "\\")) or ".." in re.split(r"[/\\]", name)), None)
+        escaping = escaping_member(names)
         if escaping is not None:
             return Declarations([], [f"its member {escaping} leads out of it"])
         native = next((name for name in names if name.endswith(tuple(EXTENSION_SUFFIXES))), None)
@@ -41,6 +41,11 @@ def in_wheel(path: str) -> Declarations:
         tops = {name.partition("/")[0].removesuffix(".py") for name in names}
         directories = sorted({name.partition("/")[0] for name in names if name.partition("/")[0].endswith(METADATA_ENDING)})
         return _merged(_of_texts(_member(wheel, f"{d}/{_ENTRY_POINTS}"), _member(wheel, f"{d}/{_METADATA}"), d, tops) for d in directories)
+
+
+def escaping_member(names: Iterable[str]) -> str | None:
+    """The first member of an archive whose name leads out of the directory that the archive is unpacked in."""
+    return next((name for name in names if name.startswith(("/", "\\")) or ".." in re.split(r"[/\\]", name)), None)
 
 
 def _merged(parts: Iterable[Declarations]) -> Declarations:

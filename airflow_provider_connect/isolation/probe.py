@@ -101,7 +101,7 @@ class PluginProbe:
             raise BadRequestException(f"Connector config {java_map(config)} contains no connector type")
         if plugin is not None and not _without_ending(named).endswith(_without_ending(plugin)):
             raise BadRequestException(f"Included connector type {named} does not match request type {plugin}")
-        providers, secrets = self._settings.config_providers(), self._secrets(config)
+        providers, secrets = self._settings.config_providers(config.get("name") or ""), self._secrets(config)
         resolved: dict[str, Any] = config_providers.resolve(config, providers, secrets)  # type: ignore[arg-type]  # nulls stay null
         mask = Mask(secret_values({key: text for key, text in config.items() if text}, providers, secrets))
         answer = self._ask(self._locations(resolved), {"ask": "validate", "config": resolved}, mask)
@@ -122,7 +122,7 @@ class PluginProbe:
         Raises what the hook raises, with its text: NotImplementedError, RetriableException, BadRequestException, ConfigException, or
         ConnectException for everything else; RetriableException when it does not answer in time.
         """
-        providers, secrets = self._settings.config_providers(), self._secrets(config)
+        providers, secrets = self._settings.config_providers(connector), self._secrets(config)
         resolved = config_providers.resolve(config, providers, secrets)
         pairs = None if offsets is None else [[p and dict(p), o and dict(o)] for p, o in offsets]
         request = {"ask": "alter_offsets", "connector": connector, "config": resolved, "offsets": pairs}

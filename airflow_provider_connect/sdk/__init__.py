@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Validator,
         Width,
     )
+    from airflow_provider_connect.sdk.config_provider import ConfigData, ConfigProvider
     from airflow_provider_connect.sdk.connector import Connector, ConnectorContext, ExactlyOnceSupport, SinkConnector, SourceConnector
     from airflow_provider_connect.sdk.converter import NULL, ColumnRun, Converter, HeaderConverter, SchemaAndValue
     from airflow_provider_connect.sdk.records import Header, Headers, SinkRecord, SourceRecord, TopicPartition
@@ -105,9 +106,11 @@ __all__ = [
     "Batch",
     "ColumnRun",
     "Config",
+    "ConfigData",
     "ConfigDef",
     "ConfigException",
     "ConfigKey",
+    "ConfigProvider",
     "ConfigValue",
     "ConnectException",
     "Connector",
@@ -165,6 +168,7 @@ _HOMES = {
         "Lambda ListOf NonEmptyString OneOf Password Range "
         "Recommender Type Validator Width "
     ),
+    "sdk.config_provider": ("ConfigData ConfigProvider "),
     "sdk.connector": ("Connector ConnectorContext ExactlyOnceSupport SinkConnector SourceConnector "),
     "sdk.converter": ("NULL ColumnRun Converter HeaderConverter SchemaAndValue "),
     "sdk.records": ("Header Headers SinkRecord SourceRecord TopicPartition "),

@@ -100,7 +100,7 @@ class TaskLoop:
                 reason = self._sleep(retry, followed)
             elif reason is None:
                 reason = self._until_new_data(followed)
-            if reason is not None and reason is not StopReason.TIME:
+            if reason not in (None, StopReason.TIME, StopReason.EXPIRED):
                 return reason
 
     def _run_body(self) -> TaskResult:

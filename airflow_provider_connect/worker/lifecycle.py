@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import select
 import socket
 import threading
@@ -23,6 +24,7 @@ class StopReason(StrEnum):
     FENCED = "a newer claim took over"
     TOLD = "the application was told to end"
     TIME = "batch.max.duration.ms is over"
+    EXPIRED = "a value that a config provider gave has to be looked up anew"
 
 
 class Follower(Protocol):
@@ -45,11 +47,14 @@ class StopSignal:
     After ``LONG_SECONDS`` without being asked it listens before it answers: the process may have been frozen, and a newer claim have come.
     """
 
-    def __init__(self, follower: Follower, wire: Wire | None, *, now: Callable[[], float], deadline: float) -> None:
+    def __init__(
+        self, follower: Follower, wire: Wire | None, *, now: Callable[[], float], deadline: float, expiry: float = math.inf
+    ) -> None:
         self._follower = follower
         self._wire = wire
         self._now = now
         self._deadline = deadline
+        self._expiry = expiry
         self._asked: float | None = None
         self._reason: StopReason | None = None
 
@@ -72,6 +77,8 @@ class StopSignal:
             return StopReason.TOLD
         if now >= self._deadline:
             return StopReason.TIME
+        if now >= self._expiry:
+            return StopReason.EXPIRED
         return None
 
 

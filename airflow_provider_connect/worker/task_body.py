@@ -7,6 +7,7 @@ The order that every guarantee rests on: 1 take over the transactional id 2 look
 from __future__ import annotations
 
 import logging
+import math
 import os
 import socket
 import time
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from airflow_provider_connect import config_providers
+from airflow_provider_connect.config_providers import ConfigProvider
 from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException, trace_of
 from airflow_provider_connect.masking import Mask, secret_values
 from airflow_provider_connect.model.connector_settings import ConnectorSettings, Guarantee
@@ -128,9 +130,11 @@ def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost) -> Task
     counted: list[TaskMetrics] = []
     result, version = TaskResult(payload.task), None
     try:
-        for config in (payload.settings, payload.connector_config, payload.task_config):
-            mask.add(secret_values(config, settings.config_providers(), payload.secrets))
-        with _scene(payload, settings, host, statuses, mask=mask, counted=counted) as scene:
+        mask.add(secret_values(payload.settings, settings.config_providers(), payload.secrets))
+        values = _Values(settings.config_providers(payload.connector), time.monotonic())
+        for config in (payload.connector_config, payload.task_config):
+            mask.add(secret_values(config, values.providers, payload.secrets))
+        with _scene(payload, settings, host, statuses, values, mask=mask, counted=counted) as scene:
             version = scene.checked.plugin.version
             result = _body_until_owned(scene)
             if result.stopped_by == StopReason.PAUSED:
@@ -183,16 +187,41 @@ def _body(scene: TaskScene) -> TaskResult:
     return run_sink(scene)
 
 
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """What the variables of this task stand for: looked up once, at the time ``looked`` of the monotonic clock."""
+
+    providers: Mapping[str, ConfigProvider]
+    looked: float
+
+    def expiry(self, checked: CheckedConnector) -> float:
+        """When the task must end so that they are looked up anew."""
+        ttl_ms = config_providers.shortest_ttl_ms(self.providers)
+        if ttl_ms is None or checked.resolved.get("config.action.reload", "restart").lower() != "restart":
+            return math.inf
+        return self.looked + ttl_ms / 1000
+
+
 @contextmanager
 def _scene(
-    payload: TaskPayload, settings: WorkerSettings, host: TaskHost, statuses: StatusNotes, *, mask: Mask, counted: list[TaskMetrics]
+    payload: TaskPayload,
+    settings: WorkerSettings,
+    host: TaskHost,
+    statuses: StatusNotes,
+    values: _Values,
+    *,
+    mask: Mask,
+    counted: list[TaskMetrics],
 ) -> Iterator[TaskScene]:
-    checked = check_connector(payload.connector, payload.connector_config, settings, payload.secrets, versions=payload.versions)
-    task_config = config_providers.resolve(payload.task_config, settings.config_providers(), payload.secrets)
+    checked = check_connector(
+        payload.connector, payload.connector_config, settings, payload.secrets, versions=payload.versions, providers=values.providers
+    )
+    task_config = config_providers.resolve(payload.task_config, values.providers, payload.secrets)
     store = host.backing.configs()
     seconds = payload.max_seconds or (checked.settings.batch_max_duration_ms or settings.batch_max_duration_ms) / 1000
     with store.follow(payload.connector, payload.claim) as follower:
-        stop = StopSignal(Followed(follower), host.wire, now=time.monotonic, deadline=time.monotonic() + seconds)
+        deadline = time.monotonic() + seconds
+        stop = StopSignal(Followed(follower), host.wire, now=time.monotonic, deadline=deadline, expiry=values.expiry(checked))
         try:
             converters = converters_of(checked, settings)
             yield TaskScene(

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from airflow_provider_connect.config_providers import EnvVarConfigProvider
+from airflow_provider_connect.built_in_providers import EnvVarConfigProvider
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.masking import Mask, secret_values
 from airflow_provider_connect.settings import WorkerSettings

@@ -1,0 +1,128 @@
+"""pip or uv, filling a directory with a distribution and its dependencies, but for what this package shares with plugins.
+
+No index is named here: both follow their own configuration.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from packaging.utils import canonicalize_name
+
+from airflow_provider_connect import __version__
+from airflow_provider_connect.errors import BadRequestException, ConnectException
+from airflow_provider_connect.isolation.plugin_loader import SHARED
+
+_OURS: Final = "airflow-provider-connect"
+_WHEEL: Final = "Wheel-Version: 1.0\nGenerator: airflow-provider-connect\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+
+
+class Tool(StrEnum):
+    """Who resolves, downloads and unpacks."""
+
+    UV = "uv"
+    PIP = "pip"
+
+
+Run = Callable[[Sequence[str]], int]
+"""Runs a command line to its end and returns the exit code; what it prints is for whoever waits."""
+
+
+def run_printing(command: Sequence[str]) -> int:
+    """With all that it says on standard error."""
+    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2, check=False).returncode
+
+
+@dataclass(frozen=True, slots=True)
+class PackageInstaller:
+    """``command`` starts the tool; ``run`` runs it."""
+
+    tool: Tool
+    command: Sequence[str]
+    run: Run = run_printing
+
+    @classmethod
+    def of(cls, tool: Tool | None, environ: Mapping[str, str] = os.environ) -> PackageInstaller:
+        """The installer asked for; None: uv where there is one, but pip where pip has a configuration, which uv does not read, and uv none.
+
+        Raises BadRequestException when it is not installed.
+        """
+        found = {Tool.UV: _uv(), Tool.PIP: [sys.executable, "-m", "pip"] if importlib.util.find_spec("pip") else None}
+        pip = found[Tool.PIP]
+        if tool is None:
+            tool = Tool.PIP if pip and (found[Tool.UV] is None or _is_configured(pip, environ)) else Tool.UV
+        command = found[tool]
+        if command is None:
+            raise BadRequestException(f"{tool} is not installed for {sys.executable}: install it, or take the other one of pip and uv")
+        return cls(tool, command)
+
+    def fill(self, location: Path, asked: str, scratch: Path) -> None:
+        """Install ``asked``, a requirement or the path of a wheel, into the empty directory ``location``. ``scratch`` is a place to make
+        files in. Raises ConnectException when the tool fails, which has said why.
+
+        A requirement of what is shared is checked against the version that is installed here, and met by a stand-in, which is removed.
+        """
+        stand_ins = _stand_ins(scratch)
+        code = self.run([*self._install_command(), "--target", str(location), asked, *_requirements(stand_ins)])
+        if code:
+            raise ConnectException(f"{asked} could not be installed: {self.tool} ended with exit code {code}, and has said why")
+        for found in list(importlib.metadata.distributions(path=[str(location)])):
+            if canonicalize_name(found.metadata["Name"] or "") in stand_ins:
+                shutil.rmtree(str(found._path))  # type: ignore[attr-defined]  # nothing public tells where it lies
+
+    def _install_command(self) -> list[str]:
+        if self.tool is Tool.PIP:
+            return [*self.command, "install", "--disable-pip-version-check", "--no-input"]
+        return [*self.command, "pip", "install", "--python", sys.executable, "--link-mode", "copy", "--compile-bytecode"]
+
+
+def shared_distributions() -> dict[str, str]:
+    """What brings the modules that plugins share with this package, as it is installed here: version by canonical name."""
+    bringing = importlib.metadata.packages_distributions()
+    names = {canonicalize_name(name) for module in SHARED for name in bringing.get(module, ())} - {_OURS}
+    return {str(name): importlib.metadata.version(name) for name in sorted(names)} | {_OURS: __version__}
+
+
+def _uv() -> list[str] | None:
+    if importlib.util.find_spec("uv"):
+        return [sys.executable, "-m", "uv"]
+    found = shutil.which("uv")
+    return [found] if found else None
+
+
+def _is_configured(pip: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Whether an index, a proxy or the like is set for pip, and nothing for uv."""
+    if any(name.startswith("UV_") for name in environ):
+        return False
+    said = subprocess.run(
+        [*pip, "config", "list"], stdin=subprocess.DEVNULL, capture_output=True, text=True, env=dict(environ), check=False
+    )
+    return bool(said.stdout.strip())
+
+
+def _requirements(stand_ins: Mapping[str, Path]) -> list[str]:
+    return [f"{name} @ {path.as_uri()}" for name, path in stand_ins.items()]
+
+
+def _stand_ins(directory: Path) -> dict[str, Path]:
+    """A wheel without any module for each shared distribution, by its name."""
+    made = {}
+    for name, version in shared_distributions().items():
+        stem = f"{name.replace('-', '_')}-{version}"
+        made[name] = directory / f"{stem}-py3-none-any.whl"
+        with zipfile.ZipFile(made[name], "w") as wheel:
+            wheel.writestr(f"{stem}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+            wheel.writestr(f"{stem}.dist-info/WHEEL", _WHEEL)
+            wheel.writestr(f"{stem}.dist-info/RECORD", "".join(f"{stem}.dist-info/{file},,\n" for file in ("METADATA", "WHEEL", "RECORD")))
+    return made
