@@ -91,7 +91,7 @@ FLOORS: tuple[Mapping[str, str], ...] = (GROUND, BYTES, STATE, PROGRAMS, DOORS, 
 PLUGINS = ("connectors", "converters", "transforms")
 MAY_IMPORT = {unit: set(allowed.split()) for floor in FLOORS for unit, allowed in floor.items()}
 
-# Which units may import a library. A path names one module of a unit.
+# Which units may import a library. A path names one module of a unit, or one folder of it.
 LIBRARIES = {
     "airflow": {*AIRFLOW, "mirror/db_manager"},
     "yaml": {"cli"},
@@ -110,9 +110,12 @@ LIBRARIES = {
         "airflow_requests",
         "dag_follower",
         "airflow_launcher",
-        "connectors/jdbc_source",
-        "connectors/jdbc_sink",
+        "connectors/jdbc",
     },
+    "adbc_driver_manager": {"connectors/jdbc"},
+    "adbc_driver_postgresql": {"connectors/jdbc"},
+    "adbc_driver_sqlite": {"connectors/jdbc"},
+    "nanoarrow": {"connectors/jdbc"},
     "alembic": {"mirror"},
     "confluent_kafka": {"stores", "worker", "connectors/mirror_source", "connectors/mirror_checkpoint", "converters/avro"},
     "pyspark": {"worker", "launch", "connectors/spark_format"},
@@ -134,6 +137,8 @@ MAY_IMPORT_LATE = {
     "operators/planning": "the Kafka client is not for the parsing of DAG files",
     "operators/verb": "the HTTP client is not for the parsing of DAG files",
     "operators/plan": "the Kafka client is not for the parsing of DAG files",
+    "connectors/jdbc/database": "drivers are for the databases that are used, and not for the import of a connector",
+    "connectors/jdbc/inspected_catalog": "SQLAlchemy is for the databases that have no driver of columns",
     "connectors/lines": "numpy is not for a run that has nothing to do",
     "isolation/plugin_catalog": "what reads and loads locations is for those who have plugin.path or plugins of others",
     "worker/readiness": "most runs find nothing to do, and need none of the checks",
@@ -177,6 +182,10 @@ class Module:
     @property
     def unit(self) -> str:
         return self.path.split("/", maxsplit=1)[0]
+
+    @property
+    def folder(self) -> str:
+        return self.path.rpartition("/")[0]
 
     def tree(self) -> ast.Module:
         return ast.parse(self.file.read_text(encoding="utf-8"))
@@ -283,7 +292,7 @@ def test_a_module_imports_the_libraries_that_it_may(module: Module) -> None:
         library = found.name.split(".", maxsplit=1)[0]
         if found.is_typing or unit_of(found.name) is not None or library in sys.stdlib_module_names or library in ANYWHERE:
             continue
-        if not {module.unit, module.path} & LIBRARIES.get(library, set()):
+        if not {module.unit, module.path, module.folder} & LIBRARIES.get(library, set()):
             wrong.append(f"line {found.line}: {found.name}")
     assert wrong == []
 
