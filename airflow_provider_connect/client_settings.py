@@ -6,7 +6,7 @@ through: some of librdkafka's own run commands or load libraries, and a connecto
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import PurePath
 
@@ -130,8 +130,20 @@ def connector_overrides(config: Mapping[str, str], kind: ClientKind | str) -> di
     return _under(config, f"{ClientKind(kind)}.override.")
 
 
-def refused_overrides(settings: WorkerSettings, config: Mapping[str, str]) -> dict[str, str]:
-    """The overrides in a connector's ``config`` that the worker's policy refuses, each with the text for its user."""
+def clients_of(settings: WorkerSettings, config: Mapping[str, str], *, is_sink: bool) -> list[ClientKind]:
+    """The kinds of client that such a connector uses: overrides of others are nobody's affair (contract §1.9)."""
+    if is_sink:
+        has_dead_letters = bool(config.get("errors.deadletterqueue.topic.name", "").strip())
+        return [*ClientKind] if has_dead_letters else [ClientKind.CONSUMER]
+    if settings.exactly_once_source_enabled or config.get("offsets.storage.topic", "").strip():
+        return [*ClientKind]
+    has_new_topics = any(name.startswith("topic.creation.") for name in config)
+    return [ClientKind.PRODUCER, ClientKind.ADMIN] if has_new_topics else [ClientKind.PRODUCER]
+
+
+def refused_overrides(settings: WorkerSettings, config: Mapping[str, str], kinds: Iterable[ClientKind] = ClientKind) -> dict[str, str]:
+    """The overrides in a connector's ``config`` that the worker's policy refuses, or that ask for Java code, each with the text for its
+    user; of clients of ``kinds``."""
     policy = settings.client_config_override_policy
     allowed: frozenset[str] | None
     match policy.rpartition(".")[2].removesuffix("ConnectorClientConfigOverridePolicy"):
@@ -146,12 +158,36 @@ def refused_overrides(settings: WorkerSettings, config: Mapping[str, str]) -> di
         case _:
             raise ConfigException.of("connector.client.config.override.policy", policy, "there are All, None, Principal and Allowlist")
     refused = {}
-    for kind in ClientKind:
-        for name in connector_overrides(config, kind):
+    for kind in kinds:
+        for name, value in connector_overrides(config, kind).items():
             if allowed is not None and name not in allowed:
                 text = f"The '{policy}' policy does not allow '{name}' to be overridden in the connector configuration."
                 refused[f"{kind}.override.{name}"] = text
+            elif name in _JAVA_CODE and value.strip() not in _AS_IT_IS:
+                refused[f"{kind}.override.{name}"] = ConfigException.of(name, value, _NO_JAVA).message
     return refused
+
+
+def unused_overrides(config: Mapping[str, str], kinds: Iterable[ClientKind]) -> list[str]:
+    """The overrides in a connector's ``config`` that have no counterpart here: they are allowed, as in Connect, and change nothing."""
+    used = _SAME_NAME | _NATIVE | _RENAMED.keys() | _TRANSLATED
+    return [f"{kind}.override.{name}" for kind in kinds for name in connector_overrides(config, kind) if name not in used]
+
+
+_JAVA_CODE = _words("""
+    interceptor.classes partitioner.class key.serializer value.serializer key.deserializer value.deserializer security.providers
+    sasl.client.callback.handler.class sasl.login.callback.handler.class sasl.login.class ssl.engine.factory.class
+""")
+_AS_IT_IS = frozenset(
+    {
+        "",
+        "org.apache.kafka.common.serialization.ByteArraySerializer",
+        "org.apache.kafka.common.serialization.ByteArrayDeserializer",
+        "org.apache.kafka.clients.producer.internals.DefaultPartitioner",
+    }
+)
+"""Classes that do what these clients do anyway."""
+_NO_JAVA = "there is no Java in this client: leave it out"
 
 
 def librdkafka_config(java: Mapping[str, str], kind: ClientKind | str) -> ClientConfig:
@@ -166,7 +202,8 @@ def librdkafka_config(java: Mapping[str, str], kind: ClientKind | str) -> Client
             _log.debug("Client setting %s has no counterpart in librdkafka and is not used", name)
     config |= _sized(java) | _sasl(java) | _tls(java)
     if kind == ClientKind.PRODUCER:
-        config["partitioner"] = "murmur2_random"  # Java's; any other puts one key into two partitions
+        ignores_keys = java.get("partitioner.ignore.keys", "").strip().lower() == "true"
+        config["partitioner"] = "random" if ignores_keys else "murmur2_random"  # Java's; any other puts one key into two partitions
         if java.get("transactional.id"):
             _bound_by_transaction(config)
     if not config.get("client.id"):
@@ -175,7 +212,7 @@ def librdkafka_config(java: Mapping[str, str], kind: ClientKind | str) -> Client
 
 
 _TRANSLATED = _words("""
-    buffer.memory request.timeout.ms sasl.jaas.config ssl.endpoint.identification.algorithm ssl.key.password
+    partitioner.ignore.keys buffer.memory request.timeout.ms sasl.jaas.config ssl.endpoint.identification.algorithm ssl.key.password
     ssl.keystore.type ssl.keystore.location ssl.keystore.password ssl.keystore.key ssl.keystore.certificate.chain
     ssl.truststore.type ssl.truststore.location ssl.truststore.password ssl.truststore.certificates
 """)

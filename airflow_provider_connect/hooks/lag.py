@@ -1,6 +1,5 @@
 """How far a sink is behind the ends of its topics: Connect's API tells what the sink has committed, Kafka where the topics end."""
 
-import re
 from collections.abc import Iterable, Mapping
 
 from airflow_provider_connect.errors import BadRequestException, ConfigException
@@ -58,5 +57,6 @@ def _topics(config: Mapping[str, str], admin: TopicAdmin, committed: Iterable[st
         return admin.partitions(named)
     if not pattern:
         raise BadRequestException("Only a sink has a lag, but the connector names neither topics nor topics.regex")
-    known = set(committed)
-    return {topic: count for topic, count in admin.partitions().items() if topic in known or re.fullmatch(pattern, topic)}
+    found = admin.matching(pattern)
+    others = set(committed) - found.keys()
+    return found | (admin.partitions(others) if others else {})

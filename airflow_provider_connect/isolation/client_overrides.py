@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from airflow_provider_connect.client_settings import ClientKind, client_config, connector_overrides, refused_overrides
+from airflow_provider_connect.client_settings import ClientKind, client_config, clients_of, connector_overrides, refused_overrides
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.isolation.client_keys import client_config_def
 from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, ConfigValue, parse_type
@@ -23,26 +23,13 @@ def validate_overrides(
     Texts name the settings without prefix, as Connect's do.
     """
     given = {name: text for name, text in config.items() if text is not None}
-    refused = refused_overrides(settings, given)
-    for kind in _used(given, is_sink=is_sink):
+    kinds = clients_of(settings, given, is_sink=is_sink)
+    refused = refused_overrides(settings, given, kinds)
+    for kind in kinds:
         overrides = connector_overrides(given, kind)
         unusable = _unusable(settings, kind, overrides)
         for name, text in in_hash_order(overrides.items()).items():
             yield _one(_definition(kind), kind, name, text, [refused.get(f"{kind}.override.{name}", ""), unusable.get(name, "")])
-
-
-def _used(config: Mapping[str, str], *, is_sink: bool) -> list[ClientKind]:
-    """The clients that Connect gives such a connector (the consumer and admin of a source's own offsets topic too)."""
-    if is_sink:
-        has_dead_letters = bool(config.get("errors.deadletterqueue.topic.name", "").strip())
-        return [ClientKind.PRODUCER, ClientKind.CONSUMER, ClientKind.ADMIN] if has_dead_letters else [ClientKind.CONSUMER]
-    kinds = [ClientKind.PRODUCER]
-    has_own_offsets = bool(config.get("offsets.storage.topic"))
-    if has_own_offsets:
-        kinds.append(ClientKind.CONSUMER)
-    if has_own_offsets or any(name.startswith("topic.creation.") for name in config):
-        kinds.append(ClientKind.ADMIN)
-    return kinds
 
 
 def _one(definition: ConfigDef, kind: ClientKind, name: str, text: str, known: list[str]) -> tuple[ConfigKey | None, ConfigValue]:

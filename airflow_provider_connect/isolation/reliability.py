@@ -40,7 +40,7 @@ def check_delivery(settings: WorkerSettings, config: Mapping[str, str], found: M
                 support.errors.append(WORKER_LACKS_IT)
             support.errors += _support_errors(connector, config)
         if not boundary.errors and str(boundary.value).lower() == "connector":
-            boundary.errors += _boundary_errors(connector, config)
+            boundary.errors += boundary_errors(connector, config)
 
 
 def guarantee_errors(settings: WorkerSettings, config: Mapping[str, str], connector: Connector) -> list[str]:
@@ -78,7 +78,8 @@ def _support_errors(connector: Connector, config: Mapping[str, str]) -> list[str
     return [_UNKNOWN if support is None else CONNECTOR_LACKS_IT]
 
 
-def _boundary_errors(connector: SourceConnector, config: Mapping[str, str]) -> list[str]:
+def boundary_errors(connector: SourceConnector, config: Mapping[str, str]) -> list[str]:
+    """Why ``transaction.boundary=connector`` cannot be had."""
     try:
         can = connector.can_define_transaction_boundaries(config)
     except Exception as error:  # (the connector's own code)

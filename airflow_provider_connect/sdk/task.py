@@ -29,13 +29,17 @@ class Task:
 
 
 class TransactionContext(Protocol):
-    """With ``transaction.boundary=connector`` the task says where transactions end."""
+    """With ``transaction.boundary=connector`` the task says where transactions end. It asks within ``poll``, about what that ``poll`` returns.
+
+    Records are counted from 0 over all that is returned. What no commit follows is never committed: at the end of a run it is dropped, and
+    the next run goes on from the last offset that was committed. A request without ``after`` may come with nothing returned.
+    """
 
     def commit_transaction(self, after: int | None = None) -> None:
-        """Commit after record number ``after`` of the batch that is returned next; None: after its last."""
+        """Commit behind record number ``after``; None: behind the last. Within a batch only where that has ``source_offsets``."""
 
     def abort_transaction(self, after: int | None = None) -> None:
-        """Drop what the transaction holds up to and with that record. Offsets go on all the same."""
+        """Drop what the transaction holds, up to and with that record. Offsets go on all the same: the records do not come again."""
 
 
 class SourceTaskContext(Protocol):

@@ -1,11 +1,13 @@
 """Topics as an administrator sees them: made, described, measured; and the internal topics made and checked by Connect's rules."""
 
 import logging
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
@@ -41,16 +43,17 @@ _AWAY = frozenset(
 )
 """What librdkafka says when it had no answer, or no connection, in time."""
 
-# An administrator may forbid us to make or describe topics; then they count as made and right, as in Connect.
-_TAKEN_AS_MADE = frozenset(
+_FORBIDDEN = frozenset(
     {
-        KafkaError.TOPIC_ALREADY_EXISTS,
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
         KafkaError.UNSUPPORTED_VERSION,
         KafkaError._UNSUPPORTED_FEATURE,
     }
 )
+
+KAFKAS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Kafka's internal topics, which no pattern matches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,14 @@ class TopicSpec:
     partitions: int = -1
     replication_factor: int = -1
     configs: Mapping[str, str] | None = None
+
+
+class Creation(StrEnum):
+    """What came of making a topic. FORBIDDEN: this client may not make it, and may not know whether it exists."""
+
+    MADE = "made"
+    EXISTS = "exists"
+    FORBIDDEN = "forbidden"
 
 
 def topic_id_of(topic: TopicDescription) -> str:
@@ -82,9 +93,17 @@ class AdminConnection:
         self._client: AdminClient | None = None
 
     @classmethod
-    def of(cls, settings: WorkerSettings, overrides: Mapping[str, str] | None = None, timeout_seconds: float = 10.0) -> "AdminConnection":
+    def of(
+        cls,
+        settings: WorkerSettings,
+        overrides: Mapping[str, str] | None = None,
+        timeout_seconds: float = 10.0,
+        *,
+        client_id: str | None = None,
+    ) -> "AdminConnection":
         """A connection by the worker's settings and a connector's ``admin.override.*``, unprefixed."""
-        config = client_config(settings, ClientKind.ADMIN, overrides, client_id=internal_client_id(settings, "shared-admin"))
+        name = client_id or internal_client_id(settings, "shared-admin")
+        config = client_config(settings, ClientKind.ADMIN, overrides, client_id=name)
         return cls(config, timeout_seconds)
 
     @property
@@ -167,6 +186,12 @@ class TopicAdmin:
                 continue
         return found
 
+    def matching(self, pattern: str) -> dict[str, int]:
+        """How many partitions each topic has whose whole name matches. Kafka's internal topics never match, nor do the worker's: each run
+        writes to those, so whoever read them would never come to an end."""
+        matches, internal = re.compile(pattern).fullmatch, KAFKAS_OWN | {topic.name for topic in self._settings.internal_topics}
+        return {topic: count for topic, count in self._all_partitions().items() if topic not in internal and matches(topic)}
+
     def _all_partitions(self) -> dict[str, int]:
         try:
             found = self._connection.client.list_topics(timeout=self._connection.timeout_seconds).topics
@@ -186,15 +211,21 @@ class TopicAdmin:
         }
 
     def create(self, spec: TopicSpec) -> bool:
-        """Makes the topic. False: it exists already, or this client may not make topics."""
+        """Makes the topic. False: it exists already, or this client may not make topics, when it counts as made, as in Connect."""
+        return self.try_create(spec) is Creation.MADE
+
+    def try_create(self, spec: TopicSpec) -> Creation:
+        """Makes the topic if it does not exist. Raises StoreException where the broker refuses its settings, StoreTimeoutException."""
         new = NewTopic(spec.name, spec.partitions, spec.replication_factor, config=dict(spec.configs or {}))
         future = self._connection.client.create_topics([new], request_timeout=self._connection.timeout_seconds)[spec.name]
         try:
             future.result(self._connection.timeout_seconds + 1)
         except KafkaException as error:
             found = kafka_error(error)
-            if found is not None and found.code() in _TAKEN_AS_MADE:
-                return False
+            if found is not None and found.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                return Creation.EXISTS
+            if found is not None and found.code() in _FORBIDDEN:
+                return Creation.FORBIDDEN
             if found is not None and found.code() == KafkaError.INVALID_REPLICATION_FACTOR:
                 raise ReplicationFactorException(found.str()) from error
             raise self._connection.failure(error, f"creating topic {spec.name}") from error
@@ -202,7 +233,7 @@ class TopicAdmin:
             raise unreachable(
                 self._connection.bootstrap_servers, self._connection.timeout_seconds, f"creating {spec.name}", "none"
             ) from error
-        return True
+        return Creation.MADE
 
     def end_offsets(self, partitions: Iterable[TopicPartition], *, read_committed: bool = True) -> dict[TopicPartition, int]:
         """The ends: the last stable offsets, or with ``read_committed`` false the high watermarks."""

@@ -5,24 +5,36 @@ Used before anything moves: in the Airflow task before spark-submit, and by the 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from airflow_provider_connect import config_providers
-from airflow_provider_connect.client_settings import refused_overrides
+from airflow_provider_connect.client_settings import clients_of, refused_overrides, unused_overrides
+from airflow_provider_connect.config_providers import ConfigProvider
 from airflow_provider_connect.errors import ConfigException, PluginVersionException
 from airflow_provider_connect.isolation.chosen_plugins import ChosenPlugins, PluginChoice
 from airflow_provider_connect.isolation.plugin_catalog import Plugin, PluginCatalog, PluginKind
+from airflow_provider_connect.isolation.reliability import boundary_errors
 from airflow_provider_connect.masking import Mask, secret_values
-from airflow_provider_connect.model.connector_settings import ConnectorSettings, Guarantee, strip_framework_keys
+from airflow_provider_connect.model.connector_settings import (
+    ConnectorSettings,
+    Guarantee,
+    TransactionBoundary,
+    strip_framework_keys,
+)
+from airflow_provider_connect.model.topic_creation import TopicCreation, unused_keys, uses_topic_creation
 from airflow_provider_connect.sdk.connector import Connector, ExactlyOnceSupport, SinkConnector, SourceConnector
 from airflow_provider_connect.settings import WorkerSettings
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedConnector:
     """``raw`` is the config as on the topic, ``resolved`` the same with its variables' values: never to be published or logged.
-    ``variables`` are those values by variable; ``plugins`` what each key's class name stands for, in the version chosen."""
+    ``variables`` are those values by variable; ``plugins`` what each key's class name stands for, in the version chosen.
+    ``topic_creation`` None: the connector makes no topics."""
 
     name: str
     plugins: ChosenPlugins
@@ -31,6 +43,7 @@ class CheckedConnector:
     resolved: Mapping[str, str] = field(repr=False)
     variables: Mapping[str, str] = field(repr=False)
     settings: ConnectorSettings
+    topic_creation: TopicCreation | None = None
 
     @property
     def plugin(self) -> Plugin:
@@ -48,13 +61,16 @@ def check_connector(
     secrets: Mapping[str, str],
     *,
     versions: Mapping[str, str] | None = None,
+    version: str | None = None,
+    providers: Mapping[str, ConfigProvider] | None = None,
 ) -> CheckedConnector:
     """Check the config of connector ``name``. Raises ConfigException with every error there is, worded as Connect words them, and without
-    the values of variables. ``versions`` are those that the run has chosen already (``ChosenPlugins.versions``)."""
-    providers = settings.config_providers()
+    the values of variables. ``versions`` are those that the run has chosen already (``ChosenPlugins.versions``), ``version`` is the
+    connector's whatever its config says; ``providers`` may have looked up values already, None: nothing is looked up yet."""
+    providers = settings.config_providers(name) if providers is None else providers
     mask = Mask(secret_values(raw, providers, secrets))
     try:
-        choice = PluginChoice(PluginCatalog(settings.plugin_path), settings, versions)
+        choice = PluginChoice(PluginCatalog(settings.plugin_path), settings, versions, version)
         return _checked(name, raw, config_providers.variable_values(raw, providers, secrets), choice)
     except ConfigException as error:
         raise ConfigException(mask(error.message), errors=map(mask, error.errors)) from None
@@ -74,10 +90,25 @@ def _checked(name: str, raw: Mapping[str, str], variables: Mapping[str, str], ch
         plugins = choice.all(name, resolved, [named.alias for named in checked.transforms], list(checked.predicates))
     except ConfigException as error:
         errors = [*error.errors, *(text for text in errors if text not in error.errors)]
-    errors += [f"{key}: {text}" for key, text in refused_overrides(choice.settings, resolved).items()]
+    if isinstance(connector, SourceConnector) and checked is not None and checked.transaction_boundary is TransactionBoundary.CONNECTOR:
+        errors += boundary_errors(connector, strip_framework_keys(resolved))
+    creation, of_creation = _topic_creation(connector, resolved, choice.settings)
+    errors += of_creation
+    kinds = clients_of(choice.settings, resolved, is_sink=plugin.kind is PluginKind.SINK)
+    errors += [f"{key}: {text}" for key, text in refused_overrides(choice.settings, resolved, kinds).items()]
     if errors or checked is None or plugins is None:
         raise refused(name, errors)
-    return CheckedConnector(name, plugins, connector, dict(raw), resolved, variables, checked)
+    return CheckedConnector(name, plugins, connector, dict(raw), resolved, variables, checked, creation)
+
+
+def _topic_creation(connector: Connector, resolved: Mapping[str, str], settings: WorkerSettings) -> tuple[TopicCreation | None, list[str]]:
+    """A source's groups of new topics, and what is wrong with them: Connect looks at them at the start, not when a config is validated."""
+    if not isinstance(connector, SourceConnector) or not settings.topic_creation_enable:
+        return None, []
+    try:
+        return TopicCreation.of(resolved), []
+    except ConfigException as error:
+        return None, error.errors
 
 
 def _plugin(connector: str, resolved: Mapping[str, str], choice: PluginChoice) -> Plugin:
@@ -99,6 +130,22 @@ def check_outside(checked: CheckedConnector) -> None:
     except ConfigException as error:
         mask = Mask(checked.variables.values())
         raise refused(checked.name, map(mask, error.errors)) from None
+
+
+def warn_of_what_is_not_used(checked: CheckedConnector, settings: WorkerSettings) -> None:
+    """Name the settings that are allowed, as in Connect, and change nothing. Called once a run."""
+    kinds = clients_of(settings, checked.resolved, is_sink=not checked.is_source)
+    if unused := unused_overrides(checked.resolved, kinds):
+        log.warning("Connector %s: %s: librdkafka has nothing like it, and nothing is changed", checked.name, ", ".join(unused))
+    if not checked.is_source or not uses_topic_creation(checked.resolved):
+        return
+    if checked.topic_creation is None:
+        log.warning(
+            "Connector %s: topic.creation.* is not used, since the worker has topic.creation.enable=false: the broker makes topics, or nobody",
+            checked.name,
+        )
+    elif unused := unused_keys(checked.resolved):
+        log.warning("Connector %s: %s: topic.creation.groups names no such group, and nothing is changed", checked.name, ", ".join(unused))
 
 
 def refused(name: str, errors: Iterable[str]) -> ConfigException:

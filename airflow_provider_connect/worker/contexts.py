@@ -46,10 +46,17 @@ class PlanningContext:
 class TaskSourceContext:
     """A source task's context. Offsets are those read after the task's transactional id was taken over."""
 
-    def __init__(self, config: Mapping[str, str], claim: Claim, offsets: SourceOffsets, stopping: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, str],
+        claim: Claim,
+        offsets: SourceOffsets,
+        stopping: Callable[[], bool],
+        transaction_context: TransactionContext | None = None,
+    ) -> None:
         self.config = config
         self.claim = str(claim)
-        self.transaction_context: TransactionContext | None = None
+        self.transaction_context = transaction_context
         self._offsets = offsets
         self._stopping = stopping
 

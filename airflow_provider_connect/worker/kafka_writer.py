@@ -20,6 +20,7 @@ CHUNK_RECORDS = 10_000
 MAX_QUEUED_RECORDS = 500_000
 MAX_QUEUED_BYTES = 128 * 1024 * 1024
 _WAIT_SECONDS = 0.02
+_TAKEN_BACK = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # by the abort of their transaction
 
 
 @dataclass(slots=True)
@@ -142,7 +143,7 @@ class KafkaWriter:
             self._producer.produce(chunk.topic, on_delivery=self._delivered, **message, **options)
 
     def _delivered(self, error: KafkaError | None, _message: object) -> None:
-        if error is not None and self._error is None:
+        if error is not None and self._error is None and error.code() not in _TAKEN_BACK:
             self._error = error
 
 

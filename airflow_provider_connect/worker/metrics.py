@@ -53,6 +53,7 @@ class TaskMetrics:
     record_failures: int = 0
     records_in: int = 0
     records_out: int = 0
+    records_dropped: int = 0
     bytes: int = 0
     commits: int = 0
     failed_commits: int = 0
@@ -85,6 +86,16 @@ class TaskMetrics:
             self.commit_sizes.add(self.records_out - self._committed)
             self._committed = self.records_out
         self.commit_times.add((perf_counter() - start) * 1000)
+
+    @property
+    def records_delivered(self) -> int:
+        """What was written but for what was dropped with its transaction."""
+        return self.records_out - self.records_dropped
+
+    def drop(self) -> None:
+        """What was written since the last commit was taken back."""
+        self.records_dropped += self.records_out - self._committed
+        self._committed = self.records_out
 
     def figures(self) -> dict[str, float]:
         """By the names of ``model.metric_names``."""

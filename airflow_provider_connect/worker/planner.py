@@ -16,7 +16,7 @@ from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.config_changes import ConfigChanges
 from airflow_provider_connect.stores.fencing import Fence
 from airflow_provider_connect.stores.offset_place import OffsetPlace, sink_overrides
-from airflow_provider_connect.worker.checked_connector import CheckedConnector, check_connector, guarantee_of
+from airflow_provider_connect.worker.checked_connector import CheckedConnector, check_connector, guarantee_of, warn_of_what_is_not_used
 from airflow_provider_connect.worker.contexts import PlanningContext
 from airflow_provider_connect.worker.source_delivery import repairs
 from airflow_provider_connect.worker.task_configs import task_configs
@@ -78,10 +78,13 @@ class Planner:
 
         Raises ConfigException, TooManyTasksException, what the connector raises, or FencedException when a newer claim came first.
         """
-        raw = self._store.read().connector_config(spec.connector)
+        state = self._store.read()
+        raw = state.connector_config(spec.connector)
         if raw is None:
             raise FencedException(f"connector {spec.connector} was deleted")
-        checked = check_connector(spec.connector, raw, self._settings, spec.secrets)
+        version = state.version_in_force(spec.connector)
+        checked = check_connector(spec.connector, raw, self._settings, spec.secrets, version=version)
+        warn_of_what_is_not_used(checked, self._settings)
         context.place = OffsetPlace.of(self._settings, checked.resolved)
         guarantee = guarantee_of(checked, self._settings, exactly_once=self._backing.exactly_once)
         planned = spec.claim is not None or (spec.tasks is not None and self._is_planned(spec.connector))

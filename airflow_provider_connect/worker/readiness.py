@@ -6,7 +6,6 @@ tasks are planned has passed every check already; it is checked again, with inte
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -27,7 +26,7 @@ from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.connector_offsets import ConnectorOffsets
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.log_consumer import LogConsumer
-from airflow_provider_connect.stores.offset_place import OffsetPlace
+from airflow_provider_connect.stores.offset_place import OffsetPlace, sink_admin_overrides
 from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.topic_log import OpenTransactionException
@@ -112,7 +111,7 @@ def _known(settings: WorkerSettings, connector: str, define: Mapping[str, str] |
 
 def _looked(settings: WorkerSettings, connector: str, raw: Mapping[str, str], secrets: Mapping[str, str]) -> Readiness:
     """What the source, or the group's offsets, say of the work."""
-    resolved = config_providers.resolve(raw, settings.config_providers(), secrets)
+    resolved = config_providers.resolve(raw, settings.config_providers(connector), secrets)
     plugin = PluginChoice(PluginCatalog(settings.plugin_path), settings).connector(connector, resolved)
     if plugin.kind is PluginKind.SINK:
         return _sink_readiness(connector, resolved, settings)
@@ -165,7 +164,7 @@ def _sink_readiness(name: str, resolved: Mapping[str, str], settings: WorkerSett
     overrides = connector_overrides(resolved, "consumer")
     group = consumer_group(name, resolved, settings.values)
     config = client_config(settings, "consumer", overrides) | {"group.id": group}
-    read_committed = overrides.get("isolation.level") != "read_uncommitted"
+    read_committed = config.get("isolation.level") != "read_uncommitted"
     with LogConsumer(config, read_committed=read_committed) as consumer:
         counts = _topics(resolved, settings, consumer)
         partitions = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
@@ -186,8 +185,7 @@ def _topics(resolved: Mapping[str, str], settings: WorkerSettings, consumer: Log
     """Partition counts of the sink's topics; a named topic that does not exist yet has nothing in it."""
     named = [topic.strip() for topic in resolved.get("topics", "").split(",") if topic.strip()]
     if not named:
-        matches = re.compile(resolved["topics.regex"]).fullmatch
-        return {topic: count for topic, count in TopicAdmin(settings).partitions().items() if matches(topic)}
+        return TopicAdmin(settings, sink_admin_overrides(resolved)).matching(resolved["topics.regex"])
     counts = {}
     for topic in named:
         try:

@@ -70,9 +70,11 @@ class SinkBody:
         payload, settings = scene.payload, scene.settings
         overrides = scene.connector_settings.overrides["consumer"]
         self._group = consumer_group(payload.connector, scene.checked.resolved, settings.values)
-        self._consumer_config = client_config(settings, "consumer", overrides)
+        of_task = f"{payload.connector}-{payload.task}"
+        self._consumer_config = client_config(settings, "consumer", overrides, client_id=f"connector-consumer-{of_task}")
         self._reset = str(self._consumer_config.get("auto.offset.reset", "earliest"))
-        connection = AdminConnection.of(settings, sink_admin_overrides(scene.checked.resolved), ANSWER_SECONDS)
+        admin_overrides, client_id = sink_admin_overrides(scene.checked.resolved), f"connector-adminclient-{of_task}"
+        connection = AdminConnection.of(settings, admin_overrides, ANSWER_SECONDS, client_id=client_id)
         self._admin = TopicAdmin(settings, connection=connection)
         self._groups = GroupOffsets(settings, connection=connection)
         self._metrics = scene.metrics(is_source=False)
@@ -243,8 +245,7 @@ class SinkBody:
         return frozenset(task.reads)
 
     def _isolation(self) -> str:
-        overrides = self._scene.connector_settings.overrides["consumer"]
-        level = overrides.get("isolation.level", "read_committed")
+        level = str(self._consumer_config.get("isolation.level", "read_committed"))
         if level not in {"read_committed", "read_uncommitted"}:
             raise ConfigException.of("consumer.override.isolation.level", level, "String must be one of: read_committed, read_uncommitted")
         return level

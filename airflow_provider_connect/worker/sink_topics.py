@@ -18,4 +18,4 @@ def topics_of(settings: ConnectorSettings, admin: TopicAdmin) -> dict[str, int]:
             if topic not in counts:
                 log.warning("Topic %s of connector %s does not exist yet", topic, settings.name)
         return counts
-    return {topic: count for topic, count in admin.partitions().items() if settings.reads_topic(topic)}
+    return admin.matching(settings.topics_regex or "")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from confluent_kafka import Producer
 
 from airflow_provider_connect.client_settings import client_config
-from airflow_provider_connect.model.connector_settings import Guarantee, strip_framework_keys
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.model.connector_settings import Guarantee, TransactionBoundary, strip_framework_keys
 from airflow_provider_connect.model.ids import transactional_id
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State
@@ -28,6 +29,7 @@ from airflow_provider_connect.worker.kafka_writer import KafkaWriter
 from airflow_provider_connect.worker.lifecycle import StopReason
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.native_queue import NativeQueue
+from airflow_provider_connect.worker.new_topics import NewTopics
 from airflow_provider_connect.worker.pipeline import SourcePipeline
 from airflow_provider_connect.worker.pipeline_setup import stages_of
 from airflow_provider_connect.worker.source_delivery import (
@@ -38,8 +40,9 @@ from airflow_provider_connect.worker.source_delivery import (
     SourceOffset,
     repairs,
 )
-from airflow_provider_connect.worker.source_loop import SourceLoop
+from airflow_provider_connect.worker.source_loop import SourceLoop, TransactionRequests
 from airflow_provider_connect.worker.task_body import TaskScene
+from airflow_provider_connect.worker.transaction_boundary import Boundary, IntervalBoundary, PollBoundary, RequestedBoundary
 from airflow_provider_connect.worker.written_ranges import WrittenRanges
 
 TAKE_OVER_SECONDS = 60.0
@@ -69,19 +72,26 @@ def run_source(scene: TaskScene) -> TaskResult:
             owner.write(repairs(offsets, payload.connector))
         known = offsets.read(payload.connector)  # 3
         metrics = scene.metrics(is_source=True)
-        task = _started(scene, TaskSourceContext(scene.task_config, payload.claim, known, lambda: bool(scene.stop)))  # 4
-        admin = AdminConnection.of(settings, scene.connector_settings.overrides["admin"], TAKE_OVER_SECONDS)
-        written = WrittenRanges(TopicAdmin(settings, connection=admin))
+        boundary = boundary_of(scene)
+        requested = boundary if isinstance(boundary, RequestedBoundary) else None
+        task = _started(scene, TaskSourceContext(scene.task_config, payload.claim, known, lambda: bool(scene.stop), requested))  # 4
+        client_id = f"connector-adminclient-{payload.connector}-{payload.task}"
+        connection = AdminConnection.of(settings, scene.connector_settings.overrides["admin"], TAKE_OVER_SECONDS, client_id=client_id)
+        admin = TopicAdmin(settings, connection=connection)
+        written = WrittenRanges(admin)
         try:
             sent: list[ProducedOffset] = []
-            loop = _loop(scene, task, _delivery(scene, owner, offsets, sent), metrics, written)
+            delivery = _delivery(scene, owner, offsets, sent, boundary)
+            loop = _loop(scene, task, delivery, metrics, _before_write(scene, admin, written, offsets))
             loop.committed = partial(_copy, offsets, sent)
+            if requested is not None and isinstance(delivery, ExactlyOnce):
+                loop.requests = TransactionRequests(requested, delivery.drop)
             reason = loop.run()  # 5
         finally:
             task.stop()
     finally:
         offsets.close()
-    result = TaskResult(payload.task, stopped_by=reason, records=metrics.records_out, bytes=metrics.bytes, metrics=metrics.figures())
+    result = TaskResult(payload.task, stopped_by=reason, records=metrics.records_delivered, bytes=metrics.bytes, metrics=metrics.figures())
     result.ranges = written.ranges()
     return result
 
@@ -89,7 +99,7 @@ def run_source(scene: TaskScene) -> TaskResult:
 def transactional_producer(scene: TaskScene) -> TransactionalProducer:
     """The producer that owns the task's id; nothing is sent before ``take_over``."""
     name = transactional_id(scene.settings.group_id, scene.payload.connector, scene.payload.task)
-    config = producer_config(scene, transaction_overrides(scene), transactional_id=name)
+    config = producer_config(scene, {**_longer_transactions(scene), **transaction_overrides(scene)}, transactional_id=name)
     return TransactionalProducer(Producer(config), timeout_seconds=TAKE_OVER_SECONDS)
 
 
@@ -97,6 +107,14 @@ def transaction_overrides(scene: TaskScene) -> Mapping[str, str]:
     """What the task's transactional producer is made with besides the worker's settings: it goes where offsets are kept."""
     resolved = scene.checked.resolved
     return OffsetPlace.of(scene.settings, resolved).producer if scene.checked.is_source else sink_overrides(resolved)
+
+
+def _longer_transactions(scene: TaskScene) -> dict[str, str]:
+    """A transaction that lasts an interval must be allowed to: for that, and for a poll and a commit besides. Brokers allow 15 minutes."""
+    is_by_interval = scene.connector_settings.transaction_boundary is TransactionBoundary.INTERVAL
+    if not is_by_interval or "producer.transaction.timeout.ms" in scene.settings.values:
+        return {}
+    return {"transaction.timeout.ms": str(min(_interval_ms(scene) + 60_000, 900_000))}
 
 
 def keeps_ledger(scene: TaskScene) -> bool:
@@ -124,7 +142,41 @@ def _started(scene: TaskScene, context: TaskSourceContext) -> SourceTask:
     return task
 
 
-def _loop(scene: TaskScene, task: SourceTask, delivery: SourceDelivery, metrics: TaskMetrics, written: WrittenRanges) -> SourceLoop:
+def _before_write(scene: TaskScene, admin: TopicAdmin, written: WrittenRanges, offsets: Offsets) -> Callable[[str], None]:
+    """What is done before each batch, by its topic: 1 refuse the task's own offsets topic 2 make the topic 3 note where it ends."""
+    creation = scene.checked.topic_creation
+    topics = None if creation is None else NewTopics(creation, admin, written.begins)
+    own = offsets.topic if scene.payload.guarantee == Guarantee.EXACTLY_ONCE else None
+
+    def before_write(topic: str) -> None:
+        if topic == own:
+            raise ConnectException("Source tasks may not produce to their own offsets topics when exactly-once support is enabled")
+        if topics is not None:
+            topics.ensure(topic)
+        written.note(topic)
+
+    return before_write
+
+
+def boundary_of(scene: TaskScene) -> Boundary:
+    """Where the task's transactions end, if it delivers in transactions."""
+    connector, settings = scene.connector_settings, scene.settings
+    match connector.transaction_boundary:
+        case TransactionBoundary.CONNECTOR if scene.payload.guarantee == Guarantee.EXACTLY_ONCE:
+            return RequestedBoundary()
+        case TransactionBoundary.INTERVAL:
+            return IntervalBoundary(_interval_ms(scene) / 1000, time.monotonic)
+    return PollBoundary(settings.transaction_boundary_poll_linger_ms / 1000, time.monotonic)
+
+
+def _interval_ms(scene: TaskScene) -> int:
+    own = scene.connector_settings.transaction_boundary_interval_ms
+    return scene.settings.offset_flush_interval_ms if own is None else own
+
+
+def _loop(
+    scene: TaskScene, task: SourceTask, delivery: SourceDelivery, metrics: TaskMetrics, before_write: Callable[[str], None]
+) -> SourceLoop:
     return SourceLoop(
         task=task,
         pipeline=SourcePipeline(scene.converters, stages_of(scene.checked, scene.converters.header)),
@@ -133,7 +185,7 @@ def _loop(scene: TaskScene, task: SourceTask, delivery: SourceDelivery, metrics:
         metrics=metrics,
         topics=scene.active_topics(),
         closing=partial(_ledger, scene, metrics),
-        before_write=written.note,
+        before_write=before_write,
         max_records=scene.connector_settings.batch_max_records or scene.settings.batch_max_records,
         sleep=time.sleep,
         mask=scene.mask,
@@ -145,7 +197,9 @@ def _copy(offsets: Offsets, sent: list[ProducedOffset]) -> None:
     sent.clear()
 
 
-def _delivery(scene: TaskScene, owner: OffsetCommitter, offsets: Offsets, sent: list[ProducedOffset]) -> SourceDelivery:
+def _delivery(
+    scene: TaskScene, owner: OffsetCommitter, offsets: Offsets, sent: list[ProducedOffset], boundary: Boundary
+) -> SourceDelivery:
     """``sent`` takes the offsets that each commit writes."""
 
     def encode(latest: Iterable[SourceOffset]) -> Sequence[OffsetRecord]:
@@ -159,22 +213,31 @@ def _delivery(scene: TaskScene, owner: OffsetCommitter, offsets: Offsets, sent: 
     settings = scene.settings
     if scene.payload.guarantee == Guarantee.EXACTLY_ONCE:
         assert isinstance(owner, TransactionalProducer)  # no other backing offers exactly once
-        linger = settings.transaction_boundary_poll_linger_ms / 1000
         writer = KafkaWriter(owner.producer, native=NativeQueue.of(owner.producer), give_up=give_up)
-        return ExactlyOnce(owner, writer, encode, linger_seconds=linger, now=time.monotonic)
+        return ExactlyOnce(owner, writer, encode, boundary=boundary)
     config = producer_config(scene, scene.connector_settings.overrides["producer"])
+    config.pop("transactional.id", None)
     if scene.payload.guarantee == Guarantee.AT_MOST_ONCE:
         writer = KafkaWriter(Producer({**config, "retries": "0", "enable.idempotence": "false"}), give_up=give_up)
         return AtMostOnce(owner, writer, encode, flush_seconds=TAKE_OVER_SECONDS)
-    producer = Producer({**config, "enable.idempotence": "true", "enable.gapless.guarantee": "true"})
+    is_idempotent = _may_be_idempotent(scene)
+    producer = Producer({**config, "enable.idempotence": "true", "enable.gapless.guarantee": "true"} if is_idempotent else config)
     return AtLeastOnce(
         owner,
-        KafkaWriter(producer, native=NativeQueue.of(producer), give_up=give_up),
+        KafkaWriter(producer, native=NativeQueue.of(producer) if is_idempotent else None, give_up=give_up),
         encode,
         interval_seconds=settings.offset_flush_interval_ms / 1000,
         flush_seconds=TAKE_OVER_SECONDS,
         now=time.monotonic,
     )
+
+
+def _may_be_idempotent(scene: TaskScene) -> bool:
+    """Unless worker or connector settle for less: then records go as Connect's producer, which is not, would send them."""
+    overrides = scene.connector_settings.overrides["producer"]
+    given = {name.removeprefix("producer."): text for name, text in scene.settings.values.items() if name.startswith("producer.")}
+    chosen = given | dict(overrides)
+    return chosen.get("acks", "all") in {"all", "-1"} and chosen.get("enable.idempotence", "true").lower() == "true"
 
 
 def _ledger(scene: TaskScene, metrics: TaskMetrics) -> Sequence[OffsetRecord]:
@@ -196,7 +259,7 @@ def ledger_record(
         run=payload.run_id,
         claim=payload.claim,
         is_source=metrics.is_source,
-        records=metrics.records_out,
+        records=metrics.records_delivered,
         size=metrics.bytes,
         seconds=time.monotonic() - scene.started,
         cpu_seconds=time.process_time() - scene.started_cpu,

@@ -20,6 +20,7 @@ from airflow_provider_connect.errors import FencedException
 from airflow_provider_connect.stores.backing import OffsetCommitter, Offsets
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.kafka_writer import EncodedBatch, KafkaWriter
+from airflow_provider_connect.worker.transaction_boundary import Boundary
 
 SourceOffset = tuple[Mapping[str, object], Mapping[str, object]]  # source partition, offset to resume after it
 
@@ -46,53 +47,59 @@ class SourceDelivery(Protocol):
 
 
 class ExactlyOnce:
-    """Records and offsets in one transaction, which ends with a poll: the first one after ``linger_seconds``, or when nothing is left.
-
-    ``linger_seconds`` 0 is Connect's ``transaction.boundary=poll`` to the letter.
-    """
+    """Records and offsets in one transaction, which ends where ``boundary`` says, or when its owner commits."""
 
     def __init__(
         self,
         producer: TransactionalProducer,
         writer: KafkaWriter,
         encode: EncodeOffsets,
-        *,
-        linger_seconds: float,
-        now: Callable[[], float],
+        boundary: Boundary,
     ) -> None:
         self._producer = producer
         self._writer = writer
         self._encode = encode
-        self._linger = linger_seconds
-        self._now = now
-        self._begun = 0.0
+        self._boundary = boundary
         self._offsets = _LatestOffsets()
 
     def deliver(self, batches: Sequence[EncodedBatch], offsets: Sequence[SourceOffset]) -> None:
         if not self._producer.is_open:
             self._producer.begin()
-            self._begun = self._now()
+            self._boundary.begun()
         for batch in batches:
             self._writer.write(batch)
         self._offsets.add(offsets)
 
     def is_due(self) -> bool:
-        return self._producer.is_open and self._now() - self._begun >= self._linger
+        return self._producer.is_open and self._boundary.is_due()
 
     def commit(self, closing: Sequence[OffsetRecord] = ()) -> bool:
-        if not self._producer.is_open and not closing:
+        if not self._producer.is_open and not self._offsets and not closing:
             return False
         self._producer.begin()
         self._send_offsets(closing)
         self._commit_transaction()
         self._offsets.clear()
+        self._boundary.ended()
         return True
+
+    def drop(self, *, with_offsets: bool) -> bool:
+        """Take the records of the open transaction back; ``with_offsets`` as if they had never come, else the next commit writes their
+        offsets. False: there was no transaction."""
+        was_open = self._producer.is_open
+        self._abort_transaction()
+        if with_offsets:
+            self._offsets.clear()
+        return was_open
 
     def abort(self) -> None:
         _quietly(self._producer.abort)
 
     def _send_offsets(self, closing: Sequence[OffsetRecord]) -> None:
         self._producer.send([*self._encode(self._offsets.items()), *closing])
+
+    def _abort_transaction(self) -> None:
+        self._producer.abort()
 
     def _commit_transaction(self) -> None:
         self._producer.commit()

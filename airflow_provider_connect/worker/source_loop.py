@@ -15,9 +15,18 @@ from airflow_provider_connect.worker.lifecycle import StopReason, StopSignal
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.pipeline import SourcePipeline
 from airflow_provider_connect.worker.source_delivery import SourceDelivery, SourceOffset
+from airflow_provider_connect.worker.transaction_boundary import Ending, RequestedBoundary
 
 log = logging.getLogger(__name__)
 IDLE_SECONDS = 0.1  # between a poll that gave nothing and the next
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRequests:
+    """With ``transaction.boundary=connector``: what the task asks for, and what takes the records of the open transaction back."""
+
+    boundary: RequestedBoundary
+    drop: Callable[..., bool]
 
 
 @dataclass(slots=True)
@@ -26,7 +35,7 @@ class SourceLoop:
 
     1 ``poll`` 2 transformations and converters 3 records and offsets delivered as the guarantee says 4 ``task.commit()``, after a commit
     and never before. A fenced loop commits nothing. ``closing`` gives the ledger's record for the last commit; ``before_write`` is told
-    each topic that is written to; ``committed`` is called after each commit.
+    each topic that is written to; ``committed`` is called after each commit. ``requests`` None: transactions end as the delivery says.
     """
 
     task: SourceTask
@@ -41,7 +50,9 @@ class SourceLoop:
     sleep: Callable[[float], None]
     mask: Callable[[str], str]
     committed: Callable[[], None] = lambda: None
+    requests: TransactionRequests | None = None
     _written: set[str] = field(default_factory=set)
+    _is_within_transaction: bool = False
 
     def run(self) -> StopReason | None:
         """Why the loop ended early, or None when there is nothing more."""
@@ -50,6 +61,7 @@ class SourceLoop:
             if reason is StopReason.FENCED:
                 self.delivery.abort()
                 return reason
+            self._end_last_transaction()
             self._commit(self.closing() if self.metrics.records_in else ())
             return reason
         except BaseException:
@@ -66,11 +78,11 @@ class SourceLoop:
                 return None
             if batches:
                 self._deliver(batches)
-            else:
+            elif not self._end_transaction(None if self.requests is None else self.requests.boundary.take_last()):
                 self.sleep(IDLE_SECONDS)
             if self.delivery.is_due():
                 self._commit()
-            if self.max_records is not None and self.metrics.records_in >= self.max_records:
+            if self.max_records is not None and self.metrics.records_in >= self.max_records and not self._is_within_transaction:
                 return None
 
     def _poll(self) -> list[Batch] | None:
@@ -83,7 +95,37 @@ class SourceLoop:
                 return []
         return None if polled is None else self.pipeline.batches(polled)
 
-    def _deliver(self, batches: Iterable[Batch]) -> None:
+    def _deliver(self, batches: Sequence[Batch]) -> None:
+        if self.requests is None:
+            self._send(batches)
+            return
+        for piece, ending in self.requests.boundary.cut(batches):
+            if piece:
+                self._send(piece)
+                self._is_within_transaction = True
+            self._end_transaction(ending)
+
+    def _end_transaction(self, ending: Ending | None) -> bool:
+        """Commit as the task asked; or drop the records, and commit their offsets, so that they do not come again. False: it did not ask."""
+        if ending is None or self.requests is None:
+            return False
+        if ending is Ending.ABORT:
+            log.info("Aborting a transaction as requested by the connector")
+            if not self.requests.drop(with_offsets=False):
+                log.warning("Ignoring request by task to abort transaction as the current transaction is empty")
+            self.metrics.drop()
+        self._commit()
+        self._is_within_transaction = False
+        return True
+
+    def _end_last_transaction(self) -> None:
+        """At the end of a run nothing is committed that the task did not ask for: it comes again in the next."""
+        if self.requests is None or self._end_transaction(self.requests.boundary.take_last()):
+            return
+        if self.requests.drop(with_offsets=True):
+            self.metrics.drop()
+
+    def _send(self, batches: Iterable[Batch]) -> None:
         encoded, offsets = [], []
         for batch in batches:
             self.metrics.records_in += batch.num_records

@@ -21,6 +21,10 @@ class WrittenRanges:
         if topic not in self._before:
             self._before[topic] = self._ends(topic)
 
+    def begins(self, topic: str) -> None:
+        """``topic`` was made a moment ago: there is nothing in it."""
+        self._before[topic] = {}
+
     def ranges(self) -> dict[str, dict[str, list[int]]]:
         """By topic and partition, the end before and the end now, where they differ."""
         return {topic: spans for topic in sorted(self._before) if (spans := self._spans(topic))}
