@@ -1,4 +1,4 @@
-"""New packages: what their parts are called, and that nothing is overwritten. That they work is for ``tests/integration/test_skeleton.py``."""
+"""New packages: what their parts are called, and that nothing is overwritten. That they work is shown in ``integration/test_skeleton``."""
 
 import tomllib
 from pathlib import Path
