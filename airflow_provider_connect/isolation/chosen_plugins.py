@@ -32,6 +32,11 @@ class ChosenPlugins:
         """The version of each by its place in the config: ``connector``, ``task``, ``key.converter``, ``transforms.«alias»``, …"""
         return {place: plugin.version for place, plugin in self.placed()}
 
+    def locations(self) -> list[str]:
+        """The paths of the locations in ``plugin.path`` that they lie in, each once."""
+        found = (plugin.location for _, plugin in self.placed())
+        return list(dict.fromkeys(location.path for location in found if location is not None))
+
     def placed(self) -> Iterator[tuple[str, Plugin]]:
         yield CONNECTOR, self.connector
         yield "task", self.connector
@@ -60,17 +65,18 @@ class VersionRanges:
 @dataclass(frozen=True, slots=True)
 class PluginChoice:
     """Chooses for one config. ``pinned`` names exact versions by place, as ``ChosenPlugins.versions`` gives them: a task uses what its
-    run has chosen."""
+    run has chosen. ``version``: the connector's version or range, whatever its config says, where an upgrade lays one down."""
 
     catalog: PluginCatalog
     settings: WorkerSettings
     pinned: Mapping[str, str] | None = None
+    version: str | None = None
 
     def connector(self, name: str | None, config: Mapping[str, str]) -> Plugin:
         """Raises ConfigException for a class that nobody has, PluginVersionException where no version fits."""
         named = config.get("connector.class") or ""
         found = self.catalog.named(named, CONNECTOR_KINDS)
-        spec = config.get(f"connector.{VERSION_ENDING}")
+        spec = config.get(f"connector.{VERSION_ENDING}") if self.version is None else self.version
         if spec is None:
             spec = self._ranges.for_connector(name, found)
         return self._pinned(CONNECTOR, found) or self.catalog.find_connector(named, spec)

@@ -142,6 +142,7 @@ class Application:
             stop_address=self._switch.address,
             known_topics=known_topics,
             versions=plan.connector.plugins.versions(),
+            locations=plan.connector.plugins.locations(),
         )
 
     def _connector_failed(self, claim: Claim | None, error: Exception) -> RunResult:

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
+from airflow_provider_connect.isolation.location_archive import plugin_path_in, write_archive
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.worker.task_payload import TaskPayload, refuse_second_attempt
 
@@ -18,11 +22,16 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 
+_PLUGINS: Final = "connect-plugins"
+
+
 class SparkEngine:
     """One SparkContext. ``run`` may be called from several threads at once; jobs beyond the free cores wait their turn."""
 
     def __init__(self, connector: str) -> None:
         self._context = _context(connector)
+        self._lock = threading.Lock()
+        self._sent: Sequence[str] = ()
 
     @property
     def is_local(self) -> bool:
@@ -32,24 +41,44 @@ class SparkEngine:
         """The task as a Spark job. Raises when the job is lost: its Python worker or its executor died."""
         name = f"{payload.connector}-{payload.task}"
         self._context.setLocalProperty("spark.job.description", name)
-        results: list[TaskResult] = self._context.parallelize([payload], 1).mapPartitions(body).collect()
+        run = body
+        if payload.locations and not self.is_local:
+            self._send(payload.locations)
+            run = partial(body, locations=len(payload.locations))
+        results: list[TaskResult] = self._context.parallelize([payload], 1).mapPartitions(run).collect()
         return results[0]
+
+    def _send(self, locations: Sequence[str]) -> None:
+        """Have Spark unpack the plugins of the run beside each executor's other files; the tasks of a run have the same ones.
+
+        Executors fetch the archive from where it lies here; Spark removes it at the end.
+        """
+        from pyspark import SparkFiles
+
+        with self._lock:
+            if self._sent == locations:
+                return
+            archive = os.path.join(SparkFiles.getRootDirectory(), f"{_PLUGINS}.zip")
+            write_archive(locations, archive)
+            self._context.addArchive(f"{archive}#{_PLUGINS}")
+            self._sent = locations
 
     def stop(self) -> None:
         """Stop the JVM's context, without the second that ``SparkContext.stop`` sleeps. The process must end right after."""
         self._context._jsc.sc().stop()
 
 
-def body(payloads: Iterable[TaskPayload]) -> Iterator[TaskResult]:
-    """What Spark calls in the Python worker."""
-    from pyspark import TaskContext
+def body(payloads: Iterable[TaskPayload], *, locations: int = 0) -> Iterator[TaskResult]:
+    """What Spark calls in the Python worker; ``locations`` is how many plugin locations came with the job."""
+    from pyspark import SparkFiles, TaskContext
 
     from airflow_provider_connect.worker.task_body import run_task  # here: the driver, which ships this function, needs no Arrow
 
     context = TaskContext.get()
     refuse_second_attempt(context.attemptNumber() if context is not None else 0)
+    own = {"plugin.path": plugin_path_in(SparkFiles.get(_PLUGINS), locations)} if locations else {}
     for payload in payloads:
-        yield run_task(payload)
+        yield run_task(replace(payload, settings={**payload.settings, **own}))
 
 
 def _context(connector: str) -> SparkContext:

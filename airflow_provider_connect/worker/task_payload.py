@@ -15,7 +15,8 @@ class TaskPayload:
 
     ``known_topics`` are those that the status topic names for the connector; None: topics are not tracked. ``endless``: a sink reads on as
     records come, for ``max_seconds``; otherwise a run ends where its topics ended when it began. ``max_seconds`` None: as the settings say.
-    ``versions`` are those of the plugins that the run has chosen, by their place in the config; None: the task chooses.
+    ``versions`` are those of the plugins that the run has chosen, by their place in the config; None: the task chooses. ``locations`` are
+    the paths in ``plugin.path`` that they lie at.
     """
 
     connector: str
@@ -31,6 +32,7 @@ class TaskPayload:
     stop_address: tuple[str, int]
     known_topics: Sequence[str] | None = None
     versions: Mapping[str, str] | None = None
+    locations: Sequence[str] = ()
     endless: bool = False
     max_seconds: float | None = None
 
