@@ -5,8 +5,7 @@ Modules of a location are imported under names of their own, ``connect_plugins.Â
 hold an ``__import__`` that looks into the location before the environment. The standard library, this package and what it shares with
 plugins (``SHARED``) always come from the environment, so ``isinstance`` holds and there is one Arrow.
 
-A location with compiled modules cannot be private: a process loads such a module once. It comes first on ``sys.path`` instead, and a
-second such location with modules of the same names is refused in that process.
+A location with compiled modules cannot be private: ``native_locations`` has those.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import hashlib
 import importlib
 import importlib.metadata
 import importlib.resources
-import logging
 import os
 import re
 import sys
@@ -25,16 +23,14 @@ import types
 import zipfile
 from collections.abc import Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from operator import attrgetter
 from typing import Any, Final
 
-from airflow_provider_connect.isolation.plugin_path import Location, LocationForm
+from airflow_provider_connect.isolation.native_locations import NativeLocations
+from airflow_provider_connect.isolation.plugin_path import SHARED, Location, LocationForm
 
 PREFIX: Final = "connect_plugins"
-SHARED: Final = frozenset({"airflow_provider_connect", "pyarrow", "pyspark", "py4j", "confluent_kafka"})
-
-log = logging.getLogger(__name__)
 
 
 def load(location: Location, reference: str) -> type:
@@ -45,9 +41,8 @@ def load(location: Location, reference: str) -> type:
 
 
 def _module(location: Location, name: str) -> types.ModuleType:
-    if location.is_native():
-        _LOADED.put_first(location)
-        return importlib.import_module(name)
+    if _LOADED.is_native(location):
+        return _LOADED.native.module(location, name)
     return importlib.import_module(_LOADED.private(location).private_name(name))
 
 
@@ -206,7 +201,14 @@ class _Loaded:
         self._lock = threading.Lock()
         self._finder = _Finder()
         self._tables: dict[tuple[str, str], PrivateModules] = {}
-        self._native: dict[str, frozenset[str]] = {}
+        self._are_native: dict[Location, bool] = {}
+        self.native = NativeLocations()
+
+    def is_native(self, location: Location) -> bool:
+        """Looked at once for each state of the location's metadata."""
+        if location not in self._are_native:
+            self._are_native[location] = location.is_native()
+        return self._are_native[location]
 
     def private(self, location: Location) -> PrivateModules:
         """The location's table, made at first; a new one once its files have changed."""
@@ -227,35 +229,6 @@ class _Loaded:
         self._finder.tables[table.name] = table
         importlib.invalidate_caches()
         return table
-
-    def put_first(self, location: Location) -> None:
-        """Make a location with compiled modules the first on ``sys.path``. Raises ImportError where another one's would get in its way."""
-        with self._lock:
-            if location.path in self._native:
-                return
-            names = _importable(location.path)
-            for path, others in self._native.items():
-                if common := sorted(names & others):
-                    raise ImportError(
-                        f"both it and {path} bring {', '.join(common)} with compiled code, of which a process can load one; "
-                        "use versions that can share it, or two connectors"
-                    )
-            for name in sorted(name for name in names if name in sys.modules and name not in SHARED):
-                log.warning("Location %s brings %s, which this process has loaded from elsewhere; that one is used", location.path, name)
-            self._native[location.path] = names
-            sys.path.insert(0, location.path)
-            importlib.invalidate_caches()
-
-
-def _importable(tree: str) -> frozenset[str]:
-    """The top-level modules and packages in ``tree``; not its ``bin``, ``share`` and metadata."""
-    endings = (".py", *EXTENSION_SUFFIXES)
-    with os.scandir(tree) as entries:
-        return frozenset(
-            entry.name.partition(".")[0]
-            for entry in entries
-            if entry.name.endswith(endings) or (entry.is_dir() and any(name.endswith(endings) for name in os.listdir(entry.path)))
-        )
 
 
 def _package(name: str, path: list[str]) -> types.ModuleType:

@@ -12,8 +12,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.machinery import EXTENSION_SUFFIXES
+from typing import Final
 
 METADATA_ENDING = ".dist-info"
+SHARED: Final = frozenset({"airflow_provider_connect", "pyarrow", "pyspark", "py4j", "confluent_kafka"})
+"""What comes from the environment, whatever lies in a location: plugins exchange it with this package, or it can be loaded once only."""
+
+_COMPILED = tuple(EXTENSION_SUFFIXES)
 _WHEEL_ENDINGS = (".whl", ".zip")
 
 
@@ -41,8 +46,11 @@ class Location:
         return digest.hexdigest()[:16]
 
     def is_native(self) -> bool:
-        """Whether it holds compiled extension modules, of which a process can load one copy only."""
-        return self.form is LocationForm.TREE and any(name.endswith(tuple(EXTENSION_SUFFIXES)) for name, _ in _files(self.path, self.form))
+        """Whether it holds compiled extension modules that are used from it, of which a process can load one copy only."""
+        if self.form is not LocationForm.TREE:
+            return False
+        unused = tuple(os.path.join(self.path, name, "") for name in SHARED)
+        return any(name.endswith(_COMPILED) and not name.startswith(unused) for name, _ in _files(self.path, self.form))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
 """Two versions with conflicting dependencies in one process, each with its own; the sdk and the standard library shared."""
 
+import ast
 import pickle
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -160,18 +162,85 @@ import sys
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.isolation.plugin_catalog import PluginCatalog
 found = {plugin.version: plugin for plugin in PluginCatalog([sys.argv[1]]).named("EchoSource")}
-assert found["1.0"].load().__module__ == "echo"
-try:
-    found["2.0"].load()
-except ConfigException as error:
-    print(error)
+for text in sys.argv[2:]:
+    try:
+        exec(text)
+    except ConfigException as error:
+        print(error)
+"""
+WHO = "print(found['1.0'].load().task_class.who())"
+SAYS = """
+import fast, fast._speedups, pyarrow
+Task.who = classmethod(lambda cls: (__name__, fast.WORD, fast._speedups.__file__, pyarrow.__file__))
 """
 
 
-def test_a_second_location_with_compiled_code_of_the_same_name_is_refused(tmp_path: Path) -> None:
-    for version in ("1.0", "2.0"):
-        path = tree(tmp_path / version, "echo", version, {"echo.py": source()}, "source:EchoSource = echo:EchoSource")
-        (path / "_speed.abi3.so").write_bytes(b"")
-    done = subprocess.run([sys.executable, "-c", NATIVE, str(tmp_path)], capture_output=True, text=True, check=False)
+def native(path: Path, version: str, fast: str, extension: Path) -> Path:
+    """The plugin and its dependency ``fast``, which has a compiled module."""
+    location = tree(path, "echo", version, {"echo.py": source() + SAYS}, "source:EchoSource = echo:EchoSource")
+    tree(location, "fast", fast, {"fast/__init__.py": f"WORD = {fast!r}\n"})
+    shutil.copy(extension, location / "fast" / extension.name)
+    return location
+
+
+@pytest.fixture
+def extension() -> Path:
+    """A compiled module of this Python, ``_speedups``."""
+    from markupsafe import _speedups
+
+    return Path(_speedups.__file__)
+
+
+def in_a_process(plugin_path: Path, *statements: str) -> str:
+    command = [sys.executable, "-W", "ignore", "-c", NATIVE, str(plugin_path), *statements]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert f"both it and {tmp_path}/1.0 bring _speed, echo with compiled code" in done.stdout
+    return done.stdout
+
+
+def test_a_location_with_compiled_code_comes_first_but_for_what_is_shared(tmp_path: Path, extension: Path) -> None:
+    location = native(tmp_path / "one", "1.0", "7.0", extension)
+    (location / "pyarrow.py").write_text("raise AssertionError\n")
+    module, word, compiled, arrow = ast.literal_eval(in_a_process(tmp_path, WHO))
+    assert (module, word, Path(compiled)) == ("echo", "7.0", location / "fast" / extension.name)
+    assert not Path(arrow).is_relative_to(tmp_path)
+
+
+def test_a_copy_of_what_is_shared_makes_no_location_native(tmp_path: Path, extension: Path) -> None:
+    location = tree(
+        tmp_path / "one", "echo", "1.0", {"echo.py": source(), "pyarrow/__init__.py": ""}, "source:EchoSource = echo:EchoSource"
+    )
+    shutil.copy(extension, location / "pyarrow" / extension.name)
+    assert versions(tmp_path)["1.0"].load().__module__.startswith("connect_plugins.one_")
+
+
+def test_locations_with_compiled_code_share_a_process_where_they_agree(tmp_path: Path, extension: Path) -> None:
+    native(tmp_path / "one", "1.0", "7.0", extension)
+    entry = "transformation:Faster = faster:Faster"
+    tree(tmp_path / "two", "faster", "1.0", {"faster.py": "import fast\nclass Faster:\n    word = fast.WORD\n"}, entry)
+    native_parts = tmp_path / "two" / "fast"
+    shutil.copytree(tmp_path / "one" / "fast", native_parts)
+    shutil.copytree(tmp_path / "one" / "fast-7.0.dist-info", tmp_path / "two" / "fast-7.0.dist-info")
+    find = "from airflow_provider_connect.isolation.plugin_catalog import PluginKind\n"
+    faster = find + "print(PluginCatalog([sys.argv[1]]).find(PluginKind.TRANSFORMATION, 'Faster').load().word)"
+    assert in_a_process(tmp_path, "found['1.0'].load()", faster) == "7.0\n"
+    (tmp_path / "two" / "fast-7.0.dist-info" / "METADATA").write_text("Name: fast\nVersion: 8.0\n")
+    said = in_a_process(tmp_path, "found['1.0'].load()", faster)
+    assert f"it holds compiled code, as {tmp_path}/one does, and a process can load one of fast 8.0 here, fast 7.0 there" in said
+    assert "in processes of their own" in said
+
+
+def test_two_versions_with_compiled_code_do_not_share_a_process(tmp_path: Path, extension: Path) -> None:
+    native(tmp_path / "one", "1.0", "7.0", extension)
+    native(tmp_path / "two", "2.0", "8.0", extension)
+    said = in_a_process(tmp_path, "found['1.0'].load()", "found['2.0'].load()")
+    assert f"as {tmp_path}/one does, and a process can load one of echo 2.0 here, echo 1.0 there, fast 8.0 here, fast 7.0 there" in said
+
+
+def test_compiled_code_that_the_process_has_loaded_from_elsewhere_is_not_mixed(tmp_path: Path, extension: Path) -> None:
+    native(tmp_path / "plugins" / "one", "1.0", "7.0", extension)
+    native(tmp_path / "site", "1.0", "6.0", extension)
+    loaded = f"sys.path.insert(0, {str(tmp_path / 'site')!r})\nimport fast._speedups"
+    said = in_a_process(tmp_path / "plugins", loaded, WHO)
+    assert f"it brings fast 7.0 with compiled code, and this process has loaded another one from {tmp_path}/site/fast/__init__.py" in said
+    assert "have the same version in the location and in the environment" in said
