@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,19 @@ def test_the_variable_alone_moves_a_connector_to_another_version_at_its_next_run
         assert used == {"connector": version, "task": version}
         assert versions_of(words) == [version, version]
     assert values_of(words.bootstrap, unique) == ["hello 0", "good day 1", "hello 2"]
+
+
+def test_both_versions_run_in_one_process_at_the_same_time(words: Scene, unique: str) -> None:
+    make_topic(words.bootstrap, f"{unique}-1.5")
+    make_topic(words.bootstrap, f"{unique}-2.1")
+    scenes = {version: replace(words, connector=f"{words.connector}-{version}") for version in ("1.5", "2.1")}
+    runs = {version: scene.start(config(f"{unique}-{version}", 3, connector__plugin__version=version)) for version, scene in scenes.items()}
+    for version, run in runs.items():
+        result = run.wait()
+        assert result.state is RunState.DONE, result.error
+        assert result.versions["task"] == version
+    assert values_of(words.bootstrap, f"{unique}-1.5") == ["good day 0", "good day 1", "good day 2"]
+    assert values_of(words.bootstrap, f"{unique}-2.1") == ["hello 0", "hello 1", "hello 2"]
 
 
 def test_a_run_tells_the_versions_of_all_that_it_uses(words: Scene, unique: str) -> None:
