@@ -22,7 +22,7 @@ from packaging.utils import canonicalize_name
 
 from airflow_provider_connect import __version__
 from airflow_provider_connect.errors import BadRequestException, ConnectException
-from airflow_provider_connect.isolation.plugin_loader import SHARED
+from airflow_provider_connect.isolation.plugin_path import SHARED
 
 _OURS: Final = "airflow-provider-connect"
 _WHEEL: Final = "Wheel-Version: 1.0\nGenerator: airflow-provider-connect\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
