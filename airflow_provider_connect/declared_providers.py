@@ -33,7 +33,7 @@ class DeclaredProvider(ConfigProvider):
     """One declared provider, for one config of one connector: asks a path once, and notes for how long what it was asked for holds.
 
     ``make`` None: its values are handed in by who can look them up. ``allowlist`` None: everything. ``rules`` None: every connector; else
-    those that hold for this one.
+    those that hold for this one. ``place`` says, as rules see it, what a path and key lead to.
     """
 
     alias: str
@@ -41,20 +41,17 @@ class DeclaredProvider(ConfigProvider):
     ttl_ms: int | None = None
     allowlist: re.Pattern[str] | None = None
     rules: tuple[re.Pattern[str], ...] | None = None
-    names_files: bool = False
+    place: Callable[[str, str], str] = lambda path, key: f"{path}:{key}" if path else key
     shortest_ttl_ms: int | None = None
     _made: ConfigProvider | None = None
     _known: dict[tuple[str, str], str | None] = field(default_factory=dict, repr=False)
 
     def refusal(self, path: str, key: str) -> str:
         """Why this connector may not look this up; empty: it may."""
-        text = f"{path}:{key}" if path else key
-        if self.allowlist is not None and not self.allowlist.fullmatch(text):
+        place = self.place(path, key)
+        if self.allowlist is not None and not self.allowlist.fullmatch(place):
             return f"{_PREFIX}.{self.alias}.param.allowlist.pattern does not allow it"
-        if self.rules is None:
-            return ""
-        real = f"{os.path.realpath(path)}:{key}" if path and self.names_files else text
-        if any(rule.fullmatch(real) for rule in self.rules):
+        if self.rules is None or any(rule.fullmatch(place) for rule in self.rules):
             return ""
         return f"no {_PREFIX}.{self.alias}.access setting of the worker lets this connector look it up"
 
@@ -108,8 +105,9 @@ def _declared(alias: str, settings: Mapping[str, str], connector: str | None) ->
     rules = _rules(f"{prefix}access.", settings, connector)
     class_name = settings.get(f"{prefix}class")
     if alias not in AIRFLOW_PROVIDERS:
-        provider = _provider(prefix, class_name, params)
-        return DeclaredProvider(alias, provider, ttl_ms, None, rules, _names_files(provider))
+        made = DeclaredProvider(alias, _provider(prefix, class_name, params), ttl_ms, None, rules)
+        made.place = _PLACES.get((class_name or "").strip().removeprefix(_KAFKA), made.place)
+        return made
     if class_name is not None:
         raise ConfigException.of(f"{prefix}class", class_name, f"{alias} is Airflow's own: choose another alias")
     allowed = params.get("allowlist.pattern")
@@ -132,8 +130,16 @@ def _provider(prefix: str, class_name: str | None, params: Mapping[str, str]) ->
     return _stranger(f"{prefix}class", class_name.strip(), params)
 
 
-def _names_files(make: Callable[[], ConfigProvider]) -> bool:
-    return isinstance(make, partial) and make.func in (FileConfigProvider, DirectoryConfigProvider)
+def _of_properties(path: str, key: str) -> str:
+    return f"{os.path.realpath(path)}:{key}"
+
+
+def _of_file(path: str, key: str) -> str:
+    return ":".join(os.path.split(os.path.realpath(os.path.join(path, key))))
+
+
+_PLACES = {"FileConfigProvider": _of_properties, "DirectoryConfigProvider": _of_file}
+"""With links followed, so that a rule about a directory cannot be got round from another one."""
 
 
 def _stranger(key: str, class_name: str, params: Mapping[str, str]) -> Callable[[], ConfigProvider]:

@@ -1,17 +1,14 @@
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
-from airflow_provider_connect.config_providers import (
-    DirectoryConfigProvider,
-    EnvVarConfigProvider,
-    FileConfigProvider,
-    airflow_variables,
-    providers_of,
-    resolve,
-    variables,
-)
-from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.built_in_providers import DirectoryConfigProvider, EnvVarConfigProvider, FileConfigProvider
+from airflow_provider_connect.config_providers import airflow_variables, providers_of, resolve, shortest_ttl_ms, variables
+from airflow_provider_connect.errors import ConfigException, RetriableException
+from airflow_provider_connect.sdk import ConfigData, ConfigProvider
 
 
 @pytest.fixture
@@ -85,22 +82,22 @@ def test_missing_value_of_airflow_names_key_and_variable(variable: str) -> None:
     assert variable in str(refused.value)
 
 
-def test_worker_settings_declare_providers() -> None:
+def test_worker_settings_declare_providers(secrets_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kafka = "org.apache.kafka.common.config.provider."
     found = providers_of(
         {
-            "config.providers": "file, env,d",
-            "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
-            "config.providers.file.param.allowed.paths": "/a,/b",
-            "config.providers.env.class": "EnvVarConfigProvider",
-            "config.providers.env.param.allowlist.pattern": "X.*",
-            "config.providers.d.class": "org.apache.kafka.common.config.provider.DirectoryConfigProvider",
+            "config.providers": "file, e,d",
+            "config.providers.file.class": f"{kafka}FileConfigProvider",
+            "config.providers.file.param.allowed.paths": f"/a,{secrets_file.parent}",
+            "config.providers.e.class": "EnvVarConfigProvider",
+            "config.providers.e.param.allowlist.pattern": "X.*",
+            "config.providers.d.class": f"{kafka}DirectoryConfigProvider",
         }
     )
-    assert found == {
-        "file": FileConfigProvider(("/a", "/b")),
-        "env": EnvVarConfigProvider("X.*"),
-        "d": DirectoryConfigProvider(),
-    }
+    assert found.keys() == {"file", "e", "d", "airflow", "variable"}
+    monkeypatch.setenv("XY", "1")
+    config = {"a": f"${{file:{secrets_file}:user}}", "b": "${e:XY}", "c": "${e:HOME}", "d": f"${{d:{secrets_file.parent}:nobody}}"}
+    assert resolve(config, found) == {**config, "a": "anna", "b": "1"}
 
 
 @pytest.mark.parametrize(
@@ -108,6 +105,11 @@ def test_worker_settings_declare_providers() -> None:
     [
         ({}, 'Missing required configuration "config.providers.x.class"'),
         ({"config.providers.x.class": "com.acme.Vault"}, "com.acme.Vault"),
+        ({"config.providers.x.class": "com.acme.FileConfigProvider"}, "No module named 'com'"),
+        ({"config.providers.x.class": "pathlib.Path"}, "it is no class that extends"),
+        ({"config.providers.x.class": "EnvVarConfigProvider", "config.providers.x.param.ttl.ms": "0"}, "at least 1"),
+        ({"config.providers.x.class": "EnvVarConfigProvider", "config.providers.x.access.(": "y"}, "Invalid regex"),
+        ({"config.providers.x.class": "EnvVarConfigProvider", "config.providers.airflow.class": "X"}, "airflow is Airflow's own"),
         ({"config.providers.x.class": "EnvVarConfigProvider", "config.providers.x.param.allowlist.pattern": "("}, "Invalid regex"),
         ({"config.providers.x.class": "FileConfigProvider", "config.providers.x.param.allowed.paths": "etc"}, "Path must be absolute"),
     ],
@@ -115,3 +117,102 @@ def test_worker_settings_declare_providers() -> None:
 def test_wrong_declaration_is_refused(changes: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigException, match=text.replace("(", "\\(")):
         providers_of({"config.providers": "x", **changes})
+
+
+class Vault(ConfigProvider):
+    """Counts how often it was asked; a value is new each time."""
+
+    asked: ClassVar[list[tuple[str, tuple[str, ...]]]] = []
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        self.address = config["address"]
+
+    def get(self, path: str, keys: Iterable[str]) -> ConfigData:
+        keys = tuple(keys)
+        self.asked.append((path, keys))
+        if path == "sealed":
+            raise OSError(f"{self.address} is sealed")
+        return ConfigData({key: f"{key}-{len(self.asked)}" for key in keys if key != "nobody"}, ttl_ms=5000 if path == "leased" else None)
+
+
+VAULT = {
+    "config.providers": "vault",
+    "config.providers.vault.class": f"{Vault.__module__}.Vault",
+    "config.providers.vault.param.address": "https://vault",
+}
+
+
+def test_a_provider_of_ones_own_is_asked_once_a_path_and_config() -> None:
+    Vault.asked.clear()
+    providers = providers_of(VAULT)
+    config = {"a": "${vault:p:x}", "b": "${vault:p:y}${vault:p:x}", "c": "${vault:q:x}", "d": "${vault:p:nobody}"}
+    found = resolve(config, providers)
+    assert found == {"a": "x-1", "b": "y-1x-1", "c": "x-2", "d": "${vault:p:nobody}"}
+    assert resolve({"task": "${vault:p:x}"}, providers) == {"task": "x-1"}, "one value as long as the providers live"
+    assert Vault.asked == [("p", ("x", "y", "nobody")), ("q", ("x",))]
+    assert resolve({"a": "${vault:p:x}"}, providers_of(VAULT)) == {"a": "x-3"}, "and a new one for the next"
+    with pytest.raises(RetriableException, match=r"^Config provider vault could not look up k: OSError: https://vault is sealed$"):
+        resolve({"a": "${vault:sealed:k}"}, providers)
+
+
+def test_the_shortest_life_of_what_was_looked_up_is_known() -> None:
+    more = {"config.providers.vault.param.ttl.ms": "60000", "config.providers.airflow.param.ttl.ms": "700"}
+    providers = providers_of(VAULT)
+    resolve({"a": "${vault:p:x}"}, providers)
+    assert shortest_ttl_ms(providers) is None
+    resolve({"a": "${vault:leased:x}"}, providers)
+    assert shortest_ttl_ms(providers) == 5000
+    providers = providers_of(VAULT | more)
+    assert shortest_ttl_ms(providers) is None, "nothing was looked up"
+    resolve({"a": "${vault:p:x}"}, providers)
+    assert shortest_ttl_ms(providers) == 60000
+    resolve({"a": "${airflow:shop:password}"}, providers, {"${airflow:shop:password}": "p"})
+    assert shortest_ttl_ms(providers) == 700
+
+
+def test_connectors_look_up_what_the_worker_lets_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "canary-of-the-shop")
+    for team in ("shop", "staff"):
+        (tmp_path / team).mkdir()
+        (tmp_path / team / "db").write_text(f"canary-of-{team}")
+    (tmp_path / "shop" / "link").symlink_to(tmp_path / "staff" / "db")
+    settings = {
+        "config.providers": "env,dir",
+        "config.providers.env.class": "EnvVarConfigProvider",
+        "config.providers.env.access.shop-.*": "SHOP_.*",
+        "config.providers.env.access.admin": ".*",
+        "config.providers.dir.class": "DirectoryConfigProvider",
+        "config.providers.dir.access.shop-.*": f"{tmp_path}/shop(/.*)?:.*",
+        "config.providers.airflow.param.allowlist.pattern": "shop_.*:(login|password)",
+        "config.providers.variable.access.shop-.*": "region",
+    }
+    secrets = {"${airflow:shop_db:password}": "canary-of-the-db", "${airflow:core:uri}": "canary-of-core", "${variable:region}": "eu"}
+
+    def refusal(connector: str, variable: str) -> str:
+        try:
+            return "" if resolve({"key": variable}, providers_of(settings, connector), secrets)["key"] != variable else "left as it is"
+        except ConfigException as error:
+            return error.message
+
+    inside, climbing = f"${{dir:{tmp_path}/shop:db}}", f"${{dir:{tmp_path}/shop/../staff:db}}"
+    linked, beside = f"${{dir:{tmp_path}/shop:link}}", f"${{dir:{tmp_path}/staff:db}}"
+    allowed = [("shop-1", "${env:SHOP_PASSWORD}"), ("admin", "${env:SHOP_PASSWORD}"), ("shop-1", inside), ("shop-1", "${variable:region}")]
+    allowed += [("staff", "${airflow:shop_db:password}")]
+    denied = [("shop-1", "${env:HOME}"), ("staff", "${env:SHOP_PASSWORD}"), ("x-shop-1", "${variable:region}"), ("", inside)]
+    denied += [("staff", inside), ("shop-1", climbing), ("shop-1", linked), ("shop-1", beside), ("shop-1", "${airflow:core:uri}")]
+    assert [pair for pair in allowed if refusal(*pair)] == []
+    for connector, variable in denied:
+        said = refusal(connector, variable)
+        assert f"Invalid value {variable} for configuration key: " in said
+        assert "canary" not in said
+    assert resolve({"key": "${airflow:core:uri}"}, providers_of(settings), secrets) == {"key": "canary-of-core"}, "as the worker's own"
+
+
+def test_airflows_own_environment_and_what_is_no_file_are_not_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "canary")
+    assert EnvVarConfigProvider().get("", ["AIRFLOW__CORE__FERNET_KEY", "PATH"]).values.keys() == {"PATH"}
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigException, match="Could not read properties from file"):
+        FileConfigProvider().get(str(tmp_path / "pipe"), ["k"])
+    assert DirectoryConfigProvider().get(str(tmp_path), ["pipe"]).values == {}
+    assert "canary" not in repr(ConfigData({"k": "canary"}))
