@@ -36,7 +36,7 @@ class NoRuns:
         pass
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def herder(bootstrap: str) -> Iterator[Herder]:
     """A herder of a worker group of its own, with the settings of the recordings."""
     properties = worker_properties(bootstrap, "rest-contract") | {"key.converter": JSON, "value.converter": JSON}
@@ -46,7 +46,7 @@ def herder(bootstrap: str) -> Iterator[Herder]:
         yield herder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(herder: Herder, bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The app, open to all, on a free port."""
     root = logging.getLogger()

@@ -17,7 +17,7 @@ from tests.conftest import CACHE
 DAGS = Path(__file__).resolve().parents[3] / "dags"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def connect_url(tmp_path_factory: pytest.TempPathFactory, bootstrap: str) -> Iterator[str]:
     """The address of a worker that all tests here share, on the shared broker."""
     directory, quickly = tmp_path_factory.mktemp("connect-worker"), {"offset.flush.interval.ms": "500"}
@@ -46,7 +46,7 @@ def file_sink(tmp_path: Path, unique: str) -> dict[str, str]:
     return {"connector.class": "FileStreamSink", "tasks.max": "1", "file": str(tmp_path / "output.txt"), "topics": f"lines-{unique}"}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def home(tmp_path_factory: pytest.TempPathFactory, connect_url: str, bootstrap: str) -> dict[str, str]:
     """The environment of an Airflow with an empty database, a directory for files, and a Connection to the foreign cluster."""
     path = tmp_path_factory.mktemp("airflow")

@@ -18,7 +18,7 @@ class Connector:
     topic: str
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def connect_url(tmp_path_factory: pytest.TempPathFactory, bootstrap: str) -> Iterator[str]:
     """The address of a server that all clients share."""
     agent = Agent(tmp_path_factory.mktemp("connect"), bootstrap)

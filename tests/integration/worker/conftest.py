@@ -31,7 +31,7 @@ class QuietSinks:
     scenes: dict[tuple[str, str], Scene]
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def quiet_sinks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuietSinks | None]:
     """Made before the first test here, so that time passes while the others run; only if anybody is going to ask."""
     if not any(item.path.name == "test_weeks_of_silence.py" for item in request.session.items):

@@ -26,6 +26,7 @@ DISTRIBUTION = "connect_test_plugins"
 ENTRY_POINTS = """\
 [airflow_provider_connect.plugins]
 source:tests.NumbersSourceConnector = tests.integration.worker.plugins:NumbersSourceConnector
+source:tests.TransactionsSourceConnector = tests.integration.worker.plugins:TransactionsSourceConnector
 sink:tests.SlowSinkConnector = tests.integration.worker.plugins:SlowSinkConnector
 """
 
@@ -93,6 +94,34 @@ class NumbersSourceConnector(SourceConnector):
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
         return ExactlyOnceSupport.SUPPORTED
+
+
+class TransactionsTask(NumbersTask):
+    """The same numbers, with an offset for each; its transactions end behind the numbers in ``commit.after`` and ``abort.after``."""
+
+    def poll(self) -> Batch | None:
+        first = self.next
+        batch = super().poll()
+        if batch is None:
+            return None
+        numbers = range(first, self.next)
+        batch.source_offsets = [{"next": number + 1} for number in numbers]
+        transactions = self.context.transaction_context
+        for end, act in (("commit.after", "commit_transaction"), ("abort.after", "abort_transaction")):
+            for number in map(int, self.config[end]):
+                if number in numbers and transactions is not None:
+                    getattr(transactions, act)(number - first)
+        return batch
+
+
+class TransactionsSourceConnector(NumbersSourceConnector):
+    config_def = NumbersSourceConnector.config_def.with_keys(
+        ConfigKey("commit.after", Type.LIST, ""), ConfigKey("abort.after", Type.LIST, "")
+    )
+    task_class = TransactionsTask
+
+    def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> bool:
+        return True
 
 
 class SlowSinkTask(SinkTask):

@@ -73,6 +73,9 @@ class Scene:
     def numbers(self, topics: str, **more: str) -> dict[str, str]:
         return self._config("tests.NumbersSourceConnector", {"topics.to": topics}, more)
 
+    def transactions(self, topic: str, **more: str) -> dict[str, str]:
+        return self._config("tests.TransactionsSourceConnector", {"topics.to": topic, "transaction.boundary": "connector"}, more)
+
     def slow_sink(self, topic: str, **more: str) -> dict[str, str]:
         return self._config("tests.SlowSinkConnector", {"file": str(self.file), "topics": topic}, more)
 

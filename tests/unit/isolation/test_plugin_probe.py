@@ -209,13 +209,21 @@ def test_texts_of_the_contract(probe: PluginProbe) -> None:
 def test_overrides_are_listed_for_the_clients_that_are_used(plugin_path: Path) -> None:
     overrides = {f"{kind}.override.client.rack": "r" for kind in ("producer", "consumer", "admin")}
     policy = {"connector.client.config.override.policy": "None"}
-    with PluginProbe(settings(plugin_path, **policy)) as probe:
-        for config, more, listed in [
-            (FILE_SOURCE, {}, ["producer"]),
-            (FILE_SOURCE, {"topic.creation.default.partitions": "1"}, ["producer", "admin"]),
-            (FILE_SINK, {}, ["consumer"]),
-            (FILE_SINK, {"errors.deadletterqueue.topic.name": "d"}, ["producer", "consumer", "admin"]),
-        ]:
+    every = ["producer", "consumer", "admin"]
+    at_least_once = [
+        (FILE_SOURCE, {}, ["producer"]),
+        (FILE_SOURCE, {"topic.creation.default.partitions": "1"}, ["producer", "admin"]),
+        (FILE_SOURCE, {"offsets.storage.topic": "o"}, every),
+        (FILE_SINK, {}, ["consumer"]),
+        (FILE_SINK, {"errors.deadletterqueue.topic.name": "d"}, every),
+    ]
+    check_listed(settings(plugin_path, **policy, **{"exactly.once.source.support": "disabled"}), overrides, at_least_once)
+    check_listed(settings(plugin_path, **policy), overrides, [(FILE_SOURCE, {}, every), (FILE_SINK, {}, ["consumer"])])
+
+
+def check_listed(worker: WorkerSettings, overrides: dict[str, str], cases: list[tuple[dict[str, str], dict[str, str], list[str]]]) -> None:
+    with PluginProbe(worker) as probe:
+        for config, more, listed in cases:
             found = probe.validate(None, {**config, **more, **overrides})
             values = [value for _, value in found.configs if ".override." in value.name]
             assert [value.name.partition(".")[0] for value in values] == listed

@@ -1,0 +1,107 @@
+"""Client settings of worker and connector reach the very clients, unless the worker's policy or the client itself refuses them."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from confluent_kafka import Producer
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.model.run import RunState
+from tests.integration.worker.scene import Scene, make_topic, send, values_of
+
+SMALL = {"max.request.size": "1000"}  # bytes; a line of the test's file is longer
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+@pytest.mark.parametrize("whose", ["worker", "connector"])
+def test_producer_settings_reach_the_producer_of_records(scene: Scene, unique: str, guarantee: str, whose: str) -> None:
+    """A limit that the record exceeds; the connector's own goes before the worker's."""
+    make_topic(scene.bootstrap, unique)
+    scene.file.write_text("x" * 3000 + "\n")
+    prefix = "producer." if whose == "worker" else "producer.override."
+    limits = {f"{prefix}{name}": value for name, value in SMALL.items()}
+    if whose == "worker":
+        scene.properties |= limits
+    result = scene.run(scene.file_source(unique, delivery_guarantee=guarantee, **(limits if whose == "connector" else {})))
+    assert result.state is RunState.FAILED
+    assert "MSG_SIZE_TOO_LARGE" in str(result.tasks[0].trace)
+    wider = {"producer.override.max.request.size": "1000000"}
+    scene.put_config(scene.file_source(unique, delivery_guarantee=guarantee, **wider))
+    assert scene.run().state is RunState.DONE
+    assert values_of(scene.bootstrap, unique) == ["x" * 3000]
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "overrides"),
+    [
+        ("at_least_once", {"acks": "1"}),
+        ("at_least_once", {"enable.idempotence": "false"}),
+        ("at_least_once", {"transactional.id": "mine"}),
+        ("exactly_once", {"acks": "1", "enable.idempotence": "false", "transactional.id": "mine", "transaction.timeout.ms": "30000"}),
+        ("exactly_once", {"partitioner.ignore.keys": "true", "compression.type": "gzip", "max.block.ms": "1000", "linger.ms": "0"}),
+    ],
+    ids=str,
+)
+def test_settings_that_contradict_a_guarantee_do_not_stop_it(
+    scene: Scene, unique: str, guarantee: str, overrides: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    make_topic(scene.bootstrap, unique)
+    more = {f"producer.override.{name}": value for name, value in overrides.items()}
+    with caplog.at_level(logging.WARNING):
+        result = scene.run(scene.numbers(unique, until="200", delivery_guarantee=guarantee, **more))
+    assert (result.state, result.error) == (RunState.DONE, None)
+    assert len(values_of(scene.bootstrap, unique)) == 200
+    assert ("producer.override.max.block.ms: librdkafka has nothing like it" in caplog.text) is ("max.block.ms" in overrides)
+
+
+@pytest.mark.parametrize("whose", ["worker", "connector"])
+def test_isolation_level_of_worker_or_connector_reaches_the_consumer(scene: Scene, unique: str, whose: str) -> None:
+    make_topic(scene.bootstrap, unique)
+    producer = Producer({"bootstrap.servers": scene.bootstrap, "transactional.id": unique})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(unique, b"aborted")
+    producer.flush(10)
+    producer.abort_transaction(20)
+    send(scene.bootstrap, unique, ["sent"])
+    key = "consumer.isolation.level" if whose == "worker" else "consumer.override.isolation.level"
+    if whose == "worker":
+        scene.properties[key] = "read_uncommitted"
+    config = scene.file_sink(unique, **({} if whose == "worker" else {key: "read_uncommitted"}))
+    assert scene.run(config).state is RunState.DONE
+    assert scene.lines() == ["aborted", "sent"]
+    assert scene.readiness(config).state == "no-work"
+
+
+@pytest.mark.parametrize(
+    ("policy", "override", "text"),
+    [
+        ("None", "producer.override.linger.ms", "The 'None' policy does not allow 'linger.ms' to be overridden in the connector configuration."),
+        ("Principal", "admin.override.retries", "The 'Principal' policy does not allow 'retries' to be overridden"),
+        ("Allowlist", "consumer.override.max.poll.records", "The 'Allowlist' policy does not allow 'max.poll.records' to be overridden"),
+        ("All", "producer.override.interceptor.classes", "Invalid value 1 for configuration interceptor.classes: there is no Java in this"),
+    ],
+)
+def test_what_the_policy_or_the_client_refuses_stops_the_run(scene: Scene, unique: str, policy: str, override: str, text: str) -> None:
+    scene.properties["connector.client.config.override.policy"] = policy
+    scene.properties["connector.client.config.override.allowlist"] = "linger.ms"
+    config = scene.numbers(unique, **{override: "1"})
+    with pytest.raises(ConfigException, match=text):
+        scene.readiness(config)
+    result = scene.run(config)
+    assert (result.state, result.retriable) == (RunState.FAILED, False)
+    assert f"{override}: {text}" in str(result.error)
+
+
+def test_policies_let_through_what_they_allow(scene: Scene, unique: str) -> None:
+    scene.properties["connector.client.config.override.policy"] = "Allowlist"
+    scene.properties["connector.client.config.override.allowlist"] = "linger.ms, acks"
+    assert scene.run(scene.numbers(unique, until="10", **{"producer.override.linger.ms": "1"})).state is RunState.DONE
+    scene.properties["connector.client.config.override.policy"] = "None"
+    send(scene.bootstrap, make_topic(scene.bootstrap, f"{unique}-sink"), ["a"])
+    sink = Scene(scene.properties, f"sink-{unique}", scene.folder)
+    unused = {"producer.override.linger.ms": "1"}  # a sink without a dead letter queue has no producer of records
+    assert sink.run(sink.file_sink(f"{unique}-sink", **unused)).state is RunState.DONE
+    assert sink.lines() == ["a"]

@@ -1,0 +1,118 @@
+"""Topics that a source makes (KIP-158), on brokers that let it and on one that does not."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from airflow_provider_connect.dev.kafka_server import KafkaServer
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from tests.conftest import CACHE, worker_properties
+from tests.integration.worker.scene import PLAIN, Scene, make_topic, values_of
+
+ONE = {"topic.creation.default.replication.factor": "1", "topic.creation.default.partitions": "1"}
+
+
+def test_topics_are_made_by_their_groups(scene: Scene, unique: str) -> None:
+    logs, rest, there = f"{unique}.log", f"{unique}.rest", f"{unique}.there"
+    make_topic(scene.bootstrap, there, 2)
+    creation = {
+        "topic.creation.groups": "logs",
+        "topic.creation.logs.include": r".*[.]log,.*[.]there",
+        "topic.creation.logs.partitions": "3",
+        "topic.creation.logs.cleanup.policy": "compact",
+        "topic.creation.logs.retention.ms": "360000",
+        "topic.creation.default.replication.factor": "-1",
+        "topic.creation.default.partitions": "-1",
+    }
+    result = scene.run(scene.numbers(f"{logs},{rest},{there}", until="60", size="10", **creation))
+    assert (result.state, result.error) == (RunState.DONE, None)
+    admin = TopicAdmin(scene.settings)
+    assert admin.partitions([logs, rest, there]) == {logs: 3, rest: 1, there: 2}
+    configs = admin.configs([logs, rest])
+    assert (configs[logs]["cleanup.policy"], configs[logs]["retention.ms"]) == ("compact", "360000")
+    assert configs[rest]["cleanup.policy"] == "delete"
+    for topic in (logs, rest, there):
+        assert len(values_of(scene.bootstrap, topic)) == 20
+        assert all(first == 0 for first, _ in result.tasks[0].ranges[topic].values())
+
+
+def test_worker_that_forbids_it_leaves_topics_to_the_broker(scene: Scene, unique: str, caplog: pytest.LogCaptureFixture) -> None:
+    scene.properties["topic.creation.enable"] = "false"
+    bad = {"topic.creation.default.partitions": "0"}  # nobody looks at it
+    with caplog.at_level(logging.WARNING):
+        assert scene.run(scene.numbers(unique, until="10", **bad)).state is RunState.DONE
+    assert "the worker has topic.creation.enable=false" in caplog.text
+    assert TopicAdmin(scene.settings).partitions([unique]) == {unique: 1}
+
+
+def test_groups_that_are_wrong_are_refused_at_the_start(scene: Scene, unique: str, caplog: pytest.LogCaptureFixture) -> None:
+    config = scene.numbers(unique, **{"topic.creation.groups": "a", "topic.creation.a.partitions": "0"})
+    with pytest.raises(ConfigException) as refused:
+        scene.readiness(config)
+    missing = 'Missing required configuration "topic.creation.default.{}" which has no default value.'
+    assert refused.value.errors[:2] == [missing.format("replication.factor"), missing.format("partitions")]
+    assert "Invalid value 0 for configuration topic.creation.a.partitions: Number of partitions must be positive" in refused.value.errors[2]
+    result = scene.run(config)
+    assert (result.state, result.retriable) == (RunState.FAILED, False)
+    assert missing.format("partitions") in str(result.error)
+    other = Scene(scene.properties, f"other-{unique}", scene.folder)
+    with caplog.at_level(logging.WARNING):
+        other.run(other.numbers(unique, until="10", **ONE, **{"topic.creation.b.partitions": "2"}))
+    assert "topic.creation.b.partitions: topic.creation.groups names no such group" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"topic.creation.default.replication.factor": "3"}, "replication factor"),
+        ({"topic.creation.default.cleanup.policy": "burn"}, "cleanup.policy"),
+    ],
+    ids=str,
+)
+def test_settings_that_the_broker_refuses_fail_the_task(scene: Scene, unique: str, change: dict[str, str], text: str) -> None:
+    result = scene.run(scene.numbers(unique, **ONE | change))
+    assert (result.state, scene.states()) == (RunState.FAILED, {0: "FAILED"})
+    assert f"Task failed to create new topic (name={unique}, numPartitions=1" in str(result.tasks[0].trace)
+    assert text in str(result.tasks[0].trace)
+
+
+def test_a_client_that_may_not_make_topics(tmp_path: Path, scene: Scene) -> None:
+    """It may not by name, and the broker makes none by itself; what others have made is used, and what it may make is made."""
+    guarded = {
+        "auto.create.topics.enable": "false",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with KafkaServer(tmp_path / "kafka", CACHE, guarded) as server:
+        here = Scene(worker_properties(server.bootstrap_servers, "guarded") | PLAIN, "c", tmp_path)
+        TopicAdmin(here.settings).ensure_internal_topics()
+        make_topic(server.bootstrap_servers, "denied.there")
+        anybody = ("User:ANONYMOUS", "*")
+        rules = [
+            AclBinding(ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, *anybody, AclOperation.ALL, AclPermissionType.ALLOW),
+            AclBinding(ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, *anybody, AclOperation.CREATE, AclPermissionType.DENY),
+            AclBinding(ResourceType.TOPIC, "denied", ResourcePatternType.PREFIXED, *anybody, AclOperation.ALL, AclPermissionType.ALLOW),
+            AclBinding(ResourceType.TOPIC, "denied", ResourcePatternType.PREFIXED, *anybody, AclOperation.CREATE, AclPermissionType.DENY),
+        ]
+        for future in AdminClient({"bootstrap.servers": server.bootstrap_servers}).create_acls(rules).values():
+            future.result(20)
+        result = here.run(here.numbers("denied.there,allowed,denied.new", until="30", size="10", **ONE))
+        assert result.state is RunState.FAILED
+        assert "Task failed to create new topic (name=denied.new, numPartitions=1" in str(result.tasks[0].trace)
+        assert "Ensure that the task is authorized to create topics or that the topic exists and restart the task" in str(result.error)
+        here.put_config(here.numbers("denied.there,allowed", until="20", size="10", **ONE))
+        assert here.run().state is RunState.DONE
+        assert [len(values_of(server.bootstrap_servers, topic)) for topic in ("denied.there", "allowed")] == [10, 10]
