@@ -38,7 +38,7 @@ from airflow_provider_connect.server_info import ServerInfo, server_info
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.status_comparison import StatusComparison
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.worker.preview_process import PreviewRunner
+from airflow_provider_connect.worker.preview_runner import PreviewRunner
 
 _INTERVAL_MS = 1000
 _LONGEST_WAIT_SECONDS = 30.0

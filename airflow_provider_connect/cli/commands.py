@@ -56,7 +56,18 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
         _verb("stop", "Stop a connector, so that its offsets may be changed", "connectors.stop", _NAME),
         _verb("restart", "Restart a connector, or a task of it", "connectors.restart", _NAME, include_tasks, only_failed, task),
         _verb("preview", "Read a connector's next records without a commit", "upgrades.preview", _NAME, records, file, version, _OUTPUT),
+        _verb("upgrade", "Go to another version of a connector's plugin, with a net", "upgrades.upgrade", _NAME, *_upgrade(), _OUTPUT),
         _verb("validate", "Check a config; the exit code is 1 where something is wrong", "connectors.validate", *_CONFIG, _OUTPUT),
+    )
+
+
+def _upgrade() -> tuple[Arg, ...]:
+    return (
+        Arg(("--to",), help="The version or range; without it, what has become of the last upgrade is told", metavar="RANGE"),
+        Arg(("--canary",), help="How many records to compare first; 100 when not given, 0: none", type=int, default=100, metavar="N"),
+        Arg(("--accept-schema-change",), help="Other fields, types and topics are no hindrance", action="store_true"),
+        Arg(("--dry-run",), help="Compare now, and change nothing; the exit code is 1 where something is in the way", action="store_true"),
+        Arg(("--forget",), help="Forget the upgrade: the config alone says which version runs", action="store_true"),
     )
 
 

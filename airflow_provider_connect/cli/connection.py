@@ -24,8 +24,10 @@ from airflow_provider_connect.errors import BadRequestException, ConnectExceptio
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.hooks.connect import ConnectHook
 from airflow_provider_connect.isolation.probe import PluginProbe
+from airflow_provider_connect.model.preview_comparison import Comparison
 from airflow_provider_connect.model.previews import Preview
 from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.upgrades import Upgrade
 from airflow_provider_connect.model.views import (
     ConfigKeyView,
     ConnectorInfo,
@@ -37,7 +39,7 @@ from airflow_provider_connect.model.views import (
     WorkerView,
 )
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.worker.preview_process import PreviewRunner
+from airflow_provider_connect.worker.preview_runner import PreviewRunner
 
 
 class Verbs(Protocol):
@@ -67,6 +69,10 @@ class Verbs(Protocol):
     def plugins(self, connectors_only: bool = True) -> list[PluginView]: ...
     def plugin_config(self, plugin: str, version: str | None = None) -> list[ConfigKeyView]: ...
     def workers(self) -> list[WorkerView]: ...
+    def upgrade(self, name: str) -> Upgrade: ...
+    def request_upgrade(self, name: str, to: str, *, canary: int, accept_schema_change: bool = False) -> Upgrade: ...
+    def forget_upgrade(self, name: str) -> None: ...
+    def compare_versions(self, name: str, to: str, *, records: int) -> Comparison: ...
     def preview(self, name: str, config: Mapping[str, str] | None = None, *, records: int, version: str | None = None) -> Preview: ...
 
 

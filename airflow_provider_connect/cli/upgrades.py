@@ -1,13 +1,17 @@
-"""``airflow connect preview``."""
+"""``airflow connect preview|upgrade``."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 from airflow_provider_connect.cli.configs import unhidden
 from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
 from airflow_provider_connect.cli.printing import print_rows, print_value
+from airflow_provider_connect.errors import BadRequestException
+from airflow_provider_connect.model.preview_comparison import Comparison
 from airflow_provider_connect.model.previews import Preview, PreviewedRecord
+from airflow_provider_connect.model.upgrades import Upgrade, UpgradeState
 from airflow_provider_connect.standalone.connector_files import read_connector_file
 
 
@@ -25,11 +29,66 @@ def preview(arguments: Any, verbs: Verbs) -> None:
         print_value(found.to_json(), arguments.output)
 
 
+@speaks_to_connect
+def upgrade(arguments: Any, verbs: Verbs) -> None:
+    """Ask for one by --to, or say what has become of the last; the exit code is 1 where one was held back or taken back."""
+    if arguments.forget:
+        verbs.forget_upgrade(arguments.name)
+        print(f"The upgrade of connector {arguments.name} is forgotten: its config says which version runs")
+        return
+    if arguments.to and arguments.dry_run:
+        comparison = verbs.compare_versions(arguments.name, arguments.to, records=arguments.canary)
+        if arguments.output == "table":
+            _print_comparison(comparison)
+        else:
+            print_value(comparison.to_json(), arguments.output)
+        hindrances = comparison.hindrances(accept_schema_change=arguments.accept_schema_change)
+        sys.exit(1 if hindrances or not comparison.has_seen_enough else 0)
+    if arguments.dry_run:
+        raise BadRequestException("Say by --to which version is meant")
+    if arguments.to:
+        accepts = arguments.accept_schema_change
+        made = verbs.request_upgrade(arguments.name, arguments.to, canary=arguments.canary, accept_schema_change=accepts)
+        print(
+            f"The next run of connector {arguments.name} compares version {made.new} with {made.old} and goes there if nothing is in the way"
+        )
+        return
+    found = verbs.upgrade(arguments.name)
+    if arguments.output == "table":
+        _print_upgrade(found)
+    else:
+        print_value(found.to_json(), arguments.output)
+    sys.exit(1 if found.state in (UpgradeState.HELD, UpgradeState.ROLLED_BACK) else 0)
+
+
+def _print_upgrade(found: Upgrade) -> None:
+    print(f"{found.state}: from version {found.old} to {found.new} ({found.to})")
+    if found.reason:
+        print(found.reason)
+    if found.comparison is not None:
+        print()
+        _print_comparison(found.comparison)
+
+
+def _print_comparison(found: Comparison) -> None:
+    if not found.has_seen_enough:
+        print(f"Version {found.old_version} found no record: there is nothing to compare")
+        return
+    print(f"{found.equal_records} of {found.records} records are the same in versions {found.old_version} and {found.new_version}")
+    rows = [
+        {"topic": each.topic or None, "of": str(each.subject), "field": each.path, "is": str(each.change), "old": each.old, "new": each.new}
+        for each in found.differences
+    ]
+    print_rows(rows, "table")
+
+
 def _print(found: Preview) -> None:
     versions = ", ".join(f"{place} {version}" for place, version in found.versions.items() if place != "task")
     print(f"{found.type} {found.class_name}: {versions}")
     print(f"{found.read} records read in {found.seconds:g} s; nothing is committed\n")
-    rows = [{"task": task.task, "records": task.records, "ended": str(task.end), "partitions": list(task.partitions)} for task in found.tasks]
+    rows = [
+        {"task": task.task, "records": task.records, "ended": str(task.end), "partitions": list(task.partitions)} for task in found.tasks
+    ]
     print_rows(rows, "table")
     for topic in found.topics:
         print(f"\n{topic.topic}: {topic.records} records, {topic.bytes} bytes")

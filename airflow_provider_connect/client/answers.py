@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_connect.model.ids import ConnectorTaskId
+from airflow_provider_connect.model.preview_comparison import Comparison
 from airflow_provider_connect.model.previews import Preview
+from airflow_provider_connect.model.upgrades import Upgrade
 from airflow_provider_connect.model.views import (
     ConfigKeyView,
     ConfigValueView,
@@ -138,6 +140,14 @@ def changed_loggers(answer: Answer) -> list[str]:
 
 def preview(answer: Answer) -> Preview:
     return Preview.of_json(answer.body)
+
+
+def upgrade(answer: Answer) -> Upgrade:
+    return Upgrade.of_json(answer.body)
+
+
+def comparison(answer: Answer) -> Comparison:
+    return Comparison.of_json(answer.body)
 
 
 def workers(answer: Answer) -> list[WorkerView]:

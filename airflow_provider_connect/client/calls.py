@@ -12,8 +12,10 @@ from urllib.parse import quote
 from airflow_provider_connect.client import answers
 from airflow_provider_connect.client.answers import Answer
 from airflow_provider_connect.errors import BadRequestException
+from airflow_provider_connect.model.preview_comparison import Comparison
 from airflow_provider_connect.model.previews import Preview
 from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.upgrades import Upgrade
 from airflow_provider_connect.model.views import (
     ConfigKeyView,
     ConnectorInfo,
@@ -229,6 +231,27 @@ def preview(name: str, config: Mapping[str, str] | None = None, *, records: int,
     given = {"records": records, "version": version, "config": None if config is None else dict(config)}
     body = {key: value for key, value in given.items() if value is not None}
     return Call("POST", f"{_connector(name)}/preview", answers.preview, body=body)
+
+
+def upgrade(name: str) -> Call[Upgrade]:
+    """What has become of the upgrade that was asked for last; NotFoundException where none was."""
+    return Call("GET", f"{_connector(name)}/upgrade", answers.upgrade)
+
+
+def request_upgrade(name: str, to: str, *, canary: int, accept_schema_change: bool = False) -> Call[Upgrade]:
+    """Have the next run go to another version, if it reads ``canary`` records as the old one does."""
+    body = {"to": to, "canary": canary, "accept_schema_change": accept_schema_change}
+    return Call("PUT", f"{_connector(name)}/upgrade", answers.upgrade, body=body)
+
+
+def forget_upgrade(name: str) -> Call[None]:
+    """From now on the config alone says which version runs."""
+    return Call("DELETE", f"{_connector(name)}/upgrade", answers.nothing, done_status=_REMOVED)
+
+
+def compare_versions(name: str, to: str, *, records: int) -> Call[Comparison]:
+    """What an upgrade would compare; changes nothing."""
+    return Call("POST", f"{_connector(name)}/upgrade/comparison", answers.comparison, body={"to": to, "records": records})
 
 
 def workers() -> Call[list[WorkerView]]:

@@ -6,8 +6,10 @@ from typing import TypeVar
 
 from airflow_provider_connect.client import calls
 from airflow_provider_connect.client.calls import Call
+from airflow_provider_connect.model.preview_comparison import Comparison
 from airflow_provider_connect.model.previews import Preview
 from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.upgrades import Upgrade
 from airflow_provider_connect.model.views import (
     ConfigKeyView,
     ConnectorInfo,
@@ -157,6 +159,22 @@ class ConnectVerbs(ABC):
         """The connector's next records, as its next run would read them, without a commit; of ``config`` where one is given, and in
         another ``version`` of its plugin. A real Kafka Connect has no such route: NotFoundException."""
         return self.carry_out(calls.preview(name, config, records=records, version=version))
+
+    def upgrade(self, name: str) -> Upgrade:
+        """What has become of the upgrade of the connector's plugin that was asked for last; NotFoundException where none was."""
+        return self.carry_out(calls.upgrade(name))
+
+    def request_upgrade(self, name: str, to: str, *, canary: int = 100, accept_schema_change: bool = False) -> Upgrade:
+        """Have the next run go to another version of the connector's plugin, if that reads ``canary`` records as the old one does."""
+        return self.carry_out(calls.request_upgrade(name, to, canary=canary, accept_schema_change=accept_schema_change))
+
+    def forget_upgrade(self, name: str) -> None:
+        """From now on the config alone says which version runs."""
+        return self.carry_out(calls.forget_upgrade(name))
+
+    def compare_versions(self, name: str, to: str, *, records: int = 100) -> Comparison:
+        """What an upgrade would compare. Changes nothing."""
+        return self.carry_out(calls.compare_versions(name, to, records=records))
 
     def workers(self) -> list[WorkerView]:
         """The Spark applications that run now. A real Kafka Connect has no such route: NotFoundException."""

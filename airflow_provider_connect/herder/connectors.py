@@ -18,7 +18,7 @@ from airflow_provider_connect.herder.probe import Probe
 from airflow_provider_connect.herder.snapshot import Topics
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.contradictions import unconsumed
-from airflow_provider_connect.model.records import ConfigRecord, ConnectorRecord, TargetStateRecord
+from airflow_provider_connect.model.records import ConfigRecord, ConnectorRecord, TargetStateRecord, UpgradeRecord
 from airflow_provider_connect.model.states import TargetState
 
 _PATCH_SECONDS = 60.0
@@ -105,7 +105,8 @@ class ConnectorConfigs:
             if name not in state:
                 raise NotFoundException(f"Connector {name} not found")
             checks.require_own(name, state.connector_config(name))
-            return [self._lifecycle.claim_record(state, name), ConnectorRecord(name, None), TargetStateRecord(name, None)]
+            forgotten = [UpgradeRecord(name, None)] if name in state.upgrades else []
+            return [self._lifecycle.claim_record(state, name), ConnectorRecord(name, None), TargetStateRecord(name, None), *forgotten]
 
         self._configs.change(decide)
         self._lifecycle.deleted(name)

@@ -26,16 +26,19 @@ from airflow_provider_connect.herder.restarts import Restarts
 from airflow_provider_connect.herder.snapshot import Snapshot, SnapshotReader, Topics
 from airflow_provider_connect.herder.statuses import StatusKeeper
 from airflow_provider_connect.herder.topics import UsedTopics
+from airflow_provider_connect.herder.upgrades import Upgrades
 from airflow_provider_connect.herder.views import ConnectorViews, shown, task_view
 from airflow_provider_connect.herder.workers import workers_of
 from airflow_provider_connect.isolation.plugin_catalog import PluginCatalog
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.contradictions import RunFacts
 from airflow_provider_connect.model.ids import ConnectorTaskId
+from airflow_provider_connect.model.preview_comparison import Comparison
 from airflow_provider_connect.model.previews import Preview
 from airflow_provider_connect.model.records import LoggerRecord
 from airflow_provider_connect.model.restart import RestartRequest
 from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.upgrades import Upgrade
 from airflow_provider_connect.model.views import (
     ConfigKeyView,
     ConnectorInfo,
@@ -74,7 +77,7 @@ class Herder:
         self._figures = figures or self._ledger.read
         catalog = PluginCatalog(settings.plugin_path)
         plugins = KnownPlugins(catalog)
-        self._chosen = ChosenVersions(settings, catalog)
+        self._chosen = ChosenVersions(settings, catalog, upgrades=lambda: self.config_state().upgrades)
         self.settings = settings
         self._launcher = launcher
         self._probe = probe
@@ -82,6 +85,7 @@ class Herder:
         self._views = ConnectorViews(plugins)
         self._topics = topics = Topics(backing.configs(), SnapshotReader(backing))
         self._statuses = StatusKeeper(backing.status_notes(), plugins, worker_id=worker_id or f"{socket.gethostname()}:0")
+        self._upgrades = Upgrades(topics, settings, catalog, self._require_previewer)
         graceful_seconds = settings.task_shutdown_graceful_timeout_ms / 1000
         self._offsets = OffsetKeeper(
             settings, backing, topics, launcher, probe=probe, type_of=lambda config: plugins.of(config).type, resolve=resolve, sleep=sleep
@@ -249,8 +253,27 @@ class Herder:
 
         Raises NotFoundException for an unknown connector without a config.
         """
-        given = _require_config(self.config_state(), name) if config is None else config
+        given = config
+        if given is None:
+            state = self.config_state()
+            given, version = _require_config(state, name), version or state.version_in_force(name)
         return self._require_previewer().preview(name, {**given, "name": name}, records=records, version=version)
+
+    def upgrade(self, name: str) -> Upgrade:
+        """What has become of the upgrade that was asked for last. Raises NotFoundException."""
+        return self._upgrades.get(name)
+
+    def request_upgrade(self, name: str, to: str, *, canary: int, accept_schema_change: bool = False) -> Upgrade:
+        """Have the next run go to another version of the connector's plugin, if nothing stands in the way. See ``Upgrades``."""
+        return self._upgrades.request(name, to, canary=canary, accept_schema_change=accept_schema_change)
+
+    def compare_versions(self, name: str, to: str, *, records: int) -> Comparison:
+        """What the next run would compare before it went to another version. Changes nothing."""
+        return self._upgrades.compare(name, to, records=records)
+
+    def forget_upgrade(self, name: str) -> None:
+        """From now on the config alone says which version runs. Raises NotFoundException."""
+        self._upgrades.forget(name)
 
     # ── the herder itself ──
 

@@ -18,9 +18,11 @@ from airflow_provider_connect.model.records import (
     TargetStateRecord,
     TaskRecord,
     Unreadable,
+    UpgradeRecord,
 )
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.upgrades import Upgrade, version_in_force
 
 
 @dataclass(slots=True)
@@ -31,7 +33,7 @@ class ClusterConfigState:
     connector config that its committed tasks were made from, ``generations`` how many task sets this reader has seen committed (in
     memory only), ``inconsistent`` the connectors whose last commit record lacked tasks, ``pending_fencing`` those with a task set
     committed since their last fencing record. A deleted connector keeps its count, claim and generation. ``log_levels`` are the newest
-    requests by logger; they are for workers that are up when they are written.
+    requests by logger; they are for workers that are up when they are written. ``upgrades`` are those that were asked for, by connector.
     """
 
     offset: int = 0
@@ -46,6 +48,7 @@ class ClusterConfigState:
     inconsistent: set[str] = field(default_factory=set)
     pending_fencing: set[str] = field(default_factory=set)
     log_levels: dict[str, LoggerRecord] = field(default_factory=dict)
+    upgrades: dict[str, Upgrade] = field(default_factory=dict)
     session_key: SessionKeyRecord | None = None
 
     def connectors(self) -> list[str]:
@@ -62,6 +65,10 @@ class ClusterConfigState:
     def target_state(self, connector: str) -> TargetState | None:
         """What the user wants of the connector; None: no such connector."""
         return self.target_states.get(connector, TargetState.STARTED) if connector in self else None
+
+    def version_in_force(self, connector: str, *, is_trying: bool = True) -> str | None:
+        """The version or range that an upgrade lays down for the connector's plugin; None: its config decides."""
+        return version_in_force(self.upgrades.get(connector), self.connector_configs.get(connector, {}), is_trying=is_trying)
 
     def tasks(self, connector: str) -> list[int]:
         """The numbers of the committed tasks; none while the connector is inconsistent, and none for an unknown one."""
@@ -136,6 +143,10 @@ class ConfigLog:
                 self.state.session_key = record
             case LoggerRecord():
                 self.state.log_levels[record.logger] = record
+            case UpgradeRecord(connector, upgrade):
+                self.state.upgrades.pop(connector, None)
+                if upgrade is not None:
+                    self.state.upgrades[connector] = upgrade
             case _:
                 pass  # restart requests are for workers that are up when they are written; they leave nothing behind
         return ""
@@ -153,6 +164,7 @@ class ConfigLog:
         state.connector_configs.pop(connector, None)
         state.applied_configs.pop(connector, None)
         state.task_counts.pop(connector, None)
+        state.upgrades.pop(connector, None)
         for task in [task for task in state.task_configs if task.connector == connector]:
             del state.task_configs[task]
         self._deferred.pop(connector, None)

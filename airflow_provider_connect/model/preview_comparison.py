@@ -63,7 +63,9 @@ class Comparison:
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> "Comparison":
         """Raises KeyError, TypeError or ValueError for what is no comparison."""
-        found = [Difference(**{**each, "subject": Subject(each["subject"]), "change": Change(each["change"])}) for each in values["differences"]]
+        found = [
+            Difference(**{**each, "subject": Subject(each["subject"]), "change": Change(each["change"])}) for each in values["differences"]
+        ]
         return cls(**{**values, "differences": found})
 
 

@@ -10,6 +10,18 @@ Fields = Mapping[str, str]
 ``a{}`` the values of a map. A type that ends with ``?`` may be missing or null."""
 
 
+@dataclass(frozen=True, slots=True)
+class PreviewRequest:
+    """``config`` is raw. ``version``: a version or range in place of the config's own; None: what a run would take. ``seconds`` is the time
+    for reading."""
+
+    connector: str
+    config: Mapping[str, str]
+    records: int
+    seconds: float
+    version: str | None = None
+
+
 class PreviewEnd(StrEnum):
     """Why a task read no further."""
 

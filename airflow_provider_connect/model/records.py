@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.upgrades import Upgrade
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,23 @@ class LoggerRecord:
     offset: int = field(default=-1, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class UpgradeRecord:
+    """``upgrade-«c»``, a key of ours, which Kafka Connect skips: an upgrade of the connector's plugin. None: it is forgotten."""
+
+    connector: str
+    upgrade: Upgrade | None
+    offset: int = field(default=-1, compare=False)
+
+
 ConfigRecord = (
-    ConnectorRecord | TargetStateRecord | TaskRecord | CommitRecord | RestartRecord | FencingRecord | SessionKeyRecord | LoggerRecord
+    ConnectorRecord
+    | TargetStateRecord
+    | TaskRecord
+    | CommitRecord
+    | RestartRecord
+    | FencingRecord
+    | SessionKeyRecord
+    | LoggerRecord
+    | UpgradeRecord
 )

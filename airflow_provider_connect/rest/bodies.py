@@ -131,6 +131,45 @@ async def preview(request: Request) -> AskedPreview:
     return AskedPreview(_number(fields, "records", 10), _optional_text(fields, "version"), config)
 
 
+@dataclass(frozen=True, slots=True)
+class AskedUpgrade:
+    """The body of ``PUT /connectors/«c»/upgrade``."""
+
+    to: str
+    canary: int
+    accept_schema_change: bool
+
+
+async def upgrade(request: Request) -> AskedUpgrade:
+    """Raises BadRequestException."""
+    fields = _fields(await _value(request), ("to", "canary", "accept_schema_change"))
+    accepts = fields.get("accept_schema_change", False)
+    if not isinstance(accepts, bool):
+        raise BadRequestException(f"'accept_schema_change' must be true or false, not {_shown(accepts)}")
+    return AskedUpgrade(_needed_text(fields, "to"), _number(fields, "canary", 100), accepts)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedComparison:
+    """The body of ``POST /connectors/«c»/upgrade/comparison``."""
+
+    to: str
+    records: int
+
+
+async def comparison(request: Request) -> AskedComparison:
+    """Raises BadRequestException."""
+    fields = _fields(await _value(request), ("to", "records"))
+    return AskedComparison(_needed_text(fields, "to"), _number(fields, "records", 100))
+
+
+def _needed_text(fields: Mapping[str, object], name: str) -> str:
+    text = _optional_text(fields, name)
+    if not text:
+        raise BadRequestException(f"'{name}' is missing: give a version or a range such as [2.0,3.0)")
+    return text
+
+
 def _fields(value: object, known: tuple[str, ...]) -> dict[str, Any]:
     fields = {} if value is None else _object(value, "The body", f"of {', '.join(known)}")
     _refuse_unknown(fields, known, "The body")

@@ -179,6 +179,42 @@ class Preview(BaseModel):
     seconds: float
 
 
+class Difference(BaseModel):
+    subject: str
+    change: str
+    topic: str
+    path: str
+    old: str | None
+    new: str | None
+
+
+class Comparison(BaseModel):
+    old_version: str
+    new_version: str
+    records: int
+    equal_records: int
+    differences: list[Difference]
+    has_seen_enough: bool
+
+
+class Upgrade(BaseModel):
+    state: str
+    to: str
+    old: str
+    new: str
+    class_name: str
+    named: str | None
+    canary: int
+    accepts_schema_change: bool
+    reason: str
+    comparison: Comparison | None
+    claim: str | None
+    passed: list[int]
+    is_replanned: bool
+    requested_ms: int
+    changed_ms: int
+
+
 _SETTING = {"type": ["string", "number", "boolean"]}
 CONFIG = {"type": "object", "additionalProperties": _SETTING, "description": "Numbers and booleans become their text"}
 CONFIG_PATCH = {
@@ -226,4 +262,21 @@ PREVIEW = {
         "version": {"type": ["string", "null"], "description": "A version of its plugin or a range, in place of the config's own"},
         "config": {**CONFIG, "description": "A config to try in place of the connector's own"},
     },
+}
+_VERSION = {"type": "string", "description": "A version, exactly that one, or a range such as [2.0,3.0)"}
+UPGRADE = {
+    "type": "object",
+    "required": ["to"],
+    "additionalProperties": False,
+    "properties": {
+        "to": _VERSION,
+        "canary": {"type": "integer", "minimum": 0, "maximum": 10000, "default": 100, "description": "Records to compare; 0: none"},
+        "accept_schema_change": {"type": "boolean", "default": False, "description": "Other fields, types, topics are no hindrance"},
+    },
+}
+COMPARISON = {
+    "type": "object",
+    "required": ["to"],
+    "additionalProperties": False,
+    "properties": {"to": _VERSION, "records": {"type": "integer", "minimum": 1, "maximum": 10000, "default": 100}},
 }

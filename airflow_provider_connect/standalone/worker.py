@@ -15,7 +15,7 @@ from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.standalone.connector_hosts import ConnectorHosts
 from airflow_provider_connect.standalone.task_figures import TaskFigures
 from airflow_provider_connect.stores.backing import Backing, TopicBacking
-from airflow_provider_connect.worker.preview_process import PreviewRunner
+from airflow_provider_connect.worker.preview_runner import PreviewRunner
 
 log = logging.getLogger(__name__)
 

@@ -19,6 +19,7 @@ from airflow_provider_connect.model.records import (
     RestartRecord,
     TargetStateRecord,
     TaskRecord,
+    UpgradeRecord,
 )
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import TargetState
@@ -143,7 +144,8 @@ class ConfigChanges(ABC):
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             _require(state, connector)
-            return [ConnectorRecord(connector, None), TargetStateRecord(connector, None)]
+            forgotten = [UpgradeRecord(connector, None)] if connector in state.upgrades else []
+            return [ConnectorRecord(connector, None), TargetStateRecord(connector, None), *forgotten]
 
         self.change(decide)
 

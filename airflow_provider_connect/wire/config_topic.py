@@ -15,8 +15,10 @@ from airflow_provider_connect.model.records import (
     TargetStateRecord,
     TaskRecord,
     Unreadable,
+    UpgradeRecord,
 )
 from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.upgrades import Upgrade
 from airflow_provider_connect.wire.compact_json import JsonValue, dumps, loads
 from airflow_provider_connect.wire.record import Headers, WireRecord, claim_headers, claim_of, key_text, shown
 from airflow_provider_connect.wire.shape import count_of, integer_of, map_of, optional_text_of, text_of
@@ -31,6 +33,7 @@ __all__ = [
     "SessionKeyRecord",
     "TargetStateRecord",
     "TaskRecord",
+    "UpgradeRecord",
     "decode",
     "encode",
 ]
@@ -57,6 +60,8 @@ def _key_and_value(record: ConfigRecord) -> tuple[str, Mapping[str, object] | No
             return f"commit-{record.connector}", {"tasks": record.tasks}
         case FencingRecord():
             return f"tasks-fencing-{record.connector}", {"task-count": record.count}
+        case UpgradeRecord():
+            return f"upgrade-{record.connector}", None if record.upgrade is None else record.upgrade.to_json()
         case _:
             return _workers_key_and_value(record)
 
@@ -149,6 +154,13 @@ def _read_session_key(value: JsonValue, offset: int) -> ConfigRecord:
     return SessionKeyRecord(key, algorithm, integer_of(values.get("creation-timestamp"), "creation-timestamp"), offset)
 
 
+def _read_upgrade(subject: str, value: JsonValue, _: Headers | None, offset: int) -> ConfigRecord:
+    try:
+        return UpgradeRecord(subject, None if value is None else Upgrade.of_json(map_of(value, "value")), offset)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataException(f"value is no upgrade: {error}") from error
+
+
 def _read_logger(subject: str, value: JsonValue, _: Headers | None, offset: int) -> ConfigRecord:
     return LoggerRecord(subject, text_of(map_of(value, "value").get("level"), "level"), offset)
 
@@ -161,4 +173,5 @@ _READERS: tuple[tuple[str, Callable[[str, JsonValue, Headers | None, int], Confi
     ("restart-connector-", _read_restart),
     ("tasks-fencing-", _read_fencing),
     ("logger-cluster-", _read_logger),
+    ("upgrade-", _read_upgrade),
 )

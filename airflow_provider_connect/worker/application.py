@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import threading
@@ -21,7 +22,9 @@ from airflow_provider_connect.worker.aftermath import report_failed
 from airflow_provider_connect.worker.contexts import PlanningContext
 from airflow_provider_connect.worker.lifecycle import StopReason, StopSwitch
 from airflow_provider_connect.worker.planner import NoPlan, Plan, Planner
+from airflow_provider_connect.worker.preview_runner import PreviewRunner
 from airflow_provider_connect.worker.task_payload import TaskPayload
+from airflow_provider_connect.worker.upgrade_trial import UpgradeTrial
 
 log = logging.getLogger(__name__)
 TaskRunner = Callable[[TaskPayload], TaskResult]
@@ -57,6 +60,7 @@ class Application:
         """1 claim 2 plan 3 host the tasks 4 report. Never raises: what goes wrong is in the result."""
         spec = self._spec
         claim: Claim | None = None
+        trial: UpgradeTrial | None = None
         try:
             self._mask.add(secret_values(self._settings.originals, self._settings.config_providers(), spec.secrets))
             self._backing.ensure()
@@ -69,14 +73,17 @@ class Application:
             claim = claimed
             self._on_claim(claim)
             self._mask.add(planner.secrets(spec))
-            return self._claimed(planner, store, claim)
+            trial = UpgradeTrial(spec.connector, claim, store, PreviewRunner(self._settings, secrets=lambda _: spec.secrets))
+            if spec.claim is None and trial.before_plan(is_whole=spec.tasks is None):
+                spec = self._spec = dataclasses.replace(spec, tasks=None)
+            return self._claimed(planner, store, claim, trial)
         except FencedException as error:
             log.warning("Connector %s: %s", spec.connector, self._mask(str(error)))
             return RunResult(spec.connector, RunState.STOPPED, claim, error=self._mask(str(error)))
         except Exception as error:  # (the boundary: the run's result says what happened)
-            return self._connector_failed(claim, error)
+            return self._connector_failed(claim, error, trial)
 
-    def _claimed(self, planner: Planner, store: ConfigChanges, claim: Claim) -> RunResult:
+    def _claimed(self, planner: Planner, store: ConfigChanges, claim: Claim, trial: UpgradeTrial) -> RunResult:
         spec = self._spec
         plan = planner.plan(spec, claim, PlanningContext(self._backing, spec.connector))  # 2
         statuses = self._backing.status_notes(claim)
@@ -87,8 +94,10 @@ class Application:
             statuses.put_connector(ConnectorStatus(spec.connector, State.PAUSED, self._worker_id, version=version, claim=claim))
         statuses.flush(self._settings.offset_flush_timeout_ms / 1000)
         statuses.close()
+        result = _result(spec.connector, claim, results, plan.connector.plugins.versions())  # 4
+        _note(result, trial.after(results, len(plan.task_configs)))
         store.close()
-        return _result(spec.connector, claim, results, plan.connector.plugins.versions())  # 4
+        return result
 
     def _known_topics(self) -> list[str] | None:
         """The topics that the connector is known to use, read while the engine starts; None: they are not tracked."""
@@ -145,7 +154,7 @@ class Application:
             locations=plan.connector.plugins.locations(),
         )
 
-    def _connector_failed(self, claim: Claim | None, error: Exception) -> RunResult:
+    def _connector_failed(self, claim: Claim | None, error: Exception, trial: UpgradeTrial | None) -> RunResult:
         name = self._spec.connector
         trace = self._mask(trace_of(error))
         text = self._mask(str(error))
@@ -153,7 +162,13 @@ class Application:
         if claim is not None:
             report_failed(self._backing, name, claim, self._worker_id, trace)
         retriable = error.retriable if isinstance(error, ConnectException) else True
-        return RunResult(name, RunState.FAILED, claim, error=text, retriable=retriable)
+        result = RunResult(name, RunState.FAILED, claim, error=text, retriable=retriable)
+        if trial is not None:
+            try:
+                _note(result, trial.failed(last_line(text)))
+            except ConnectException as failure:  # the next run finds a trial that never told how it ended
+                log.warning("Connector %s: its upgrade could not be taken back now: %s", name, self._mask(failure.message))
+        return result
 
 
 class _Started:
@@ -186,6 +201,16 @@ def _result(connector: str, claim: Claim, results: Sequence[TaskResult], version
     retriable = any(result.retriable for result in failed)
     error = f"task {failed[0].task}: {last_line(failed[0].trace or '')}" if failed else None
     return RunResult(connector, state, claim, list(results), error, retriable, versions)
+
+
+def _note(result: RunResult, rolled_back: str) -> None:
+    """A run in which an upgrade has failed may be tried again at once: with the old version."""
+    if not rolled_back:
+        return
+    result.error = f"{rolled_back}: {result.error}" if result.error else rolled_back
+    result.retriable = True
+    for task in result.tasks:
+        task.retriable = task.retriable or task.state == State.FAILED
 
 
 def last_line(trace: str) -> str:

@@ -20,7 +20,9 @@ from airflow_provider_connect.stores.fencing import Fence
 from airflow_provider_connect.worker.aftermath import report_failed
 from airflow_provider_connect.worker.contexts import PlanningContext
 from airflow_provider_connect.worker.planner import NoPlan, Planner
+from airflow_provider_connect.worker.preview_runner import PreviewRunner
 from airflow_provider_connect.worker.private_file import write_private
+from airflow_provider_connect.worker.upgrade_trial import UpgradeTrial
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +86,22 @@ def _answer(spec: RunSpec, mask: Mask) -> dict[str, object]:
     mask.add(secret_values(settings.originals, settings.config_providers(), spec.secrets))
     backing = TopicBacking(settings)
     backing.ensure()
-    planner = Planner(settings, backing, backing.configs(), Fence(settings))
+    store = backing.configs()
+    planner = Planner(settings, backing, store, Fence(settings))
     claim = planner.claim(spec)
     if isinstance(claim, NoPlan):
         return {"skipped": claim.reason}
+    trial = UpgradeTrial(spec.connector, claim, store, PreviewRunner(settings, secrets=lambda _: spec.secrets))
     try:
         mask.add(planner.secrets(spec))
+        trial.before_plan(is_whole=True)
         plan = planner.plan(spec, claim, PlanningContext(backing, spec.connector))
     except FencedException as error:
         return {"skipped": str(error)}
     except Exception as error:
         worker_id = f"{socket.gethostname()}:{os.getpid()}"
         report_failed(backing, spec.connector, claim, worker_id, mask(trace_of(error)))
+        trial.failed(mask(str(error)))
         raise
     return {"tasks": list(plan.tasks), "claim": str(claim)}
 

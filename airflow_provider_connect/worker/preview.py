@@ -7,16 +7,14 @@ called in a process of its own (``preview_process``).
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
-from typing import Any
 
 from airflow_provider_connect import config_providers
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.isolation.chosen_plugins import CONNECTOR, VERSION_ENDING
 from airflow_provider_connect.masking import Mask, secret_values
-from airflow_provider_connect.model.previews import Preview, PreviewedTask
+from airflow_provider_connect.model.previews import Preview, PreviewedTask, PreviewRequest
 from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key
 from airflow_provider_connect.sdk.config_type import Type
 from airflow_provider_connect.sdk.connector import SourceConnector
@@ -37,30 +35,17 @@ from airflow_provider_connect.worker.task_configs import task_configs
 MOST_RECORDS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class PreviewRequest:
-    """``config`` is raw. ``version``: a version or range in place of the config's own; None: what a run would take. ``seconds`` is the time
-    for reading."""
-
-    connector: str
-    config: Mapping[str, str]
-    records: int
-    seconds: float
-    version: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
 def make_preview(request: PreviewRequest, settings: WorkerSettings, secrets: Mapping[str, str]) -> Preview:
     """Raises ConfigException for a config that could not run, and whatever the plugins raise; no text has a secret in it."""
     started = time.monotonic()
     if not 0 < request.records <= MOST_RECORDS:
         raise ConfigException.of("records", request.records, f"give a number from 1 to {MOST_RECORDS}")
-    providers = settings.config_providers()
-    mask = Mask({*secret_values(request.config, providers, secrets), *secret_values(settings.originals, providers, secrets)})
+    providers = settings.config_providers(request.connector)
+    mask = Mask(
+        {*secret_values(request.config, providers, secrets), *secret_values(settings.originals, settings.config_providers(), secrets)}
+    )
     version = {} if request.version is None else {f"{CONNECTOR}.{VERSION_ENDING}": request.version}
-    checked = check_connector(request.connector, {**request.config, **version}, settings, secrets)
+    checked = check_connector(request.connector, {**request.config, **version}, settings, secrets, providers=providers)
     offsets = _offsets(checked, settings)
     context = PlanningContext(TopicBacking(settings), request.connector, offsets=offsets)
     context.place = OffsetPlace.of(settings, checked.resolved)
@@ -69,12 +54,14 @@ def make_preview(request: PreviewRequest, settings: WorkerSettings, secrets: Map
     findings = Findings(converters.header, mask)
     deadline = started + request.seconds
     shown = [_shown(checked, config) for config in configs]
+
+    def resolve(config: Mapping[str, str]) -> Mapping[str, str]:
+        return config_providers.resolve(config, providers, secrets)
+
     if checked.is_source:
         assert isinstance(checked.connector, SourceConnector)
-        source = PreviewedSource(
-            checked.connector, converters, stages_of(checked, converters.header), offsets, findings, deadline=deadline
-        )
-        tasks, read, fields = _source_tasks(source, settings, secrets, configs, shown, request.records), source, source.offset_fields()
+        source = PreviewedSource(checked.connector, converters, stages_of(checked, converters.header), offsets, findings, deadline=deadline)
+        tasks, read, fields = _source_tasks(source, configs, shown, request.records, resolve), source, source.offset_fields()
     else:
         pipeline = SinkPipeline(converters, stages_of(checked, converters.header))
         sink = PreviewedSink(checked, settings, pipeline, findings, deadline=deadline)
@@ -95,18 +82,16 @@ def make_preview(request: PreviewRequest, settings: WorkerSettings, secrets: Map
 
 def _source_tasks(
     source: PreviewedSource,
-    settings: WorkerSettings,
-    secrets: Mapping[str, str],
-    configs: list[Mapping[str, str]],
-    shown: list[Mapping[str, str]],
+    configs: Sequence[Mapping[str, str]],
+    shown: Sequence[Mapping[str, str]],
     records: int,
+    resolve: Callable[[Mapping[str, str]], Mapping[str, str]],
 ) -> list[PreviewedTask]:
     """Each task gives its share of what the ones before it have left."""
     tasks = []
     for number, config in enumerate(configs):
-        resolved = config_providers.resolve(config, settings.config_providers(), secrets)
         most = -(-(records - source.read) // (len(configs) - number))
-        tasks.append(source.run_task(number, shown[number], resolved, most))
+        tasks.append(source.run_task(number, shown[number], resolve(config), most))
     return tasks
 
 

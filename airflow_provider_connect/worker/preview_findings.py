@@ -47,10 +47,13 @@ class Findings:
 
     def topics(self) -> list[PreviewedTopic]:
         return [
-            PreviewedTopic(name, seen.records, seen.bytes, seen.key, seen.value, seen.digests) for name, seen in sorted(self._topics.items())
+            PreviewedTopic(name, seen.records, seen.bytes, seen.key, seen.value, seen.digests)
+            for name, seen in sorted(self._topics.items())
         ]
 
-    def add(self, task: int, records: Sequence[SourceRecord] | Sequence[SinkRecord], encoded: Iterable[tuple[bytes | None, bytes | None]] = ()) -> None:
+    def add(
+        self, task: int, records: Sequence[SourceRecord] | Sequence[SinkRecord], encoded: Iterable[tuple[bytes | None, bytes | None]] = ()
+    ) -> None:
         """Records of one topic and of one schema, with their keys and values as bytes where they are made into some."""
         if not records:
             return

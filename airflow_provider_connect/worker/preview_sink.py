@@ -89,7 +89,9 @@ class PreviewedSink:
         found: dict[TopicPartition, list[RawBatch]] = {}
         if not any(start < end for start, end in ranges.values()):
             return found
-        with closing(Consumer({**READER_SETTINGS, **self._consumer, "enable.auto.commit": "false", "enable.partition.eof": "true"})) as consumer:
+        with closing(
+            Consumer({**READER_SETTINGS, **self._consumer, "enable.auto.commit": "false", "enable.partition.eof": "true"})
+        ) as consumer:
             reader = KafkaReader(consumer, ranges, ALL_COLUMNS)
             while not reader.exhausted and time.monotonic() < self._deadline:
                 for raw in reader.read(_READ_SECONDS):

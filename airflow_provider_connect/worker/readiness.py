@@ -47,12 +47,14 @@ SecretsOf = Callable[[Mapping[str, str]], Mapping[str, str]]
 @dataclass(frozen=True, slots=True)
 class Readiness:
     """``state`` is ``work``, ``no-work`` or ``not-started``; ``reason`` says why, for the log. ``config`` is the raw config that was looked
-    at, and ``secrets`` what its variables stand for; both are empty for a connector that is not started."""
+    at, and ``secrets`` what its variables stand for; both are empty for a connector that is not started. ``version`` is the
+    plugin's where an upgrade lays one down: the one that has proved itself."""
 
     state: str
     reason: str
     config: Mapping[str, str] = field(default_factory=dict, repr=False)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    version: str | None = None
 
 
 class UnreadyException(ConfigException):
@@ -85,8 +87,9 @@ def check_readiness(
     if is_planned:
         return Readiness(WORK, "its tasks were planned a moment ago", raw, secrets)
     if found.state == NO_WORK:
-        found = Readiness(WORK, "a run was asked for") if is_asked_for else _looked(settings, connector, raw, secrets)
-    found = Readiness(found.state, found.reason, raw, secrets)
+        looked = Readiness(WORK, "a run was asked for") if is_asked_for else _looked(settings, connector, raw, secrets, found.version)
+        found = Readiness(looked.state, looked.reason, version=found.version)
+    found = Readiness(found.state, found.reason, raw, secrets, found.version)
     if found.state == WORK:
         _check_before_work(settings, connector, found)
     return found
@@ -104,15 +107,18 @@ def _known(settings: WorkerSettings, connector: str, define: Mapping[str, str] |
     target = state.target_state(connector)
     if target is not TargetState.STARTED:
         return None, Readiness(NOT_STARTED, f"its target state is {target}")
+    version = state.version_in_force(connector, is_trying=False)
     if state.applied_configs.get(connector) != raw or not state.tasks(connector):  # a stop leaves none
-        return raw, Readiness(WORK, "its tasks are not planned yet for this config")
-    return raw, Readiness(NO_WORK, "")
+        return raw, Readiness(WORK, "its tasks are not planned yet for this config", version=version)
+    return raw, Readiness(NO_WORK, "", version=version)
 
 
-def _looked(settings: WorkerSettings, connector: str, raw: Mapping[str, str], secrets: Mapping[str, str]) -> Readiness:
+def _looked(
+    settings: WorkerSettings, connector: str, raw: Mapping[str, str], secrets: Mapping[str, str], version: str | None
+) -> Readiness:
     """What the source, or the group's offsets, say of the work."""
     resolved = config_providers.resolve(raw, settings.config_providers(connector), secrets)
-    plugin = PluginChoice(PluginCatalog(settings.plugin_path), settings).connector(connector, resolved)
+    plugin = PluginChoice(PluginCatalog(settings.plugin_path), settings, version=version).connector(connector, resolved)
     if plugin.kind is PluginKind.SINK:
         return _sink_readiness(connector, resolved, settings)
     return _source_readiness(connector, plugin.load()(), resolved, settings)
@@ -129,7 +135,7 @@ def _check_before_work(settings: WorkerSettings, connector: str, found: Readines
     """Config, guarantee, what the connector itself looks at, and the internal topics are in order; or raise ConfigException."""
     from airflow_provider_connect.worker.checked_connector import check_connector, check_outside, guarantee_of
 
-    checked = check_connector(connector, found.config, settings, found.secrets)
+    checked = check_connector(connector, found.config, settings, found.secrets, version=found.version)
     guarantee_of(checked, settings)
     try:
         check_outside(checked)

@@ -47,7 +47,7 @@ STATE = {
     "launch": "errors",
 }
 PROGRAMS = {
-    "worker": "errors settings client_settings config_providers masking sdk model stores isolation",
+    "worker": "errors dag_settings settings client_settings config_providers masking sdk model stores isolation",
     "herder": "errors settings config_providers dag_settings sdk model stores isolation",
     "mirror": "settings sdk model stores",
     "server_info": "settings stores",

@@ -1,0 +1,143 @@
+"""Upgrades of connectors, as somebody asks for them. What becomes of one, the connector's next run decides; see ``model.upgrades``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from airflow_provider_connect.errors import (
+    BadRequestException,
+    ConfigException,
+    ConflictException,
+    NotFoundException,
+    PluginVersionException,
+)
+from airflow_provider_connect.herder.previewer import Previewer
+from airflow_provider_connect.herder.snapshot import Topics
+from airflow_provider_connect.isolation.chosen_plugins import PluginChoice
+from airflow_provider_connect.isolation.plugin_catalog import CONNECTOR_KINDS, PluginCatalog, versions_of
+from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.preview_comparison import Comparison, compared
+from airflow_provider_connect.model.records import ConfigRecord, UpgradeRecord
+from airflow_provider_connect.model.upgrades import CLASS_KEY, VERSION_KEY, Upgrade, UpgradeState
+from airflow_provider_connect.model.versions import UNDEFINED
+from airflow_provider_connect.settings import WorkerSettings
+
+MOST_RECORDS = 10_000
+
+
+class Upgrades:
+    """``previewer`` gives who makes previews, or raises ConnectException where nobody does."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        settings: WorkerSettings,
+        catalog: PluginCatalog,
+        previewer: Callable[[], Previewer],
+        *,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._configs, self._reader = topics
+        self._settings = settings
+        self._catalog = catalog
+        self._previewer = previewer
+        self._now = now
+
+    def get(self, name: str) -> Upgrade:
+        """The upgrade that was asked for last. Raises NotFoundException where none was."""
+        state = self._reader.configs()
+        _config(state, name)
+        if name not in state.upgrades:
+            raise NotFoundException(f"No upgrade of connector {name} was asked for")
+        return state.upgrades[name]
+
+    def request(self, name: str, to: str, *, canary: int, accept_schema_change: bool) -> Upgrade:
+        """Have the next run compare the versions by ``canary`` records and, if nothing stands in the way, take the new one.
+
+        Raises NotFoundException, BadRequestException for a range without a version, and for the version that is in use, ConflictException
+        while a run tries an earlier upgrade.
+        """
+        if not 0 <= canary <= MOST_RECORDS:
+            raise BadRequestException(f"'canary' must be a number of records from 0 to {MOST_RECORDS}, not {canary}")
+        self._previewer()
+        now_ms = int(self._now() * 1000)
+        config = _config(self._reader.configs(), name)
+        old, new = self._versions(name, to)
+        asked = Upgrade(
+            UpgradeState.REQUESTED,
+            to=to,
+            old=old,
+            new=new,
+            class_name=config.get(CLASS_KEY, ""),
+            named=config.get(VERSION_KEY),
+            canary=canary,
+            accepts_schema_change=accept_schema_change,
+            requested_ms=now_ms,
+            changed_ms=now_ms,
+        )
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            if _config(state, name) != config:
+                raise ConflictException(f"The config of connector {name} was changed by somebody else meanwhile; try again")
+            known = state.upgrades.get(name)
+            if known is not None and known.state is UpgradeState.TRIAL and known.concerns(config):
+                raise ConflictException(
+                    f"Connector {name} is trying version {known.new}; wait for the end of that run, or forget the upgrade"
+                )
+            return [UpgradeRecord(name, asked)]
+
+        self._configs.change(decide)
+        return asked
+
+    def compare(self, name: str, to: str, *, records: int) -> Comparison:
+        """What the next run would compare; nothing is asked for or changed. Raises as ``request`` does, and as a ``Previewer``."""
+        config = _config(self._reader.configs(), name)
+        old, new = self._versions(name, to)
+        previewer = self._previewer()
+        before = previewer.preview(name, config, records=records, version=old)
+        return compared(before, previewer.preview(name, config, records=records, version=new))
+
+    def forget(self, name: str) -> None:
+        """From now on the config, and nothing else, says which version runs. Raises NotFoundException where there is nothing to forget."""
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            _config(state, name)
+            if name not in state.upgrades:
+                raise NotFoundException(f"No upgrade of connector {name} was asked for")
+            return [UpgradeRecord(name, None)]
+
+        self._configs.change(decide)
+
+    def _versions(self, name: str, to: str) -> tuple[str, str]:
+        """The version that is in use, and the one that ``to`` stands for."""
+        config = _config(self._reader.configs(), name)
+        try:
+            new = self._catalog.find_connector(config.get(CLASS_KEY, ""), to).version
+        except (PluginVersionException, ConfigException) as error:
+            raise BadRequestException(error.message) from error
+        old = self._in_use(name)
+        if UNDEFINED in (old, new):
+            raise BadRequestException(f"Connector {name} cannot be upgraded: its plugin has no version in one of the places where it is")
+        if old == new:
+            raise BadRequestException(f"Connector {name} runs in version {old} already")
+        return old, new
+
+    def _in_use(self, name: str) -> str:
+        """The version of the last run, if it is still there, or else the one that a run would choose."""
+        snapshot = self._reader.read()
+        config = _config(snapshot.configs, name)
+        installed = versions_of(self._catalog.named(config.get(CLASS_KEY, ""), CONNECTOR_KINDS))
+        ran = [status for status in snapshot.statuses.task_map(name).values() if status.claim is not None and status.version in installed]
+        newest = max(ran, key=lambda status: status.claim.offset if status.claim is not None else -1, default=None)
+        if newest is not None and newest.version is not None:
+            return newest.version
+        version = snapshot.configs.version_in_force(name, is_trying=False)
+        return PluginChoice(self._catalog, self._settings, version=version).connector(name, config).version
+
+
+def _config(state: ClusterConfigState, name: str) -> dict[str, str]:
+    config = state.connector_config(name)
+    if config is None:
+        raise NotFoundException(f"Connector {name} not found")
+    return config

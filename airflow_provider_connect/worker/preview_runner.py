@@ -1,0 +1,46 @@
+"""Previews in processes of their own, with limits on time and memory, for whoever must not run plugins' code: REST, command line, runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Final
+
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.isolation.probe_process import ProbeProcess
+from airflow_provider_connect.model.previews import Preview, PreviewRequest
+from airflow_provider_connect.settings import WorkerSettings
+
+MOST_AT_ONCE: Final = 2
+_PROCESS: Final = "airflow_provider_connect.worker.preview_process"
+_READING_SHARE: Final = 0.7
+"""Of the time for all: the rest is for starting, planning and closing."""
+
+
+class PreviewRunner:
+    """Safe to share between threads. ``secrets`` gives the values of Airflow's variables in a config.
+
+    Each preview has ``plugin.probe.timeout.ms`` and ``plugin.probe.memory.bytes``, and is killed when it wants more.
+    """
+
+    def __init__(self, settings: WorkerSettings, *, secrets: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _: {}) -> None:
+        self._settings = settings
+        self._secrets = secrets
+        self._free = threading.Semaphore(MOST_AT_ONCE)
+
+    def preview(self, connector: str, config: Mapping[str, str], *, records: int, version: str | None = None) -> Preview:
+        """Raises ConfigException for a config that could not run, ConnectException with what the connector raised, RetriableException when
+        the time was over."""
+        settings = self._settings
+        seconds = settings.plugin_probe_timeout_ms / 1000
+        secrets = {**self._secrets(settings.originals), **self._secrets(config)}
+        request = PreviewRequest(connector, dict(config), records, seconds * _READING_SHARE, version)
+        with self._free:
+            process = ProbeProcess(settings.originals, settings.plugin_probe_memory_bytes, module=_PROCESS, secrets=secrets)
+            try:
+                return Preview.of_json(process.ask(asdict(request), seconds))
+            except (KeyError, TypeError, ValueError) as error:
+                raise ConnectException(f"The process that made the preview answered with what is none: {error}") from error
+            finally:
+                process.end()
