@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.connector_settings import Guarantee
 from airflow_provider_connect.model.ids import consumer_group
 from airflow_provider_connect.sdk.config_def import ConfigValue
@@ -12,6 +13,7 @@ from airflow_provider_connect.sdk.connector import Connector, ExactlyOnceSupport
 from airflow_provider_connect.settings import WorkerSettings
 
 SUPPORT, BOUNDARY, GUARANTEE = "exactly.once.support", "transaction.boundary", "delivery.guarantee"
+OFFSETS_TOPIC: Final = "offsets.storage.topic"
 WORKER_LACKS_IT: Final = "This worker does not have exactly-once source support enabled."
 CONNECTOR_LACKS_IT: Final = "The connector does not support exactly-once semantics with the provided configuration."
 _UNKNOWN: Final = (
@@ -41,6 +43,16 @@ def check_delivery(settings: WorkerSettings, config: Mapping[str, str], found: M
             support.errors += _support_errors(connector, config)
         if not boundary.errors and str(boundary.value).lower() == "connector":
             boundary.errors += boundary_errors(connector, config)
+        found[OFFSETS_TOPIC].errors += offsets_topic_errors(settings, config)
+
+
+def offsets_topic_errors(settings: WorkerSettings, config: Mapping[str, str]) -> list[str]:
+    """Why ``offsets.storage.topic`` cannot be the topic that it names: configs and statuses would be lost among offsets."""
+    topic = (config.get(OFFSETS_TOPIC) or "").strip()
+    if topic == settings.offset_topic or topic not in {internal.name for internal in settings.internal_topics}:
+        return []
+    reason = f"it is the worker's own topic for {settings.internal_topic(topic).purpose}: name another, or leave it out"
+    return [ConfigException.of(OFFSETS_TOPIC, topic, reason).message]
 
 
 def guarantee_errors(settings: WorkerSettings, config: Mapping[str, str], connector: Connector) -> list[str]:

@@ -15,7 +15,7 @@ from airflow_provider_connect.config_providers import ConfigProvider
 from airflow_provider_connect.errors import ConfigException, PluginVersionException
 from airflow_provider_connect.isolation.chosen_plugins import ChosenPlugins, PluginChoice
 from airflow_provider_connect.isolation.plugin_catalog import Plugin, PluginCatalog, PluginKind
-from airflow_provider_connect.isolation.reliability import boundary_errors
+from airflow_provider_connect.isolation.reliability import boundary_errors, offsets_topic_errors
 from airflow_provider_connect.masking import Mask, secret_values
 from airflow_provider_connect.model.connector_settings import (
     ConnectorSettings,
@@ -90,8 +90,10 @@ def _checked(name: str, raw: Mapping[str, str], variables: Mapping[str, str], ch
         plugins = choice.all(name, resolved, [named.alias for named in checked.transforms], list(checked.predicates))
     except ConfigException as error:
         errors = [*error.errors, *(text for text in errors if text not in error.errors)]
-    if isinstance(connector, SourceConnector) and checked is not None and checked.transaction_boundary is TransactionBoundary.CONNECTOR:
-        errors += boundary_errors(connector, strip_framework_keys(resolved))
+    if isinstance(connector, SourceConnector) and checked is not None:
+        errors += offsets_topic_errors(choice.settings, resolved)
+        if checked.transaction_boundary is TransactionBoundary.CONNECTOR:
+            errors += boundary_errors(connector, strip_framework_keys(resolved))
     creation, of_creation = _topic_creation(connector, resolved, choice.settings)
     errors += of_creation
     kinds = clients_of(choice.settings, resolved, is_sink=plugin.kind is PluginKind.SINK)

@@ -64,6 +64,29 @@ def test_an_own_topic_that_would_lose_offsets_is_refused(scene: Scene, unique: s
     assert ConfigException.__name__ in str(result.tasks[0].trace)
 
 
+def test_another_topic_of_its_own_and_none_at_all(scene: Scene, herder: Herder, unique: str) -> None:
+    """Wherever the key points next, the connector goes on: each topic's offsets are on the worker's too."""
+    make_topic(scene.bootstrap, unique)
+    scene.file.write_text("one\n")
+    scene.run(scene.file_source(unique, offsets_storage_topic=f"first-{unique}"))
+    for number, own in enumerate((f"second-{unique}", None, f"first-{unique}"), 1):  # the last holds an old offset, which goes first
+        more = {} if own is None else {"offsets_storage_topic": own}
+        scene.put_config(scene.file_source(unique, **more))
+        if own == f"first-{unique}":
+            assert shown(herder.offsets(scene.connector)) == [({"filename": str(scene.file)}, {"position": 4})]
+            break
+        with scene.file.open("a") as file:
+            file.write(f"more {number}\n")
+        assert scene.run().state is RunState.DONE
+    assert values_of(scene.bootstrap, unique) == ["one", "more 1", "more 2"]
+
+
+def test_topics_of_the_worker_itself_are_refused(scene: Scene, unique: str) -> None:
+    config = scene.file_source(unique, offsets_storage_topic=scene.settings.status_topic)
+    with pytest.raises(ConfigException, match="it is the worker's own topic for connector and task statuses: name another, or leave it out"):
+        scene.readiness(config)
+
+
 def test_data_on_another_cluster(scene: Scene, herder: Herder, unique: str, tmp_path: Path) -> None:
     """Records and offsets go together: to and from the cluster that the connector's overrides name; the worker's topic has a copy."""
     with KafkaServer(tmp_path / "kafka", CACHE) as server:
