@@ -13,8 +13,22 @@ _CONNECTORS = (
     (PluginKind.SOURCE, "connectors.file", "file", ("FileStreamSourceConnector",)),
 )
 _TRANSFORMS = (
+    (PluginKind.TRANSFORMATION, "transforms.cast", "transforms", ("Cast$Key", "Cast$Value")),
+    (PluginKind.TRANSFORMATION, "transforms.drop_headers", "transforms", ("DropHeaders",)),
+    (PluginKind.TRANSFORMATION, "transforms.extract_field", "transforms", ("ExtractField$Key", "ExtractField$Value")),
     (PluginKind.TRANSFORMATION, "transforms.filter", "transforms", ("Filter",)),
+    (PluginKind.TRANSFORMATION, "transforms.flatten", "transforms", ("Flatten$Key", "Flatten$Value")),
+    (PluginKind.TRANSFORMATION, "transforms.header_from", "transforms", ("HeaderFrom$Key", "HeaderFrom$Value")),
+    (PluginKind.TRANSFORMATION, "transforms.hoist_field", "transforms", ("HoistField$Key", "HoistField$Value")),
+    (PluginKind.TRANSFORMATION, "transforms.insert_field", "transforms", ("InsertField$Key", "InsertField$Value")),
+    (PluginKind.TRANSFORMATION, "transforms.insert_header", "transforms", ("InsertHeader",)),
+    (PluginKind.TRANSFORMATION, "transforms.mask_field", "transforms", ("MaskField$Key", "MaskField$Value")),
     (PluginKind.TRANSFORMATION, "transforms.regex_router", "transforms", ("RegexRouter",)),
+    (PluginKind.TRANSFORMATION, "transforms.replace_field", "transforms", ("ReplaceField$Key", "ReplaceField$Value")),
+    (PluginKind.TRANSFORMATION, "transforms.set_schema_metadata", "transforms", ("SetSchemaMetadata$Key", "SetSchemaMetadata$Value")),
+    (PluginKind.TRANSFORMATION, "transforms.timestamp_converter", "transforms", ("TimestampConverter$Key", "TimestampConverter$Value")),
+    (PluginKind.TRANSFORMATION, "transforms.timestamp_router", "transforms", ("TimestampRouter",)),
+    (PluginKind.TRANSFORMATION, "transforms.value_to_key", "transforms", ("ValueToKey",)),
     (PluginKind.PREDICATE, "transforms.predicates", "transforms.predicates", ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")),
 )
 _CONVERTERS = (
@@ -34,7 +48,7 @@ def built_ins(version: str) -> list[Declared]:
         (PluginKind.HEADER_CONVERTER, "converters.header", "storage", ("SimpleHeaderConverter",)),
     ]
     return [
-        Declared(kind, f"{_KAFKA}.{package}.{name}", f"{_HOUSE}.{module}:{name.replace('$', '.')}", version)
+        Declared(kind, f"{_KAFKA}.{package}.{name}", f"{_HOUSE}.{module}:{name.replace('$', '')}", version)
         for kind, module, package, names in table
         for name in names
     ]

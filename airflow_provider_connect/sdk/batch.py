@@ -82,6 +82,11 @@ class Batch:
         return self.first_offset is not None or self.kafka_offset is not None
 
     @property
+    def kafka_offsets(self) -> pa.Array:
+        """The offset of each record, int64; only where ``is_from_kafka``."""
+        return _offsets_from(self.first_offset or 0, self.num_records) if self.kafka_offset is None else self.kafka_offset
+
+    @property
     def topic_partition(self) -> TopicPartition:
         """Where a sink's records lie in Kafka, whatever transformations made of the topic."""
         partition = self.kafka_partition if self.original_partition is None else self.original_partition
@@ -117,7 +122,7 @@ class Batch:
         """The records whose mask is true (null counts as false). What the batch covers, its offsets, stays as it is."""
         batch = self
         if self.first_offset is not None and self.kafka_offset is None:
-            batch = dataclasses.replace(self, kafka_offset=_offsets_from(self.first_offset, self.num_records))
+            batch = dataclasses.replace(self, kafka_offset=self.kafka_offsets)
         changes: dict[str, Any] = {name: column.filter(mask) for name in _COLUMNS if (column := getattr(batch, name)) is not None}
         if self.source_offsets is not None:
             changes["source_offsets"] = list(itertools.compress(self.source_offsets, mask.to_pylist()))

@@ -96,6 +96,11 @@ class HeaderConverter(Plugin):
         """The bytes of one header's value."""
         raise NotImplementedError
 
+    def from_connect_header_column(self, topic: str, key: str, schema: Schema | None, column: pa.Array) -> pa.Array:
+        """The bytes (Arrow binary) of the values of one header of many records."""
+        values = (self.from_connect_header(topic, key, schema, value) for value in values_of(column, schema))
+        return pa.array(values, type=pa.binary())
+
     def to_connect_header(self, topic: str, key: str, data: bytes | None) -> SchemaAndValue:
         """The value of one header."""
         raise NotImplementedError

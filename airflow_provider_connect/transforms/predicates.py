@@ -8,6 +8,7 @@ from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Lambda, NonEmptyString
 from airflow_provider_connect.sdk.transformation import Predicate
+from airflow_provider_connect.transforms.header_columns import have_header
 from airflow_provider_connect.transforms.java_regex import check_regex
 
 _PACKAGE = "org.apache.kafka.connect.transforms.predicates"
@@ -49,16 +50,7 @@ class HasHeaderKey(Predicate):
     def test_batch(self, batch: Batch) -> pa.BooleanArray:
         if batch.headers is None:
             return _throughout(batch, False)
-        having = {
-            record
-            for record, key in zip(
-                pc.list_parent_indices(batch.headers).to_pylist(),
-                pc.struct_field(pc.list_flatten(batch.headers), "key").to_pylist(),
-                strict=True,
-            )
-            if key == self._name
-        }
-        return pa.array([record in having for record in range(batch.num_records)], type=pa.bool_())
+        return have_header(batch.headers, self._name)
 
 
 class RecordIsTombstone(Predicate):

@@ -1,0 +1,76 @@
+"""Java's calendar in UTC: Gregorian from the 15th of October 1582 on, Julian before. Days are counted from 1970, as numbers or columns.
+
+Every part of a date may be out of its range and then counts on: the 32nd of a month is the first of the next.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from airflow_provider_connect.sdk.arrow import pa, pc
+
+DAY_MS: Final = 86_400_000
+CUTOVER_DAY: Final = -141_427  # 1582-10-15
+_CUTOVER_MS: Final = CUTOVER_DAY * DAY_MS
+
+
+class Day(NamedTuple):
+    """A date by its parts; ``year`` counts 0 and below for years before our era."""
+
+    year: int
+    month: int
+    day: int
+
+
+def days_of(year: int, month: int, day: int) -> int:
+    """The number of a day."""
+    gregorian = _month_start(year, month, is_julian=False) + day - 1
+    return gregorian if gregorian >= CUTOVER_DAY else _month_start(year, month, is_julian=True) + day - 1
+
+
+def date_of(days: int) -> Day:
+    """The date of a day, by the calendar of its time."""
+    is_julian = days < CUTOVER_DAY
+    shifted = days + (719_470 if is_julian else 719_468)
+    if is_julian:
+        years_of_era, rest = 0, shifted
+        years, rest = divmod(rest * 4 + 3, 1461)
+        rest //= 4
+    else:
+        era, rest = divmod(shifted, 146_097)
+        years_of_era = era * 400
+        years = (rest - rest // 1460 + rest // 36_524 - rest // 146_096) // 365
+        rest -= 365 * years + years // 4 - years // 100
+    month = (5 * rest + 2) // 153
+    day = rest - (153 * month + 2) // 5 + 1
+    return Day(years_of_era + years + (month >= 10), month + 3 if month < 10 else month - 9, day)
+
+
+def days_column(year: pa.Array, month: pa.Array, day: pa.Array) -> pa.Array:
+    """The numbers of days, from int64 columns with the year's not before 1: by the Gregorian calendar alone."""
+    months = pc.add(pc.multiply(year, 12), pc.subtract(month, 3))  # a year that begins in March ends with its odd day
+    years = pc.divide(months, 12)
+    rest = pc.subtract(months, pc.multiply(years, 12))
+    leap_days = pc.add(pc.subtract(pc.divide(years, 4), pc.divide(years, 100)), pc.divide(years, 400))
+    of_year = pc.divide(pc.add(pc.multiply(rest, 153), 2), 5)
+    return pc.add(pc.add(pc.multiply(years, 365), leap_days), pc.add(of_year, pc.subtract(day, 719_469)))
+
+
+def is_gregorian(milliseconds: pa.Array) -> bool:
+    """Whether all moments (int64, at least one not null) are of the Gregorian calendar, and of years with four digits."""
+    ends = pc.min_max(milliseconds).as_py()
+    return bool(ends["min"] is not None and ends["min"] >= _CUTOVER_MS and ends["max"] < 253_402_300_800_000)
+
+
+def floored(numbers: pa.Array, unit: int) -> pa.Array:
+    """How often ``unit`` fits into each int64, rounded down."""
+    quotient = pc.divide(numbers, unit)
+    below = pc.and_(pc.less(numbers, 0), pc.not_equal(pc.multiply(quotient, unit), numbers))
+    return pc.subtract(quotient, below.cast(pa.int64()))
+
+
+def _month_start(year: int, month: int, *, is_julian: bool) -> int:
+    years, month = divmod(month - 3, 12)
+    year += years
+    leap_days = year // 4 if is_julian else year // 4 - year // 100 + year // 400
+    return 365 * year + leap_days + (153 * month + 2) // 5 - (719_470 if is_julian else 719_468)

@@ -1,0 +1,87 @@
+"""Transformations that change one side of a record, its key or its value: the pattern that most of them follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Literal
+
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.columns import column_of, values_of
+from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Importance, Type
+from airflow_provider_connect.sdk.schema import Schema, arrow_type
+from airflow_provider_connect.sdk.transformation import Transformation
+from airflow_provider_connect.transforms.java_class import class_of_value
+from airflow_provider_connect.transforms.runs import runs_of
+
+Side = Literal["key", "value"]
+
+PACKAGE: Final = "org.apache.kafka.connect.transforms"
+REPLACE_NULL: Final = ConfigKey(
+    "replace.null.with.default",
+    Type.BOOLEAN,
+    True,
+    doc="Whether to replace fields that have a default value and that are null to the default value. "
+    "When set to true, the default value is used, otherwise null is used.",
+    importance=Importance.MEDIUM,
+)
+
+
+class OneSide(Transformation):
+    """Define ``with_schema`` for columns and ``without_schema`` for maps and the like, which have no columns."""
+
+    side: ClassVar[Side]
+    passes_null: ClassVar[bool] = True
+    """Whether records without key (value) go on as they are, with the schema they have."""
+    fills_null: bool = True
+    """Whether a field that is null reads as its default: ``replace.null.with.default``."""
+
+    def configure(self, config: Config) -> None:
+        self.fills_null = bool(config.get(REPLACE_NULL.name, True))
+
+    def with_schema(self, batch: Batch, column: pa.Array, schema: Schema) -> Batch:
+        """The batch as it goes on. ``column`` has nulls only if not ``passes_null``."""
+        raise NotImplementedError
+
+    def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
+        """The batch as it goes on, made from its schemaless values one by one; None among them as above."""
+        raise NotImplementedError
+
+    def apply_batch(self, batch: Batch) -> Batch | list[Batch]:
+        if not batch.num_records:
+            return batch
+        column = self._column_of(batch)
+        if not self.passes_null or not column.null_count:
+            return self._changed(batch)
+        if column.null_count == len(column):
+            return batch
+        pieces = ((batch.slice(start, length), is_null) for start, length, is_null in runs_of(column.is_null()))
+        return [piece if is_null else self._changed(piece) for piece, is_null in pieces]
+
+    def replaced(self, batch: Batch, column: pa.Array, schema: Schema | None, **more: Any) -> Batch:  # Any: attributes of the batch
+        """The batch with another column on this side."""
+        return batch.replace(**{self.side: column, f"{self.side}_schema": schema}, **more)
+
+    def replaced_values(self, batch: Batch, values: list[Any], **more: Any) -> Batch:
+        """The batch with other schemaless values on this side."""
+        return self.replaced(batch, column_of(values, None), None, **more)
+
+    def _changed(self, batch: Batch) -> Batch:
+        schema, column = getattr(batch, f"{self.side}_schema"), self._column_of(batch)
+        if schema is None:
+            return self.without_schema(batch, values_of(column, None))
+        return self.with_schema(batch, column, schema)
+
+    def _column_of(self, batch: Batch) -> pa.Array:
+        column, schema = getattr(batch, self.side), getattr(batch, f"{self.side}_schema")
+        if column is not None:
+            return column
+        return pa.nulls(batch.num_records, pa.null() if schema is None else arrow_type(schema))
+
+
+def require_map(value: Any, purpose: str) -> Mapping[str, Any]:
+    """``value``, which must be a map. Raises DataException as ``Requirements.requireMap`` does."""
+    if not isinstance(value, Mapping):
+        raise DataException(f"Only Map objects supported in absence of schema for [{purpose}], found: {class_of_value(value)}")
+    return value

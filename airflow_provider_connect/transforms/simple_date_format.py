@@ -1,0 +1,172 @@
+"""``java.text.SimpleDateFormat`` in UTC and English: patterns, and moments as text. ``simple_date_parser`` is the way back.
+
+Moments are int64 milliseconds since 1970. Weeks of years and months (``Y w W F``) are not known and are refused where they are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.transforms.java_calendar import DAY_MS, date_of, days_of, floored, is_gregorian
+
+MONTHS: Final = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_LETTERS: Final = frozenset("GyMLdDEuaHkKhmsSzZX")
+_JAVAS_LETTERS: Final = _LETTERS | frozenset("YwWF")
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """A field (``letter``, how often) or, without a letter, text that stands for itself."""
+
+    letter: str
+    count: int
+    text: str = ""
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the field is written in digits."""
+        return self.letter in _NUMBERS or (self.letter in ("M", "L") and self.count <= 2)
+
+
+def elements_of(pattern: str) -> Iterator[Element]:
+    """The elements of a pattern. Raises ValueError for letters without meaning and for a quote that is not closed."""
+    at = 0
+    while at < len(pattern):
+        letter, start = pattern[at], at
+        if letter == "'":
+            text, at = _quoted(pattern, at + 1)
+            yield Element("", 0, text)
+        elif letter.isascii() and letter.isalpha():
+            while at < len(pattern) and pattern[at] == letter:
+                at += 1
+            if letter not in _LETTERS:
+                known = letter in _JAVAS_LETTERS
+                raise ValueError(f"Pattern character '{letter}' is not supported" if known else f"Illegal pattern character '{letter}'")
+            yield Element(letter, at - start)
+        else:
+            at += 1
+            yield Element("", 0, letter)
+
+
+def _quoted(pattern: str, at: int) -> tuple[str, int]:
+    """The text behind the quote, and where it ends. Two quotes are one, inside and outside of quoted text."""
+    if pattern[at : at + 1] == "'":
+        return "'", at + 1
+    text = ""
+    while at < len(pattern):
+        if pattern[at] != "'":
+            text, at = text + pattern[at], at + 1
+        elif pattern[at + 1 : at + 2] == "'":
+            text, at = text + "'", at + 2
+        else:
+            return text, at + 1
+    raise ValueError("Unterminated quote")
+
+
+class SimpleDateFormat:
+    """One pattern. Raises ValueError if it is none."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        self.elements = tuple(elements_of(pattern))
+
+    def format(self, milliseconds: int) -> str:
+        """The text of one moment."""
+        days, of_day = divmod(milliseconds, DAY_MS)
+        return "".join(_element_text(element, days, of_day) for element in self.elements)
+
+    def format_column(self, milliseconds: pa.Array) -> pa.Array:
+        """The texts of moments; null stays null."""
+        if milliseconds.null_count == len(milliseconds):
+            return pa.nulls(len(milliseconds), pa.string())
+        if not is_gregorian(milliseconds):
+            return pa.array([None if value is None else self.format(value) for value in milliseconds.to_pylist()], pa.string())
+        days = floored(milliseconds, DAY_MS)
+        fields = _Fields(days.cast(pa.int32()).cast(pa.date32()), pc.subtract(milliseconds, pc.multiply(days, DAY_MS)))
+        empty = pc.if_else(milliseconds.is_valid(), "", pa.scalar(None, pa.string()))
+        return pc.binary_join_element_wise(empty, *(fields.text(element) for element in self.elements), "")
+
+
+_NUMBERS: Final[dict[str, Callable[[int, int], int]]] = {
+    "y": lambda days, _: (lambda year: year if year > 0 else 1 - year)(date_of(days).year),
+    "M": lambda days, _: date_of(days).month,
+    "L": lambda days, _: date_of(days).month,
+    "d": lambda days, _: date_of(days).day,
+    "D": lambda days, _: days - days_of(date_of(days).year, 1, 1) + 1,
+    "u": lambda days, _: (days + 3) % 7 + 1,
+    "H": lambda _, of_day: of_day // 3_600_000,
+    "k": lambda _, of_day: of_day // 3_600_000 or 24,
+    "K": lambda _, of_day: of_day // 3_600_000 % 12,
+    "h": lambda _, of_day: of_day // 3_600_000 % 12 or 12,
+    "m": lambda _, of_day: of_day // 60_000 % 60,
+    "s": lambda _, of_day: of_day // 1000 % 60,
+    "S": lambda _, of_day: of_day % 1000,
+}
+
+
+def _element_text(element: Element, days: int, of_day: int) -> str:
+    letter, count = element.letter, element.count
+    if not letter:
+        return element.text
+    if letter == "G":
+        return "AD" if date_of(days).year > 0 else "BC"
+    if letter == "a":
+        return "AM" if of_day < DAY_MS // 2 else "PM"
+    if letter == "E" or (letter in "ML" and count > 2):
+        names, index = (WEEKDAYS, (days + 3) % 7) if letter == "E" else (MONTHS, date_of(days).month - 1)
+        return names[index] if count > 3 else names[index][:3]
+    if letter in "zZX":
+        return _ZONES[letter] if count < 4 or letter != "z" else "Coordinated Universal Time"
+    number = _NUMBERS[letter](days, of_day)
+    return f"{number % 100:02d}" if letter == "y" and count == 2 else f"{number:0{count}d}"
+
+
+_ZONES: Final = {"z": "UTC", "Z": "+0000", "X": "Z"}
+
+
+class _Fields:
+    """The texts of the elements of many moments: ``day`` are their dates, ``of_day`` the milliseconds since midnight."""
+
+    def __init__(self, day: pa.Array, of_day: pa.Array) -> None:
+        self._day, self._of_day = day, of_day
+
+    def text(self, element: Element) -> pa.Array | str:
+        letter, count = element.letter, element.count
+        if not letter or letter in "zZXG":
+            return _element_text(element, 0, 0)
+        if letter == "a":
+            return pc.if_else(pc.less(self._of_day, DAY_MS // 2), "AM", "PM")
+        if letter == "E" or (letter in "ML" and count > 2):
+            names = pa.array([name if count > 3 else name[:3] for name in (WEEKDAYS if letter == "E" else MONTHS)])
+            return names.take(pc.day_of_week(self._day) if letter == "E" else pc.subtract(pc.month(self._day), 1))
+        number = self._number(letter)
+        if letter == "y" and count == 2:
+            number = pc.subtract(number, pc.multiply(pc.divide(number, 100), 100))
+        return pc.utf8_lpad(number.cast(pa.string()), count, "0")
+
+    def _number(self, letter: str) -> pa.Array:
+        if letter in _OF_DAY:
+            unit, modulus, zero = _OF_DAY[letter]
+            number = pc.divide(self._of_day, unit)
+            number = pc.subtract(number, pc.multiply(pc.divide(number, modulus), modulus))
+            return number if zero is None else pc.if_else(pc.equal(number, 0), zero, number)
+        if letter == "u":
+            return pc.add(pc.day_of_week(self._day), 1)
+        return {"y": pc.year, "M": pc.month, "L": pc.month, "d": pc.day, "D": pc.day_of_year}[letter](self._day)
+
+
+_OF_DAY: Final = {  # unit in ms, where it starts again, what is written for 0
+    "H": (3_600_000, 24, None),
+    "k": (3_600_000, 24, 24),
+    "K": (3_600_000, 12, None),
+    "h": (3_600_000, 12, 12),
+    "m": (60_000, 60, None),
+    "s": (1000, 60, None),
+    "S": (1, 1000, None),
+}

@@ -1,0 +1,79 @@
+"""Columns of structs taken apart into their fields and put together again, with the checks and defaults of Connect's Struct."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.columns import column_of, conform
+from airflow_provider_connect.sdk.schema import Field, Schema, SchemaType, arrow_type
+from airflow_provider_connect.transforms.java_class import class_of_schema
+
+
+def require_struct(column: pa.Array, schema: Schema, purpose: str) -> None:
+    """Raise DataException where ``Requirements.requireStruct`` does: for values that are there and no structs."""
+    if schema.type is not SchemaType.STRUCT and column.null_count < len(column):
+        raise DataException(f"Only Struct objects supported for [{purpose}], found: {class_of_schema(schema)}")
+
+
+def child(column: pa.Array, field: Field, *, fill: bool) -> pa.Array:
+    """The column of one field, null where the struct is. ``fill``: a null becomes the field's default, as ``Struct.get`` reads it."""
+    values = pc.struct_field(column, [field.index])
+    return defaulted(values, field.schema, within=column) if fill else values
+
+
+def children(column: pa.Array, schema: Schema, *, fill: bool) -> list[pa.Array]:
+    """The columns of all fields, in order."""
+    return [child(column, field, fill=fill) for field in schema.fields]
+
+
+def defaulted(values: pa.Array, schema: Schema, *, within: pa.Array) -> pa.Array:
+    """``values`` with the schema's default for each null in a row of ``within`` that is not null itself."""
+    if schema.default is None or not values.null_count:
+        return values
+    missing = values.is_null()
+    if within.null_count:
+        missing = pc.and_(missing, within.is_valid())
+    default = column_of([schema.default], schema).cast(values.type)
+    if not pa.types.is_nested(values.type):
+        return pc.if_else(missing, default[0], values)
+    rows = pa.array(range(len(values)), type=pa.int64())
+    return pa.concat_arrays([values, default]).take(pc.if_else(missing, len(values), rows))
+
+
+def constant(value: pa.Array, like: pa.Array) -> pa.Array:
+    """The one value of ``value`` wherever ``like`` is not null."""
+    return value.take(pc.if_else(like.is_valid(), pa.scalar(0, pa.int32()), pa.scalar(None, pa.int32())))
+
+
+def schema_like(schema: Schema, fields: Iterable[tuple[str, Schema]]) -> Schema:
+    """A required struct without default that has name, version, doc and parameters of ``schema``, as ``SchemaUtil.copySchemaBasics``.
+
+    Raises SchemaException for a name that comes twice."""
+    return Schema(
+        SchemaType.STRUCT,
+        name=schema.name,
+        version=schema.version,
+        doc=schema.doc,
+        parameters=schema.parameters,
+        fields=tuple(Field(name, index, of_field) for index, (name, of_field) in enumerate(fields)),
+    )
+
+
+def struct_column(schema: Schema, columns: Sequence[pa.Array], within: pa.Array) -> pa.Array:
+    """A column of structs of ``schema``, null where ``within`` is; as long as that.
+
+    Raises DataException for a null in a required field, as ``Struct.put`` does."""
+    type = arrow_type(schema)
+    mask = within.is_null() if within.null_count else None
+    for field, column in zip(schema.fields, columns, strict=True):
+        if column.null_count > (0 if mask is None else within.null_count) and not field.schema.optional:
+            raise DataException(
+                f'Invalid value: null used for required field: "{field.name}", schema type: {field.schema.type.name}',
+            )
+    if not columns:
+        empty = pa.StructArray.from_buffers(type, len(within), [None], children=[])
+        return empty if mask is None else pc.if_else(mask, pa.scalar(None, type), empty)
+    arrays = [conform(column, field.schema) for field, column in zip(schema.fields, columns, strict=True)]
+    return pa.StructArray.from_arrays(arrays, fields=list(type), mask=mask)

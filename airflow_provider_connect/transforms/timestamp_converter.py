@@ -1,0 +1,207 @@
+"""TimestampConverter: timestamps as text, Unix time, Date, Time or Timestamp, each from any other."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from typing import Any, Final
+
+from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.columns import column_of, values_of
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, OneOf
+from airflow_provider_connect.sdk.java_text import in_hash_order
+from airflow_provider_connect.sdk.schema import (
+    DATE,
+    DATE_SCHEMA,
+    INT64_SCHEMA,
+    STRING_SCHEMA,
+    TIME,
+    TIME_SCHEMA,
+    TIMESTAMP,
+    TIMESTAMP_SCHEMA,
+    Field,
+    Schema,
+    SchemaType,
+    Struct,
+)
+from airflow_provider_connect.transforms.cast_columns import moments
+from airflow_provider_connect.transforms.java_class import class_of_value
+from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, require_map
+from airflow_provider_connect.transforms.simple_date_format import SimpleDateFormat
+from airflow_provider_connect.transforms.simple_date_parser import SimpleDateParser
+from airflow_provider_connect.transforms.struct_columns import child, require_struct, schema_like, struct_column
+from airflow_provider_connect.transforms.timestamp_columns import (
+    PRECISIONS,
+    dates_of_moments,
+    moments_of_unix,
+    times_of_moments,
+    timestamps_of_moments,
+    unix_of_moments,
+)
+
+FIELD, TARGET_TYPE, FORMAT, UNIX_PRECISION = "field", "target.type", "format", "unix.precision"
+
+_PURPOSE: Final = "converting timestamp formats"
+_SCHEMAS: Final = {
+    "string": STRING_SCHEMA,
+    "unix": INT64_SCHEMA,
+    "Date": DATE_SCHEMA,
+    "Time": TIME_SCHEMA,
+    "Timestamp": TIMESTAMP_SCHEMA,
+}
+
+
+class TimestampConverter(OneSide):
+    """All times are UTC. Without a schema, a number is Unix time and a text is read by ``format``."""
+
+    passes_null = False
+    config_def = ConfigDef(
+        ConfigKey(
+            FIELD,
+            default="",
+            importance=Importance.HIGH,
+            doc="The field containing the timestamp, or empty if the entire value is a timestamp",
+        ),
+        ConfigKey(
+            TARGET_TYPE,
+            validator=OneOf(*_SCHEMAS),
+            importance=Importance.HIGH,
+            doc="The desired timestamp representation: string, unix, Date, Time, or Timestamp",
+        ),
+        ConfigKey(
+            FORMAT,
+            default="",
+            doc="A SimpleDateFormat-compatible format for the timestamp. Used to generate the output when type=string or used to parse the "
+            "input if the input is a string.",
+        ),
+        ConfigKey(
+            UNIX_PRECISION,
+            default="milliseconds",
+            validator=OneOf(*PRECISIONS),
+            importance=Importance.LOW,
+            doc="The desired Unix precision for the timestamp: seconds, milliseconds, microseconds, or nanoseconds. Used to generate the "
+            "output when type=unix or used to parse the input if the input is a Long.Note: This SMT will cause precision loss during "
+            "conversions from, and to, values with sub-millisecond components.",
+        ),
+        REPLACE_NULL,
+    )
+
+    def configure(self, config: Config) -> None:
+        super().configure(config)
+        self._field: str = config[FIELD]
+        self._target: str = config[TARGET_TYPE]
+        self._precision: str = config[UNIX_PRECISION]
+        pattern: str = config[FORMAT]
+        self._format: SimpleDateFormat | None = None
+        if pattern.strip():
+            self._format = _parsed_format(pattern)
+            self._parser = SimpleDateParser(self._format, datetime.datetime.now(datetime.UTC).year)
+        elif self._target == "string":
+            raise ConfigException("TimestampConverter requires format option to be specified when using string timestamps")
+
+    def with_schema(self, batch: Batch, column: pa.Array, schema: Schema) -> Batch:
+        if not self._field:
+            converted, after = self._converted(column, schema), self._schema_after(schema)
+            return self.replaced(batch, converted, after)
+        require_struct(column, schema, _PURPOSE)
+        fields = [(field.name, self._field_schema(field)) for field in schema.fields]
+        after = dataclasses.replace(schema_like(schema, fields), optional=schema.optional)
+        columns = [self._field_column(column, field) for field in schema.fields]
+        if isinstance(schema.default, Struct):
+            after = after.with_default(self._default_after(schema.default, after))
+        return self.replaced(batch, struct_column(after, columns, column), after)
+
+    def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
+        if not self._field:
+            return self.replaced_values(batch, [self._converted_value(value) for value in values])
+        return self.replaced_values(batch, [None if value is None else self._converted_map(value) for value in values])
+
+    def _field_schema(self, field: Field) -> Schema:
+        return self._schema_after(field.schema) if field.name == self._field else field.schema
+
+    def _field_column(self, column: pa.Array, field: Field) -> pa.Array:
+        values = child(column, field, fill=self.fills_null)
+        return self._converted(values, field.schema) if field.name == self._field else values
+
+    def _schema_after(self, schema: Schema) -> Schema:
+        return dataclasses.replace(_SCHEMAS[self._target], optional=schema.optional)
+
+    def _default_after(self, default: Struct, after: Schema) -> Struct:
+        """The default of the whole struct goes the same way as the structs do; it is always read with its own defaults."""
+        column = column_of([default], default.schema)
+        columns = [self._field_column(column, field) for field in default.schema.fields]
+        values: list[Struct] = values_of(struct_column(after, columns, column), after)
+        return values[0]
+
+    def _converted(self, column: pa.Array, schema: Schema) -> pa.Array:
+        """``column`` of timestamps, as what they are to be. Raises DataException where ``schema`` is of none."""
+        return self._written(self._moments(column, schema))
+
+    def _moments(self, column: pa.Array, schema: Schema) -> pa.Array:
+        if schema.logical_name in (DATE, TIME, TIMESTAMP):
+            return moments(column, schema)
+        if schema.type is SchemaType.STRING:
+            return self._parsed(column)
+        if schema.type is SchemaType.INT64:
+            return moments_of_unix(column, self._precision)
+        name = schema.type.name if schema.name is None else f"{schema.name}:{schema.type.name}"
+        raise DataException(f"Schema Schema{{{name}}} does not correspond to a known timestamp type format")
+
+    def _parsed(self, texts: pa.Array) -> pa.Array:
+        if texts.null_count == len(texts):
+            return texts.cast(pa.int64())
+        if self._format is None:
+            raise DataException(f"The timestamp ({pc.drop_null(texts)[0]}) is text, which needs a {FORMAT}")
+        try:
+            return self._parser.parse_column(texts)
+        except ValueError as error:
+            raise DataException(
+                f"Could not parse timestamp: value ({error}) does not match pattern ({self._format.pattern})",
+            ) from error
+
+    def _written(self, moments: pa.Array) -> pa.Array:
+        if self._target == "string" and self._format is not None:
+            return self._format.format_column(moments)
+        if self._target == "unix":
+            return unix_of_moments(moments, self._precision)
+        write = {"Date": dates_of_moments, "Time": times_of_moments}.get(self._target, timestamps_of_moments)
+        return write(moments)
+
+    def _converted_map(self, value: Any) -> dict[str, Any]:
+        entries = require_map(value, _PURPOSE)
+        return in_hash_order([*entries.items(), (self._field, self._converted_value(entries.get(self._field)))])
+
+    def _converted_value(self, value: Any) -> Any:
+        if value is None:
+            return None
+        schema = {int: INT64_SCHEMA, str: STRING_SCHEMA}.get(type(value))
+        if schema is None:
+            raise DataException(f"TimestampConverter does not support class {class_of_value(value)} objects as timestamps")
+        if self._target not in ("string", "unix"):
+            raise DataException(f"A {self._target} needs a schema: without one data is made of maps, lists, text, numbers and booleans")
+        return self._converted(column_of([value], schema), schema)[0].as_py()
+
+
+def _parsed_format(pattern: str) -> SimpleDateFormat:
+    try:
+        return SimpleDateFormat(pattern)
+    except ValueError as error:
+        raise ConfigException(
+            f"TimestampConverter requires a SimpleDateFormat-compatible pattern for string timestamps: {pattern}: {error}"
+        ) from error
+
+
+class TimestampConverterKey(TimestampConverter):
+    """Of keys."""
+
+    class_name = f"{PACKAGE}.TimestampConverter$Key"
+    side = "key"
+
+
+class TimestampConverterValue(TimestampConverter):
+    """Of values."""
+
+    class_name = f"{PACKAGE}.TimestampConverter$Value"
+    side = "value"

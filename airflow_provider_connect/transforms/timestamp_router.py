@@ -1,0 +1,50 @@
+"""TimestampRouter: a topic whose name has the record's time in it."""
+
+from __future__ import annotations
+
+from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance
+from airflow_provider_connect.sdk.transformation import Transformation
+from airflow_provider_connect.transforms.runs import runs_of
+from airflow_provider_connect.transforms.simple_date_format import SimpleDateFormat
+
+TOPIC_FORMAT, TIMESTAMP_FORMAT = "topic.format", "timestamp.format"
+
+
+class TimestampRouter(Transformation):
+    """A batch is cut where the name changes: by day, seldom more than once. Times are UTC."""
+
+    class_name = "org.apache.kafka.connect.transforms.TimestampRouter"
+    config_def = ConfigDef(
+        ConfigKey(
+            TOPIC_FORMAT,
+            default="${topic}-${timestamp}",
+            importance=Importance.HIGH,
+            doc="Format string which can contain <code>${topic}</code> and <code>${timestamp}</code> as placeholders for the topic and "
+            "timestamp, respectively.",
+        ),
+        ConfigKey(
+            TIMESTAMP_FORMAT,
+            default="yyyyMMdd",
+            importance=Importance.HIGH,
+            doc="Format string for the timestamp that is compatible with <code>java.text.SimpleDateFormat</code>.",
+        ),
+    )
+
+    def configure(self, config: Config) -> None:
+        self._topic_format: str = config[TOPIC_FORMAT]
+        try:
+            self._timestamp_format = SimpleDateFormat(config[TIMESTAMP_FORMAT])
+        except ValueError as error:
+            raise ConfigException.of(TIMESTAMP_FORMAT, config[TIMESTAMP_FORMAT], str(error)) from error
+
+    def apply_batch(self, batch: Batch) -> Batch | list[Batch]:
+        if not batch.num_records:
+            return batch
+        if batch.timestamp is None or batch.timestamp.null_count:
+            raise DataException(f"Timestamp missing on record: of topic {batch.topic}")
+        times = self._timestamp_format.format_column(batch.timestamp.cast(pa.int64()))
+        routed = self._topic_format.replace("${topic}", batch.topic)
+        return [batch.slice(start, length).replace(topic=routed.replace("${timestamp}", time)) for start, length, time in runs_of(times)]
