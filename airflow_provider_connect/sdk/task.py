@@ -89,10 +89,13 @@ class SourceTask(Task):
 
 
 class ErrantRecordReporter(Protocol):
-    """Where a sink task hands over records that its destination refuses."""
+    """Where a sink task hands over records that its destination refuses, from its own thread, within ``put`` or ``pre_commit``."""
 
     def report(self, records: SinkRecord | Batch, error: Exception) -> None:
-        """Send the records to the dead letter queue and the log as configured; raises where ``errors.tolerance`` is ``none``."""
+        """Send the records to the dead letter queue and the log as configured; raises where ``errors.tolerance`` is ``none``.
+
+        Records keep their Kafka offsets, by which the queue gets them as they lie on the topic. Within ``put`` they are in the queue before
+        ``pre_commit`` is called; within ``pre_commit`` when this returns: report before the destination takes note of its offsets."""
 
 
 class SinkTaskContext(Protocol):
@@ -155,7 +158,10 @@ class SinkTask(Task):
 
     def put(self, batch: Batch) -> None:
         """Take one batch. It need not be durable before ``flush`` or ``pre_commit``. After a RetriableException the same batch comes
-        again. May be called with an empty batch."""
+        again. May be called with an empty batch.
+
+        DataException says that a record cannot be written, and that nothing of this batch was taken: where ``errors.tolerance`` is ``all``
+        the batch comes again in parts, and the records that fail alone are left out and reported."""
         self.put_records(batch.sink_records(self.header_converter))
 
     def put_records(self, records: list[SinkRecord]) -> None:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.stores.kafka_errors import cause_of, translated, translating
 from airflow_provider_connect.worker.native_queue import NativeQueue
+from airflow_provider_connect.worker.refused_records import RefusedRecords
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,12 +57,21 @@ class KafkaWriter:
     The producer's queue never fills: writing waits while more than ``MAX_QUEUED_RECORDS`` records or ``MAX_QUEUED_BYTES`` bytes are on
     their way, because librdkafka goes on with the rest of a batch after a record that found the queue full, and order would be lost.
     ``give_up`` is asked while waiting; true ends the wait with RetriableException. ``native`` takes records without headers and
-    timestamps from their columns; see ``native_queue`` for the producers that may have one.
+    timestamps from their columns; see ``native_queue`` for the producers that may have one. ``refused`` takes records that are refused for
+    what they are; without it they fail the writer.
     """
 
-    def __init__(self, producer: Producer, *, native: NativeQueue | None = None, give_up: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        producer: Producer,
+        *,
+        native: NativeQueue | None = None,
+        give_up: Callable[[], bool] = lambda: False,
+        refused: RefusedRecords | None = None,
+    ) -> None:
         self._producer = producer
         self._native = native
+        self._refused = refused
         self._give_up = give_up
         self._written = 0
         self._waiting: deque[tuple[int, int]] = deque()  # (records written up to here, bytes of that chunk)
@@ -94,6 +104,8 @@ class KafkaWriter:
         self.check()
         if left:
             raise RetriableException(f"{left} records were not acknowledged by the broker within {timeout_seconds:g} s")
+        if self._refused is not None:
+            self._refused.settle(timeout_seconds)
         self._waiting.clear()
         self._waiting_bytes = 0
 
@@ -129,8 +141,8 @@ class KafkaWriter:
         partition = -1 if chunk.kafka_partition is None else chunk.kafka_partition
         queued = self._producer.produce_batch(chunk.topic, messages, partition=partition, on_delivery=self._delivered)
         if queued != len(messages):
-            failed = next(message["_error"] for message in messages if "_error" in message)
-            raise KafkaException(failed)
+            for message in messages:
+                self._refuse(chunk, message, message.pop("_error", None))
 
     def _queue_singly(self, chunk: EncodedBatch) -> None:
         """Records with headers: the batch call takes none."""
@@ -140,10 +152,23 @@ class KafkaWriter:
         for message, header in zip(_messages(chunk), headers, strict=True):
             if header:
                 message["headers"] = header
-            self._producer.produce(chunk.topic, on_delivery=self._delivered, **message, **options)
+            try:
+                self._producer.produce(chunk.topic, on_delivery=self._delivered, **message, **options)
+            except KafkaException as error:
+                self._refuse(chunk, message, error.args[0])
 
-    def _delivered(self, error: KafkaError | None, _message: object) -> None:
-        if error is not None and self._error is None and error.code() not in _TAKEN_BACK:
+    def _refuse(self, chunk: EncodedBatch, message: dict[str, Any], error: KafkaError | None) -> None:
+        """A record that the client itself would not take."""
+        if error is None:
+            return
+        partition = {} if chunk.kafka_partition is None else {"partition": chunk.kafka_partition}
+        if self._refused is None or not self._refused.give_up(chunk.topic, {**message, **partition}, error):
+            raise KafkaException(error)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is None or (self._refused is not None and self._refused.delivered(error, message)):
+            return
+        if self._error is None and error.code() not in _TAKEN_BACK:
             self._error = error
 
 

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-
-_NOT_TOLERATED: Mapping[str, float] = dict.fromkeys(
-    (
-        "total-record-errors",
-        "total-records-skipped",
-        "total-errors-logged",
-        "deadletterqueue-produce-requests",
-        "deadletterqueue-produce-failures",
-    ),
-    0.0,
-)  # a record that cannot be converted always fails its task
 
 
 @dataclass(slots=True)
@@ -51,6 +41,12 @@ class TaskMetrics:
     partitions: int = 0
     retries: int = 0
     record_failures: int = 0
+    record_errors: int = 0
+    records_skipped: int = 0
+    errors_logged: int = 0
+    dead_letters: int = 0
+    dead_letter_failures: int = 0
+    last_error_ms: int | None = None
     records_in: int = 0
     records_out: int = 0
     records_dropped: int = 0
@@ -108,9 +104,24 @@ class TaskMetrics:
             "offset-commit-success-percentage": self.commits / tried if tried else 0.0,
             "offset-commit-failure-percentage": self.failed_commits / tried if tried else 0.0,
             "total-retries": self.retries,
-            "total-record-failures": self.record_failures,
-            **_NOT_TOLERATED,
+            **self._error_figures(),
         }
+
+    def note_failure(self) -> None:
+        """An operation on one record failed, whether or not it is tried again."""
+        self.record_failures += 1
+        self.last_error_ms = int(time.time() * 1000)
+
+    def _error_figures(self) -> dict[str, float]:
+        figures: dict[str, float] = {
+            "total-record-failures": self.record_failures,
+            "total-record-errors": self.record_errors,
+            "total-records-skipped": self.records_skipped,
+            "total-errors-logged": self.errors_logged,
+            "deadletterqueue-produce-requests": self.dead_letters,
+            "deadletterqueue-produce-failures": self.dead_letter_failures,
+        }
+        return figures if self.last_error_ms is None else figures | {"last-error-timestamp": self.last_error_ms}
 
     def _source_figures(self) -> dict[str, float]:
         figures = {

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.class_name import class_name_of
 from airflow_provider_connect.sdk.converter import ColumnRun, Converter, HeaderConverter
 from airflow_provider_connect.sdk.records import SourceRecord
+from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.transformation import Predicate, Transformation
+from airflow_provider_connect.worker.consumed_records import consumed, consumed_at, offset_at
+from airflow_provider_connect.worker.failures import ErrorStage, FailedRecord, Operation, ReadRecord
+from airflow_provider_connect.worker.joined_parts import (
+    Range,
+    common_runs,
+    joined_batches,
+    joined_runs,
+    ranges_of,
+    taken,
+    taken_batch,
+    taken_raw,
+    taken_runs,
+)
 from airflow_provider_connect.worker.kafka_reader import RawBatch
 from airflow_provider_connect.worker.kafka_writer import EncodedBatch
+from airflow_provider_connect.worker.tolerance import Tolerance, is_whole
 
 ALL_COLUMNS = frozenset({"key", "headers", "timestamp"})
 
@@ -47,10 +63,11 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class SourcePipeline:
-    """Polled batches to encoded ones: transformations, then key and value converters."""
+    """Polled batches to encoded ones: transformations, then key and value converters. ``errors`` decides about records that fail."""
 
     converters: Converters
     stages: Sequence[Stage] = field(default_factory=tuple)
+    errors: Tolerance = field(default_factory=Tolerance)
 
     def batches(self, polled: Batch | Sequence[Batch] | Sequence[SourceRecord]) -> list[Batch]:
         """What ``poll`` returned, as batches."""
@@ -63,34 +80,84 @@ class SourcePipeline:
                 batches.append(piece)
             else:
                 records.append(piece)
-        return batches or Batch.from_source_records(records, self.converters.header)
+        return batches or self._in_columns(records)
 
     def encode(self, batch: Batch) -> Iterator[EncodedBatch]:
         """The batch as bytes, in as many pieces as transformations made of it; pieces without records are left out."""
-        for piece in _through(self.stages, [batch]):
+        if not batch.num_records:
+            return
+        for piece in _through(self.errors, self.stages, [batch], self._read):
             if piece.num_records:
-                yield self._encoded(piece)
+                yield from self._encoded(piece)
 
-    def _encoded(self, batch: Batch) -> EncodedBatch:
+    def _in_columns(self, records: Sequence[SourceRecord]) -> list[Batch]:
+        """Records whose values do not fit their schemas fail here; batches without records say how far the source has come with them."""
+        header = self.converters.header
+        parts = self.errors.parts(
+            Operation(ErrorStage.VALUE_CONVERTER, class_name_of(type(self.converters.value))),
+            len(records),
+            lambda start, length: Batch.from_source_records(records[start : start + length], header),
+            lambda index: ReadRecord(records[index].topic, lambda: records[index]),
+        )
+        batches: list[Batch] = []
+        end = 0
+        for part in parts:
+            batches += [*_positions(records[end : part.start]), *part.result]
+            end = part.start + part.length
+        return [*batches, *_positions(records[end:])]
+
+    def _encoded(self, batch: Batch) -> Iterator[EncodedBatch]:
+        """One piece, or none where no record of it can be converted."""
         converters = self.converters
-        timestamp = None if batch.timestamp is None else batch.timestamp.cast(pa.int64())
-        return EncodedBatch(
+        key, kept = self._column(ErrorStage.KEY_CONVERTER, converters.key, batch, batch.key_schema, batch.key)
+        if kept is not None:
+            batch = taken_batch(batch, kept)
+        value, kept = self._column(ErrorStage.VALUE_CONVERTER, converters.value, batch, batch.value_schema, batch.value)
+        if kept is not None:
+            batch, key = taken_batch(batch, kept), None if key is None else taken(key, kept)
+        if not batch.num_records:
+            return
+        yield EncodedBatch(
             topic=batch.topic,
             num_records=batch.num_records,
-            value=_encoded_column(converters.value, batch.topic, batch.value_schema, batch.value, batch.num_records),
-            key=_encoded_column(converters.key, batch.topic, batch.key_schema, batch.key, batch.num_records),
+            value=value,
+            key=key,
             headers=batch.headers,
-            timestamp=timestamp,
+            timestamp=None if batch.timestamp is None else batch.timestamp.cast(pa.int64()),
             kafka_partition=batch.kafka_partition,
         )
+
+    def _column(
+        self, stage: ErrorStage, converter: Converter, batch: Batch, schema: Schema | None, column: pa.Array | None
+    ) -> tuple[pa.Array | None, list[Range] | None]:
+        """A column as bytes, and which records are left of the batch; None: all of them."""
+        count = batch.num_records
+        if (column is None and schema is None) or not count:
+            return None, None
+        given = column if column is not None else pa.nulls(count)
+        parts = self.errors.parts(
+            Operation(stage, class_name_of(type(converter))),
+            count,
+            lambda start, length: converter.from_connect_column(batch.topic, schema, _cut(given, start, length)),
+            lambda index: self._read(batch, index),
+        )
+        if is_whole(parts, count):
+            return parts[0].result, None
+        found = pa.concat_arrays([part.result for part in parts]) if parts else pa.array([], pa.binary())
+        return found, ranges_of(parts)
+
+    def _read(self, batch: Batch, index: int) -> FailedRecord:
+        """A record as the failing step was given it."""
+        return ReadRecord(batch.topic, lambda: batch.slice(index, 1).source_records(self.converters.header)[0])
 
 
 @dataclass(frozen=True, slots=True)
 class SinkPipeline:
-    """Raw batches to what ``put`` takes: key and value converters, then transformations."""
+    """Raw batches to what ``put`` takes: key and value converters, then transformations. ``errors`` decides about records that fail."""
 
     converters: Converters
     stages: Sequence[Stage] = field(default_factory=tuple)
+    errors: Tolerance = field(default_factory=Tolerance)
 
     @property
     def columns(self) -> frozenset[str]:
@@ -99,12 +166,20 @@ class SinkPipeline:
 
     def batches(self, raw: RawBatch) -> Iterator[Batch]:
         """Batches of one schema each, in order, which together cover the raw batch's offsets; some may have no records."""
-        yield from _through(self.stages, self._decoded(raw))
+
+        def record(batch: Batch, index: int) -> FailedRecord:
+            return consumed_at(raw, offset_at(batch, index))
+
+        yield from _through(self.errors, self.stages, self._decoded(raw), record)
 
     def _decoded(self, raw: RawBatch) -> Iterator[Batch]:
         topic = raw.partition.topic
-        values = self.converters.value.to_connect_column(topic, raw.value)
-        keys = [ColumnRun(raw.num_records, None, None)] if raw.key is None else self.converters.key.to_connect_column(topic, raw.key)
+        keys = [ColumnRun(raw.num_records, None, None)]
+        if raw.key is not None:
+            raw, keys, _ = self._runs(ErrorStage.KEY_CONVERTER, self.converters.key, raw, raw.key)
+        raw, values, kept = self._runs(ErrorStage.VALUE_CONVERTER, self.converters.value, raw, raw.value)
+        if kept is not None:
+            keys = taken_runs(keys, kept)
         whole = Batch(
             topic,
             kafka_partition=raw.partition.partition,
@@ -119,47 +194,65 @@ class SinkPipeline:
             yield _with_columns(whole, values[0], keys[0])
             return
         marked = whole.replace(value=raw.value)  # a column to slice by; replaced run by run
-        for start, value, key in _common_runs(values, keys):
+        for start, value, key in common_runs(values, keys):
             yield _with_columns(marked.slice(start, value.length), value, key)
+
+    def _runs(
+        self, stage: ErrorStage, converter: Converter, raw: RawBatch, column: pa.Array
+    ) -> tuple[RawBatch, list[ColumnRun], list[Range] | None]:
+        """What is left of the batch, its column in runs of one schema, and which records these are; None: all of them."""
+        count = raw.num_records
+        if not count:
+            return raw, [], None
+        parts = self.errors.parts(
+            Operation(stage, class_name_of(type(converter))),
+            count,
+            lambda start, length: converter.to_connect_column(raw.partition.topic, _cut(column, start, length)),
+            lambda index: consumed(raw, index),
+        )
+        if is_whole(parts, count):
+            return raw, parts[0].result, None
+        ranges = ranges_of(parts)
+        return taken_raw(raw, ranges), joined_runs(run for part in parts for run in part.result), ranges
 
 
 def _with_columns(batch: Batch, value: ColumnRun, key: ColumnRun) -> Batch:
     return batch.replace(value=value.column, value_schema=value.schema, key=key.column, key_schema=key.schema)
 
 
-def _common_runs(values: Sequence[ColumnRun], keys: Sequence[ColumnRun]) -> Iterator[tuple[int, ColumnRun, ColumnRun]]:
-    """Runs within which neither the value's nor the key's schema changes."""
-    bounds = sorted({*_ends(values), *_ends(keys)})
-    start = 0
-    for end in bounds:
-        if end > start:
-            yield start, _cut(values, start, end), _cut(keys, start, end)
-        start = end
+def _positions(dropped: Sequence[SourceRecord]) -> list[Batch]:
+    """Batches without records for records that were dropped."""
+    return [Batch(r.topic, source_partition=r.source_partition, source_offset=r.source_offset) for r in dropped]
 
 
-def _ends(runs: Sequence[ColumnRun]) -> Iterator[int]:
-    end = 0
-    for run in runs:
-        end += run.length
-        yield end
+def _cut(column: pa.Array, start: int, length: int) -> pa.Array:
+    return column if length == len(column) else column.slice(start, length)
 
 
-def _cut(runs: Sequence[ColumnRun], start: int, end: int) -> ColumnRun:
-    first = 0
-    for run in runs:
-        if start < first + run.length:
-            column = None if run.column is None else run.column.slice(start - first, end - start)
-            return ColumnRun(end - start, run.schema, column)
-        first += run.length
-    raise IndexError(start)
-
-
-def _through(stages: Sequence[Stage], batches: Iterable[Batch]) -> Iterator[Batch]:
+def _through(
+    errors: Tolerance, stages: Sequence[Stage], batches: Iterable[Batch], record: Callable[[Batch, int], FailedRecord]
+) -> Iterator[Batch]:
     for batch in batches:
         pieces = [batch]
-        for stage in stages:
-            pieces = [after for piece in pieces for after in stage.apply(piece)]
+        for number, stage in enumerate(stages):
+            pieces = [after for piece in pieces for after in _after(errors, number, stage, piece, record)]
         yield from pieces
+
+
+def _after(errors: Tolerance, number: int, stage: Stage, batch: Batch, record: Callable[[Batch, int], FailedRecord]) -> list[Batch]:
+    """What one transformation makes of a batch, without the records that it fails for."""
+    count = batch.num_records
+    if not count:
+        return stage.apply(batch)
+    parts = errors.parts(
+        Operation(ErrorStage.TRANSFORMATION, class_name_of(type(stage.transformation)), number),
+        count,
+        lambda start, length: stage.apply(batch if length == count else batch.slice(start, length)),
+        lambda index: record(batch, index),
+    )
+    if is_whole(parts, count):
+        return parts[0].result
+    return joined_batches([piece for part in parts for piece in part.result])
 
 
 def _listed(batches: Batch | list[Batch] | None) -> list[Batch]:
@@ -174,10 +267,3 @@ def _runs_of(batch: Batch, mask: pa.BooleanArray) -> Iterator[tuple[Batch, bool]
         if index == len(flags) or flags[index] != flags[start]:
             yield batch.slice(start, index - start), flags[start]
             start = index
-
-
-def _encoded_column(converter: Converter, topic: str, schema: object, column: pa.Array | None, length: int) -> pa.Array | None:
-    if column is None and schema is None:
-        return None
-    given = column if column is not None else pa.nulls(length)
-    return converter.from_connect_column(topic, schema, given)  # type: ignore[arg-type]

@@ -26,10 +26,12 @@ from airflow_provider_connect.stores.offset_place import sink_admin_overrides
 from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.contexts import TaskSinkContext
+from airflow_provider_connect.worker.error_setup import columns_of, errant_records_of, sink_errors_of
 from airflow_provider_connect.worker.kafka_reader import ENDLESS, READER_SETTINGS, KafkaReader
 from airflow_provider_connect.worker.pipeline import SinkPipeline
 from airflow_provider_connect.worker.pipeline_setup import stages_of
 from airflow_provider_connect.worker.sink_delivery import AtLeastOnce, AtMostOnce, GroupCommit, Offsets, SinkDelivery
+from airflow_provider_connect.worker.sink_errors import SinkErrors
 from airflow_provider_connect.worker.sink_loop import SinkLoop
 from airflow_provider_connect.worker.sink_positions import (
     KnownOffsets,
@@ -111,6 +113,8 @@ class SinkBody:
         connector = scene.checked.connector
         assert isinstance(connector, SinkConnector)
         context = TaskSinkContext(scene.task_config, scene.payload.claim, exactly_once=self._exactly_once)
+        errors = sink_errors_of(scene, self._metrics, lambda: commit.owner)
+        context.errant_record_reporter = errant_records_of(scene, errors)
         task = connector.task_class()
         task.header_converter = scene.converters.header
         task.initialize(context)
@@ -125,7 +129,7 @@ class SinkBody:
             ranges = {p: (start, ENDLESS if endless else max(start, self._ends[p])) for p, start in starts.items()}
             reader = KafkaReader(consumer, ranges, self._columns(task))
             try:
-                reason = self._loop(task, context, reader, commit).run()  # 5
+                reason = self._loop(task, context, reader, commit, errors).run()  # 5
             finally:
                 task.close(partitions)
         finally:
@@ -218,14 +222,14 @@ class SinkBody:
             starts[partition] = start_position(partition, known, exactly_once=self._exactly_once, reset=self._reset)
         return starts
 
-    def _loop(self, task: SinkTask, context: TaskSinkContext, reader: KafkaReader, commit: GroupCommit) -> SinkLoop:
+    def _loop(self, task: SinkTask, context: TaskSinkContext, reader: KafkaReader, commit: GroupCommit, errors: SinkErrors) -> SinkLoop:
         scene = self._scene
         delivery: SinkDelivery = AtMostOnce(commit) if scene.payload.guarantee == Guarantee.AT_MOST_ONCE else AtLeastOnce(commit)
         return SinkLoop(
             task=task,
             context=context,
             reader=reader,
-            pipeline=SinkPipeline(scene.converters, stages_of(scene.checked, scene.converters.header)),
+            pipeline=SinkPipeline(scene.converters, stages_of(scene.checked, scene.converters.header), errors.tolerance),
             delivery=delivery,
             stop=scene.stop,
             metrics=self._metrics,
@@ -236,13 +240,14 @@ class SinkBody:
             now=time.monotonic,
             sleep=time.sleep,
             endless=scene.payload.endless,
+            errors=errors,
         )
 
     def _columns(self, task: SinkTask) -> frozenset[str]:
-        """A task may declare that it reads less than everything (``SinkTask.reads``); transformations may look at anything."""
+        """A task may declare that it reads less than everything (``SinkTask.reads``); transformations and dead letters want it all."""
         if self._scene.connector_settings.transforms:
             return frozenset({"key", "headers", "timestamp"})
-        return frozenset(task.reads)
+        return frozenset(task.reads) | columns_of(self._scene)
 
     def _isolation(self) -> str:
         level = str(self._consumer_config.get("isolation.level", "read_committed"))

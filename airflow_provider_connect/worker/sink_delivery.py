@@ -61,6 +61,11 @@ class GroupCommit:
         self._ledger = ledger
         self._timeout = timeout_seconds
 
+    @property
+    def owner(self) -> TransactionalProducer:
+        """Who has the task's transactional id now."""
+        return self._producer
+
     def refuse_strangers(self) -> None:
         """Raise TaskException when somebody else is a member of the group."""
         members = self._members()

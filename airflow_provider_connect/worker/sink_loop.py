@@ -10,12 +10,15 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.worker.active_topics import ActiveTopics
+from airflow_provider_connect.worker.consumed_records import consumed_at, offset_at
 from airflow_provider_connect.worker.contexts import TaskSinkContext
 from airflow_provider_connect.worker.kafka_reader import KafkaReader, RawBatch
 from airflow_provider_connect.worker.lifecycle import StopReason, StopSignal
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.pipeline import SinkPipeline
 from airflow_provider_connect.worker.sink_delivery import SinkDelivery
+from airflow_provider_connect.worker.sink_errors import SinkErrors
+from airflow_provider_connect.worker.tolerance import StoppedWhileRetrying
 
 READ_SECONDS = 0.5
 RETRY_SECONDS = 0.3  # before the same records are put again; doubled each time
@@ -28,7 +31,8 @@ class SinkLoop:
 
     1 read 2 converters and transformations 3 ``put``, the same batch again after a RetriableException 4 commits as the guarantee says,
     every ``interval_seconds``, at the end, and when an ``endless`` reader has nothing for the moment. A fenced loop commits nothing.
-    Silence of the broker for ``patience_seconds`` is retriable, where there is something to be heard.
+    Silence of the broker for ``patience_seconds`` is retriable, where there is something to be heard. ``errors`` decides about records
+    that fail alone; what it keeps until a commit makes one come early when it is much.
     """
 
     task: SinkTask
@@ -45,6 +49,7 @@ class SinkLoop:
     now: Callable[[], float]
     sleep: Callable[[float], None]
     endless: bool = False
+    errors: SinkErrors = field(default_factory=SinkErrors)
     _delivered: dict[TopicPartition, int] = field(default_factory=dict)
     _has_news: bool = False
 
@@ -73,7 +78,8 @@ class SinkLoop:
                     return self.stop.reason()
             self._obey()
             is_quiet = self.endless and self._has_news and not raws
-            if is_quiet or self.now() - committed >= self.interval_seconds or self.context.take_commit_wanted():
+            is_due = is_quiet or self.errors.is_full or self.now() - committed >= self.interval_seconds
+            if self.context.take_commit_wanted() or is_due:
                 self._commit()
                 committed = self.now()
             if self.max_records is not None and self.metrics.records_in >= self.max_records:
@@ -82,17 +88,18 @@ class SinkLoop:
         return None
 
     def _deliver(self, raw: RawBatch) -> bool:
-        """False: told to stop while the task would not take the batch, which stays undelivered."""
+        """False: told to stop while a record or the task made it wait; what was not put yet stays undelivered."""
         self.metrics.records_in += raw.num_records
         self.metrics.batches.add(raw.num_records)
-        batches = list(self.pipeline.batches(raw))
+        self.errors.keep(raw)
+        try:
+            batches = list(self.pipeline.batches(raw))
+        except StoppedWhileRetrying:
+            return False
         self.topics.note([raw.partition.topic])
         for batch in batches:
-            after = batch.next_offset if batch.next_offset is not None else raw.next_offset
-            if not self._put(batch, {**self._delivered, raw.partition: after}):
+            if not self._put_tolerantly(batch, raw):
                 return False
-            self._delivered[raw.partition] = after
-            self.metrics.records_out += batch.num_records
         self._delivered[raw.partition] = raw.next_offset
         self._has_news = True
         self.metrics.bytes += raw.value.nbytes
@@ -104,6 +111,29 @@ class SinkLoop:
         for partition, offset in self.context.take_rewinds().items():
             self.reader.seek(partition, offset)
             self._delivered[partition] = offset
+
+    def _put_tolerantly(self, batch: Batch, raw: RawBatch) -> bool:
+        """Put a batch. Records for which the task raises DataException are left out where errors are tolerated."""
+        if not self.errors.tolerates_all or not batch.num_records:
+            return self._put_and_note(batch, raw)
+
+        def put(start: int, length: int) -> None:
+            if not self._put_and_note(batch.slice(start, length), raw):
+                raise StoppedWhileRetrying
+
+        try:
+            self.errors.put_in_parts(batch.num_records, put, lambda index: consumed_at(raw, offset_at(batch, index)))
+        except StoppedWhileRetrying:
+            return False
+        return True
+
+    def _put_and_note(self, batch: Batch, raw: RawBatch) -> bool:
+        after = batch.next_offset if batch.next_offset is not None else raw.next_offset
+        if not self._put(batch, {**self._delivered, raw.partition: after}):
+            return False
+        self._delivered[raw.partition] = after
+        self.metrics.records_out += batch.num_records
+        return True
 
     def _put(self, batch: Batch, positions: dict[TopicPartition, int]) -> bool:
         wait = RETRY_SECONDS
@@ -125,6 +155,8 @@ class SinkLoop:
 
     def _commit(self) -> None:
         if self._delivered:
-            with self.metrics.timed_commit():
-                self.delivery.commit(self.task, dict(self._delivered))
+            positions = dict(self._delivered)
+            with self.metrics.timed_commit(), self.errors.committing(positions):
+                committed = self.delivery.commit(self.task, positions)
+            self.errors.committed(committed)
             self._has_news = False

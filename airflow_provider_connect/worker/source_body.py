@@ -25,6 +25,7 @@ from airflow_provider_connect.stores.offset_store import ProducedOffset
 from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.contexts import TaskSourceContext
+from airflow_provider_connect.worker.error_setup import tolerance_of
 from airflow_provider_connect.worker.kafka_writer import KafkaWriter
 from airflow_provider_connect.worker.lifecycle import StopReason
 from airflow_provider_connect.worker.metrics import TaskMetrics
@@ -32,6 +33,7 @@ from airflow_provider_connect.worker.native_queue import NativeQueue
 from airflow_provider_connect.worker.new_topics import NewTopics
 from airflow_provider_connect.worker.pipeline import SourcePipeline
 from airflow_provider_connect.worker.pipeline_setup import stages_of
+from airflow_provider_connect.worker.refused_records import RefusedRecords
 from airflow_provider_connect.worker.source_delivery import (
     AtLeastOnce,
     AtMostOnce,
@@ -42,6 +44,7 @@ from airflow_provider_connect.worker.source_delivery import (
 )
 from airflow_provider_connect.worker.source_loop import SourceLoop, TransactionRequests
 from airflow_provider_connect.worker.task_body import TaskScene
+from airflow_provider_connect.worker.tolerance import Tolerance
 from airflow_provider_connect.worker.transaction_boundary import Boundary, IntervalBoundary, PollBoundary, RequestedBoundary
 from airflow_provider_connect.worker.written_ranges import WrittenRanges
 
@@ -81,8 +84,9 @@ def run_source(scene: TaskScene) -> TaskResult:
         written = WrittenRanges(admin)
         try:
             sent: list[ProducedOffset] = []
-            delivery = _delivery(scene, owner, offsets, sent, boundary)
-            loop = _loop(scene, task, delivery, metrics, _before_write(scene, admin, written, offsets))
+            errors = tolerance_of(scene, metrics)
+            delivery = _delivery(scene, owner, offsets, sent, boundary, errors=errors)
+            loop = _loop(scene, task, delivery, errors, _before_write(scene, admin, written, offsets))
             loop.committed = partial(_copy, offsets, sent)
             if requested is not None and isinstance(delivery, ExactlyOnce):
                 loop.requests = TransactionRequests(requested, delivery.drop)
@@ -175,11 +179,12 @@ def _interval_ms(scene: TaskScene) -> int:
 
 
 def _loop(
-    scene: TaskScene, task: SourceTask, delivery: SourceDelivery, metrics: TaskMetrics, before_write: Callable[[str], None]
+    scene: TaskScene, task: SourceTask, delivery: SourceDelivery, errors: Tolerance, before_write: Callable[[str], None]
 ) -> SourceLoop:
+    metrics = errors.metrics
     return SourceLoop(
         task=task,
-        pipeline=SourcePipeline(scene.converters, stages_of(scene.checked, scene.converters.header)),
+        pipeline=SourcePipeline(scene.converters, stages_of(scene.checked, scene.converters.header), errors),
         delivery=delivery,
         stop=scene.stop,
         metrics=metrics,
@@ -198,7 +203,7 @@ def _copy(offsets: Offsets, sent: list[ProducedOffset]) -> None:
 
 
 def _delivery(
-    scene: TaskScene, owner: OffsetCommitter, offsets: Offsets, sent: list[ProducedOffset], boundary: Boundary
+    scene: TaskScene, owner: OffsetCommitter, offsets: Offsets, sent: list[ProducedOffset], boundary: Boundary, *, errors: Tolerance
 ) -> SourceDelivery:
     """``sent`` takes the offsets that each commit writes."""
 
@@ -220,16 +225,25 @@ def _delivery(
     if scene.payload.guarantee == Guarantee.AT_MOST_ONCE:
         writer = KafkaWriter(Producer({**config, "retries": "0", "enable.idempotence": "false"}), give_up=give_up)
         return AtMostOnce(owner, writer, encode, flush_seconds=TAKE_OVER_SECONDS)
-    is_idempotent = _may_be_idempotent(scene)
-    producer = Producer({**config, "enable.idempotence": "true", "enable.gapless.guarantee": "true"} if is_idempotent else config)
     return AtLeastOnce(
         owner,
-        KafkaWriter(producer, native=NativeQueue.of(producer) if is_idempotent else None, give_up=give_up),
+        _acknowledged_writer(scene, config, errors, give_up),
         encode,
         interval_seconds=settings.offset_flush_interval_ms / 1000,
         flush_seconds=TAKE_OVER_SECONDS,
         now=time.monotonic,
     )
+
+
+def _acknowledged_writer(scene: TaskScene, config: dict[str, Any], errors: Tolerance, give_up: Callable[[], bool]) -> KafkaWriter:
+    """The writer of records whose offsets wait for them. Where errors are tolerated each record has a delivery report of its own, and a gap
+    is no fatal error."""
+    is_idempotent = _may_be_idempotent(scene)
+    if errors.settings.tolerates_all:
+        producer = Producer({**config, "enable.idempotence": "true"} if is_idempotent else config)
+        return KafkaWriter(producer, give_up=give_up, refused=RefusedRecords(producer, errors.failed))
+    producer = Producer({**config, "enable.idempotence": "true", "enable.gapless.guarantee": "true"} if is_idempotent else config)
+    return KafkaWriter(producer, native=NativeQueue.of(producer) if is_idempotent else None, give_up=give_up)
 
 
 def _may_be_idempotent(scene: TaskScene) -> bool:

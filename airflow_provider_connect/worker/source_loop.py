@@ -15,6 +15,7 @@ from airflow_provider_connect.worker.lifecycle import StopReason, StopSignal
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.pipeline import SourcePipeline
 from airflow_provider_connect.worker.source_delivery import SourceDelivery, SourceOffset
+from airflow_provider_connect.worker.tolerance import StoppedWhileRetrying
 from airflow_provider_connect.worker.transaction_boundary import Ending, RequestedBoundary
 
 log = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ class SourceLoop:
     def run(self) -> StopReason | None:
         """Why the loop ended early, or None when there is nothing more."""
         try:
-            reason = self._until_end()
+            reason = self._until_end_or_stopped()
             if reason is StopReason.FENCED:
                 self.delivery.abort()
                 return reason
@@ -67,6 +68,12 @@ class SourceLoop:
         except BaseException:
             self.delivery.abort()
             raise
+
+    def _until_end_or_stopped(self) -> StopReason | None:
+        try:
+            return self._until_end()
+        except StoppedWhileRetrying:  # the records of that poll are not delivered, nor their offsets: they come again
+            return self.stop.reason()
 
     def _until_end(self) -> StopReason | None:
         while True:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from airflow_provider_connect import config_providers
 from airflow_provider_connect.config_providers import ConfigProvider
-from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException, trace_of
+from airflow_provider_connect.errors import ConnectException, FencedException, RetriableException, trace_of
 from airflow_provider_connect.masking import Mask, secret_values
 from airflow_provider_connect.model.connector_settings import ConnectorSettings, Guarantee
 from airflow_provider_connect.model.run import TaskResult
@@ -149,8 +149,6 @@ def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost) -> Task
         status = TaskStatus(payload.connector, payload.task, State.FAILED, worker_id, trace=trace, version=version, claim=payload.claim)
         statuses.put_task(status)
         result = TaskResult(payload.task, State.FAILED, trace, error.retriable if isinstance(error, ConnectException) else True)
-        if counted and isinstance(error, DataException):
-            counted[-1].record_failures += 1
         result.metrics = (counted[-1].figures() if counted else {}) | {"last-error-timestamp": int(time.time() * 1000)}
     statuses.flush(settings.offset_flush_timeout_ms / 1000)
     result.metrics |= statuses.metrics()
