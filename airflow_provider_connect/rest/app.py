@@ -17,7 +17,7 @@ from airflow_provider_connect.server_info import ServerInfo
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
-_ROUTERS = (server_routes.router, metrics.router, connectors.router, tasks.router, offsets.router, upgrades.router, connector_plugins.router)
+_ROUTERS = tuple(each.router for each in (server_routes, metrics, connectors, tasks, offsets, upgrades, connector_plugins))
 
 
 def create_app(

@@ -60,15 +60,17 @@ def _key_and_value(record: ConfigRecord) -> tuple[str, Mapping[str, object] | No
             return f"commit-{record.connector}", {"tasks": record.tasks}
         case FencingRecord():
             return f"tasks-fencing-{record.connector}", {"task-count": record.count}
+        case _:
+            return _other_key_and_value(record)
+
+
+def _other_key_and_value(
+    record: RestartRecord | SessionKeyRecord | LoggerRecord | UpgradeRecord,
+) -> tuple[str, Mapping[str, object] | None]:
+    """Records that say something to the workers that are up, and nothing about what there is to run; and the one of ours."""
+    match record:
         case UpgradeRecord():
             return f"upgrade-{record.connector}", None if record.upgrade is None else record.upgrade.to_json()
-        case _:
-            return _workers_key_and_value(record)
-
-
-def _workers_key_and_value(record: RestartRecord | SessionKeyRecord | LoggerRecord) -> tuple[str, Mapping[str, object]]:
-    """Records that say something to the workers that are up, and nothing about what there is to run."""
-    match record:
         case RestartRecord():
             return f"restart-connector-{record.connector}", {"include-tasks": record.include_tasks, "only-failed": record.only_failed}
         case SessionKeyRecord():

@@ -9,7 +9,6 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
 from airflow_provider_connect.masking import Mask
@@ -103,24 +102,19 @@ class _Cut:
 
 def plain_value(value: Any) -> Any:
     """A Connect value as JSON has it: structs and maps are objects, bytes are base64, times and decimals text."""
-    match value:
-        case None | bool() | int() | str():
-            return value
-        case float():
-            return value if math.isfinite(value) else str(value)
-        case bytes() | bytearray() | memoryview():
-            return base64.b64encode(bytes(value)).decode()
-        case Struct():
-            return {name: plain_value(inner) for name, inner in value.as_dict().items()}
-        case Mapping():
-            return {name if isinstance(name, str) else _text(name): plain_value(inner) for name, inner in value.items()}
-        case list() | tuple():
-            return [plain_value(inner) for inner in value]
-        case datetime.datetime() | datetime.date() | datetime.time():
-            return value.isoformat()
-        case Decimal():
-            return str(value)
-    return str(value)
+    if isinstance(value, Struct):
+        value = value.as_dict()
+    if isinstance(value, Mapping):
+        return {name if isinstance(name, str) else _text(name): plain_value(inner) for name, inner in value.items()}
+    return [plain_value(inner) for inner in value] if isinstance(value, list | tuple) else _plain_scalar(value)
+
+
+def _plain_scalar(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(bytes(value)).decode()
+    return value.isoformat() if isinstance(value, datetime.date | datetime.time) else str(value)
 
 
 def _masked(value: Any, mask: Mask) -> Any:
