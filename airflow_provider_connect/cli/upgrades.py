@@ -49,9 +49,7 @@ def upgrade(arguments: Any, verbs: Verbs) -> None:
     if arguments.to:
         accepts = arguments.accept_schema_change
         made = verbs.request_upgrade(arguments.name, arguments.to, canary=arguments.canary, accept_schema_change=accepts)
-        print(
-            f"The next run of connector {arguments.name} compares version {made.new} with {made.old} and goes there if nothing is in the way"
-        )
+        print(f"The next run of {arguments.name} goes from version {made.old} to {made.new} unless something stands in the way")
         return
     found = verbs.upgrade(arguments.name)
     if arguments.output == "table":
