@@ -18,9 +18,10 @@ def write_archive(paths: Sequence[str], target: str) -> None:
                 archive.write(file, os.path.join(str(number), os.path.relpath(file, os.path.dirname(path))))
 
 
-def plugin_path_in(root: str, count: int) -> str:
-    """The ``plugin.path`` of ``count`` locations whose archive was unpacked into ``root``."""
-    return ",".join(os.path.join(root, str(number)) for number in range(count))
+def unpacked_paths(root: str, paths: Sequence[str]) -> list[str]:
+    """Where the locations that were at ``paths`` are once their archive was unpacked into ``root``: each below an entry of a
+    ``plugin.path`` of its own."""
+    return [os.path.join(root, str(number), os.path.basename(path)) for number, path in enumerate(paths)]
 
 
 def _files(path: str) -> Iterator[str]:

@@ -55,12 +55,15 @@ class NativeLocations:
         self._lock = threading.Lock()
         self._brought: dict[str, Mapping[str, Brought]] = {}  # by path
 
-    def module(self, location: Location, name: str) -> types.ModuleType:
-        """The module ``name`` of the location, imported. Raises ImportError where this process cannot have it, or whatever its import
-        raises."""
+    def put_first(self, location: Location) -> None:
+        """Have the location's modules found before all others. Raises ImportError where this process cannot have them."""
         with self._lock:
             if location.path not in self._brought:
                 self._put_first(location.path)
+
+    def module(self, location: Location, name: str) -> types.ModuleType:
+        """The module ``name`` of the location, imported. Raises ImportError as ``put_first`` does, or whatever the import raises."""
+        self.put_first(location)
         module = importlib.import_module(name)
         if not _lies_in(module, location.path):
             raise ImportError(f"this process has loaded {name} from {_origin(module)} before; {_WAY_OUT}")

@@ -11,6 +11,7 @@ A location with compiled modules cannot be private: ``native_locations`` has tho
 from __future__ import annotations
 
 import builtins
+import contextlib
 import hashlib
 import importlib
 import importlib.metadata
@@ -21,7 +22,7 @@ import sys
 import threading
 import types
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from operator import attrgetter
@@ -38,6 +39,16 @@ def load(location: Location, reference: str) -> type:
     module_name, _, attribute = reference.partition(":")
     loaded: type = attrgetter(attribute)(_module(location, module_name))
     return loaded
+
+
+def make_way(paths: Iterable[str]) -> None:
+    """Put those of the locations at ``paths`` that hold compiled code first on ``sys.path``. For a process that is about to run plugins of
+    theirs and has loaded nothing yet that they may need in a version of their own, NumPy above all; what cannot be is said by ``load``."""
+    for path in paths:
+        location = Location(path, LocationForm.of(path), stamp="")
+        if location.is_native():
+            with contextlib.suppress(ImportError):
+                _LOADED.native.put_first(location)
 
 
 def _module(location: Location, name: str) -> types.ModuleType:

@@ -29,6 +29,11 @@ class LocationForm(StrEnum):
     WHEEL = "wheel"
     MODULE = "module"
 
+    @classmethod
+    def of(cls, path: str) -> LocationForm:
+        """What lies at ``path``, which is a location."""
+        return cls.WHEEL if path.endswith(_WHEEL_ENDINGS) else cls.MODULE if path.endswith(".py") else cls.TREE
+
 
 @dataclass(frozen=True, slots=True)
 class Location:

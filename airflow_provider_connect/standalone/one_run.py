@@ -28,7 +28,6 @@ from airflow_provider_connect.stores.offset_file import SETTING, OffsetFile
 from airflow_provider_connect.worker.application import Application, TaskRunner
 from airflow_provider_connect.worker.checked_connector import check_connector, check_outside, guarantee_of
 from airflow_provider_connect.worker.lifecycle import StopWire
-from airflow_provider_connect.worker.task_body import TaskHost, run_task
 from airflow_provider_connect.worker.task_payload import TaskPayload
 
 DONE, FAILED, WRONG, LATER, TOLD = 0, 1, 2, 75, 143
@@ -95,9 +94,12 @@ def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing) -
 
 
 def _engine(backing: Backing) -> TaskRunner:
-    """What runs tasks: this process, in the application's threads."""
+    """What runs tasks: this process, in the application's threads. What tasks need is loaded after the connector's plugins, which may bring
+    compiled code that must come first."""
 
     def run(payload: TaskPayload) -> TaskResult:
+        from airflow_provider_connect.worker.task_body import TaskHost, run_task
+
         return run_task(payload, TaskHost(backing, f"{_LOOPBACK}:{os.getpid()}", StopWire(payload.stop_address)))
 
     return run

@@ -12,13 +12,12 @@ from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.run import Claim, RunSpec
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.settings import WorkerSettings
-from airflow_provider_connect.stores.backing import Backing
+from airflow_provider_connect.stores.backing import Backing, repairs
 from airflow_provider_connect.stores.config_changes import ConfigChanges
 from airflow_provider_connect.stores.fencing import Fence
 from airflow_provider_connect.stores.offset_place import OffsetPlace, sink_overrides
 from airflow_provider_connect.worker.checked_connector import CheckedConnector, check_connector, guarantee_of, warn_of_what_is_not_used
 from airflow_provider_connect.worker.contexts import PlanningContext
-from airflow_provider_connect.worker.source_delivery import repairs
 from airflow_provider_connect.worker.task_configs import task_configs
 
 

@@ -17,7 +17,7 @@ from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.sdk.connector import SourceConnector
 from airflow_provider_connect.sdk.task import SourceTask
-from airflow_provider_connect.stores.backing import OffsetCommitter, Offsets
+from airflow_provider_connect.stores.backing import OffsetCommitter, Offsets, repairs
 from airflow_provider_connect.stores.batch_store import BatchStore
 from airflow_provider_connect.stores.kafka_errors import LastError
 from airflow_provider_connect.stores.offset_place import OffsetPlace, is_elsewhere, sink_overrides
@@ -40,7 +40,6 @@ from airflow_provider_connect.worker.source_delivery import (
     ExactlyOnce,
     SourceDelivery,
     SourceOffset,
-    repairs,
 )
 from airflow_provider_connect.worker.source_loop import SourceLoop, TransactionRequests
 from airflow_provider_connect.worker.task_body import TaskScene

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from airflow_provider_connect.errors import FencedException
-from airflow_provider_connect.stores.backing import OffsetCommitter, Offsets
+from airflow_provider_connect.stores.backing import OffsetCommitter
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.kafka_writer import EncodedBatch, KafkaWriter
 from airflow_provider_connect.worker.transaction_boundary import Boundary
@@ -199,11 +199,6 @@ class AtMostOnce:
     def _send_records(self, batches: Sequence[EncodedBatch]) -> None:
         for batch in batches:
             self._writer.write(batch)
-
-
-def repairs(offsets: Offsets, connector: str) -> list[OffsetRecord]:
-    """What to write so that a reader of uncommitted records believes no aborted offset (a real worker without exactly once is one)."""
-    return [OffsetRecord(offsets.topic, *record) for record in offsets.repair(connector)]
 
 
 class _LatestOffsets:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from airflow_provider_connect.isolation.location_archive import plugin_path_in, write_archive
+from airflow_provider_connect.isolation.location_archive import unpacked_paths, write_archive
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.worker.task_payload import TaskPayload, refuse_second_attempt
 
@@ -44,7 +44,7 @@ class SparkEngine:
         run = body
         if payload.locations and not self.is_local:
             self._send(payload.locations)
-            run = partial(body, locations=len(payload.locations))
+            run = partial(body, sent=True)
         results: list[TaskResult] = self._context.parallelize([payload], 1).mapPartitions(run).collect()
         return results[0]
 
@@ -68,17 +68,28 @@ class SparkEngine:
         self._context._jsc.sc().stop()
 
 
-def body(payloads: Iterable[TaskPayload], *, locations: int = 0) -> Iterator[TaskResult]:
-    """What Spark calls in the Python worker; ``locations`` is how many plugin locations came with the job."""
+def body(payloads: Iterable[TaskPayload], *, sent: bool = False) -> Iterator[TaskResult]:
+    """What Spark calls in the Python worker; ``sent``: the plugin locations of the run came with the job."""
     from pyspark import SparkFiles, TaskContext
-
-    from airflow_provider_connect.worker.task_body import run_task  # here: the driver, which ships this function, needs no Arrow
 
     context = TaskContext.get()
     refuse_second_attempt(context.attemptNumber() if context is not None else 0)
-    own = {"plugin.path": plugin_path_in(SparkFiles.get(_PLUGINS), locations)} if locations else {}
-    for payload in payloads:
-        yield run_task(replace(payload, settings={**payload.settings, **own}))
+    for given in payloads:
+        payload = _unpacked(given, SparkFiles.get(_PLUGINS)) if sent else given
+        if payload.locations:
+            from airflow_provider_connect.isolation.plugin_loader import make_way
+
+            make_way(payload.locations)
+        from airflow_provider_connect.worker.task_body import run_task  # after that; and the driver, which ships this, needs no Arrow
+
+        yield run_task(payload)
+
+
+def _unpacked(payload: TaskPayload, root: str) -> TaskPayload:
+    """With the locations that came with the job, in ``root``, in place of those of the driver's machine."""
+    paths = unpacked_paths(root, payload.locations)
+    settings = {**payload.settings, "plugin.path": ",".join(os.path.dirname(path) for path in paths)}
+    return replace(payload, settings=settings, locations=paths)
 
 
 def _context(connector: str) -> SparkContext:

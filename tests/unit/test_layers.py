@@ -144,6 +144,7 @@ MAY_IMPORT_LATE = {
     "worker/readiness": "most runs find nothing to do, and need none of the checks",
     "worker/spark_engine": "Spark starts while the plan is made",
     "worker/task_body": "one kind of task is hosted",
+    "standalone/one_run": "what tasks need comes after the plugins, whose compiled code may have to come first",
 }
 
 FORBIDDEN_WORDS = {
@@ -377,6 +378,13 @@ def test_the_ground_and_the_plugins_load_nothing_heavy(tmp_path: Path) -> None:
 
 def test_what_a_dag_file_imports_loads_no_kafka_client_no_spark_and_no_arrow(tmp_path: Path) -> None:
     done = _import_all([f"{PACKAGE}.dag"], "confluent_kafka,pyspark,py4j,pyarrow,polars,numpy,requests.api,fastapi", tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_plans_a_run_loads_no_arrow(tmp_path: Path) -> None:
+    """A plugin's compiled code must come before what the process has loaded in another version; and a driver moves no records."""
+    modules = [f"{PACKAGE}.{path}" for path in ("worker.application", "worker.spark_engine", "standalone.one_run")]
+    done = _import_all(modules, "pyarrow,numpy,polars,pandas", tmp_path)
     assert done.returncode == 0, done.stderr
 
 
