@@ -78,13 +78,15 @@ AIRFLOW = {
     "reconciler": "model dag_settings mirror airflow_dags complaints",
     "status_comparison": "model airflow_dags complaints",
     "airflow_mirror": "errors mirror airflow_settings",
-    "airflow_app": "errors settings config_providers stores isolation worker herder rest reconciler status_comparison dag_follower dag_removal "
+    "airflow_app": "errors settings config_providers stores isolation worker herder rest reconciler status_comparison "
+    "dag_follower dag_removal "
     "server_info "
     "airflow_settings airflow_access airflow_launcher airflow_mirror",
     "links": "model operators",
     "airflow_prefix": "",
     "airflow_plugin": "airflow_app airflow_prefix links",
-    "cli": "errors settings config_providers model stores isolation worker herder client rest server_info standalone dev dag_settings skeleton "
+    "cli": "errors settings config_providers model stores isolation worker herder client rest server_info standalone "
+    "dev dag_settings skeleton "
     "airflow_settings airflow_launcher airflow_mirror hooks",
 }
 FLOORS: tuple[Mapping[str, str], ...] = (GROUND, BYTES, STATE, PROGRAMS, DOORS, AIRFLOW)
