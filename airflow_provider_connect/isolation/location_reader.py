@@ -15,8 +15,8 @@ def read_location(location: Location) -> Declarations:
     """What a location declares. Raises nothing: what cannot be read is a problem among the others."""
     try:
         declared = _declared(location)
-    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-        return Declarations([], [f"it cannot be read: {error}"])
+    except Exception as error:  # (a stranger's archive can make zipfile raise almost anything)
+        return Declarations([], [f"it cannot be read: {str(error) or type(error).__name__}"])
     if not declared.plugins and not declared.problems:
         declared.problems.append(
             f"it declares no plugins: no entry points of the group {plugin_metadata.GROUP}, no module with a connector"

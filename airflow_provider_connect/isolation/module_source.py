@@ -17,13 +17,18 @@ _BASES = {
     "HeaderConverter": PluginKind.HEADER_CONVERTER,
 }
 
+_MOST_BYTES = 8 << 20  # a syntax tree takes some fifty times as much
+
 
 def in_module(path: str) -> Declarations:
     """The plugins of one module file. Their version is the module's ``__version__`` or the class's own ``version``, given as text."""
     module = os.path.basename(path).removesuffix(".py")
     try:
         with open(path, "rb") as file:
-            tree = ast.parse(file.read(), path)
+            source = file.read(_MOST_BYTES + 1)
+        if len(source) > _MOST_BYTES:
+            return Declarations([], [f"module {path} cannot be read: it has more than {_MOST_BYTES >> 20} MiB"])
+        tree = ast.parse(source, path)
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return Declarations([], [f"module {path} cannot be read: {error}"])
     version = _text(tree.body, "__version__") or UNDEFINED

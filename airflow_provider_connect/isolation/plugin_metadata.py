@@ -16,6 +16,7 @@ GROUP = "airflow_provider_connect.plugins"
 _ENTRY_POINTS, _METADATA = "entry_points.txt", "METADATA"
 _REFERENCE = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
 _HEAD_BYTES = 65_536  # of METADATA: its headers come first, the long description after
+_MOST_BYTES = 1 << 20  # of entry points: nobody has as many
 
 
 def in_tree(tree: str) -> Declarations:
@@ -40,7 +41,9 @@ def in_wheel(path: str) -> Declarations:
             return Declarations([], [f"it holds compiled code ({native}), which cannot be used from an archive: pip install --target it"])
         tops = {name.partition("/")[0].removesuffix(".py") for name in names}
         directories = sorted({name.partition("/")[0] for name in names if name.partition("/")[0].endswith(METADATA_ENDING)})
-        return _merged(_of_texts(_member(wheel, f"{d}/{_ENTRY_POINTS}"), _member(wheel, f"{d}/{_METADATA}"), d, tops) for d in directories)
+        return _merged(
+            _of_texts(_member(wheel, f"{d}/{_ENTRY_POINTS}", _MOST_BYTES), _member(wheel, f"{d}/{_METADATA}"), d, tops) for d in directories
+        )
 
 
 def escaping_member(names: Iterable[str]) -> str | None:
@@ -57,19 +60,22 @@ def _merged(parts: Iterable[Declarations]) -> Declarations:
 
 
 def _in_directory(directory: str, tree: str | None) -> Declarations:
-    try:
-        with open(os.path.join(directory, _ENTRY_POINTS), encoding="utf-8") as file:
-            entry_points = file.read()
-    except FileNotFoundError:
+    path = os.path.join(directory, _ENTRY_POINTS)
+    if not os.path.isfile(path):
         return Declarations([], [])
+    try:
+        with open(path, encoding="utf-8") as file:
+            entry_points = file.read(_MOST_BYTES)
     except (OSError, UnicodeDecodeError) as error:
-        return Declarations([], [f"{directory}/{_ENTRY_POINTS} cannot be read: {error}"])
+        return Declarations([], [f"{path} cannot be read: {error}"])
     if GROUP not in entry_points:
         return Declarations([], [])
     return _of_texts(entry_points, _head(os.path.join(directory, _METADATA)), os.path.basename(directory), tree)
 
 
 def _head(path: str) -> str:
+    if not os.path.isfile(path):
+        return ""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read(_HEAD_BYTES)
@@ -77,10 +83,10 @@ def _head(path: str) -> str:
         return ""
 
 
-def _member(wheel: zipfile.ZipFile, name: str) -> str:
+def _member(wheel: zipfile.ZipFile, name: str, most: int = _HEAD_BYTES) -> str:
     try:
         with wheel.open(name) as member:
-            return member.read(_HEAD_BYTES).decode("utf-8", "replace")
+            return member.read(most).decode("utf-8", "replace")
     except KeyError:
         return ""
 

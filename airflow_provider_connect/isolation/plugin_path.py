@@ -6,6 +6,7 @@ A location is one sub-directory (a ``pip install --target`` tree, or single modu
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
@@ -88,10 +89,10 @@ def _below(directory: str) -> Iterator[Location]:
     for child in children:
         if child.is_dir():
             yield Location(child.path, LocationForm.TREE, _tree_stamp(child.path))
-        elif child.name.endswith(_WHEEL_ENDINGS):
-            yield Location(child.path, LocationForm.WHEEL, _stamp(child.path))
-        elif child.name.endswith(".py"):
-            yield Location(child.path, LocationForm.MODULE, _stamp(child.path))
+        elif child.name.endswith((*_WHEEL_ENDINGS, ".py")) and child.is_file():  # a pipe would be read for ever
+            form = LocationForm.MODULE if child.name.endswith(".py") else LocationForm.WHEEL
+            with contextlib.suppress(FileNotFoundError):  # removed in this moment
+                yield Location(child.path, form, _stamp(child.path))
 
 
 def metadata_directories(tree: str) -> list[str]:

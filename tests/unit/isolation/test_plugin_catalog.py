@@ -126,6 +126,35 @@ def test_what_is_broken_is_reported_and_the_rest_goes_on(tmp_path: Path) -> None
     assert "cannot be read" in said["wrong.py"]
 
 
+def test_what_is_made_to_harm_whoever_reads_it_is_reported_or_passed_over(tmp_path: Path) -> None:
+    """Pipes that are never written to, files that claim terabytes, archives that zipfile stumbles over, code that the parser does."""
+    tree(tmp_path / "good", "echo", "1.0", {"echo.py": source()}, ENTRY)
+    for name in ("pipe.py", "pipe.whl"):
+        os.mkfifo(tmp_path / name)
+    for place, file in (("piped", "entry_points.txt"), ("piped-metadata", "METADATA")):
+        metadata = tree(tmp_path / place, "piped", "2.0", {"piped.py": source()}, "source:Piped = piped:EchoSource") / "piped-2.0.dist-info"
+        (metadata / file).unlink()
+        os.mkfifo(metadata / file)
+    for name in ("endless.py", "endless.whl"):
+        (tmp_path / name).touch()
+        os.truncate(tmp_path / name, 1 << 42)
+    tree(tmp_path / "endless", "endless", "1.0", {"endless.py": source()}, "source:Endless = endless:EchoSource")
+    os.truncate(tmp_path / "endless" / "endless-1.0.dist-info" / "entry_points.txt", 1 << 42)
+    (tmp_path / "deep.py").write_text("-" * 200_000 + "1")
+    archive = wheel(tmp_path, "locked", "1.0", {"locked.py": ""}, "source:Locked = locked:Locked").read_bytes()
+    at = archive.rfind(b"PK\x01\x02")
+    (tmp_path / "locked-1.0-py3-none-any.whl").write_bytes(
+        archive[: at + 8] + b"\x01" + archive[at + 9 :]
+    )  # of the entry points: encrypted
+    found = catalog(tmp_path)
+    names = [plugin.class_name for plugin in found.plugins() if plugin.location is not None]
+    assert names == ["endless.Endless", "org.example.EchoSourceConnector", "piped.Piped"]
+    said = reasons(found)
+    assert said.keys() == {"endless.py", "endless.whl", "deep.py", "locked-1.0-py3-none-any.whl", "piped"}
+    assert "it has more than 8 MiB" in said["endless.py"]
+    assert "is encrypted" in said["locked-1.0-py3-none-any.whl"]
+
+
 def test_changes_are_seen_without_a_restart(tmp_path: Path) -> None:
     found = catalog(tmp_path)
     assert found.named("EchoSource") == []

@@ -96,6 +96,7 @@ def test_plugins_that_hang_are_ended_in_time(plugin_path: Path) -> None:
             others.submit(probe.validate, None, {"connector.class": f"{name}Source", "name": "x", "topic": "t"})
             for name in ("Sleeping", "Spinning")
         ]
+        hanging.append(others.submit(probe.config_keys, "SleepingSource"))  # type: ignore[arg-type]  # what it answers does not matter
         assert probe.validate(None, FILE_SOURCE).error_count == 0
         for each in hanging:
             with pytest.raises(ConnectException, match="did not answer within 6 s, and was ended"):
