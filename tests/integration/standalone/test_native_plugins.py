@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ EXTENSION = Path(_speedups.__file__)
 CONNECTOR = """\
 import fast
 import fast._speedups
+import numpy
 from airflow_provider_connect.sdk import Batch, ConfigDef, ConfigKey, SourceConnector, SourceTask, pa
 
 
@@ -30,7 +32,7 @@ class FastTask(SourceTask):
         if self.is_done:
             return None
         self.is_done = True
-        words = pa.array([fast.WORD, fast._speedups.__file__])
+        words = pa.array([fast.WORD, fast._speedups.__file__, numpy.__file__, str(pa.array(numpy.arange(3)))])
         return Batch.of(self.config["topic"], value=words, source_partition=self.partition, source_offset={"done": 1})
 
     def stop(self):
@@ -53,12 +55,33 @@ def install(plugin_path: Path, version: str) -> Path:
     return Path(shutil.copy(EXTENSION, location / "fast" / EXTENSION.name))
 
 
+def bring_numpy(location: Path) -> Path:
+    """A NumPy of the location's own, which says that it is another version; returns its first module."""
+    import numpy
+
+    installed = Path(numpy.__file__).parent
+    for folder in (installed, installed.with_name("numpy.libs")):
+        if folder.exists():
+            shutil.copytree(folder, location / folder.name, copy_function=link, ignore=shutil.ignore_patterns("tests", "__pycache__"))
+    tree(location, "numpy", "0.0.1", {})
+    return location / "numpy" / "__init__.py"
+
+
+def link(source: str, target: str) -> None:
+    """Without a copy where that is possible."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
 def test_each_run_has_its_own_compiled_code(worker_settings: Callable[..., dict[str, str]], tmp_path: Path, unique: str) -> None:
     worker = {**worker_settings(), "plugin.path": str(tmp_path / "plugins"), "key.converter": STRING, "value.converter": STRING}
     (tmp_path / "worker.properties").write_text(properties(worker))
-    compiled, runs = {}, []
-    for version in ("1.0", "2.0"):
-        compiled[version] = install(tmp_path / "plugins", version)
+    compiled = {version: install(tmp_path / "plugins", version) for version in ("1.0", "2.0")}
+    numpy = bring_numpy(tmp_path / "plugins" / "2.0")
+    runs = []
+    for version in compiled:
         topic = make_topic(worker["bootstrap.servers"], f"{unique}-{version}")
         config = {"name": topic, "connector.class": "FastSource", "connector.plugin.version": version, "topic": topic}
         (tmp_path / f"{version}.properties").write_text(properties(config))
@@ -69,4 +92,6 @@ def test_each_run_has_its_own_compiled_code(worker_settings: Callable[..., dict[
         output, _ = run.communicate(timeout=120)
         assert run.returncode == 0, output
     for version, module in compiled.items():
-        assert values_of(worker["bootstrap.servers"], f"{unique}-{version}") == [f"fast {version}", str(module)]
+        word, file, of_numpy, _ = values_of(worker["bootstrap.servers"], f"{unique}-{version}")
+        assert (word, file) == (f"fast {version}", str(module))
+        assert (of_numpy == str(numpy)) == (version == "2.0")
