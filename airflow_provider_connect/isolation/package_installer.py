@@ -13,6 +13,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -22,9 +23,16 @@ from packaging.utils import canonicalize_name
 
 from airflow_provider_connect import __version__
 from airflow_provider_connect.errors import BadRequestException, ConnectException
-from airflow_provider_connect.isolation.plugin_path import SHARED
 
 _OURS: Final = "airflow-provider-connect"
+BRINGING: Final = {
+    "airflow_provider_connect": (_OURS,),
+    "pyarrow": ("pyarrow",),
+    "pyspark": ("pyspark", "pyspark-client", "pyspark-connect"),
+    "py4j": ("py4j",),
+    "confluent_kafka": ("confluent-kafka",),
+}
+"""The distributions of each module in ``plugin_path.SHARED``."""
 _WHEEL: Final = "Wheel-Version: 1.0\nGenerator: airflow-provider-connect\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
@@ -88,10 +96,12 @@ class PackageInstaller:
 
 
 def shared_distributions() -> dict[str, str]:
-    """What brings the modules that plugins share with this package, as it is installed here: version by canonical name."""
-    bringing = importlib.metadata.packages_distributions()
-    names = {canonicalize_name(name) for module in SHARED for name in bringing.get(module, ())} - {_OURS}
-    return {str(name): importlib.metadata.version(name) for name in sorted(names)} | {_OURS: __version__}
+    """What brings the modules that plugins share with this package, as far as it is installed here: version by canonical name."""
+    found = {_OURS: __version__}
+    for name in (name for names in BRINGING.values() for name in names if name != _OURS):
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def _uv() -> list[str] | None:

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, ConnectException, NotFoundException
-from airflow_provider_connect.isolation.package_installer import PackageInstaller, Tool, shared_distributions
+from airflow_provider_connect.isolation.package_installer import BRINGING, PackageInstaller, Tool, shared_distributions
 from airflow_provider_connect.isolation.plugin_catalog import PluginCatalog
 from airflow_provider_connect.isolation.plugin_installation import install, remove
+from airflow_provider_connect.isolation.plugin_path import SHARED
 from tests.unit.isolation.locations import GROUP, source
 
 ENTRY = "source:org.example.EchoSourceConnector = echo:EchoSource"
@@ -146,6 +147,7 @@ def test_pip_is_taken_where_it_is_configured_and_uv_is_not(tmp_path: Path) -> No
 
 
 def test_what_is_shared_is_known_by_its_distribution() -> None:
+    assert BRINGING.keys() == SHARED
     assert {"airflow-provider-connect", "pyarrow", "confluent-kafka"} <= shared_distributions().keys()
 
 
