@@ -1,0 +1,231 @@
+"""Previews and upgrades of a connector with several versions installed: what is read, what is held back, what goes back, and that every
+record arrives once through all of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from airflow_provider_connect.errors import BadRequestException, ConflictException, ConnectException, NotFoundException, RetriableException
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.model.previews import PreviewEnd
+from airflow_provider_connect.model.run import RunResult, RunState
+from airflow_provider_connect.model.upgrades import UpgradeState
+from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.worker.preview_runner import PreviewRunner
+from airflow_provider_connect.worker.upgrade_trial import UpgradeTrial
+from tests.integration.herder.conftest import RunsByHand
+from tests.integration.worker.scene import Scene, make_topic, read_topic, send, values_of
+from tests.unit.isolation.locations import tree
+
+NAME = "org.example.OrdersSourceConnector"
+ORDERS = """\
+from __future__ import annotations
+import time
+from pathlib import Path
+from airflow_provider_connect.sdk import Batch, Config, ConfigDef, ConfigKey, SourceConnector, SourceTask
+from airflow_provider_connect.sdk.arrow import pa
+
+FIELDS, BREAKS_AT, HANGS = {fields!r}, {breaks_at!r}, {hangs!r}
+
+
+class OrderTask(SourceTask):
+    def start(self, config: Config) -> None:
+        self.config, self.partition = config, {{"orders": "all"}}
+        self.next = self.context.offset(self.partition, {{"next": 0}})["next"]
+
+    def poll(self) -> Batch | None:
+        while HANGS:
+            time.sleep(1)
+        if self.next >= int(Path(self.config["until"]).read_text()):
+            return None
+        if BREAKS_AT is not None and self.next >= BREAKS_AT:
+            raise ValueError("order " + str(self.next) + " cannot be read, " + self.config["password"])
+        first, self.next = self.next, self.next + 10
+        if BREAKS_AT is not None:
+            time.sleep(0.25)  # so that what comes before the break is committed
+        columns = {{"id": pa.array(range(first, self.next)), "note": pa.array([self.config["password"]] * 10)}}
+        value = pa.StructArray.from_arrays([columns[name] for name in FIELDS], FIELDS)
+        offset = {{"next": self.next}}
+        return Batch.of(self.config["topic"], value=value, source_partition=self.partition, source_offset=offset)
+
+
+class OrdersSource(SourceConnector):
+    task_class = OrderTask
+    config_def = ConfigDef(ConfigKey("topic"), ConfigKey("until"), ConfigKey("password", default=""))
+
+    def task_configs(self, max_tasks: int):
+        return [self.config]
+"""
+
+
+@dataclass(slots=True)
+class Orders:
+    """A connector whose versions are installed below ``versions``; ``herder`` is who is asked."""
+
+    scene: Scene
+    topic: str
+    herder: Herder
+
+    def install(self, version: str, *fields: str, breaks_at: int | None = None, hangs: bool = False) -> None:
+        source = ORDERS.format(fields=list(fields or ("id",)), breaks_at=breaks_at, hangs=hangs)
+        location = self.scene.folder / "versions" / f"orders-{version}"
+        tree(location, "orders", version, {"orders.py": source}, f"source:{NAME} = orders:OrdersSource")
+
+    @property
+    def config(self) -> dict[str, str]:
+        return {"connector.class": NAME, "topic": self.topic, "until": str(self.scene.folder / "until"), "password": "canary-4711"}
+
+    def run(self, until: int) -> RunResult:
+        """A run when there are orders up to ``until``."""
+        (self.scene.folder / "until").write_text(str(until))
+        return self.scene.run(None if self.scene.runs else self.config)
+
+    def version(self) -> str | None:
+        status = self.scene.statuses().connector(self.scene.connector)
+        return None if status is None else status.version
+
+    @property
+    def state(self) -> UpgradeState:
+        return self.herder.upgrade(self.scene.connector).state
+
+    def ask(self, to: str, *, accept_schema_change: bool = False, canary: int = 10) -> None:
+        self.herder.request_upgrade(self.scene.connector, to, canary=canary, accept_schema_change=accept_schema_change)
+
+
+@pytest.fixture
+def orders(scene: Scene, unique: str) -> Iterator[Orders]:
+    make_topic(scene.bootstrap, unique)
+    scene.properties |= {"plugin.path": str(scene.folder / "versions"), "value.converter": "org.apache.kafka.connect.json.JsonConverter"}
+    scene.properties |= {"value.converter.schemas.enable": "false"}
+    (scene.folder / "versions").mkdir()
+    with Herder(scene.settings, RunsByHand(), previewer=PreviewRunner(scene.settings)) as herder:
+        found = Orders(scene, unique, herder)
+        found.install("1.0")
+        yield found
+
+
+def test_a_canary_with_another_schema_is_held_back_and_goes_through_when_that_is_accepted(orders: Orders) -> None:
+    name = orders.scene.connector
+    assert orders.run(20).versions["connector"] == "1.0"
+    orders.install("2.1", "id", "note")
+    with pytest.raises(NotFoundException, match="No upgrade"):
+        orders.herder.upgrade(name)
+    with pytest.raises(BadRequestException, match=r"available versions: \[1.0, 2.1\]"):
+        orders.ask("3.0")
+    orders.ask("[2,3)")
+    result = orders.run(40)
+    assert (result.state, result.versions["connector"], orders.version()) == (RunState.DONE, "1.0", "1.0"), result.error
+    held = orders.herder.upgrade(name)
+    assert (held.state, held.old, held.new) == (UpgradeState.HELD, "1.0", "2.1")
+    assert f"{orders.topic}: value note added: string" in held.reason
+    assert held.comparison is not None
+    assert (held.comparison.records, held.comparison.equal_records) == (10, 0)
+    assert orders.run(50).versions["connector"] == "1.0"  # held: not the newest
+    orders.ask("[2,3)", accept_schema_change=True)
+    result = orders.run(70)
+    assert (result.state, result.versions["connector"], orders.state) == (RunState.DONE, "2.1", UpgradeState.DONE), result.error
+    assert orders.scene.configs().connector_config(name) == {**orders.config, "connector.plugin.version": "[2,3)"}
+    assert orders.run(80).versions["connector"] == "2.1"
+    values = values_of(orders.scene.bootstrap, orders.topic)
+    assert values == [f'{{"id":{n}}}' if n < 50 else f'{{"id":{n},"note":"canary-4711"}}' for n in range(80)]
+
+
+def test_a_failing_first_run_goes_back_by_itself_and_nothing_is_lost_or_doubled(orders: Orders) -> None:
+    orders.run(20)
+    orders.install("2.2", breaks_at=40)
+    orders.ask("2.2")
+    result = orders.run(60)
+    assert (result.state, result.retriable, result.versions["connector"]) == (RunState.FAILED, True, "2.2")
+    assert "the upgrade to version 2.2 failed, and version 1.0 holds again" in str(result.error)
+    back = orders.herder.upgrade(orders.scene.connector)
+    assert (back.state, back.reason) == (UpgradeState.ROLLED_BACK, "task 0: ValueError: order 40 cannot be read, [hidden]")
+    assert len(values_of(orders.scene.bootstrap, orders.topic)) == 40  # what the new version committed before it failed holds
+    result = orders.scene.run(tasks=[0])  # Airflow's retry of the task that failed
+    assert (result.state, result.versions["connector"], orders.version()) == (RunState.DONE, "1.0", "1.0"), result.error
+    assert values_of(orders.scene.bootstrap, orders.topic) == [f'{{"id":{n}}}' for n in range(60)]
+    orders.herder.forget_upgrade(orders.scene.connector)
+    assert orders.run(70).versions["connector"] == "2.2"  # the config decides again: the newest
+
+
+def test_a_trial_that_was_killed_is_taken_back_by_the_next_run(orders: Orders) -> None:
+    orders.run(20)
+    orders.install("2.0")
+    orders.ask("2.0", canary=0)
+    scene = orders.scene
+    with ConfigStore(scene.settings) as store:
+        trial = UpgradeTrial(scene.connector, store.claim(scene.connector), store, PreviewRunner(scene.settings))
+        assert trial.before_plan(is_whole=True)
+    assert orders.state is UpgradeState.TRIAL
+    with pytest.raises(ConflictException, match=r"is trying version 2\.0"):
+        orders.ask("2.0")
+    result = orders.run(30)
+    assert (result.versions["connector"], orders.state) == ("1.0", UpgradeState.ROLLED_BACK)
+    assert "never told how it ended" in orders.herder.upgrade(scene.connector).reason
+    orders.ask("2.0")
+    assert (orders.run(50).versions["connector"], orders.state) == ("2.0", UpgradeState.DONE)
+    assert values_of(scene.bootstrap, orders.topic) == [f'{{"id":{n}}}' for n in range(50)]
+
+
+def test_a_preview_of_a_source_shows_what_comes_next_and_leaves_nothing_behind(orders: Orders) -> None:
+    name, scene = orders.scene.connector, orders.scene
+    (scene.folder / "until").write_text("30")
+    with pytest.raises(NotFoundException):
+        orders.herder.preview(name, records=3)
+    first = orders.herder.preview(name, orders.config, records=3)  # nothing of it is there yet
+    assert [record.value for record in first.records] == [{"id": 0}, {"id": 1}, {"id": 2}]
+    assert (first.type, first.class_name, first.versions["connector"], first.read) == ("source", NAME, "1.0", 3)
+    assert first.tasks[0].config["password"] == "[hidden]"
+    assert first.tasks[0].config["topic"] == orders.topic
+    orders.run(30)
+    before = [scene.config_log(), scene.status_log(), scene.offsets(), read_topic(scene.bootstrap, orders.topic)]
+    (scene.folder / "until").write_text("50")
+    orders.install("2.0", "id", "note")
+    found = orders.herder.preview(name, records=100, version="2.0")
+    assert (found.read, found.versions["connector"], found.tasks[0].end) == (20, "2.0", PreviewEnd.END)
+    assert found.tasks[0].partitions == [{"orders": "all"}]
+    assert found.records[0].value == {"id": 30, "note": "[hidden]"}
+    assert [(topic.topic, topic.records, topic.value) for topic in found.topics] == [
+        (orders.topic, 20, {"$": "struct", "id": "int64", "note": "string"})
+    ]
+    assert found.offsets == {"partition": "object", "partition.orders": "string", "offset": "object", "offset.next": "number"}
+    assert [scene.config_log(), scene.status_log(), scene.offsets(), read_topic(scene.bootstrap, orders.topic)] == before
+    comparison = orders.herder.compare_versions(name, "2.0", records=10)
+    assert [str(each) for each in comparison.differences] == [f"{orders.topic}: value note added: string"]
+
+
+def test_a_preview_of_a_sink_reads_behind_the_groups_offsets_and_commits_nothing(orders: Orders) -> None:
+    scene = orders.scene
+    topic = make_topic(scene.bootstrap, f"in-{orders.topic}", 2)
+    send(scene.bootstrap, topic, [f'{{"n":{n}}}' for n in range(20)], partitions=2)
+    config = scene.file_sink(topic, tasks_max="2", **{"value_converter": "org.apache.kafka.connect.json.JsonConverter"})
+    config["value.converter.schemas.enable"] = "false"
+    assert orders.herder.preview(scene.connector, config, records=6).read == 6
+    assert scene.group_offsets() == {}
+    scene.run(config)
+    committed = scene.group_offsets()
+    send(scene.bootstrap, topic, [f'{{"n":{n},"more":true}}' for n in range(20, 40)], partitions=2)
+    found = orders.herder.preview(scene.connector, records=6)
+    assert found.type == "sink"
+    assert Counter((task.task, task.records, task.end) for task in found.tasks) == {(0, 3, "records"): 1, (1, 3, "records"): 1}
+    assert sorted((record.partition, record.offset, record.value["n"]) for record in found.records) == [
+        (p, 10 + n, 20 + 2 * n + p) for p in range(2) for n in range(3)
+    ]
+    assert found.topics[0].value == {"$": "object", "n": "number", "more": "boolean"}
+    assert scene.group_offsets() == committed
+    assert len(scene.lines()) == 20
+
+
+def test_a_plugin_that_hangs_or_fails_costs_its_own_preview(orders: Orders) -> None:
+    scene = orders.scene
+    (scene.folder / "until").write_text("30")
+    orders.install("2.0", hangs=True)
+    orders.install("3.0", breaks_at=0)
+    with pytest.raises(ConnectException, match=r"ValueError: order 0 cannot be read, \[hidden\]"):
+        orders.herder.preview(scene.connector, orders.config, records=3, version="3.0")
+    quick = Scene(scene.properties | {"plugin.probe.timeout.ms": "3000"}, scene.connector, scene.folder)
+    with pytest.raises(RetriableException, match="did not answer within 3 s"):
+        PreviewRunner(quick.settings).preview(scene.connector, orders.config, records=3, version="2.0")
