@@ -56,7 +56,7 @@ from airflow_provider_connect.stores.backing import Backing, TopicBacking
 
 class Herder:
     """See the module. ``probe`` looks at plugins: without one, configs are neither taken nor checked. ``previewer`` makes dry runs, where
-    there is one. ``backing`` is where the state is kept; ``worker_id`` stands in the statuses that the herder writes itself; ``resolve``
+    there is one; ``takes_upgrades``: whether runs carry out upgrades. ``backing`` is where the state is kept; ``worker_id`` stands in the statuses that the herder writes itself; ``resolve``
     gives a connector's config the values of its variables, None: those of the worker's own providers. ``figures`` tells what tasks have
     counted; None: the ledger does."""
 
@@ -67,6 +67,7 @@ class Herder:
         *,
         probe: Probe | None = None,
         previewer: Previewer | None = None,
+        takes_upgrades: bool = True,
         backing: Backing | None = None,
         worker_id: str | None = None,
         resolve: Resolve | None = None,
@@ -86,7 +87,7 @@ class Herder:
         self._views = ConnectorViews(plugins)
         self._topics = topics = Topics(backing.configs(), SnapshotReader(backing))
         self._statuses = StatusKeeper(backing.status_notes(), plugins, worker_id=worker_id or f"{socket.gethostname()}:0")
-        self._upgrades = Upgrades(topics, settings, catalog, self._require_previewer)
+        self._upgrades = Upgrades(topics, settings, catalog, self._require_previewer, are_taken=takes_upgrades)
         graceful_seconds = settings.task_shutdown_graceful_timeout_ms / 1000
         self._offsets = OffsetKeeper(
             settings, backing, topics, launcher, probe=probe, type_of=lambda config: plugins.of(config).type, resolve=resolve, sleep=sleep

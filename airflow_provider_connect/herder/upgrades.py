@@ -27,7 +27,8 @@ MOST_RECORDS = 10_000
 
 
 class Upgrades:
-    """``previewer`` gives who makes previews, or raises ConnectException where nobody does."""
+    """``previewer`` gives who makes previews, or raises ConnectException where nobody does. ``are_taken``: whether runs here carry them
+    out."""
 
     def __init__(
         self,
@@ -36,12 +37,14 @@ class Upgrades:
         catalog: PluginCatalog,
         previewer: Callable[[], Previewer],
         *,
+        are_taken: bool = True,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._configs, self._reader = topics
         self._settings = settings
         self._catalog = catalog
         self._previewer = previewer
+        self._are_taken = are_taken
         self._now = now
 
     def get(self, name: str) -> Upgrade:
@@ -60,7 +63,8 @@ class Upgrades:
         """
         if not 0 <= canary <= MOST_RECORDS:
             raise BadRequestException(f"'canary' must be a number of records from 0 to {MOST_RECORDS}, not {canary}")
-        self._previewer()
+        if not self._are_taken:
+            raise BadRequestException("A worker that never ends its tasks carries out no upgrades: change connector.plugin.version instead")
         now_ms = int(self._now() * 1000)
         config = _config(self._reader.configs(), name)
         old, new = self._versions(name, to)

@@ -34,6 +34,7 @@ class StandaloneWorker:
             self._hosts,
             probe=probe,
             previewer=previewer,
+            takes_upgrades=False,
             backing=backing,
             worker_id=worker_id,
             figures=self.figures.read,
