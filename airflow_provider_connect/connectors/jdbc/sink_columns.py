@@ -1,0 +1,60 @@
+"""Columns of records made into columns that a table takes. A value that does not fit is found and named."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from airflow_provider_connect.connectors.jdbc.column import Column, ColumnKind
+from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
+from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
+from airflow_provider_connect.sdk.arrow import pa, pc
+
+
+def cast_column(name: str, column: pa.ChunkedArray, wanted: pa.DataType, *, safe: bool = True) -> pa.ChunkedArray:
+    """``column`` with the type ``wanted``. Raises RefusedException with the place of the first value that does not fit."""
+    if column.type.equals(wanted):
+        return column
+    try:
+        return column.cast(wanted, safe=safe)
+    except pa.ArrowException as error:
+        row = _first_misfit(column, wanted, safe=safe)
+        raise RefusedException(f"{column[row].as_py()!r} does not fit column {name}: {error}", row) from error
+
+
+def _first_misfit(column: pa.ChunkedArray, wanted: pa.DataType, *, safe: bool) -> int:
+    low, high = 0, len(column)  # all before ``low`` fits; one before ``high`` does not
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            column.slice(low, middle - low).cast(wanted, safe=safe)
+            low = middle
+        except pa.ArrowException:
+            high = middle
+    return low
+
+
+def local_times(column: pa.ChunkedArray, time_zone: str) -> pa.ChunkedArray:
+    """Moments as what clocks in ``time_zone`` show."""
+    return pc.local_timestamp(column.cast(pa.timestamp(column.type.unit, time_zone)))
+
+
+def refuse_nulls(rows: pa.Table, table: TargetTable, keys: Collection[str]) -> None:
+    """Raise RefusedException for the first null in the key, or in another column that takes none."""
+    found: list[tuple[int, str]] = []
+    for name in rows.column_names:
+        target = table.columns.get(name)
+        if rows[name].null_count and (name in keys or (target is not None and not target.is_nullable)):
+            found.append((pc.index(rows[name].is_null(), True).as_py(), name))
+    if found:
+        row, name = min(found)
+        raise RefusedException(f"null in column {name} of table {table.name}, which takes none", row)
+
+
+def refuse_wide_numbers(column: pa.ChunkedArray, target: Column) -> None:
+    """Raise RefusedException for the first integer that the column's type is too narrow for: some databases cut it off."""
+    bits = _BITS.get(target.kind)
+    if bits is not None and pa.types.is_integer(column.type) and column.type.bit_width > bits:
+        cast_column(target.name, column, getattr(pa, f"int{bits}")())
+
+
+_BITS: Mapping[ColumnKind, int] = {ColumnKind.INT8: 8, ColumnKind.INT16: 16, ColumnKind.INT32: 32}

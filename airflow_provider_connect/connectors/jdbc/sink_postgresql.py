@@ -1,0 +1,269 @@
+"""PostgreSQL as a sink's store: whole columns by COPY, into the table itself or into a temporary one that is then merged."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from airflow_provider_connect.connectors.jdbc.column import Column, ColumnKind
+from airflow_provider_connect.connectors.jdbc.database import AdbcDatabase, statement_refusal
+from airflow_provider_connect.connectors.jdbc.database_url import DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.dialect import Dialect
+from airflow_provider_connect.connectors.jdbc.metadata import read_columns
+from airflow_provider_connect.connectors.jdbc.sink_columns import cast_column, local_times
+from airflow_provider_connect.connectors.jdbc.sink_literal import text_literal
+from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
+from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
+from airflow_provider_connect.connectors.jdbc.table_name import TableName
+from airflow_provider_connect.errors import ConnectException, RetriableException
+from airflow_provider_connect.sdk.arrow import pa
+
+_SAVEPOINT: Final = "connect_piece"
+_COPY_LINE: Final = re.compile(r"COPY \S.*?, line (\d+)")
+_PARALLEL: Final = frozenset(
+    {"40001", "40P01", "55P03", "25P03", "25P04"}
+)  # serialization, deadlock, a lock not had, a transaction timed out
+_TEXTS: Final = frozenset({"text", "varchar", "bpchar"})
+
+
+class PostgresqlStore(AdbcDatabase):
+    """One connection. Transactions are begun and ended by statements, so that none is open while nothing is written."""
+
+    holds_others_up = False
+
+    def __init__(self, url: DatabaseUrl, dialect: Dialect, time_zone: str) -> None:
+        super().__init__(url)
+        self.url = url
+        self.dialect = dialect
+        self._time_zone = time_zone
+        self._stages: dict[tuple[object, ...], str] = {}
+        [(self.session,)] = self.rows("SELECT pid || ' ' || backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
+
+    # Transactions
+
+    def run(self, sql: str) -> None:
+        with self._statements() as statement:
+            statement.set_sql_query(sql)
+            statement.execute_update()
+
+    def begin(self) -> None:
+        self.run("BEGIN")
+
+    def commit(self) -> None:
+        self.run("COMMIT")
+
+    def rollback(self) -> None:
+        self.run("ROLLBACK")
+        self._stages.clear()  # some of them may be gone
+
+    def save(self) -> None:
+        self.run(f"SAVEPOINT {_SAVEPOINT}")
+
+    def restore(self) -> None:
+        self.run(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
+        self.release()
+
+    def release(self) -> None:
+        self.run(f"RELEASE SAVEPOINT {_SAVEPOINT}")
+
+    def end_session(self, session: str) -> None:
+        pid, _, start = session.partition(" ")
+        if pid.isdecimal():
+            this = f"pid = {pid} AND backend_start = {text_literal(start, self.dialect)}::timestamptz AND pid <> pg_backend_pid()"
+            self.rows(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {this}")
+
+    def locked_rows(self, sql: str) -> list[tuple[object, ...]]:
+        return self.rows(f"{sql} FOR UPDATE")
+
+    # Tables
+
+    def read_table(self, name: TableName) -> TargetTable | None:
+        place = "= ANY (current_schemas(false))" if name.schema is None else f"= {text_literal(name.schema, self.dialect)}"
+        found = self.rows(
+            "SELECT n.nspname::text, c.oid::int8 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN "
+            f"('r', 'p', 'v', 'f') AND c.relname = {text_literal(name.table, self.dialect)} AND n.nspname {place} "
+            "ORDER BY array_position(current_schemas(false), n.nspname) LIMIT 1"
+        )
+        if not found:
+            return None
+        [(schema, oid)] = found
+        resolved = TableName(name.table, str(schema))
+        columns = {column.name: column for column in read_columns(self, self.url, resolved)}
+        return TargetTable(resolved, columns, self._unique(int(oid)), dict(self._declared(int(oid))))
+
+    def _unique(self, oid: int) -> tuple[frozenset[str], ...]:
+        by_index: dict[int, set[str]] = {}
+        for index, column in self.rows(
+            "SELECT i.indexrelid::int8, a.attname::text FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = "
+            "ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]) WHERE i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL "
+            f"AND i.indexprs IS NULL AND i.indrelid = {oid}"
+        ):
+            by_index.setdefault(index, set()).add(column)
+        return tuple(map(frozenset, by_index.values()))
+
+    def _declared(self, oid: int) -> list[tuple[Any, ...]]:
+        return self.rows(
+            f"SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = {oid} AND attnum > 0 "
+            "AND NOT attisdropped"
+        )
+
+    # Rows
+
+    def insert(self, table: TargetTable, rows: pa.Table) -> None:
+        columns = self._converted(table, rows)
+        if all(is_direct for _, is_direct in columns):
+            self._copy(table.name, _table(rows, columns))
+            return
+        with self._staged(table, rows, columns) as stage:
+            names = ", ".join(map(self.dialect.quoted, rows.column_names))
+            self.run(f"INSERT INTO {self.dialect.table(table.name)} ({names}) SELECT {self._cast(table, rows)} FROM {stage} s")
+
+    def upsert(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
+        with self._staged(table, rows, self._converted(table, rows)) as stage:
+            quoted = self.dialect.quoted
+            changes = ", ".join(f"{quoted(name)} = EXCLUDED.{quoted(name)}" for name in rows.column_names if name not in keys)
+            names, conflict = ", ".join(map(quoted, rows.column_names)), ", ".join(map(quoted, keys))
+            self.run(
+                f"INSERT INTO {self.dialect.table(table.name)} ({names}) SELECT {self._cast(table, rows)} FROM {stage} s "
+                f"ON CONFLICT ({conflict}) DO {f'UPDATE SET {changes}' if changes else 'NOTHING'}"
+            )
+
+    def update(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
+        rest = [name for name in rows.column_names if name not in keys]
+        if not rest:
+            return
+        with self._staged(table, rows, self._converted(table, rows)) as stage:
+            changes = ", ".join(f"{self.dialect.quoted(name)} = {self._value(table, name)}" for name in rest)
+            self.run(f"UPDATE {self.dialect.table(table.name)} t SET {changes} FROM {stage} s WHERE {self._same(table, keys)}")
+
+    def delete(self, table: TargetTable, rows: pa.Table) -> None:
+        with self._staged(table, rows, self._converted(table, rows)) as stage:
+            self.run(f"DELETE FROM {self.dialect.table(table.name)} t USING {stage} s WHERE {self._same(table, rows.column_names)}")
+
+    def _same(self, table: TargetTable, keys: Sequence[str]) -> str:
+        return " AND ".join(f"t.{self.dialect.quoted(name)} = {self._value(table, name)}" for name in keys)
+
+    def _cast(self, table: TargetTable, rows: pa.Table) -> str:
+        return ", ".join(self._value(table, name) for name in rows.column_names)
+
+    def _value(self, table: TargetTable, name: str) -> str:
+        return f"s.{self.dialect.quoted(name)}::{table.declared[name]}"
+
+    def _converted(self, table: TargetTable, rows: pa.Table) -> list[tuple[pa.ChunkedArray, bool]]:
+        """Each column as COPY writes it, and whether the table's own column takes that."""
+        return [self._column(table.columns[name], column) for name, column in zip(rows.column_names, rows.columns, strict=True)]
+
+    def _column(self, target: Column, column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, bool]:
+        name, given, types = target.name, column.type, pa.types
+        if types.is_null(given):
+            return column.cast(_wire().get(target.type_name, pa.string())), target.type_name in _wire()
+        if types.is_timestamp(given):
+            is_local = target.kind is ColumnKind.TIMESTAMP and self._time_zone != "UTC"
+            moments = local_times(column, self._time_zone) if is_local else column
+            wire = pa.timestamp("us", "UTC") if target.kind is ColumnKind.TIMESTAMP_TZ else pa.timestamp("us")
+            return cast_column(name, moments, wire), True
+        if types.is_string(given):
+            return column, target.type_name in _TEXTS
+        if types.is_decimal(given) and target.kind is ColumnKind.DECIMAL:
+            return column, True
+        if types.is_integer(given) and target.kind is ColumnKind.DECIMAL:
+            return column.cast(pa.decimal128(19, 0)), True
+        wire = _wire().get(target.type_name)
+        if wire is None or (types.is_floating(given) and target.kind is ColumnKind.DECIMAL):
+            return column, False
+        return cast_column(name, column, wire, safe=not types.is_floating(wire)), True
+
+    @contextlib.contextmanager
+    def _staged(self, table: TargetTable, rows: pa.Table, columns: list[tuple[pa.ChunkedArray, bool]]) -> Iterator[str]:
+        """The rows in a temporary table, which is empty again afterwards."""
+        staged = _table(rows, columns)
+        signature = (table.name, *((field.name, field.type) for field in staged.schema))
+        name = self._stages.get(signature)
+        if name is None:
+            name = f"connect_stage_{len(self._stages)}"
+            types = ", ".join(f"{self.dialect.quoted(field.name)} {_stage_type(field.type)}" for field in staged.schema)
+            self.run(f"DROP TABLE IF EXISTS pg_temp.{name}")
+            self.run(f"CREATE TEMPORARY TABLE {name} ({types}) ON COMMIT DELETE ROWS")
+            self._stages[signature] = name
+        self._copy(TableName(name), staged, is_temporary=True)
+        yield f"pg_temp.{name}"
+        self.run(f"TRUNCATE pg_temp.{name}")
+
+    def _copy(self, name: TableName, rows: pa.Table, *, is_temporary: bool = False) -> None:
+        place = {"adbc.ingest.temporary": "true"} if is_temporary else {"adbc.ingest.target_db_schema": str(name.schema)}
+        with self._statements() as statement:
+            statement.set_options(**{"adbc.ingest.target_table": name.table, "adbc.ingest.mode": "adbc.ingest.mode.append", **place})
+            statement.bind_stream(rows)
+            statement.execute_update()
+
+    @contextlib.contextmanager
+    def _statements(self) -> Iterator[Any]:  # the driver's own statement
+        if self._connection is None:
+            raise RetriableException(f"The connection to {self.url.place} is closed")
+        statement = self._driver.AdbcStatement(self._connection)
+        try:
+            yield statement
+        except self._driver.Error as error:
+            raise refusal_of(self.url, str(error), error.sqlstate) from None
+        finally:
+            with contextlib.suppress(self._driver.Error):
+                statement.close()
+
+
+@functools.cache
+def _wire() -> Mapping[str, pa.DataType]:
+    """What the driver's COPY writes for a type of PostgreSQL."""
+    return {
+        "bool": pa.bool_(),
+        "int2": pa.int16(),
+        "int4": pa.int32(),
+        "int8": pa.int64(),
+        "float4": pa.float32(),
+        "float8": pa.float64(),
+        "bytea": pa.binary(),
+        "date": pa.date32(),
+        "time": pa.time64("us"),
+        **dict.fromkeys(_TEXTS, pa.string()),
+    }
+
+
+def refusal_of(url: DatabaseUrl, text: str, state: str | None) -> ConnectException:
+    """What an error is: bad values, a transaction to be begun anew, or a refusal for good."""
+    if state in _PARALLEL:
+        return RetriableException(f"{url.place} has ended the transaction: {' '.join(text.split())}")
+    if state is not None and state.startswith(("22", "23", "44")):
+        line = _COPY_LINE.search(text)
+        return RefusedException(" ".join(text.split()), int(line[1]) - 1 if line else None)
+    return statement_refusal(url, text, state)
+
+
+def _table(rows: pa.Table, columns: list[tuple[pa.ChunkedArray, bool]]) -> pa.Table:
+    return pa.Table.from_arrays([column for column, _ in columns], names=rows.column_names)
+
+
+def _stage_type(type: pa.DataType) -> str:
+    """The type of PostgreSQL whose COPY format the driver writes for an Arrow type."""
+    types = pa.types
+    if types.is_decimal(type):
+        return "numeric"
+    if types.is_timestamp(type):
+        return "timestamptz" if type.tz else "timestamp"
+    for is_kind, name in (
+        (types.is_boolean, "bool"),
+        (types.is_int8, "int2"),
+        (types.is_int16, "int2"),
+        (types.is_int32, "int4"),
+        (types.is_int64, "int8"),
+        (types.is_float32, "float4"),
+        (types.is_float64, "float8"),
+        (types.is_binary, "bytea"),
+        (types.is_date, "date"),
+        (types.is_time, "time"),
+        (types.is_string, "text"),
+    ):
+        if is_kind(type):
+            return name
+    raise ConnectException(f"Arrow type {type} has no type in PostgreSQL")

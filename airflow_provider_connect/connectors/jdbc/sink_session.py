@@ -1,0 +1,314 @@
+"""One sink task's work on its database between two commits. What was not committed is kept, and written again after a lost connection.
+
+Columns of the records since the last commit stay in memory for that, so a commit is asked for every ``UNCOMMITTED_BYTES``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider_connect.connectors.jdbc.database import StatementException
+from airflow_provider_connect.connectors.jdbc.sink_layout import Layout, layout_of
+from airflow_provider_connect.connectors.jdbc.sink_offsets import OffsetsTable
+from airflow_provider_connect.connectors.jdbc.sink_records import Records, place_of
+from airflow_provider_connect.connectors.jdbc.sink_settings import SinkSettings
+from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException, SinkStore, table_name
+from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable, changes
+from airflow_provider_connect.connectors.jdbc.sink_writer import TableWriter
+from airflow_provider_connect.errors import ConnectException, DataException
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.records import TopicPartition
+
+UNCOMMITTED_BYTES: Final = 64 << 20
+Offsets = Mapping[TopicPartition, int]
+Report = Callable[[Batch, Exception], None]
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Records for one table that are not written yet."""
+
+    layout: Layout
+    batches: list[Batch]
+    count: int = 0
+
+
+class _TableChange(Exception):
+    """A table must be changed before anything else is written."""
+
+    def __init__(self, name: str, layout: Layout, statements: list[str]) -> None:
+        super().__init__(name)
+        self.name = name
+        self.layout = layout
+        self.statements = statements
+
+
+class SinkSession:
+    """Takes batches, writes them table by table, commits them with their offsets.
+
+    ``claim`` None: without offsets of our own, at least once. ``report`` is told of each record that the database refuses, once, and raises
+    where it may not be left out. After a RetriableException the same call may be made again: the transaction is begun anew from the
+    last commit, on a new connection. After any other exception the session is of no use.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], SinkStore],
+        settings: SinkSettings,
+        report: Report,
+        *,
+        offsets_table: str,
+        connector: str,
+        claim: tuple[str, int] | None,
+    ) -> None:
+        self._connect = connect
+        self._settings = settings
+        self._report = report
+        self._offsets_table = offsets_table
+        self._connector = connector
+        self._claim = claim
+        self._partitions: frozenset[TopicPartition] = frozenset()
+        self._store: SinkStore | None = None
+        self._is_begun = False
+        self._is_complete = True  # whether everything in _uncommitted is written or waits to be
+        self._uncommitted: list[Batch] = []
+        self._uncommitted_bytes = 0
+        self._waiting: dict[str, _Waiting] = {}
+        self._writers: dict[str, TableWriter] = {}
+        self._tables: dict[str, TargetTable] = {}
+        self._reported: set[tuple[TopicPartition, int]] = set()
+        self._committed: dict[TopicPartition, int] = {}
+        self._in_doubt: dict[TopicPartition, int] | None = None
+
+    @property
+    def wants_commit(self) -> bool:
+        """Whether a commit should come soon: much is kept for it."""
+        return self._uncommitted_bytes > UNCOMMITTED_BYTES
+
+    def open(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int] | None:
+        """Take the partitions over; the offsets that the database holds, None if it is to hold none."""
+        with self._dropped_on_failure():
+            offsets = self._offsets(self._connected())
+            if self._claim is None:
+                offsets.forget(partitions)
+                return None
+            found = offsets.take(partitions, *self._claim)
+        self._partitions |= frozenset(partitions)
+        self._committed = {**dict.fromkeys(partitions, -1), **found}
+        return found
+
+    def put(self, batch: Batch) -> None:
+        """Take a batch; write what has become enough for one statement."""
+
+        def take() -> None:
+            self._add(batch)
+            if not self._connected().holds_others_up:
+                self._write_waiting(only_full=True)
+
+        self._in_transaction(take)
+        self._uncommitted.append(batch)
+        self._uncommitted_bytes += sum(column.nbytes for column in (batch.value, batch.key) if column is not None)
+
+    def commit(self, offsets: Offsets) -> None:
+        """Write what waits, and commit it together with ``offsets``."""
+        new = {partition: offset for partition, offset in offsets.items() if self._committed.get(partition) != offset}
+        if not self._uncommitted and (not new or self._claim is None):
+            return
+
+        def commit() -> None:
+            if not new.items() <= self._committed.items() or self._uncommitted:  # else a commit in doubt went through
+                self._write_waiting(only_full=False)
+                self._commit(new)
+
+        self._in_transaction(commit)
+        self._committed.update(new)
+        self._forget()
+
+    def close(self) -> None:
+        """Drop what was not committed."""
+        self._forget()
+        self._drop_connection()
+
+    # The transaction
+
+    def _in_transaction(self, work: Callable[[], None]) -> None:
+        """Do ``work`` behind everything that is not committed. Where a table has to be changed, that is done first, in a transaction of its
+        own: some databases commit by it, and its locks are not to be held for long. What was written then goes back and comes again."""
+        done: set[str] = set()
+        with self._dropped_on_failure():
+            while True:
+                try:
+                    self._restore()
+                    work()
+                    return
+                except _TableChange as change:
+                    self._begin_anew()
+                    self._change_table(change, done)
+
+    def _restore(self) -> None:
+        """Where something is missing: write what was not committed again, unless its commit went through after all."""
+        store = self._connected()
+        if self._is_complete:
+            return
+        if self._in_doubt is not None and self._claim is not None:
+            found = self._offsets(store).read(self._in_doubt, self._claim[0])
+            if all(found.get(partition) == offset for partition, offset in self._in_doubt.items()):
+                self._committed.update(self._in_doubt)
+                self._forget()
+                return
+            self._in_doubt = None
+        self._waiting.clear()
+        for batch in self._uncommitted:
+            self._add(batch)
+            if not store.holds_others_up:
+                self._write_waiting(only_full=True)
+        self._is_complete = True
+
+    def _commit(self, offsets: dict[TopicPartition, int]) -> None:
+        """1 our offsets, which is refused to an older claim 2 commit. A connection that is lost in 2 leaves that in doubt."""
+        store = self._connected()
+        if self._claim is not None and offsets:
+            self._begin()
+            self._offsets(store).write(offsets, self._claim[0])  # 1
+            self._in_doubt = offsets
+        if self._is_begun:
+            store.commit()  # 2
+        self._is_begun, self._in_doubt = False, None
+
+    def _begin(self) -> None:
+        if not self._is_begun:
+            self._connected().begin()
+            self._is_begun = True
+
+    def _begin_anew(self) -> None:
+        """Take back what was written since the last commit."""
+        if self._is_begun:
+            self._connected().rollback()
+        self._is_begun = self._is_complete = False
+        self._waiting.clear()
+
+    def _forget(self) -> None:
+        """Everything is committed, or given up."""
+        self._uncommitted.clear()
+        self._waiting.clear()
+        self._reported.clear()
+        self._uncommitted_bytes, self._in_doubt, self._is_complete = 0, None, True
+
+    def _connected(self) -> SinkStore:
+        if self._store is None:
+            store = self._store = self._connect()
+            if self._claim is not None and self._partitions:
+                self._offsets(store).renew(self._partitions, self._claim[0])
+        return self._store
+
+    def _drop_connection(self) -> None:
+        if self._store is not None:
+            self._store.close()
+        self._store, self._is_begun = None, False
+        self._writers.clear()
+        self._tables.clear()
+
+    @contextlib.contextmanager
+    def _dropped_on_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self._is_complete = False
+            self._drop_connection()
+            raise
+
+    def _offsets(self, store: SinkStore) -> OffsetsTable:
+        return OffsetsTable(store, table_name(self._offsets_table, store.dialect), self._connector)
+
+    # Records
+
+    def _add(self, batch: Batch) -> None:
+        """Put the batch where it waits for its table."""
+        if not batch.num_records:
+            return
+        name = self._settings.table_of(batch.topic)
+        waiting = self._waiting.get(name)
+        if waiting is not None and not waiting.layout.fits(batch):
+            self._write(name, waiting)
+            waiting = None
+        if waiting is None:
+            try:
+                layout = layout_of(self._settings, batch)
+            except DataException as error:
+                self._refuse_all(batch, error)
+                return
+            waiting = self._waiting[name] = _Waiting(layout, [])
+        waiting.batches.append(batch)
+        waiting.count += batch.num_records
+
+    def _write_waiting(self, *, only_full: bool) -> None:
+        """Write what waits, or the tables of which enough waits for one statement."""
+        for name, waiting in list(self._waiting.items()):
+            if not only_full or waiting.count >= self._settings.batch_size:
+                self._write(name, waiting)
+
+    def _write(self, name: str, waiting: _Waiting) -> None:
+        writer = self._writer(name, waiting.layout)
+        if writer is not None:
+            self._begin()
+            writer.write(Records(waiting.batches))
+        del self._waiting[name]
+
+    def _writer(self, name: str, layout: Layout) -> TableWriter | None:
+        """What writes these records. None: they are deletes of a table that there is not yet."""
+        writer = self._writers.get(name)
+        if writer is not None and writer.layout == layout:
+            return writer
+        table, statements = self._needed(name, layout)
+        if statements:
+            raise _TableChange(name, layout, statements)
+        if table is None:
+            return None
+        writer = self._writers[name] = TableWriter(self._connected(), table, layout, self._settings, self._refuse)
+        return writer
+
+    def _needed(self, name: str, layout: Layout) -> tuple[TargetTable | None, list[str]]:
+        """The table, and what has to be changed in it for these records."""
+        store = self._connected()
+        place = table_name(name, store.dialect)
+        table = self._tables.get(name) or store.read_table(place)
+        if table is not None:
+            self._tables[name] = table
+        return table, changes(layout, table, place, self._settings, store.dialect)
+
+    def _change_table(self, change: _TableChange, done: set[str]) -> None:
+        """Another task may change the same table at the same time, and be faster."""
+        store = self._connected()
+        self._tables.pop(change.name, None)
+        self._writers.pop(change.name, None)
+        if done.issuperset(change.statements):
+            raise ConnectException(f"Table {change.name} is not as it should be after {'; '.join(change.statements)}")
+        done.update(change.statements)
+        store.begin()
+        try:
+            if self._claim is not None:
+                self._offsets(store).check(self._partitions, self._claim[0])
+            for statement in change.statements:
+                store.run(statement)
+            store.commit()
+        except (StatementException, RefusedException):
+            store.rollback()
+            if self._needed(change.name, change.layout)[1] == change.statements:
+                raise
+
+    def _refuse(self, record: Batch, error: RefusedException) -> None:
+        partition, offset = place = place_of(record)
+        if place not in self._reported:
+            table = self._settings.table_of(record.topic)
+            self._report(record, RefusedException(f"Table {table} refuses the record at offset {offset} of {partition}: {error}"))
+            self._reported.add(place)
+
+    def _refuse_all(self, batch: Batch, error: DataException) -> None:
+        """Records that cannot be rows at all."""
+        place = place_of(batch)
+        if place not in self._reported:
+            self._report(batch, error)
+            self._reported.add(place)

@@ -1,0 +1,197 @@
+"""Any database of SQLAlchemy as a sink's store: rows by ``executemany``, made from whole columns. SQLite, MySQL and MariaDB can upsert."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from airflow_provider_connect.connectors.jdbc.column import ColumnKind
+from airflow_provider_connect.connectors.jdbc.database import SqlAlchemyDatabase, statement_refusal
+from airflow_provider_connect.connectors.jdbc.database_url import MARIADB, MYSQL, SQLITE, DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.dialect import Dialect
+from airflow_provider_connect.connectors.jdbc.metadata import read_columns
+from airflow_provider_connect.connectors.jdbc.sink_columns import cast_column, local_times, refuse_wide_numbers
+from airflow_provider_connect.connectors.jdbc.sink_settings import INSERT_MODE
+from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
+from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
+from airflow_provider_connect.connectors.jdbc.table_name import TableName
+from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
+from airflow_provider_connect.sdk.arrow import pa
+
+_SAVEPOINT: Final = "connect_piece"
+_PARALLEL: Final = (1205, 1213, 1020)  # MySQL's and MariaDB's: a lock not had, a deadlock, a row changed meanwhile
+_BAD_VALUES: Final = (1048, 1264, 1265, 1292, 1364, 1366, 1406, 1411, 1452, 3140, 3819, 4025)
+_MYSQLS: Final = (MYSQL, MARIADB)
+
+
+class RowStore(SqlAlchemyDatabase):
+    """One connection."""
+
+    session = ""
+
+    def __init__(self, url: DatabaseUrl, dialect: Dialect, time_zone: str) -> None:
+        super().__init__(url)
+        self.url = url
+        self.dialect = dialect
+        self.holds_others_up = url.dialect == SQLITE
+        self._time_zone = time_zone
+        with self._refusing():
+            if self.connection is not None and url.dialect != SQLITE:
+                self.connection.execution_options(isolation_level="READ COMMITTED")
+        if url.dialect in _MYSQLS:
+            self.run("SET time_zone = '+00:00'")
+            self.commit()
+
+    # Transactions
+
+    def run(self, sql: str) -> None:
+        with self._refusing():
+            self._execute(sql)
+
+    def begin(self) -> None:
+        if self.url.dialect == SQLITE:
+            self.run("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        self._end("COMMIT")
+
+    def rollback(self) -> None:
+        self._end("ROLLBACK")
+
+    def _end(self, word: str) -> None:
+        if self.url.dialect == SQLITE:
+            self.run(word)
+            return
+        with self._refusing():
+            if self.connection is None:
+                raise RetriableException(f"The connection to {self.url.place} is closed")
+            self.connection.commit() if word == "COMMIT" else self.connection.rollback()
+
+    def save(self) -> None:
+        self.run(f"SAVEPOINT {_SAVEPOINT}" if self.url.dialect != "mssql" else f"SAVE TRANSACTION {_SAVEPOINT}")
+
+    def restore(self) -> None:
+        self.run(f"ROLLBACK TO {_SAVEPOINT}" if self.url.dialect != "mssql" else f"ROLLBACK TRANSACTION {_SAVEPOINT}")
+
+    def release(self) -> None:
+        if self.url.dialect not in ("mssql", "oracle"):
+            self.run(f"RELEASE SAVEPOINT {_SAVEPOINT}")
+
+    def end_session(self, session: str) -> None:
+        """There is no such thing: what an older claim has left open ends with its process."""
+
+    def locked_rows(self, sql: str) -> list[tuple[object, ...]]:
+        return self.rows(sql if self.url.dialect in (SQLITE, "mssql") else f"{sql} FOR UPDATE")
+
+    # Tables
+
+    def read_table(self, name: TableName) -> TargetTable | None:
+        columns = {column.name: column for column in read_columns(self, self.url, name)}
+        if not columns:
+            return None
+        key = frozenset(column.name for column in columns.values() if column.key_position)
+        return TargetTable(name, columns, ((key,) if key else ()) + self._unique_indexes(name))
+
+    def _unique_indexes(self, name: TableName) -> tuple[frozenset[str], ...]:
+        schema = name.schema or name.catalog
+        with self._refusing():
+            inspector = self._sqlalchemy.inspect(self.connection)
+            indexes = inspector.get_indexes(name.table, schema=schema)
+            constraints = inspector.get_unique_constraints(name.table, schema=schema)
+        columns = [index["column_names"] for index in indexes if index.get("unique")]
+        columns += [constraint["column_names"] for constraint in constraints]
+        return tuple(frozenset(str(column) for column in found if column) for found in columns)
+
+    # Rows
+
+    def insert(self, table: TargetTable, rows: pa.Table) -> None:
+        self._execute_rows(self._insert(table, rows), table, rows)
+
+    def upsert(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
+        rest = [self.dialect.quoted(name) for name in rows.column_names if name not in keys]
+        if self.url.dialect == SQLITE:
+            conflict = ", ".join(map(self.dialect.quoted, keys))
+            changes = ", ".join(f"{name} = excluded.{name}" for name in rest)
+            ending = f"ON CONFLICT ({conflict}) DO {f'UPDATE SET {changes}' if changes else 'NOTHING'}"
+        elif self.url.dialect in _MYSQLS:
+            names = rest or [self.dialect.quoted(keys[0])]
+            ending = f"ON DUPLICATE KEY UPDATE {', '.join(f'{name} = VALUES({name})' for name in names)}"
+        else:
+            raise ConfigException.of(INSERT_MODE, "upsert", f"Upsert is not known for {self.url.dialect}. Use insert or update.")
+        self._execute_rows(f"{self._insert(table, rows)} {ending}", table, rows)
+
+    def update(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
+        rest = [name for name in rows.column_names if name not in keys]
+        if not rest:
+            return
+        ordered = rows.select([*rest, *keys])
+        marks = iter(self._marks(len(ordered.column_names)))
+        changes = ", ".join(f"{self._name(name)} = {next(marks)}" for name in rest)
+        same = " AND ".join(f"{self._name(name)} = {next(marks)}" for name in keys)
+        self._execute_rows(f"UPDATE {self._table(table)} SET {changes} WHERE {same}", table, ordered)
+
+    def delete(self, table: TargetTable, rows: pa.Table) -> None:
+        marks = self._marks(len(rows.column_names))
+        same = " AND ".join(f"{self._name(name)} = {mark}" for name, mark in zip(rows.column_names, marks, strict=True))
+        self._execute_rows(f"DELETE FROM {self._table(table)} WHERE {same}", table, rows)
+
+    def _insert(self, table: TargetTable, rows: pa.Table) -> str:
+        names, marks = ", ".join(map(self._name, rows.column_names)), ", ".join(self._marks(len(rows.column_names)))
+        return f"INSERT INTO {self._table(table)} ({names}) VALUES ({marks})"
+
+    def _marks(self, count: int) -> list[str]:
+        """The driver's own marks for parameters."""
+        style = self.engine.dialect.paramstyle
+        if style in ("format", "pyformat"):
+            return ["%s"] * count
+        return ["?"] * count if style == "qmark" else [f":{number + 1}" for number in range(count)]
+
+    def _name(self, name: str) -> str:
+        """A quoted name inside a statement with parameters."""
+        quoted = self.dialect.quoted(name)
+        return quoted.replace("%", "%%") if self.engine.dialect.paramstyle in ("format", "pyformat") else quoted
+
+    def _table(self, table: TargetTable) -> str:
+        return ".".join(map(self._name, table.name.parts))
+
+    def _execute_rows(self, sql: str, table: TargetTable, rows: pa.Table) -> None:
+        columns = [self._values(table, name, column) for name, column in zip(rows.column_names, rows.columns, strict=True)]
+        with self._refusing():
+            if self.connection is None:
+                raise RetriableException(f"The connection to {self.url.place} is closed")
+            self.connection.exec_driver_sql(sql, list(zip(*columns, strict=True)))
+
+    def _values(self, table: TargetTable, name: str, column: pa.ChunkedArray) -> list[Any]:
+        """A column as the driver's values. SQLite has neither times nor decimals: they are texts that sort as the values do."""
+        target, types = table.columns[name], pa.types
+        refuse_wide_numbers(column, target)
+        if types.is_timestamp(column.type):
+            zone = "UTC" if target.kind is ColumnKind.TIMESTAMP_TZ else self._time_zone
+            column = cast_column(name, local_times(column, zone), pa.timestamp("us"))
+        elif types.is_decimal(column.type) and target.kind is not ColumnKind.DECIMAL:
+            column = column.cast(pa.float64())
+        is_text = types.is_temporal(column.type) or types.is_decimal(column.type)
+        if self.url.dialect == SQLITE and is_text:
+            column = column.cast(pa.string())
+        values: list[Any] = column.to_pylist()
+        return values
+
+    @contextlib.contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """Translates errors: bad values, a transaction to be begun anew, or a refusal for good."""
+        errors = self._sqlalchemy.exc
+        try:
+            yield
+        except errors.SQLAlchemyError as error:
+            raise self._refusal_of(error) from None
+
+    def _refusal_of(self, error: Any) -> ConnectException:  # a SQLAlchemyError
+        errors, original = self._sqlalchemy.exc, getattr(error, "orig", None)
+        text = " ".join(str(original or error).split())
+        number = original.args[0] if original is not None and original.args and isinstance(original.args[0], int) else None
+        if getattr(error, "connection_invalidated", False) or number in _PARALLEL:
+            return RetriableException(f"{self.url.place} has ended the transaction: {text}")
+        if isinstance(error, errors.IntegrityError | errors.DataError) or number in _BAD_VALUES:
+            return RefusedException(text)
+        return statement_refusal(self.url, text, None)

@@ -1,0 +1,86 @@
+"""What a sink needs of a database: transactions, tables and whole columns written at once. One connection, for one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from airflow_provider_connect.connectors.jdbc.database import Database
+from airflow_provider_connect.connectors.jdbc.database_url import POSTGRESQL, DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.dialect import Dialect
+from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
+from airflow_provider_connect.connectors.jdbc.table_name import TableName
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk.arrow import pa
+
+
+class RefusedException(DataException):
+    """The database takes none of some rows because of what is in them. ``row`` is the first bad one's place, where that is known."""
+
+    def __init__(self, message: str, row: int | None = None) -> None:
+        super().__init__(message)
+        self.row = row
+
+
+class SinkStore(Database, Protocol):
+    """An open database to write to.
+
+    Rows are tables of Arrow columns named like the table's. Raises RefusedException for bad values, RetriableException when the
+    connection or the transaction is lost, StatementException for everything else.
+    """
+
+    url: DatabaseUrl
+    dialect: Dialect
+    holds_others_up: bool
+    """Whether a transaction that has written keeps everybody else from writing, so that it must be short."""
+    session: str
+    """The connection's name to ``end_session``; empty where there is no such thing."""
+
+    def run(self, sql: str) -> None:
+        """Execute a statement that has no answer."""
+
+    def begin(self) -> None: ...
+
+    def commit(self) -> None: ...
+
+    def rollback(self) -> None: ...
+
+    def save(self) -> None:
+        """Set the one savepoint."""
+
+    def restore(self) -> None:
+        """Go back to the savepoint, which is then gone."""
+
+    def release(self) -> None:
+        """Forget the savepoint."""
+
+    def end_session(self, session: str) -> None:
+        """End another connection of this user that somebody may have left open, with its transaction. Outside of transactions."""
+
+    def locked_rows(self, sql: str) -> list[tuple[object, ...]]:
+        """The rows of a SELECT, locked until the transaction ends."""
+
+    def read_table(self, name: TableName) -> TargetTable | None:
+        """The table as it is; None where there is none."""
+
+    def insert(self, table: TargetTable, rows: pa.Table) -> None: ...
+
+    def upsert(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None: ...
+
+    def update(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None: ...
+
+    def delete(self, table: TargetTable, rows: pa.Table) -> None:
+        """Delete the rows that have the values of ``rows`` in those columns."""
+
+
+def table_name(text: str, dialect: Dialect) -> TableName:
+    """The name that a config writes with dots: schema and table, where the database has schemas. Unquoted names are in lower case in
+    PostgreSQL."""
+    if dialect.name == POSTGRESQL and not dialect.is_quoting:
+        text = text.lower()
+    if dialect.name == "sqlite":
+        return TableName(text)
+    *before, table = text.rsplit(".", 2)
+    if dialect.name in ("mysql", "mariadb"):
+        return TableName(table, None, before[-1] if before else None)
+    return TableName(table, before[-1] if before else None, before[0] if len(before) > 1 else None)
