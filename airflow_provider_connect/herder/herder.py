@@ -56,9 +56,9 @@ from airflow_provider_connect.stores.backing import Backing, TopicBacking
 
 class Herder:
     """See the module. ``probe`` looks at plugins: without one, configs are neither taken nor checked. ``previewer`` makes dry runs, where
-    there is one; ``takes_upgrades``: whether runs carry out upgrades. ``backing`` is where the state is kept; ``worker_id`` stands in the statuses that the herder writes itself; ``resolve``
-    gives a connector's config the values of its variables, None: those of the worker's own providers. ``figures`` tells what tasks have
-    counted; None: the ledger does."""
+    there is one; ``takes_upgrades``: whether runs carry out upgrades. ``backing`` is where the state is kept; ``worker_id`` stands in the
+    statuses that the herder writes itself; ``resolve`` gives a connector's config the values of its variables, None: those of the worker's
+    own providers. ``figures`` tells what tasks have counted; None: the ledger does."""
 
     def __init__(
         self,

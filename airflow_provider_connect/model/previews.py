@@ -74,7 +74,8 @@ class PreviewedRecord:
 @dataclass(frozen=True, slots=True)
 class Preview:
     """A whole preview. ``read`` counts the records that tasks gave, before transformations; ``offsets`` is what a source's offsets look
-    like; ``records`` are the first ones, as many as may be shown."""
+    like; ``records`` are the first ones, as many as may be shown; ``skipped`` have failed and are left out, for the first
+    ``failures``."""
 
     connector: str
     type: str
@@ -85,6 +86,8 @@ class Preview:
     topics: Sequence[PreviewedTopic]
     records: Sequence[PreviewedRecord]
     offsets: Fields = field(default_factory=dict)
+    skipped: int = 0
+    failures: Sequence[str] = ()
     seconds: float = 0.0
 
     def to_json(self) -> dict[str, Any]:

@@ -176,6 +176,8 @@ class Preview(BaseModel):
     topics: list[PreviewedTopic]
     records: list[PreviewedRecord]
     offsets: dict[str, str]
+    skipped: int
+    failures: list[str]
     seconds: float
 
 

@@ -84,6 +84,11 @@ class SourcePipeline:
 
     def encode(self, batch: Batch) -> Iterator[EncodedBatch]:
         """The batch as bytes, in as many pieces as transformations made of it; pieces without records are left out."""
+        for _, encoded in self.pieces(batch):
+            yield encoded
+
+    def pieces(self, batch: Batch) -> Iterator[tuple[Batch, EncodedBatch]]:
+        """As ``encode``, with what each piece was before the converters; without the records that failed there."""
         if not batch.num_records:
             return
         for piece in _through(self.errors, self.stages, [batch], self._read):
@@ -106,7 +111,7 @@ class SourcePipeline:
             end = part.start + part.length
         return [*batches, *_positions(records[end:])]
 
-    def _encoded(self, batch: Batch) -> Iterator[EncodedBatch]:
+    def _encoded(self, batch: Batch) -> Iterator[tuple[Batch, EncodedBatch]]:
         """One piece, or none where no record of it can be converted."""
         converters = self.converters
         key, kept = self._column(ErrorStage.KEY_CONVERTER, converters.key, batch, batch.key_schema, batch.key)
@@ -117,7 +122,7 @@ class SourcePipeline:
             batch, key = taken_batch(batch, kept), None if key is None else taken(key, kept)
         if not batch.num_records:
             return
-        yield EncodedBatch(
+        encoded = EncodedBatch(
             topic=batch.topic,
             num_records=batch.num_records,
             value=value,
@@ -126,6 +131,7 @@ class SourcePipeline:
             timestamp=None if batch.timestamp is None else batch.timestamp.cast(pa.int64()),
             kafka_partition=batch.kafka_partition,
         )
+        yield batch, encoded
 
     def _column(
         self, stage: ErrorStage, converter: Converter, batch: Batch, schema: Schema | None, column: pa.Array | None

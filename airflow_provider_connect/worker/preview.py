@@ -6,6 +6,7 @@ called in a process of its own (``preview_process``).
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -25,12 +26,13 @@ from airflow_provider_connect.stores.offset_place import OffsetPlace
 from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.worker.checked_connector import CheckedConnector, check_connector
 from airflow_provider_connect.worker.contexts import PlanningContext
-from airflow_provider_connect.worker.pipeline import SinkPipeline
+from airflow_provider_connect.worker.pipeline import SinkPipeline, SourcePipeline
 from airflow_provider_connect.worker.pipeline_setup import converters_of, stages_of
 from airflow_provider_connect.worker.preview_findings import Findings
 from airflow_provider_connect.worker.preview_sink import PreviewedSink
 from airflow_provider_connect.worker.preview_source import PreviewedSource
 from airflow_provider_connect.worker.task_configs import task_configs
+from airflow_provider_connect.worker.tolerance import Tolerance
 
 MOST_RECORDS = 10_000
 
@@ -52,6 +54,8 @@ def make_preview(request: PreviewRequest, settings: WorkerSettings, secrets: Map
     configs = task_configs(checked, context)
     converters = converters_of(checked, settings)
     findings = Findings(converters.header, mask)
+    stages = stages_of(checked, converters.header)
+    errors = Tolerance(dataclasses.replace(checked.settings.errors, retry_timeout_ms=0), findings.skip)
     deadline = started + request.seconds
     shown = [_shown(checked, config) for config in configs]
 
@@ -60,11 +64,11 @@ def make_preview(request: PreviewRequest, settings: WorkerSettings, secrets: Map
 
     if checked.is_source:
         assert isinstance(checked.connector, SourceConnector)
-        source = PreviewedSource(checked.connector, converters, stages_of(checked, converters.header), offsets, findings, deadline=deadline)
+        pipeline = SourcePipeline(converters, stages, errors)
+        source = PreviewedSource(checked.connector, pipeline, offsets, findings, deadline=deadline)
         tasks, read, fields = _source_tasks(source, configs, shown, request.records, resolve), source, source.offset_fields()
     else:
-        pipeline = SinkPipeline(converters, stages_of(checked, converters.header))
-        sink = PreviewedSink(checked, settings, pipeline, findings, deadline=deadline)
+        sink = PreviewedSink(checked, settings, SinkPipeline(converters, stages, errors), findings, deadline=deadline)
         tasks, read, fields = sink.run_tasks(shown, request.records), sink, {}
     return Preview(
         connector=request.connector,
@@ -76,6 +80,8 @@ def make_preview(request: PreviewRequest, settings: WorkerSettings, secrets: Map
         topics=findings.topics(),
         records=findings.shown,
         offsets=fields,
+        skipped=findings.skipped,
+        failures=findings.failures,
         seconds=round(time.monotonic() - started, 3),
     )
 

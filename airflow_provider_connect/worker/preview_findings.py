@@ -16,6 +16,7 @@ from airflow_provider_connect.model.previews import PreviewedRecord, PreviewedTo
 from airflow_provider_connect.sdk.converter import HeaderConverter
 from airflow_provider_connect.sdk.records import SinkRecord, SourceRecord
 from airflow_provider_connect.sdk.schema import Schema, Struct
+from airflow_provider_connect.worker.failures import Failure
 from airflow_provider_connect.worker.preview_fields import merged, schema_fields, value_fields
 
 LONGEST_VALUE = 4_000
@@ -23,6 +24,7 @@ LONGEST_VALUE = 4_000
 LONGEST_ALL = 1 << 20
 """Characters of all records together."""
 MOST_HEADERS = 20
+MOST_FAILURES = 10
 
 
 @dataclass(slots=True)
@@ -40,9 +42,18 @@ class Findings:
     def __init__(self, header_converter: HeaderConverter, mask: Mask) -> None:
         self.header_converter = header_converter
         self.shown: list[PreviewedRecord] = []
+        self.skipped = 0
+        self.failures: list[str] = []
         self._mask = mask
         self._room = LONGEST_ALL
         self._topics: dict[str, _Seen] = {}
+
+    def skip(self, failure: Failure) -> None:
+        """A record has failed and is left out, as ``errors.tolerance`` says; the first few say why."""
+        self.skipped += 1
+        if len(self.failures) < MOST_FAILURES:
+            where = f"{failure.operation.stage} {failure.operation.class_name}"
+            self.failures.append(self._mask(f"{where}: {type(failure.error).__name__}: {failure.error}")[:LONGEST_VALUE])
 
     def topics(self) -> list[PreviewedTopic]:
         return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from airflow_provider_connect.errors import RetriableException
@@ -16,7 +16,7 @@ from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.worker.contexts import TaskSourceContext
 from airflow_provider_connect.worker.kafka_writer import EncodedBatch
-from airflow_provider_connect.worker.pipeline import Converters, SourcePipeline, Stage
+from airflow_provider_connect.worker.pipeline import SourcePipeline
 from airflow_provider_connect.worker.preview_fields import value_fields
 from airflow_provider_connect.worker.preview_findings import Findings
 
@@ -31,8 +31,7 @@ class PreviewedSource:
     def __init__(
         self,
         connector: SourceConnector,
-        converters: Converters,
-        stages: Sequence[Stage],
+        pipeline: SourcePipeline,
         offsets: SourceOffsets,
         findings: Findings,
         *,
@@ -41,9 +40,7 @@ class PreviewedSource:
     ) -> None:
         self.read = 0
         self._connector = connector
-        self._encoding = SourcePipeline(converters)
-        self._stages = stages
-        self._converters = converters
+        self._pipeline = pipeline
         self._offsets = offsets
         self._findings = findings
         self._deadline = deadline
@@ -57,7 +54,7 @@ class PreviewedSource:
     def run_task(self, number: int, shown: Mapping[str, str], config: Mapping[str, str], most: int) -> PreviewedTask:
         """Read ``most`` records of task ``number``. ``config`` is its config with its values, ``shown`` the one to show."""
         task = self._connector.task_class()
-        task.header_converter = self._converters.header
+        task.header_converter = self._pipeline.converters.header
         context = TaskSourceContext(config, NO_CLAIM, self._offsets, lambda: self._now() >= self._deadline)
         context.transaction_context = _NoTransactions()
         task.initialize(context)
@@ -81,7 +78,7 @@ class PreviewedSource:
                 polled, refusal = [], error
             if polled is None:
                 return PreviewEnd.END
-            batches = [batch for batch in self._encoding.batches(polled) if batch.num_records]
+            batches = [batch for batch in self._pipeline.batches(polled) if batch.num_records]
             if batches:
                 quiet_since, refusal = self._now(), None
             elif self._now() - quiet_since > IDLE_SECONDS:
@@ -100,12 +97,8 @@ class PreviewedSource:
         self._note_position(whole, partitions)
         batch = whole.slice(0, until - self.read)
         self.read += batch.num_records
-        pieces = [batch]
-        for stage in self._stages:
-            pieces = [after for piece in pieces for after in stage.apply(piece)]
-        for piece in pieces:
-            for encoded in self._encoding.encode(piece):
-                self._findings.add(number, piece.source_records(self._findings.header_converter), _pairs(encoded))
+        for piece, encoded in self._pipeline.pieces(batch):
+            self._findings.add(number, piece.source_records(self._findings.header_converter), _pairs(encoded))
 
     def _note_position(self, batch: Batch, partitions: list[dict[str, object]]) -> None:
         offset = batch.source_offset or next(filter(None, reversed(batch.source_offsets or ())), None)
