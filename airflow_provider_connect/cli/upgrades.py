@@ -84,6 +84,8 @@ def _print(found: Preview) -> None:
     versions = ", ".join(f"{place} {version}" for place, version in found.versions.items() if place != "task")
     print(f"{found.type} {found.class_name}: {versions}")
     print(f"{found.read} records read in {found.seconds:g} s; nothing is committed\n")
+    if found.skipped:
+        print(f"{found.skipped} records have failed and are left out:\n" + "\n".join(found.failures) + "\n")
     rows = [
         {"task": task.task, "records": task.records, "ended": str(task.end), "partitions": list(task.partitions)} for task in found.tasks
     ]
