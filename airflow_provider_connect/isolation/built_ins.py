@@ -1,4 +1,4 @@
-"""The plugins that this package brings, under Kafka Connect's names: a table, so that finding them reads nothing."""
+"""The plugins that this package brings, under the names that configs of Kafka Connect have: a table, so that finding them reads nothing."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ _CONNECTORS = (
     (PluginKind.SINK, "connectors.file", "file", ("FileStreamSinkConnector",)),
     (PluginKind.SOURCE, "connectors.file", "file", ("FileStreamSourceConnector",)),
 )
+_JDBC = ((PluginKind.SOURCE, "connectors.jdbc.source_connector:JdbcSourceConnector", "io.aiven.connect.jdbc.JdbcSourceConnector"),)
 _TRANSFORMS = (
     (PluginKind.TRANSFORMATION, "transforms.cast", "transforms", ("Cast$Key", "Cast$Value")),
     (PluginKind.TRANSFORMATION, "transforms.drop_headers", "transforms", ("DropHeaders",)),
@@ -47,7 +48,11 @@ def built_ins(version: str) -> list[Declared]:
         *((kind, *row) for kind in (PluginKind.CONVERTER, PluginKind.HEADER_CONVERTER) for row in _CONVERTERS),
         (PluginKind.HEADER_CONVERTER, "converters.header", "storage", ("SimpleHeaderConverter",)),
     ]
-    return [
+    databases = [
+        Declared(kind, f"io.confluent.connect.jdbc.{reference.partition(':')[2]}", f"{_HOUSE}.{reference}", version, frozenset({name}))
+        for kind, reference, name in _JDBC
+    ]
+    return databases + [
         Declared(kind, f"{_KAFKA}.{package}.{name}", f"{_HOUSE}.{module}:{name.replace('$', '')}", version)
         for kind, module, package, names in table
         for name in names

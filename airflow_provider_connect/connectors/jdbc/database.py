@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from airflow_provider_connect.connectors.jdbc.database_url import SQLITE, URL, DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.database_url import MARIADB, MYSQL, SQLITE, URL, DatabaseUrl
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.sdk.arrow import pa
 
@@ -41,7 +41,10 @@ class Database(Protocol):
         """All rows of a small answer."""
 
     def has_row(self, sql: str) -> bool:
-        """Whether the answer has a row. Give the statement its own limit."""
+        """Whether the answer of a query has a row."""
+
+    def execute(self, sql: str) -> None:
+        """Run a statement that has no answer."""
 
     def batches(self, sql: str, rows: int) -> Iterator[pa.RecordBatch]:
         """The answer piece by piece, as the driver has it or about ``rows`` at a time. Nothing else may be asked until it is used up or
@@ -90,6 +93,10 @@ class AdbcDatabase:
     def has_row(self, sql: str) -> bool:
         return bool(self.rows(f"SELECT 1 AS one WHERE EXISTS ({sql})"))
 
+    def execute(self, sql: str) -> None:
+        with self._executed(sql) as answer:
+            answer.statement().execute_update()
+
     def batches(self, sql: str, rows: int) -> Iterator[pa.RecordBatch]:
         options = {"adbc.sqlite.query.batch_rows": str(rows)} if self._url.dialect == SQLITE else _POSTGRESQL_STREAM
         with self._executed(sql, options) as answer:
@@ -133,12 +140,15 @@ class _AdbcAnswer:
         return self
 
     def stream(self) -> Any:  # the driver's own handle
+        return self.statement().execute_query()[0]
+
+    def statement(self) -> Any:  # the driver's own
         database = self._database
         statement = database._statement = database._driver.AdbcStatement(database._connection)
         if self._options:
             statement.set_options(**self._options)
         statement.set_sql_query(self._sql)
-        return statement.execute_query()[0]
+        return statement
 
     def reader(self) -> Any:  # a pa.RecordBatchReader
         return pa.RecordBatchReader.from_stream(self.stream())
@@ -175,6 +185,8 @@ class SqlAlchemyDatabase:
             raise ConfigException.of(URL, f"{url.dialect}:…", f"There is no Python driver for {url.dialect} here: {error}") from None
         try:
             self.connection = self.engine.connect()
+            if url.dialect in (MYSQL, MARIADB):  # what is stored in UTC is read in UTC
+                self.connection.exec_driver_sql("SET time_zone = '+00:00'")
         except sqlalchemy.exc.SQLAlchemyError as error:
             raise connection_refusal(url, str(getattr(error, "orig", None) or error)) from None
 
@@ -185,6 +197,10 @@ class SqlAlchemyDatabase:
     def has_row(self, sql: str) -> bool:
         with self._translated():
             return self._execute(sql).first() is not None
+
+    def execute(self, sql: str) -> None:
+        with self._translated():
+            self._execute(sql)
 
     def batches(self, sql: str, rows: int) -> Iterator[pa.RecordBatch]:
         with self._translated():

@@ -24,6 +24,8 @@ from airflow_provider_connect.connectors.jdbc.url_options import (
 )
 from airflow_provider_connect.errors import ConfigException
 
+__all__ = ["MARIADB", "MYSQL", "POSTGRESQL", "SQLITE", "URL", "DatabaseUrl", "parse_url"]
+
 URL: Final = "connection.url"
 
 _NAMES: Final = {"postgres": POSTGRESQL, "pgsql": POSTGRESQL, "sqlite3": SQLITE, "oracle": "oracle", "sqlserver": "mssql"}

@@ -1,0 +1,178 @@
+"""Reads what is new in one table or query, once, up to a bound that is noted when it begins.
+
+1 the bound: the greatest number, or the database's clock less the delay  2 the transactions that write at this moment are waited for, since
+they may commit rows below the bound  3 one statement, whose rows stream. A lost connection is had again, from the last page on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from airflow_provider_connect.connectors.jdbc.column_reading import nanoseconds_of
+from airflow_provider_connect.connectors.jdbc.database import Database
+from airflow_provider_connect.connectors.jdbc.open_transactions import open_writers
+from airflow_provider_connect.connectors.jdbc.row_pages import Pages
+from airflow_provider_connect.connectors.jdbc.row_query import RowQuery, clock_query
+from airflow_provider_connect.connectors.jdbc.row_source import RowSource
+from airflow_provider_connect.connectors.jdbc.source_offset import SourceOffset
+from airflow_provider_connect.connectors.jdbc.source_settings import FROM_NOW, INCREMENTING, Mode, SourceSettings
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.schema import arrow_type
+
+log = logging.getLogger(__name__)
+
+WAITING: Final[tuple[Batch, ...]] = ()
+"""Nothing now; ask again."""
+
+
+class RowReader:
+    """The new rows of one source. ``next`` is called until it returns None; between two calls the connection may have become another."""
+
+    def __init__(self, source: RowSource, settings: SourceSettings, since: SourceOffset, *, now: Callable[[], float]) -> None:
+        self.source = source
+        self.offset = since
+        self._settings = settings
+        self._now = now
+        self._query = RowQuery.of(source, settings)
+        self._until: SourceOffset | None = None
+        self._writers: frozenset[str] | None = None
+        self._deadline = 0.0
+        self._pages: Iterator[pa.RecordBatch] | None = None
+        self._has_read = False
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether reading can go on after the connection was lost: rows without keys cannot be told apart once some went on."""
+        return self._settings.mode is not Mode.BULK or not self._has_read
+
+    def next(self, database: Database) -> Batch | tuple[Batch, ...] | None:
+        """The next page; ``WAITING`` while other transactions write; None when there is nothing more."""
+        if self._until is None:
+            since = self.offset
+            self._until = self._bound(database)
+            if self.offset != since:
+                return self._beginning()
+        if self._until is None or not self._is_complete(database):
+            return None if self._until is None or self._is_left() else WAITING
+        if self._pages is None:
+            self._pages = self._read(database)
+        page = next(self._pages, None)
+        if page is None:
+            return None
+        self._has_read = True
+        return self._batch(page)
+
+    def interrupted(self) -> None:
+        """The connection is gone: begin the statement anew, behind the last page."""
+        self._pages = None
+
+    # 1
+
+    def _bound(self, database: Database) -> SourceOffset | None:
+        """Up to where this run reads; None: there is nothing."""
+        mode = self._settings.mode
+        if mode is Mode.BULK:
+            return SourceOffset()
+        if mode.has_timestamp:
+            now = clock(database, self._settings)
+            if self.offset.timestamp_ns is None and self._settings.timestamp_initial is not None:
+                initial = self._settings.timestamp_initial
+                self.offset = SourceOffset(None, now if initial == FROM_NOW else initial * 1_000_000)
+            return SourceOffset(None, now - self._settings.timestamp_delay_ms * 1_000_000)
+        greatest = database.rows(self._query.greatest())[0][0]
+        if greatest is None or (self.offset.incrementing is not None and int(greatest) <= self.offset.incrementing):
+            return None
+        return SourceOffset(int(greatest))
+
+    def _beginning(self) -> Batch:
+        """No rows yet, but the place where the first run began: it must not move with the runs until there are some."""
+        return self._batch_of(pa.array([], arrow_type(self._query.reading.schema)), self.offset)
+
+    # 2
+
+    def _is_complete(self, database: Database) -> bool:
+        """Whether every transaction that was writing when the bound was noted has ended."""
+        if self._writers is not None and not self._writers:
+            return True
+        if self._settings.mode is Mode.BULK or not self._settings.open_transactions_ms:
+            self._writers = frozenset()
+            return True
+        writing = open_writers(database, self.source)
+        if self._writers is None:
+            self._writers = writing
+            self._deadline = self._now() + self._settings.open_transactions_ms / 1000
+        self._writers &= writing
+        return not self._writers
+
+    def _is_left(self) -> bool:
+        if self._now() < self._deadline:
+            return False
+        seconds = self._settings.open_transactions_ms / 1000
+        log.warning("%s is left to the next run: transactions have been writing to it for %g s", self.source.name.capitalize(), seconds)
+        return True
+
+    # 3
+
+    def _read(self, database: Database) -> Iterator[pa.RecordBatch]:
+        assert self._until is not None
+        rows = self._settings.batch_rows
+        return Pages(rows, self._index_of_ties()).of(database.batches(self._query.rows(self.offset, self._until), rows))
+
+    def _index_of_ties(self) -> int | None:
+        """Timestamps may be equal, and the numbers of a query or view; timestamp and number together are not."""
+        query, mode = self._query, self._settings.mode
+        if mode is Mode.TIMESTAMP:
+            return query.timestamp_index
+        return query.incrementing_index if mode is Mode.INCREMENTING else None
+
+    def _batch(self, page: pa.RecordBatch) -> Batch:
+        if self._settings.mode is Mode.INCREMENTING and self.source.is_stored:
+            self._refuse_equal_numbers(page)
+        offset = self._offset_after(page)
+        value = self._query.reading.struct(page)
+        self.offset = offset
+        return self._batch_of(value, offset)
+
+    def _batch_of(self, value: pa.Array, offset: SourceOffset) -> Batch:
+        return Batch(
+            self.source.topic,
+            value,
+            value_schema=self._query.reading.schema,
+            source_partition=self.source.partition,
+            source_offset=offset.to_json() or None,
+        )
+
+    def _offset_after(self, page: pa.RecordBatch) -> SourceOffset:
+        query, last = self._query, page.num_rows - 1
+        number = None if query.incrementing_index is None else int(page.column(query.incrementing_index)[last].as_py())
+        time = None
+        if query.timestamp_index is not None:
+            time = nanoseconds_of(page.column(query.timestamp_index)[last], query.time_zone)
+        return SourceOffset(number, time)
+
+    def _refuse_equal_numbers(self, page: pa.RecordBatch) -> None:
+        assert self._query.incrementing_index is not None
+        numbers = page.column(self._query.incrementing_index)
+        equal = pc.index(pc.equal(numbers.slice(1), numbers.slice(0, max(len(numbers) - 1, 0))), True).as_py()
+        if equal >= 0:
+            column = self._settings.incrementing
+            raise ConnectException(
+                f"Column {column} of {self.source.name} ({INCREMENTING}) does not grow with each row: {numbers[equal]} is there twice, and "
+                "a row that comes later with a number already read would never be seen. Name a column that is unique, or use mode "
+                f"{Mode.TIMESTAMP_INCREMENTING}."
+            )
+
+
+def clock(database: Database, settings: SourceSettings) -> int:
+    """Nanoseconds since the epoch by the database's clock."""
+    found: Any = database.rows(clock_query(settings.url.dialect))[0][0]
+    if isinstance(found, datetime):
+        aware = found if found.tzinfo is not None else found.replace(tzinfo=ZoneInfo(settings.time_zone))
+        return round((aware - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1_000_000) * 1000
+    return int(found) * 1000

@@ -1,0 +1,142 @@
+"""JdbcSource: the rows of a database's tables, or of a query, as records; by the settings and offsets of the well-known JDBC source."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from typing import Any, ClassVar
+
+from airflow_provider_connect.connectors.jdbc.column import Table
+from airflow_provider_connect.connectors.jdbc.database import Database, open_database
+from airflow_provider_connect.connectors.jdbc.metadata import read_tables
+from airflow_provider_connect.connectors.jdbc.row_query import RowQuery
+from airflow_provider_connect.connectors.jdbc.row_reader import clock
+from airflow_provider_connect.connectors.jdbc.row_source import RowSource, query_source, table_source
+from airflow_provider_connect.connectors.jdbc.source_offset import QUERY_PARTITION, SourceOffset, known_offset, refuse_wrong
+from airflow_provider_connect.connectors.jdbc.source_settings import CONFIG_DEF, Mode, SourceSettings, errors_of
+from airflow_provider_connect.connectors.jdbc.source_task import TABLES, JdbcSourceTask, tables_text
+from airflow_provider_connect.connectors.jdbc.table_filter import TABLE_INCLUDE
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.config_def import ConfigValue
+from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SourceConnector
+from airflow_provider_connect.sdk.task import SourceTask
+
+_MOST_ERRORS = 20
+Offset = Callable[[Mapping[str, object]], Mapping[str, object] | None]
+
+
+class JdbcSourceConnector(SourceConnector):
+    """Brings rows into topics ``topic.prefix`` + table. Which tables there are is asked at each run; they are dealt out to the tasks."""
+
+    class_name = "io.confluent.connect.jdbc.JdbcSourceConnector"
+    aliases = ("JdbcSource", "JdbcSourceConnector", "io.aiven.connect.jdbc.JdbcSourceConnector")
+    task_class: ClassVar[type[SourceTask]] = JdbcSourceTask
+    config_def = CONFIG_DEF
+
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        settings = SourceSettings.of(self.config)
+        if settings.query is not None:
+            return [self.config.originals]
+        with closing(open_database(settings.url)) as database:
+            tables = marked(chosen_tables(database, settings))
+        count = min(max_tasks, len(tables))
+        return [{**self.config.originals, TABLES: tables_text(tables[number::count])} for number in range(count)]
+
+    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        """Looks at the settings alone: whoever asks may not reach the database. ``check`` does."""
+        found = super().validate(config)
+        values = {value.name: value.value for value in found}
+        errors = errors_of(values)
+        for value in found:
+            value.errors += errors.get(value.name, ())
+        return found
+
+    def check(self, config: Mapping[str, str]) -> None:
+        """Whether the database lets this user in and has the tables and columns that the config names."""
+        settings = SourceSettings.of(self.config_def.parse(config))
+        with closing(open_database(settings.url)) as database:
+            list(sources(database, settings))
+
+    def output_topics(self, config: Mapping[str, str]) -> Sequence[str] | None:
+        settings = SourceSettings.of(self.config_def.parse(config))
+        return None if settings.query is None else [settings.topic_prefix]
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        """Bulk reads have no offsets: after a failure all rows come again."""
+        mode = self.config_def.parse(config)["mode"]
+        return ExactlyOnceSupport.UNSUPPORTED if mode == Mode.BULK else ExactlyOnceSupport.SUPPORTED
+
+    def has_new_data(self, config: Mapping[str, str], offsets: Offset) -> bool | None:
+        """Whether any table has a row behind its offset: one short query each, by an index where the key columns have one."""
+        settings = SourceSettings.of(self.config_def.parse(config))
+        if settings.mode is Mode.BULK:
+            return True
+        with closing(open_database(settings.url)) as database:
+            now = clock(database, settings) if settings.mode.has_timestamp else 0
+            until = SourceOffset(None, now - settings.timestamp_delay_ms * 1_000_000) if settings.mode.has_timestamp else SourceOffset()
+            return any(
+                database.has_row(RowQuery.of(source, settings).any_row(_since(source, is_only, offsets), until))
+                for source, is_only in sources(database, settings)
+            )
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, looked at here
+        for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
+            refuse_wrong(partition, offset)
+        return True
+
+
+def chosen_tables(database: Database, settings: SourceSettings) -> list[Table]:
+    """The tables that a config means. Raises ConfigException for names that no table has."""
+    tables = [table for table in read_tables(database, settings.url, settings.table_types) if _is_in(table, settings)]
+    names = [table.name for table in tables]
+    missing = settings.tables.missing(names)
+    if missing:
+        known = ", ".join(name.text for name in names[:_MOST_ERRORS]) or "none"
+        types = ", ".join(settings.table_types)
+        reason = f"There is no such table of type {types} in {settings.url.place} that the user may read. There are: {known}."
+        errors = [ConfigException.of(TABLE_INCLUDE, name, reason).message for name in missing]
+        raise ConfigException("\n".join(errors), errors=errors)
+    chosen = set(settings.tables.chosen(names))
+    return [table for table in tables if table.name in chosen]
+
+
+def marked(tables: Sequence[Table]) -> list[tuple[Table, bool]]:
+    """Each table with whether no other has the same last name."""
+    counts = Counter(table.name.table for table in tables)
+    return [(table, counts[table.name.table] == 1) for table in tables]
+
+
+def sources(database: Database, settings: SourceSettings) -> list[tuple[RowSource, bool]]:
+    """Everything that a config reads, with ``marked``'s word. Raises ConfigException with all that is wrong with tables and columns."""
+    if settings.query is not None:
+        return [(query_source(database, settings), True)]
+    found, errors = [], []
+    for table, is_only in marked(chosen_tables(database, settings)):
+        try:
+            found.append((table_source(database, settings, table), is_only))
+        except ConfigException as error:
+            errors += error.errors
+    if errors:
+        more = [f"… and {len(errors) - _MOST_ERRORS} more"] if len(errors) > _MOST_ERRORS else []
+        raise ConfigException("\n".join(errors[:_MOST_ERRORS]), errors=[*errors[:_MOST_ERRORS], *more])
+    return found
+
+
+def _since(source: RowSource, is_only: bool, offsets: Offset) -> SourceOffset:
+    if source.table is None:
+        return SourceOffset.of(offsets(QUERY_PARTITION))
+    return SourceOffset.of(known_offset(source.table, offsets, is_only=is_only))
+
+
+def _is_in(table: Table, settings: SourceSettings) -> bool:
+    return _is_like(table.name.catalog, settings.catalog_pattern) and _is_like(table.name.schema, settings.schema_pattern)
+
+
+def _is_like(name: str | None, pattern: str | None) -> bool:
+    """SQL's LIKE, without escapes; a database without that part of names has it nowhere to differ."""
+    if name is None or pattern is None:
+        return True
+    expression = "".join({"%": ".*", "_": "."}.get(letter, re.escape(letter)) for letter in pattern)
+    return re.fullmatch(expression, name, re.DOTALL) is not None
