@@ -18,6 +18,7 @@ class Kind(StrEnum):
     TARGET_STATE = "target-state"  # STARTED, PAUSED or STOPPED
     TASKS = "tasks"  # the committed task configs as a JSON list
     RESTART = "restart"  # a request as JSON; there is no old
+    UPGRADE = "upgrade"  # an upgrade of the connector's plugin as JSON, null: it is forgotten; there is no old, and ``note`` is the reason
     STATUS = "status"  # state, worker_id, version and trace of the connector as JSON
     TASK_STATUS = "task-status"  # the same of the task that ``subject`` numbers
     TOPIC = "topic"  # the topic that ``subject`` names is used: by which task since when, as JSON

@@ -16,13 +16,16 @@ from airflow_provider_connect.model.records import (
     RestartRecord,
     TargetStateRecord,
     TaskRecord,
+    UpgradeRecord,
 )
 from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.upgrades import Upgrade
+from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.state_stream import StateRecord
 
 DEFINED_IN = "airflow.defined.in"
 
-_Kept = ConnectorRecord | TargetStateRecord | TaskRecord | CommitRecord | RestartRecord
+_Kept = ConnectorRecord | TargetStateRecord | TaskRecord | CommitRecord | RestartRecord | UpgradeRecord
 
 
 def take_configs(database: Database, records: Sequence[StateRecord]) -> list[Entry]:
@@ -42,7 +45,7 @@ def kept_of(value: object) -> _Kept | None:
     match value:
         case ConnectorRecord(config=config) | TaskRecord(config=config):
             value = replace(value, config=None if config is None else masked(config))
-        case TargetStateRecord() | CommitRecord() | RestartRecord():
+        case TargetStateRecord() | CommitRecord() | RestartRecord() | UpgradeRecord():
             pass
         case _:
             return None
@@ -86,8 +89,18 @@ def _entries(record: StateRecord, value: _Kept, old: object, new: object) -> lis
         case RestartRecord(connector):
             asked = {"include-tasks": value.include_tasks, "only-failed": value.only_failed}
             return [Entry(Kind.RESTART, connector, at, place, new=json_text(asked))]
+        case UpgradeRecord(connector, upgrade):
+            return [_upgrade_entry(connector, upgrade, at, place)]
         case _:
             return []
+
+
+def _upgrade_entry(connector: str, upgrade: Upgrade | None, at: int, place: tuple[TopicPartition, int]) -> Entry:
+    if upgrade is None:
+        return Entry(Kind.UPGRADE, connector, at, place)
+    claim = None if upgrade.claim is None else str(upgrade.claim)
+    note = storable(upgrade.reason) if upgrade.reason else None
+    return Entry(Kind.UPGRADE, connector, at, place, new=json_text(upgrade.to_json()), claim=claim, note=note)
 
 
 def _json(value: object) -> str | None:
