@@ -93,9 +93,11 @@ def layout_of(settings: SinkSettings, batch: Batch) -> Layout:
         )
     columns = [*_key_columns(settings, batch, value)]
     keys = {column.name for column in columns}
-    for field in value.fields if value is not None else ():
-        if field.name not in keys and (not settings.fields or field.name in settings.fields):
-            columns.append(RecordColumn(field.name, field.schema, Origin.VALUE, field.index))
+    columns.extend(
+        RecordColumn(field.name, field.schema, Origin.VALUE, field.index)
+        for field in (value.fields if value is not None else ())
+        if field.name not in keys and (not settings.fields or field.name in settings.fields)
+    )
     if not columns:
         raise DataException(f"Records of topic {batch.topic} have no field that is to be written: see fields.whitelist")
     return Layout(tuple(columns), batch.key_schema, value, has_deletes)

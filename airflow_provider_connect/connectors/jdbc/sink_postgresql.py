@@ -157,24 +157,26 @@ class PostgresqlStore(AdbcDatabase):
         return [self._column(table.columns[name], column) for name, column in zip(rows.column_names, rows.columns, strict=True)]
 
     def _column(self, target: Column, column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, bool]:
-        name, given, types = target.name, column.type, pa.types
-        if types.is_null(given):
-            return column.cast(_wire().get(target.type_name, pa.string())), target.type_name in _wire()
+        given, types = column.type, pa.types
         if types.is_timestamp(given):
-            is_local = target.kind is ColumnKind.TIMESTAMP and self._time_zone != "UTC"
-            moments = local_times(column, self._time_zone) if is_local else column
-            wire = pa.timestamp("us", "UTC") if target.kind is ColumnKind.TIMESTAMP_TZ else pa.timestamp("us")
-            return cast_column(name, moments, wire), True
-        if types.is_string(given):
-            return column, target.type_name in _TEXTS
+            return self._moments(target, column), True
         if types.is_decimal(given) and target.kind is ColumnKind.DECIMAL:
             return column, True
         if types.is_integer(given) and target.kind is ColumnKind.DECIMAL:
             return column.cast(pa.decimal128(19, 0)), True
         wire = _wire().get(target.type_name)
-        if wire is None or (types.is_floating(given) and target.kind is ColumnKind.DECIMAL):
+        if types.is_null(given):
+            return column.cast(wire or pa.string()), wire is not None
+        is_other = types.is_floating(given) and target.kind is ColumnKind.DECIMAL
+        if wire is None or is_other or types.is_string(given) != types.is_string(wire):
             return column, False
-        return cast_column(name, column, wire, safe=not types.is_floating(wire)), True
+        return cast_column(target.name, column, wire, safe=not types.is_floating(wire)), True
+
+    def _moments(self, target: Column, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        if target.kind is ColumnKind.TIMESTAMP_TZ:
+            return cast_column(target.name, column, pa.timestamp("us", "UTC"))
+        moments = local_times(column, self._time_zone) if self._time_zone != "UTC" else column
+        return cast_column(target.name, moments, pa.timestamp("us"))
 
     @contextlib.contextmanager
     def _staged(self, table: TargetTable, rows: pa.Table, columns: list[tuple[pa.ChunkedArray, bool]]) -> Iterator[str]:

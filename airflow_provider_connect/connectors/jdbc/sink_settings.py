@@ -79,7 +79,8 @@ class SinkSettings:
         )
 
     def table_of(self, topic: str) -> str:
-        """The name of the table for ``topic``, as the config writes it. Raises ConfigException for a topic that the pattern does not fit."""
+        """The name of the table for ``topic``, as the config writes it. Raises ConfigException for a topic that the pattern does not
+        fit."""
         part = topic
         if self.table_pattern is not None:
             match = self.table_pattern.fullmatch(topic)

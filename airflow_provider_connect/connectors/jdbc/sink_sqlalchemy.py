@@ -39,9 +39,6 @@ class RowStore(SqlAlchemyDatabase):
         with self._refusing():
             if self.connection is not None and url.dialect != SQLITE:
                 self.connection.execution_options(isolation_level="READ COMMITTED")
-        if url.dialect in _MYSQLS:
-            self.run("SET time_zone = '+00:00'")
-            self.commit()
 
     # Transactions
 
