@@ -21,6 +21,7 @@ def get_provider_info() -> dict[str, Any]:
                     "airflow_provider_connect.operators.connect",
                     "airflow_provider_connect.operators.control",
                     "airflow_provider_connect.operators.plan",
+                    "airflow_provider_connect.operators.upgrade",
                 ],
             }
         ],

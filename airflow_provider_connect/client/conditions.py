@@ -11,6 +11,7 @@ from airflow_provider_connect.client import calls
 from airflow_provider_connect.client.calls import Call
 from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.model.states import State
+from airflow_provider_connect.model.upgrades import Upgrade, UpgradeState
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, OffsetView, StateView, TaskView
 from airflow_provider_connect.sdk.records import TopicPartition
 
@@ -151,8 +152,25 @@ class IsGone:
         return Verdict(seen is None, f"Connector {self.connector} is {'gone' if seen is None else 'there'}")
 
 
+@dataclass(frozen=True, slots=True)
+class UpgradeSucceeds:
+    """The upgrade that was asked for last is DONE. Held back or rolled back it never will be."""
+
+    connector: str
+
+    def call(self) -> Call[Upgrade]:
+        return calls.upgrade(self.connector)
+
+    def judge(self, seen: Upgrade | None) -> Verdict:
+        if seen is None:
+            return Verdict(False, f"No upgrade of connector {self.connector} was asked for")
+        says = f"The upgrade of connector {self.connector} from version {seen.old} to {seen.new} is {seen.state}"
+        is_hopeless = not seen.is_open and seen.state is not UpgradeState.DONE
+        return Verdict(seen.state is UpgradeState.DONE, f"{says}: {seen.reason}" if seen.reason else says, is_hopeless=is_hopeless)
+
+
 _KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (ConnectorReaches, TaskReaches, OffsetReaches, TopicActive, LagBelow, IsGone)
+    kind.__name__: kind for kind in (ConnectorReaches, TaskReaches, OffsetReaches, TopicActive, LagBelow, UpgradeSucceeds, IsGone)
 }
 
 

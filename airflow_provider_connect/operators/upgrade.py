@@ -1,0 +1,40 @@
+"""An operator that moves a connector to another version of its plugin, in a cluster of this package; see docs/upgrades.md."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow_provider_connect.client.conditions import Condition, UpgradeSucceeds
+from airflow_provider_connect.errors import NotFoundException
+from airflow_provider_connect.model.upgrades import UpgradeState
+from airflow_provider_connect.operators.verb import ConnectVerbOperator
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.hooks.connect import ConnectHook
+
+_ASKED_FOR = (UpgradeState.REQUESTED, UpgradeState.TRIAL, UpgradeState.DONE)
+
+
+class UpgradeConnectorOperator(ConnectVerbOperator):
+    """Asks for the version or range ``to``, and waits until a run has ended well with it. Held back or rolled back, it fails.
+
+    The connector's own runs do the work: ``timeout_seconds`` must leave room for the next one or two. ``canary`` and
+    ``accept_schema_change`` are those of ``airflow connect upgrade``. Returns the versions: ``{"old": …, "new": …}``.
+    """
+
+    template_fields: ClassVar[Sequence[str]] = (*ConnectVerbOperator.template_fields, "to")
+
+    def __init__(self, *, to: str, canary: int = 100, accept_schema_change: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.to, self.canary, self.accept_schema_change = to, canary, accept_schema_change
+
+    def act(self, hook: "ConnectHook") -> dict[str, str]:
+        try:
+            known = hook.upgrade(self.connector)
+        except NotFoundException:
+            known = None
+        if known is None or known.to != self.to or known.state not in _ASKED_FOR:
+            known = hook.request_upgrade(self.connector, self.to, canary=self.canary, accept_schema_change=self.accept_schema_change)
+        return {"old": known.old, "new": known.new}
+
+    def after(self, result: object) -> Condition:
+        return UpgradeSucceeds(self.connector)
