@@ -18,48 +18,8 @@ from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.worker.preview_runner import PreviewRunner
 from airflow_provider_connect.worker.upgrade_trial import UpgradeTrial
 from tests.integration.herder.conftest import RunsByHand
+from tests.integration.worker.orders import NAME, install
 from tests.integration.worker.scene import Scene, make_topic, read_topic, send, values_of
-from tests.unit.isolation.locations import tree
-
-NAME = "org.example.OrdersSourceConnector"
-ORDERS = """\
-from __future__ import annotations
-import time
-from pathlib import Path
-from airflow_provider_connect.sdk import Batch, Config, ConfigDef, ConfigKey, SourceConnector, SourceTask
-from airflow_provider_connect.sdk.arrow import pa
-
-FIELDS, BREAKS_AT, HANGS = {fields!r}, {breaks_at!r}, {hangs!r}
-
-
-class OrderTask(SourceTask):
-    def start(self, config: Config) -> None:
-        self.config, self.partition = config, {{"orders": "all"}}
-        self.next = self.context.offset(self.partition, {{"next": 0}})["next"]
-
-    def poll(self) -> Batch | None:
-        while HANGS:
-            time.sleep(1)
-        if self.next >= int(Path(self.config["until"]).read_text()):
-            return None
-        if BREAKS_AT is not None and self.next >= BREAKS_AT:
-            raise ValueError("order " + str(self.next) + " cannot be read, " + self.config["password"])
-        first, self.next = self.next, self.next + 10
-        if BREAKS_AT is not None:
-            time.sleep(0.25)  # so that what comes before the break is committed
-        columns = {{"id": pa.array(range(first, self.next)), "note": pa.array([self.config["password"]] * 10)}}
-        value = pa.StructArray.from_arrays([columns[name] for name in FIELDS], FIELDS)
-        offset = {{"next": self.next}}
-        return Batch.of(self.config["topic"], value=value, source_partition=self.partition, source_offset=offset)
-
-
-class OrdersSource(SourceConnector):
-    task_class = OrderTask
-    config_def = ConfigDef(ConfigKey("topic"), ConfigKey("until"), ConfigKey("password", default=""))
-
-    def task_configs(self, max_tasks: int):
-        return [self.config]
-"""
 
 
 @dataclass(slots=True)
@@ -71,9 +31,10 @@ class Orders:
     herder: Herder
 
     def install(self, version: str, *fields: str, breaks_at: int | None = None, hangs: bool = False) -> None:
-        source = ORDERS.format(fields=list(fields or ("id",)), breaks_at=breaks_at, hangs=hangs)
-        location = self.scene.folder / "versions" / f"orders-{version}"
-        tree(location, "orders", version, {"orders.py": source}, f"source:{NAME} = orders:OrdersSource")
+        """Install a version; whoever is asked from now on knows of it at once."""
+        install(self.scene.folder / "versions", version, *fields, breaks_at=breaks_at, hangs=hangs)
+        self.herder.close()
+        self.herder = new_herder(self.scene)
 
     @property
     def config(self) -> dict[str, str]:
@@ -96,16 +57,20 @@ class Orders:
         self.herder.request_upgrade(self.scene.connector, to, canary=canary, accept_schema_change=accept_schema_change)
 
 
+def new_herder(scene: Scene) -> Herder:
+    return Herder(scene.settings, RunsByHand(), previewer=PreviewRunner(scene.settings))
+
+
 @pytest.fixture
 def orders(scene: Scene, unique: str) -> Iterator[Orders]:
     make_topic(scene.bootstrap, unique)
     scene.properties |= {"plugin.path": str(scene.folder / "versions"), "value.converter": "org.apache.kafka.connect.json.JsonConverter"}
     scene.properties |= {"value.converter.schemas.enable": "false"}
     (scene.folder / "versions").mkdir()
-    with Herder(scene.settings, RunsByHand(), previewer=PreviewRunner(scene.settings)) as herder:
-        found = Orders(scene, unique, herder)
-        found.install("1.0")
-        yield found
+    found = Orders(scene, unique, new_herder(scene))
+    found.install("1.0")
+    yield found
+    found.herder.close()
 
 
 def test_a_canary_with_another_schema_is_held_back_and_goes_through_when_that_is_accepted(orders: Orders) -> None:

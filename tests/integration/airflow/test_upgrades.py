@@ -1,0 +1,43 @@
+"""A preview and an upgrade over REST in a real Airflow: the first run with a version that fails, its retry with the old one."""
+
+import json
+from pathlib import Path
+
+from tests.integration.airflow.conftest import Airflow, wait_until
+from tests.integration.worker.orders import NAME, install
+from tests.integration.worker.scene import make_topic, values_of
+
+
+def test_an_upgrade_whose_first_run_fails_goes_back_before_the_retry(airflow: Airflow, tmp_path: Path, unique: str) -> None:
+    connector, versions, until = f"orders-{unique}", tmp_path / "versions", tmp_path / "until"
+    install(versions, "1.0")
+    until.write_text("20")
+    bootstrap = airflow.settings().bootstrap_servers
+    topic = make_topic(bootstrap, f"orders-{unique}")
+    config = {
+        "connector.class": NAME,
+        "topic": topic,
+        "until": str(until),
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "airflow.retry.delay": "1s",
+    }
+    airflow.set_variable("connect_worker_config", json.dumps({"plugin.path": str(versions)}))
+    try:
+        airflow.write_dag(connector, config)
+        airflow.run(connector)
+        install(versions, "2.0", breaks_at=40)
+        until.write_text("60")
+        url = f"/connect/connectors/{connector}"
+        seen = airflow.client.post(f"{url}/preview", json={"records": 2, "version": "2.0"}, timeout=90)
+        assert [record["value"] for record in seen.json()["records"]] == [{"id": 20}, {"id": 21}], seen.text
+        asked = {"to": "[2,3)", "canary": 10}
+        wait_until(lambda: airflow.client.put(f"{url}/upgrade", json=asked).status_code == 202, 20, "version 2.0 is seen by the API server")
+        run = airflow.run(connector, 120)
+        assert "the upgrade to version 2.0 failed, and version 1.0 holds again" in airflow.log(connector, run)
+        found = airflow.client.get(f"{url}/upgrade").json()
+        assert (found["state"], found["reason"]) == ("ROLLED_BACK", "task 0: ValueError: order 40 cannot be read, ")
+        assert found["comparison"]["equal_records"] == 10
+        assert values_of(bootstrap, topic) == [f'{{"id":{number}}}' for number in range(60)]
+    finally:
+        airflow.set_variable("connect_worker_config", None)
