@@ -58,15 +58,20 @@ def offset_at(batch: Batch, index: int) -> int:
 
 
 class Originals:
-    """The raw batches whose offsets are not committed yet: a task may refuse a record long after it was put."""
+    """The raw batches whose offsets are not committed yet: a task may refuse a record long after it was put. Of those that it does not
+    vouch for in ``most_bytes`` the oldest are forgotten."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int = 512 * 1024 * 1024) -> None:
         self._raws: dict[TopicPartition, list[RawBatch]] = {}
+        self._most = most_bytes
         self.num_bytes = 0
 
     def keep(self, raw: RawBatch) -> None:
-        self._raws.setdefault(raw.partition, []).append(raw)
+        kept = self._raws.setdefault(raw.partition, [])
+        kept.append(raw)
         self.num_bytes += _size(raw)
+        while self.num_bytes > self._most and len(kept) > 1:
+            self.num_bytes -= _size(kept.pop(0))
 
     def release(self, committed: Mapping[TopicPartition, int]) -> None:
         """Forget what is committed: ``committed`` is the next record to read of each partition."""

@@ -7,6 +7,7 @@ records that the next run will read again, but for the moment between the two.
 from __future__ import annotations
 
 import contextlib
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -14,9 +15,9 @@ from typing import Final, Protocol
 from confluent_kafka import KafkaError, Producer
 
 from airflow_provider_connect import errors
-from airflow_provider_connect.errors import ConnectException, FencedException, RetriableException, StoreException, trace_of
+from airflow_provider_connect.errors import ConnectException, FencedException, RetriableException, StoreException
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.kafka_errors import translating
+from airflow_provider_connect.stores.kafka_errors import translated, translating
 from airflow_provider_connect.stores.topic_admin import TopicAdmin, TopicSpec
 from airflow_provider_connect.stores.transactional_producer import TransactionalProducer
 from airflow_provider_connect.worker.failures import ConsumedRecord, Failure
@@ -106,7 +107,7 @@ def context_headers(failure: Failure, connector: str, task: int, mask: Callable[
         "class.name": operation.class_name,
         "exception.class.name": error_class_name(error),
         "exception.message": mask(str(error)),
-        "exception.stacktrace": mask(trace_of(error)),
+        "exception.stacktrace": mask(_stack_trace(error)),
     }
     return [(f"{PREFIX}{name}", str(value).encode("utf-8", "replace")) for name, value in named.items()]
 
@@ -119,6 +120,11 @@ def error_class_name(error: Exception) -> str:
                 return f"org.apache.kafka.connect.errors.{kind.__name__}"
             break
     return f"{type(error).__module__}.{type(error).__qualname__}"
+
+
+def _stack_trace(error: Exception) -> str:
+    """Class and message in the first line, as in Java, then Python's trace."""
+    return f"{error_class_name(error)}: {error}\n{''.join(traceback.format_exception(error))}"
 
 
 def ensure_topic(admin: TopicAdmin, topic: str, replication_factor: int) -> None:
@@ -135,21 +141,21 @@ def ensure_topic(admin: TopicAdmin, topic: str, replication_factor: int) -> None
 class FencedLetters:
     """Letters in transactions of the task's own id: what was fenced by a newer claim writes none. ``owner`` gives who has the id now."""
 
-    def __init__(self, owner: Callable[[], TransactionalProducer]) -> None:
+    def __init__(self, owner: Callable[[], TransactionalProducer], timeout_seconds: float) -> None:
         self._owner = owner
+        self._timeout = timeout_seconds
 
     def send(self, topic: str, letters: Sequence[DeadLetter]) -> None:
-        owner, refusals = self._owner(), _Refusals(topic)
+        owner = self._owner()
         try:
             owner.begin()
-            refusals.produce(owner.producer, letters)
+            _write(owner.producer, topic, letters, self._timeout)
             owner.commit()
         except FencedException:
             raise
-        except ConnectException as error:
+        except ConnectException:
             with contextlib.suppress(ConnectException):
                 owner.abort()
-            refusals.raise_first(error)
             raise
 
 
@@ -161,34 +167,25 @@ class PlainLetters:
         self._timeout = timeout_seconds
 
     def send(self, topic: str, letters: Sequence[DeadLetter]) -> None:
-        refusals = _Refusals(topic)
-        refusals.produce(self._producer, letters)
-        left = self._producer.flush(self._timeout)
-        refusals.raise_first(None)
-        if left:
-            raise RetriableException(f"{left} records did not arrive in the dead letter queue {topic} within {self._timeout:g} s")
+        _write(self._producer, topic, letters, self._timeout)
 
 
-class _Refusals:
-    """What the broker says of single letters."""
+def _write(producer: Producer, topic: str, letters: Sequence[DeadLetter], timeout_seconds: float) -> None:
+    """Produce the letters and wait until they are acknowledged."""
+    refusals: list[KafkaError] = []
 
-    def __init__(self, topic: str) -> None:
-        self._topic = topic
-        self._first: KafkaError | None = None
+    def delivered(error: KafkaError | None, _message: object) -> None:
+        if error is not None:
+            refusals.append(error)
 
-    def produce(self, producer: Producer, letters: Sequence[DeadLetter]) -> None:
-        with translating(f"writing to the dead letter queue {self._topic}", producer):
-            for letter in letters:
-                record = letter.record
-                timestamp = {} if record.timestamp is None else {"timestamp": record.timestamp}
-                producer.produce(
-                    self._topic, record.value, record.key, headers=letter.headers or None, on_delivery=self._delivered, **timestamp
-                )
-
-    def _delivered(self, error: KafkaError | None, _message: object) -> None:
-        self._first = self._first or error
-
-    def raise_first(self, cause: Exception | None) -> None:
-        if self._first is not None and not self._first.retriable():
-            text = f"The dead letter queue {self._topic} refused a record: {self._first.str()} ({self._first.name()})"
-            raise StoreException(text) from cause
+    with translating(f"writing to the dead letter queue {topic}", producer):
+        for letter in letters:
+            record = letter.record
+            timestamp = {} if record.timestamp is None else {"timestamp": record.timestamp}
+            producer.produce(topic, record.value, record.key, headers=letter.headers or None, on_delivery=delivered, **timestamp)
+        left = producer.flush(timeout_seconds)
+    if refusals:
+        found = translated(refusals[0], f"writing to the dead letter queue {topic}")
+        raise found if found.retriable else StoreException(f"The dead letter queue {topic} refused a record: {found}")
+    if left:
+        raise RetriableException(f"{left} records did not arrive in the dead letter queue {topic} within {timeout_seconds:g} s")

@@ -104,5 +104,5 @@ def _letters(scene: TaskScene, owner: Callable[[], TransactionalProducer]) -> Le
     client_id = f"connector-dlq-producer-{scene.payload.connector}-{scene.payload.task}"
     wanted = client_config(scene.settings, ClientKind.PRODUCER, overrides, client_id=client_id)
     if wanted == client_config(scene.settings, ClientKind.PRODUCER, sink_overrides(scene.checked.resolved), client_id=client_id):
-        return FencedLetters(owner)
+        return FencedLetters(owner, WRITE_SECONDS)
     return PlainLetters(Producer({**wanted, "enable.idempotence": "true", **LastError().callbacks()}), WRITE_SECONDS)

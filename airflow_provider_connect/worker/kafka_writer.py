@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -152,8 +153,9 @@ class KafkaWriter:
         for message, header in zip(_messages(chunk), headers, strict=True):
             if header:
                 message["headers"] = header
+            report = self._delivered if self._refused is None else partial(self._delivered, headers=header)
             try:
-                self._producer.produce(chunk.topic, on_delivery=self._delivered, **message, **options)
+                self._producer.produce(chunk.topic, on_delivery=report, **message, **options)
             except KafkaException as error:
                 self._refuse(chunk, message, error.args[0])
 
@@ -165,8 +167,8 @@ class KafkaWriter:
         if self._refused is None or not self._refused.give_up(chunk.topic, {**message, **partition}, error):
             raise KafkaException(error)
 
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is None or (self._refused is not None and self._refused.delivered(error, message)):
+    def _delivered(self, error: KafkaError | None, message: Message, headers: object = None) -> None:
+        if error is None or (self._refused is not None and self._refused.delivered(error, message, headers)):
             return
         if self._error is None and error.code() not in _TAKEN_BACK:
             self._error = error

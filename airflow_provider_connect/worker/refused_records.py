@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -53,11 +54,14 @@ class RefusedRecords:
         self._report(_Sent(topic, options), error)
         return True
 
-    def delivered(self, error: KafkaError, message: Message) -> bool:
-        """A delivery report. False: the reason of the error lies elsewhere."""
+    def delivered(self, error: KafkaError, message: Message, headers: object = None) -> bool:
+        """A delivery report; reports don't have the ``headers`` of their record. False: the reason of the error lies elsewhere."""
+        return self._take(_sent(message, headers), error)
+
+    def _take(self, sent: _Sent, error: KafkaError) -> bool:
         if error.code() not in RECORD_ERRORS:
             return False
-        self._refused.append((_sent(message), error))
+        self._refused.append((sent, error))
         return True
 
     def settle(self, timeout_seconds: float) -> None:
@@ -79,13 +83,13 @@ class RefusedRecords:
         """Send these records and wait for the answers; which were refused."""
         failures: list[KafkaError] = []
 
-        def report(error: KafkaError | None, message: Message) -> None:
-            if error is not None and not self.delivered(error, message):
+        def report(sent: _Sent, error: KafkaError | None, _message: Message) -> None:
+            if error is not None and not self._take(sent, error):
                 failures.append(error)
 
         for sent in records:
             try:
-                self._producer.produce(sent.topic, on_delivery=report, **sent.options)
+                self._producer.produce(sent.topic, on_delivery=partial(report, sent), **sent.options)
             except KafkaException as error:
                 raise translated(error, f"writing to topic {sent.topic}") from error
         if self._producer.flush(timeout_seconds):
@@ -108,8 +112,8 @@ class RefusedRecords:
         self._failed(Failure(PRODUCE, translated(error, f"writing to topic {sent.topic}"), ReadRecord(sent.topic, lambda: record)))
 
 
-def _sent(message: Message) -> _Sent:
-    options: dict[str, Any] = {"value": message.value(), "key": message.key(), "headers": message.headers()}
+def _sent(message: Message, headers: object) -> _Sent:
+    options: dict[str, Any] = {"value": message.value(), "key": message.key(), "headers": headers}
     kind, timestamp = message.timestamp()
     if kind:
         options["timestamp"] = timestamp

@@ -25,6 +25,7 @@ class SinkErrors:
     tolerance: Tolerance = field(default_factory=Tolerance)
     queue: DeadLetterQueue | None = None
     originals: Originals | None = None
+    _held_bytes: int = 0  # what the last commit left, because the task would not vouch for it
 
     @property
     def tolerates_all(self) -> bool:
@@ -42,8 +43,7 @@ class SinkErrors:
     @property
     def is_full(self) -> bool:
         """Whether so much waits for the next commit that it had better come now."""
-        waiting = self.queue.waiting_bytes if self.queue is not None else 0
-        return self.originals is not None and self.originals.num_bytes + waiting > KEPT_BYTES
+        return self._kept_bytes() - self._held_bytes > KEPT_BYTES
 
     @contextmanager
     def committing(self, positions: Mapping[TopicPartition, int]) -> Iterator[None]:
@@ -63,3 +63,8 @@ class SinkErrors:
         """These offsets are committed."""
         if self.originals is not None:
             self.originals.release(offsets)
+        self._held_bytes = self._kept_bytes()
+
+    def _kept_bytes(self) -> int:
+        waiting = self.queue.waiting_bytes if self.queue is not None else 0
+        return waiting + (self.originals.num_bytes if self.originals is not None else 0)

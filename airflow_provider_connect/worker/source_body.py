@@ -48,6 +48,7 @@ from airflow_provider_connect.worker.transaction_boundary import Boundary, Inter
 from airflow_provider_connect.worker.written_ranges import WrittenRanges
 
 TAKE_OVER_SECONDS = 60.0
+LARGEST_LETTER_BYTES = 64 * 1024 * 1024
 FAST_PRODUCER: dict[str, Any] = {
     "batch.size": str(1024 * 1024),
     "linger.ms": "20",
@@ -102,7 +103,9 @@ def run_source(scene: TaskScene) -> TaskResult:
 def transactional_producer(scene: TaskScene) -> TransactionalProducer:
     """The producer that owns the task's id; nothing is sent before ``take_over``."""
     name = transactional_id(scene.settings.group_id, scene.payload.connector, scene.payload.task)
-    config = producer_config(scene, {**_longer_transactions(scene), **transaction_overrides(scene)}, transactional_id=name)
+    config = producer_config(
+        scene, {**_longer_transactions(scene), **_larger_records(scene), **transaction_overrides(scene)}, transactional_id=name
+    )
     return TransactionalProducer(Producer(config), timeout_seconds=TAKE_OVER_SECONDS)
 
 
@@ -118,6 +121,13 @@ def _longer_transactions(scene: TaskScene) -> dict[str, str]:
     if not is_by_interval or "producer.transaction.timeout.ms" in scene.settings.values:
         return {}
     return {"transaction.timeout.ms": str(min(_interval_ms(scene) + 60_000, 900_000))}
+
+
+def _larger_records(scene: TaskScene) -> dict[str, str]:
+    """A dead letter is a record as large as its topic allows, and headers besides: how large one may be is for the broker to say."""
+    if scene.connector_settings.errors.dead_letter_topic is None or "producer.max.request.size" in scene.settings.values:
+        return {}
+    return {"max.request.size": str(LARGEST_LETTER_BYTES)}
 
 
 def keeps_ledger(scene: TaskScene) -> bool:
