@@ -43,8 +43,9 @@ from airflow_provider_connect.worker.sink_positions import (
     start_position,
 )
 from airflow_provider_connect.worker.sink_topics import topics_of
-from airflow_provider_connect.worker.source_body import keeps_ledger, ledger_record, transactional_producer
+from airflow_provider_connect.worker.source_body import keeps_ledger, ledger_record
 from airflow_provider_connect.worker.task_body import TaskScene
+from airflow_provider_connect.worker.task_producers import transactional_producer
 
 _Value = TypeVar("_Value")
 log = logging.getLogger(__name__)

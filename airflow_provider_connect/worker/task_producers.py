@@ -1,0 +1,97 @@
+"""The producers of a task: which settings each is made with. Knows nothing of what they write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from confluent_kafka import Producer
+
+from airflow_provider_connect.client_settings import client_config
+from airflow_provider_connect.model.connector_settings import TransactionBoundary
+from airflow_provider_connect.model.ids import transactional_id
+from airflow_provider_connect.stores.kafka_errors import LastError
+from airflow_provider_connect.stores.offset_place import OffsetPlace, sink_overrides
+from airflow_provider_connect.stores.transactional_producer import TransactionalProducer
+from airflow_provider_connect.worker.kafka_writer import KafkaWriter
+from airflow_provider_connect.worker.native_queue import NativeQueue
+from airflow_provider_connect.worker.refused_records import RefusedRecords
+from airflow_provider_connect.worker.task_body import TaskScene
+from airflow_provider_connect.worker.tolerance import Tolerance
+
+TAKE_OVER_SECONDS = 60.0
+LARGEST_LETTER_BYTES = 64 * 1024 * 1024
+FAST_PRODUCER: dict[str, Any] = {
+    "batch.size": str(1024 * 1024),
+    "linger.ms": "20",
+    "compression.type": "lz4",
+    "reconnect.backoff.ms": "1",  # librdkafka's 100 delay the first connection by 50 ms
+    "reconnect.backoff.max.ms": "1000",
+    "queue.buffering.max.messages": "2000000",
+    "queue.buffering.max.kbytes": "2097151",
+    "delivery.report.only.error": True,
+}
+
+
+def transactional_producer(scene: TaskScene) -> TransactionalProducer:
+    """The producer that owns the task's id; nothing is sent before ``take_over``."""
+    name = transactional_id(scene.settings.group_id, scene.payload.connector, scene.payload.task)
+    config = producer_config(
+        scene, {**_longer_transactions(scene), **_larger_records(scene), **transaction_overrides(scene)}, transactional_id=name
+    )
+    return TransactionalProducer(Producer(config), timeout_seconds=TAKE_OVER_SECONDS)
+
+
+def transaction_overrides(scene: TaskScene) -> Mapping[str, str]:
+    """What the task's transactional producer is made with besides the worker's settings: it goes where offsets are kept."""
+    resolved = scene.checked.resolved
+    return OffsetPlace.of(scene.settings, resolved).producer if scene.checked.is_source else sink_overrides(resolved)
+
+
+def _longer_transactions(scene: TaskScene) -> dict[str, str]:
+    """A transaction that lasts an interval must be allowed to: for that, and for a poll and a commit besides. Brokers allow 15 minutes."""
+    is_by_interval = scene.connector_settings.transaction_boundary is TransactionBoundary.INTERVAL
+    if not is_by_interval or "producer.transaction.timeout.ms" in scene.settings.values:
+        return {}
+    return {"transaction.timeout.ms": str(min(interval_ms(scene) + 60_000, 900_000))}
+
+
+def _larger_records(scene: TaskScene) -> dict[str, str]:
+    """A dead letter is a record as large as its topic allows, and headers besides: how large one may be is for the broker to say."""
+    if scene.connector_settings.errors.dead_letter_topic is None or "producer.max.request.size" in scene.settings.values:
+        return {}
+    return {"max.request.size": str(LARGEST_LETTER_BYTES)}
+
+
+def producer_config(scene: TaskScene, overrides: Mapping[str, str], *, transactional_id: str | None = None) -> dict[str, Any]:
+    """What a task's producer is made with: Connect's settings, faster defaults, then what the worker and the connector set themselves."""
+    client_id = f"connector-producer-{scene.payload.connector}-{scene.payload.task}"
+    config = client_config(scene.settings, "producer", overrides, client_id=client_id, transactional_id=transactional_id)
+    chosen = {name.removeprefix("producer.") for name in scene.settings.values if name.startswith("producer.")} | set(overrides)
+    fast = {name: value for name, value in FAST_PRODUCER.items() if name not in chosen}
+    return {**config, **fast, **LastError().callbacks()}
+
+
+def interval_ms(scene: TaskScene) -> int:
+    """How long a transaction lasts with ``transaction.boundary=interval``."""
+    own = scene.connector_settings.transaction_boundary_interval_ms
+    return scene.settings.offset_flush_interval_ms if own is None else own
+
+
+def acknowledged_writer(scene: TaskScene, config: dict[str, Any], errors: Tolerance, give_up: Callable[[], bool]) -> KafkaWriter:
+    """The writer of records whose offsets wait for them. Where errors are tolerated each record has a delivery report of its own, and a gap
+    is no fatal error."""
+    is_idempotent = _may_be_idempotent(scene)
+    if errors.settings.tolerates_all:
+        producer = Producer({**config, "enable.idempotence": "true"} if is_idempotent else config)
+        return KafkaWriter(producer, give_up=give_up, refused=RefusedRecords(producer, errors.failed))
+    producer = Producer({**config, "enable.idempotence": "true", "enable.gapless.guarantee": "true"} if is_idempotent else config)
+    return KafkaWriter(producer, native=NativeQueue.of(producer) if is_idempotent else None, give_up=give_up)
+
+
+def _may_be_idempotent(scene: TaskScene) -> bool:
+    """Unless worker or connector settle for less: then records go as Connect's producer, which is not, would send them."""
+    overrides = scene.connector_settings.overrides["producer"]
+    given = {name.removeprefix("producer."): text for name, text in scene.settings.values.items() if name.startswith("producer.")}
+    chosen = given | dict(overrides)
+    return chosen.get("acks", "all") in {"all", "-1"} and chosen.get("enable.idempotence", "true").lower() == "true"
