@@ -95,7 +95,7 @@ class Application:
         statuses.flush(self._settings.offset_flush_timeout_ms / 1000)
         statuses.close()
         result = _result(spec.connector, claim, results, plan.connector.plugins.versions())  # 4
-        _note(result, trial.after(results, len(plan.task_configs)))
+        _judge(result, lambda: trial.after(results, len(plan.task_configs)))
         store.close()
         return result
 
@@ -164,10 +164,7 @@ class Application:
         retriable = error.retriable if isinstance(error, ConnectException) else True
         result = RunResult(name, RunState.FAILED, claim, error=text, retriable=retriable)
         if trial is not None:
-            try:
-                _note(result, trial.failed(last_line(text)))
-            except ConnectException as failure:  # the next run finds a trial that never told how it ended
-                log.warning("Connector %s: its upgrade could not be taken back now: %s", name, self._mask(failure.message))
+            _judge(result, lambda: trial.failed(last_line(text)))
         return result
 
 
@@ -203,8 +200,13 @@ def _result(connector: str, claim: Claim, results: Sequence[TaskResult], version
     return RunResult(connector, state, claim, list(results), error, retriable, versions)
 
 
-def _note(result: RunResult, rolled_back: str) -> None:
-    """A run in which an upgrade has failed may be tried again at once: with the old version."""
+def _judge(result: RunResult, judge: Callable[[], str]) -> None:
+    """Have the run's trial of another version judged. A run in which that failed may be tried again at once: with the old version."""
+    try:
+        rolled_back = judge()
+    except ConnectException as error:  # the next run finds a trial that never told how it ended
+        log.warning("Connector %s: whether its upgrade has succeeded could not be written: %s", result.connector, error.message)
+        return
     if not rolled_back:
         return
     result.error = f"{rolled_back}: {result.error}" if result.error else rolled_back

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Final
 
-from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.errors import ConflictException, ConnectException
 from airflow_provider_connect.isolation.probe_process import ProbeProcess
 from airflow_provider_connect.model.previews import Preview, PreviewRequest
 from airflow_provider_connect.settings import WorkerSettings
 
 MOST_AT_ONCE: Final = 2
+_QUEUE_SECONDS: Final = 20.0
 _PROCESS: Final = "airflow_provider_connect.worker.preview_process"
 _READING_SHARE: Final = 0.7
 """Of the time for all: the rest is for starting, planning and closing."""
@@ -31,12 +32,14 @@ class PreviewRunner:
 
     def preview(self, connector: str, config: Mapping[str, str], *, records: int, version: str | None = None) -> Preview:
         """Raises ConfigException for a config that could not run, ConnectException with what the connector raised, RetriableException when
-        the time was over."""
+        the time was over, ConflictException when too many others are being made."""
         settings = self._settings
         seconds = settings.plugin_probe_timeout_ms / 1000
         secrets = {**self._secrets(settings.originals), **self._secrets(config)}
         request = PreviewRequest(connector, dict(config), records, seconds * _READING_SHARE, version)
-        with self._free:
+        if not self._free.acquire(timeout=_QUEUE_SECONDS):
+            raise ConflictException(f"{MOST_AT_ONCE} previews are being made already; try again in a moment")
+        try:
             process = ProbeProcess(settings.originals, settings.plugin_probe_memory_bytes, module=_PROCESS, secrets=secrets)
             try:
                 return Preview.of_json(process.ask(asdict(request), seconds))
@@ -44,3 +47,5 @@ class PreviewRunner:
                 raise ConnectException(f"The process that made the preview answered with what is none: {error}") from error
             finally:
                 process.end()
+        finally:
+            self._free.release()

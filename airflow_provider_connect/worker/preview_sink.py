@@ -40,10 +40,10 @@ class PreviewedSink:
         self._pipeline = pipeline
         self._findings = findings
         self._deadline = deadline
-        overrides = checked.settings.overrides["consumer"]
-        self._isolation = overrides.get("isolation.level", "read_committed")
         self._group = consumer_group(checked.name, checked.resolved, settings.values)
-        self._consumer = client_config(settings, "consumer", overrides) | {"isolation.level": self._isolation, "group.id": self._group}
+        config = client_config(settings, "consumer", checked.settings.overrides["consumer"])
+        self._isolation = str(config.get("isolation.level", "read_committed"))
+        self._consumer = config | {"isolation.level": self._isolation, "group.id": self._group}
 
     def run_tasks(self, configs: list[Mapping[str, str]], most: int) -> list[PreviewedTask]:
         """Read ``most`` records, at their offsets, in the same order each time. ``configs`` are those to show."""

@@ -54,6 +54,7 @@ class UpgradeTrial:
         self._store = store
         self._previews = previews
         self._now_ms = now_ms
+        self._may_be_trying = True  # not known where somebody else has planned
 
     def before_plan(self, *, is_whole: bool) -> bool:
         """1 a trial that never reported has failed 2 where one was asked for, compare the versions 3 begin the trial.
@@ -62,6 +63,7 @@ class UpgradeTrial:
         of them alone try nothing. Returns whether all tasks have to be planned anew, because another version has planned them.
         """
         upgrade = self._known()
+        self._may_be_trying = False
         if upgrade is None:
             return False
         if upgrade.state is UpgradeState.TRIAL and upgrade.claim is not None:
@@ -72,6 +74,7 @@ class UpgradeTrial:
             upgrade = self._compared(upgrade)
         if upgrade.state is UpgradeState.TRIAL:
             self._change(upgrade, lambda known: upgrades.tried(known, self._claim))
+            self._may_be_trying = True
             return True
         if upgrade.state is UpgradeState.ROLLED_BACK and not upgrade.is_replanned:
             self._change(upgrade, lambda known: dataclasses.replace(known, is_replanned=True))
@@ -160,7 +163,7 @@ class UpgradeTrial:
                 records.append(ConnectorRecord(self._connector, {**config, VERSION_KEY: made[0].to}))
             return records
 
-        if self._known() is not None:
+        if self._may_be_trying and self._known() is not None:
             self._store.change(decide)
         return made[0] if made else None
 
