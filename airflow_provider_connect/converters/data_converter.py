@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Type
 from airflow_provider_connect.sdk.converter import Converter, HeaderConverter, SchemaAndValue
 from airflow_provider_connect.sdk.schema import Schema
@@ -27,6 +28,9 @@ class DataConverter(Converter, HeaderConverter):
 
     def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
         return self.from_connect_data(topic, schema, value)
+
+    def from_connect_header_column(self, topic: str, key: str, schema: Schema | None, column: pa.Array) -> pa.Array:
+        return self.from_connect_column(topic, schema, column)
 
     def to_connect_header(self, topic: str, key: str, data: bytes | None) -> SchemaAndValue:
         return self.to_connect_data(topic, data)

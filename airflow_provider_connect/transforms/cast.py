@@ -79,9 +79,8 @@ class Cast(OneSide):
     def with_schema(self, batch: Batch, column: pa.Array, schema: Schema) -> Batch:
         if self._whole is not None:
             cast = cast_column(column, schema, self._whole)
-            after = _cast_schema(
-                schema, self._whole, name=schema.name, version=schema.version, doc=schema.doc, parameters=schema.parameters
-            )
+            kept = {"name": schema.name, "version": schema.version, "doc": schema.doc, "parameters": schema.parameters}
+            after = _cast_schema(schema, self._whole, **kept)
             return self.replaced(batch, conform(cast, after), after)
         if schema.type is not SchemaType.STRUCT:
             raise DataException("Cannot list fields on non-struct type")

@@ -30,17 +30,11 @@ def cast_column(column: pa.Array, schema: Schema, target: SchemaType) -> pa.Arra
     check_input(schema.type)
     if schema.logical_name == DECIMAL or (schema.type is SchemaType.BYTES):
         return _one_by_one(column, schema, target)
-    if schema.logical_name in (DATE, TIME, TIMESTAMP):
-        milliseconds = moments(column, schema)
-        if target is SchemaType.STRING:
-            return _date_text(milliseconds)
-        column = column.cast(pa.int32()).cast(pa.int64()) if schema.logical_name != TIMESTAMP else milliseconds
-        return _from_integer(column, target, type)
+    if schema.logical_name in (DATE, TIME, TIMESTAMP) and target is SchemaType.STRING:
+        return _date_text(moments(column, schema))
     if schema.type is SchemaType.STRING:
         return _from_text(column, schema, target, type)
-    if schema.type is SchemaType.BOOLEAN:
-        return column.cast(type) if target in (SchemaType.STRING, SchemaType.BOOLEAN) else column.cast(pa.int8()).cast(type)
-    return _from_float(column, schema, target, type) if schema.type in FLOATS else _from_integer(column, target, type)
+    return _from_float(column, schema, target, type) if schema.type in FLOATS else _from_integer(column, schema, target, type)
 
 
 def moments(column: pa.Array, schema: Schema) -> pa.Array:
@@ -54,7 +48,11 @@ def _one_by_one(column: pa.Array, schema: Schema, target: SchemaType) -> pa.Arra
     return column_of([cast_value(value, schema, target) for value in values_of(column, schema)], Schema(target, optional=True))
 
 
-def _from_integer(column: pa.Array, target: SchemaType, type: pa.DataType) -> pa.Array:
+def _from_integer(column: pa.Array, schema: Schema, target: SchemaType, type: pa.DataType) -> pa.Array:
+    if schema.type is SchemaType.BOOLEAN:
+        return column.cast(type) if target in (SchemaType.STRING, SchemaType.BOOLEAN) else column.cast(pa.int8()).cast(type)
+    if schema.logical_name is not None:
+        column = column.cast(pa.int64() if schema.logical_name == TIMESTAMP else pa.int32())
     return pc.not_equal(column, 0) if target is SchemaType.BOOLEAN else column.cast(type, safe=False)
 
 

@@ -1,4 +1,4 @@
-"""Where a field lies: its name alone (V1), or names joined by dots, with back-ticks around names that have dots themselves (V2, KIP-821)."""
+"""Where a field lies: its name alone (V1), or names joined by dots, with back-ticks around names that have dots (V2, KIP-821)."""
 
 from __future__ import annotations
 

@@ -48,10 +48,8 @@ class Flatten(OneSide):
         for field in schema.fields:
             name = self._name(prefix, field.name)
             of_field, optional = field.schema, is_optional or field.schema.optional
-            if of_field.default is not None:
-                field_default = of_field.default
-            else:
-                field_default = None if default is None else default.get(field.name)
+            given = None if default is None else default.get(field.name)
+            field_default = given if of_field.default is None else of_field.default
             if of_field.type is SchemaType.STRUCT:
                 yield from self._schemas(of_field, name, is_optional=optional, default=field_default)
             elif of_field.type is SchemaType.MAP:

@@ -94,7 +94,7 @@ class SimpleDateFormat:
 
 
 _NUMBERS: Final[dict[str, Callable[[int, int], int]]] = {
-    "y": lambda days, _: (lambda year: year if year > 0 else 1 - year)(date_of(days).year),
+    "y": lambda days, _: _year_of_era(date_of(days).year),
     "M": lambda days, _: date_of(days).month,
     "L": lambda days, _: date_of(days).month,
     "d": lambda days, _: date_of(days).day,
@@ -108,6 +108,10 @@ _NUMBERS: Final[dict[str, Callable[[int, int], int]]] = {
     "s": lambda _, of_day: of_day // 1000 % 60,
     "S": lambda _, of_day: of_day % 1000,
 }
+
+
+def _year_of_era(year: int) -> int:
+    return year if year > 0 else 1 - year
 
 
 def _element_text(element: Element, days: int, of_day: int) -> str:

@@ -92,10 +92,9 @@ def _moment(found: dict[str, int]) -> int:
     year = found.get("y", 1970)
     if found.get("G") == 1:
         year = 1 - year
-    days = (
-        days_of(year, 1, 1) + found["D"] - 1 if "D" in found and "d" not in found else days_of(year, found.get("M", 1), found.get("d", 1))
-    )
-    hour = found.get("H", found["k"] % 24 if found.get("k") == 24 else found.get("k", 0))
+    is_by_day_of_year = "D" in found and "d" not in found
+    days = days_of(year, 1, found["D"]) if is_by_day_of_year else days_of(year, found.get("M", 1), found.get("d", 1))
+    hour = found.get("H", 0 if found.get("k") == 24 else found.get("k", 0))
     if "H" not in found and "k" not in found:
         half = found.get("h", found.get("K", 0))
         hour = (0 if half == 12 and "h" in found else half) + (12 if found.get("a") == 2 else 0)
