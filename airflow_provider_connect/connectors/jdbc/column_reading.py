@@ -6,7 +6,7 @@ expression says its type and tells nulls apart by a column of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,8 +21,6 @@ from airflow_provider_connect.sdk.schema import DECIMAL, Schema, SchemaType, arr
 
 UTC: Final = "UTC"
 _NANOS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
-
-Convert = Callable[[pa.Array], pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +161,13 @@ def _cast(column: pa.Array, schema: Schema, wanted: pa.DataType, zone: str) -> p
         return pc.not_equal(column, 0)
     if types.is_string(given) and not types.is_string(wanted):
         column = _none_for_empty(column)
-        column = column.cast(pa.time64("us")) if types.is_time(wanted) else column
+        column = _times_of(column) if types.is_time(wanted) else column
     return column.cast(wanted, safe=not types.is_time(wanted))
+
+
+def _times_of(column: pa.Array) -> pa.Array:
+    """Arrow reads times of day only as part of a moment."""
+    return pc.binary_join_element_wise("1970-01-01 ", column, "").cast(pa.timestamp("us")).cast(pa.time64("us"))
 
 
 def _none_for_empty(column: pa.Array) -> pa.Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from airflow_provider_connect.connectors.jdbc.database_url import MARIADB, MYSQL, SQLITE, URL, DatabaseUrl
@@ -70,10 +71,7 @@ class AdbcDatabase:
 
         self._url = url
         self._driver: Any = adbc_driver_manager  # Any: a compiled module without types
-        if url.dialect == SQLITE:
-            import adbc_driver_sqlite as product
-        else:
-            import adbc_driver_postgresql as product
+        product: Any = import_module("adbc_driver_sqlite" if url.dialect == SQLITE else "adbc_driver_postgresql")
         self._statement: Any = None
         self._connection: Any = None
         self._database: Any = None
@@ -262,7 +260,7 @@ _UNKNOWN_USER: Final = re.compile(
     re.IGNORECASE,
 )
 _UNKNOWN_DATABASE: Final = re.compile(
-    r"database \"[^\"]*\" does not exist|Unknown database|unable to open database file|file is not a database|Cannot open database",
+    r"database \"[^\"]*\" does not exist|Unknown database|unable to open database file|failed to open 'file:|file is not a database|Cannot open database",
     re.IGNORECASE,
 )
 _LOST: Final = re.compile(

@@ -32,6 +32,7 @@ def read_columns(database: Database, url: DatabaseUrl, table: TableName) -> list
     """The columns of a table in their order; none at all where there is no such table."""
     catalog = _CATALOGS.get(url.dialect)
     if catalog is not None:
-        return catalog.columns(database, table)
+        found: list[Column] = catalog.columns(database, table)
+        return found
     assert isinstance(database, SqlAlchemyDatabase)
     return inspected_catalog.columns(database, table)

@@ -27,7 +27,7 @@ def read_query_columns(database: Database, url: DatabaseUrl, query: str) -> list
             return _of_view(database, url, query)
         return _of_first_rows(url, query)
     except StatementException as error:
-        reason = f"{error.message} Correct the query, or the user's rights."
+        reason = f"{error.message}. Correct the query, or the user's rights."
         raise ConfigException.of(QUERY, query, reason) from error
 
 

@@ -125,11 +125,11 @@ class RowReader:
         return Pages(rows, self._index_of_ties()).of(database.batches(self._query.rows(self.offset, self._until), rows))
 
     def _index_of_ties(self) -> int | None:
-        """Timestamps may be equal, and the numbers of a query or view; timestamp and number together are not."""
+        """Timestamps may be equal, and the numbers of a query or view. A table's numbers are not, nor timestamp and number together."""
         query, mode = self._query, self._settings.mode
         if mode is Mode.TIMESTAMP:
             return query.timestamp_index
-        return query.incrementing_index if mode is Mode.INCREMENTING else None
+        return query.incrementing_index if mode is Mode.INCREMENTING and not self.source.is_stored else None
 
     def _batch(self, page: pa.RecordBatch) -> Batch:
         if self._settings.mode is Mode.INCREMENTING and self.source.is_stored:
@@ -159,7 +159,9 @@ class RowReader:
     def _refuse_equal_numbers(self, page: pa.RecordBatch) -> None:
         assert self._query.incrementing_index is not None
         numbers = page.column(self._query.incrementing_index)
-        equal = pc.index(pc.equal(numbers.slice(1), numbers.slice(0, max(len(numbers) - 1, 0))), True).as_py()
+        equal = pc.index(pc.equal(numbers.slice(1), numbers.slice(0, len(numbers) - 1)), True).as_py()
+        if self.offset.incrementing is not None and int(numbers[0].as_py()) == self.offset.incrementing:
+            equal = 0
         if equal >= 0:
             column = self._settings.incrementing
             raise ConnectException(

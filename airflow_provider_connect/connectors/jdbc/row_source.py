@@ -107,7 +107,7 @@ def _mistakes(settings: SourceSettings, columns: list[Column], name: str, *, mus
     known = [column for _, column in found if column is not None]
     if len({column.kind for column in known if column.kind in _TIMES}) > 1:
         yield ConfigException.of(TIMESTAMP, ",".join(settings.timestamps), f"Of {name}, some have a time zone and some have none.").message
-    if must_tell_null and known and all(column.is_nullable for column in known):
+    if must_tell_null and known and all(column.is_nullable and column.kind in _TIMES for column in known):
         names = ", ".join(column.name for column in known)
         reason = (
             f"Column {names} of {name} may be null, and rows where it is would never be read. Declare it NOT NULL, "

@@ -1,0 +1,57 @@
+"""Names and types as SQL of each product."""
+
+import pytest
+
+from airflow_provider_connect.connectors.jdbc.dialect import dialect_of
+from airflow_provider_connect.connectors.jdbc.table_name import TableName
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.sdk.schema import INT32_SCHEMA, STRING_SCHEMA, TIMESTAMP_SCHEMA, Schema, decimal_schema
+
+
+@pytest.mark.parametrize(
+    ("product", "expected"),
+    [
+        ("postgresql", '"a""b; DROP TABLE x"'),
+        ("sqlite", '"a""b; DROP TABLE x"'),
+        ("mysql", '`a"b; DROP TABLE x`'),
+        ("mssql", '[a"b; DROP TABLE x]'),
+        ("oracle", '"a""b; DROP TABLE x"'),
+    ],
+)
+def test_any_name_is_quoted_so_that_it_stays_a_name(product: str, expected: str) -> None:
+    assert dialect_of(product).quoted('a"b; DROP TABLE x') == expected
+
+
+def test_without_quoting_only_plain_names_pass() -> None:
+    dialect = dialect_of("postgresql", is_quoting=False)
+    assert dialect.quoted("Orders_1") == "Orders_1"
+    for name in ("a b", "a;b", 'a"', "1a", "a--", "é"):
+        with pytest.raises(ConfigException, match=r"quote\.sql\.identifiers"):
+            dialect.quoted(name)
+    with pytest.raises(ConnectException):
+        dialect_of("mysql").quoted("a\0b")
+
+
+def test_tables_have_the_parts_that_the_product_takes() -> None:
+    assert dialect_of("postgresql").table(TableName("t", "s", "db")) == '"s"."t"'
+    assert dialect_of("mysql").table(TableName("t", None, "db")) == "`db`.`t`"
+    assert dialect_of("sqlite").table(TableName("t")) == '"t"'
+
+
+@pytest.mark.parametrize(
+    ("schema", "postgresql", "sqlite", "mysql"),
+    [
+        (INT32_SCHEMA, "INTEGER", "INTEGER", "INT"),
+        (STRING_SCHEMA, "TEXT", "TEXT", "LONGTEXT"),
+        (TIMESTAMP_SCHEMA, "TIMESTAMP", "TIMESTAMP", "DATETIME(3)"),
+        (decimal_schema(4), "DECIMAL", "DECIMAL(38,4)", "DECIMAL(65,4)"),
+    ],
+)
+def test_column_types(schema: Schema, postgresql: str, sqlite: str, mysql: str) -> None:
+    assert [dialect_of(name).column_type(schema) for name in ("postgresql", "sqlite", "mysql")] == [postgresql, sqlite, mysql]
+
+
+def test_keys_of_mysql_have_a_length_and_structs_no_type() -> None:
+    assert dialect_of("mariadb").column_type(STRING_SCHEMA, is_key=True) == "VARCHAR(255)"
+    with pytest.raises(ConnectException, match="STRUCT"):
+        dialect_of("sqlite").column_type(Schema.struct({"x": INT32_SCHEMA}))

@@ -1,0 +1,255 @@
+"""The values of the source: offsets, filters, pages, schemas, statements."""
+
+import datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_connect.connectors.jdbc.column import Column, ColumnKind
+from airflow_provider_connect.connectors.jdbc.column_reading import milliseconds
+from airflow_provider_connect.connectors.jdbc.column_schema import schema_of_column
+from airflow_provider_connect.connectors.jdbc.dialect import dialect_of
+from airflow_provider_connect.connectors.jdbc.row_pages import Pages
+from airflow_provider_connect.connectors.jdbc.row_query import RowQuery
+from airflow_provider_connect.connectors.jdbc.row_source import RowSource
+from airflow_provider_connect.connectors.jdbc.source_offset import SourceOffset, known_offset, refuse_wrong, table_partition
+from airflow_provider_connect.connectors.jdbc.source_settings import CONFIG_DEF, NumericMapping, SourceSettings
+from airflow_provider_connect.connectors.jdbc.table_filter import TableFilter
+from airflow_provider_connect.connectors.jdbc.table_name import TableName
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.sdk.schema import FLOAT64_SCHEMA, INT16_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, decimal_schema
+
+ORDERS = TableName("orders", "public", "shop")
+
+
+# Offsets
+
+
+@pytest.mark.parametrize(
+    ("offset", "json"),
+    [
+        (SourceOffset(7), {"incrementing": 7}),
+        (SourceOffset(None, 1_700_000_000_123_456_000), {"timestamp": 1_700_000_000_123, "timestamp_nanos": 123_456_000}),
+        (SourceOffset(-1, -1_000), {"incrementing": -1, "timestamp": -1, "timestamp_nanos": 999_999_000}),
+        (SourceOffset(), {}),
+    ],
+)
+def test_offset_survives_its_json(offset: SourceOffset, json: dict[str, object]) -> None:
+    assert offset.to_json() == json
+    assert SourceOffset.of(json) == offset
+
+
+def test_offset_without_nanos_has_milliseconds() -> None:
+    assert SourceOffset.of({"timestamp": 1_234}) == SourceOffset(None, 1_234_000_000)
+
+
+@pytest.mark.parametrize(
+    "offset", [{"incrementing": "7"}, {"incrementing": True}, {"timestamp": 1.5}, {"timestamp": 1, "timestamp_nanos": -1}]
+)
+def test_wrong_offset_is_refused(offset: dict[str, object]) -> None:
+    with pytest.raises(ConnectException):
+        SourceOffset.of(offset)
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset"),
+    [({"file": "x"}, {"incrementing": 1}), ({"query": "x"}, {"incrementing": 1}), (table_partition(ORDERS), {"position": 1}), (None, {})],
+)
+def test_offsets_of_others_are_refused(partition: object, offset: object) -> None:
+    with pytest.raises(ConnectException):
+        refuse_wrong(partition, offset)
+
+
+def test_offsets_that_another_worker_wrote_are_found() -> None:
+    assert table_partition(ORDERS) == {"protocol": "1", "table": "shop.public.orders"}
+    for place, is_only in (
+        ({"protocol": "1", "table": "shop.public.orders"}, False),
+        ({"protocol": "1", "table": "public.orders"}, False),
+        ({"protocol": "1", "table": "orders"}, True),
+        ({"table": "orders"}, True),
+    ):
+        found = known_offset(ORDERS, lambda asked, place=place: {"incrementing": 5} if asked == place else None, is_only=is_only)
+        assert found == {"incrementing": 5}, place
+    assert known_offset(ORDERS, lambda asked: {"incrementing": 5} if asked == {"table": "orders"} else None, is_only=False) is None
+
+
+# Tables
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "expected"),
+    [
+        ([], [], "a.orders b.orders a.lines"),
+        (["orders"], [], "a.orders b.orders"),
+        (["a.orders"], [], "a.orders"),
+        (['"a"."orders"'], [], "a.orders"),
+        (["shop.b.orders"], [], "b.orders"),
+        (["a\\..*"], [], "a.orders a.lines"),
+        ([".*s", "none"], ["b.orders", "lin.+"], "a.orders"),
+        (["ord"], [], ""),
+    ],
+)
+def test_tables_by_names_and_patterns(include: list[str], exclude: list[str], expected: str) -> None:
+    tables = [TableName("orders", "a", "shop"), TableName("orders", "b", "shop"), TableName("lines", "a", "shop")]
+    assert [table.text.removeprefix("shop.") for table in TableFilter.of(include, exclude).chosen(tables)] == expected.split()
+
+
+def test_missing_names_are_told_but_not_patterns() -> None:
+    tables = TableFilter.of(["orders", "none", "non.*"], [])
+    assert tables.missing([ORDERS]) == ["none"]
+    with pytest.raises(ConfigException, match=r"table\.exclude"):
+        TableFilter.of([], ["*"])
+
+
+# Pages
+
+
+def pages(batches: list[list[int]], rows: int, *, ties: bool = True) -> list[list[int]]:
+    given = [pa.RecordBatch.from_pydict({"k": pa.array(keys, pa.int64())}) for keys in batches]
+    return [page.column(0).to_pylist() for page in Pages(rows, 0 if ties else None).of(given)]
+
+
+@pytest.mark.parametrize(
+    ("batches", "rows", "expected"),
+    [
+        ([[1, 2, 3, 4]], 2, [[1, 2], [3], [4]]),
+        ([[1, 1, 1, 1]], 2, [[1, 1, 1, 1]]),
+        ([[1, 2, 2], [2, 2, 3]], 10, [[1], [2, 2, 2, 2], [3]]),
+        ([[1, 1], [1, 1], [1]], 1, [[1, 1, 1, 1, 1]]),
+        ([[1, 2], [3, 4]], 10, [[1], [2], [3], [4]]),
+        ([[1, 2, 2, 3, 3, 4]], 2, [[1, 2, 2], [3, 3], [4]]),
+        ([[], [1]], 2, [[1]]),
+        ([], 2, []),
+    ],
+)
+def test_a_page_never_splits_equal_keys(batches: list[list[int]], rows: int, expected: list[list[int]]) -> None:
+    assert pages(batches, rows) == expected
+
+
+def test_pages_without_key_are_cut_anywhere() -> None:
+    assert pages([[1, 1, 1], [1]], 2, ties=False) == [[1, 1], [1], [1]]
+
+
+# Schemas
+
+
+WHOLE, CENTS = decimal_schema(0), decimal_schema(2)
+
+
+@pytest.mark.parametrize(
+    ("precision", "scale", "expected"),  # none, precision_only, best_fit, best_fit_eager_double
+    [
+        (4, 0, [WHOLE, INT16_SCHEMA, INT16_SCHEMA, INT16_SCHEMA]),
+        (18, 0, [WHOLE, INT64_SCHEMA, INT64_SCHEMA, INT64_SCHEMA]),
+        (20, 0, [WHOLE, WHOLE, WHOLE, WHOLE]),
+        (10, 2, [CENTS, CENTS, FLOAT64_SCHEMA, FLOAT64_SCHEMA]),
+        (30, 2, [CENTS, CENTS, CENTS, FLOAT64_SCHEMA]),
+    ],
+)
+def test_numeric_mapping(precision: int, scale: int, expected: list[Schema]) -> None:
+    column = Column("n", ColumnKind.DECIMAL, "numeric", False, precision, scale)
+    assert [schema_of_column(column, mapping) for mapping in NumericMapping] == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "expected"),
+    [
+        (ColumnKind.INT32, "5", 5),
+        (ColumnKind.INT32, "'-5'::integer", -5),
+        (ColumnKind.INT64, "nextval('t_id_seq'::regclass)", None),
+        (ColumnKind.STRING, "'it''s'::character varying", "it's"),
+        (ColumnKind.STRING, "current_user", None),
+        (ColumnKind.BOOLEAN, "true", True),
+        (ColumnKind.FLOAT64, "1.5", 1.5),
+        (ColumnKind.TIMESTAMP, "now()", None),
+        (ColumnKind.INT32, "'x'", None),
+        (ColumnKind.BYTES, "'\\x00'::bytea", None),
+    ],
+)
+def test_plain_defaults_are_told_where_null_cannot_be_meant(kind: ColumnKind, default: str, expected: object) -> None:
+    assert schema_of_column(Column("c", kind, "x", False, default=default), NumericMapping.NONE).default == expected
+    assert schema_of_column(Column("c", kind, "x", True, default=default), NumericMapping.NONE).default is None
+
+
+def test_default_of_a_decimal_has_its_scale() -> None:
+    column = Column("c", ColumnKind.DECIMAL, "numeric", False, 10, 2, "1.5")
+    assert schema_of_column(column, NumericMapping.NONE).default == Decimal("1.50")
+
+
+@pytest.mark.parametrize(
+    ("moment", "zone", "expected"),
+    [
+        ("2024-01-02 03:04:05.678901", "UTC", "2024-01-02T03:04:05.678"),
+        ("1969-12-31 23:59:59.999900", "UTC", "1969-12-31T23:59:59.999"),
+        ("2024-07-01 12:00:00.000000", "Europe/Paris", "2024-07-01T10:00:00.000"),
+        ("2024-10-27 02:30:00.000000", "Europe/Paris", "2024-10-27T00:30:00.000"),
+    ],
+)
+def test_times_are_cut_towards_the_past_and_read_in_their_zone(moment: str, zone: str, expected: str) -> None:
+    column = pa.array([datetime.datetime.fromisoformat(moment), None], pa.timestamp("us"))
+    assert milliseconds(column, zone).to_pylist() == [datetime.datetime.fromisoformat(f"{expected}+00:00"), None]
+
+
+# Statements
+
+
+def query(mode: str, dialect: str = "postgresql", **more: str) -> RowQuery:
+    columns = (Column("id", ColumnKind.INT64, "int8", False), Column("at", ColumnKind.TIMESTAMP, "timestamp", False))
+    config = {"connection.url": "jdbc:postgresql://x/y", "topic.prefix": "", "mode": mode}
+    config |= {"incrementing.column.name": "id", "timestamp.column.name": "at"} | {k.replace("_", "."): v for k, v in more.items()}
+    settings = SourceSettings.of(CONFIG_DEF.parse(config))
+    source = RowSource(
+        '"t"',
+        columns,
+        "t",
+        {},
+        dialect_of(dialect),
+        columns[0] if settings.mode.has_incrementing else None,
+        columns[1:] if settings.mode.has_timestamp else (),
+        TableName("t"),
+    )
+    return RowQuery.of(source, settings)
+
+
+def test_statements_of_each_mode() -> None:
+    start = 'SELECT "id" AS c0, "at" AS c1 FROM "t"'
+    moment, now = SourceOffset(7, 1_500_000_000), SourceOffset(None, 2_000_001_000)
+    since, until = "'1970-01-01 00:00:01.500000'::timestamp", "'1970-01-01 00:00:02.000001'::timestamp"
+    assert query("bulk").rows(SourceOffset(), SourceOffset()) == start
+    assert query("incrementing").rows(SourceOffset(), SourceOffset(9)) == f'{start} WHERE "id" <= 9 ORDER BY "id"'
+    assert query("incrementing").rows(SourceOffset(7), SourceOffset(9)) == f'{start} WHERE "id" > 7 AND "id" <= 9 ORDER BY "id"'
+    assert query("timestamp").rows(moment, now) == f'{start} WHERE "at" > {since} AND "at" < {until} ORDER BY "at"'
+    assert query("timestamp+incrementing").rows(moment, now) == (
+        f'{start} WHERE "at" >= {since} AND ("at" > {since} OR "id" > 7) AND "at" < {until} ORDER BY "at", "id"'
+    )
+
+
+def test_times_without_zone_are_compared_by_the_clock_of_their_zone() -> None:
+    assert query("timestamp", db_timezone="Europe/Paris").literal(0) == "'1970-01-01 01:00:00.000000'::timestamp"
+    assert query("timestamp", dialect="mysql").literal(1_000) == "'1970-01-01 00:00:00.000001'"
+    assert query("timestamp", dialect="sqlite").literal(5_000_000) == "5"
+
+
+@pytest.mark.parametrize(
+    ("config", "key"),
+    [
+        ({"mode": "incrementing"}, "incrementing.column.name"),
+        ({"mode": "timestamp"}, "timestamp.column.name"),
+        ({"mode": "bulk", "query": "SELECT 1", "table.include": "t"}, "query"),
+        ({"mode": "bulk", "db.timezone": "Mars/Olympus"}, "db.timezone"),
+        ({"mode": "bulk", "numeric.mapping": "some"}, "numeric.mapping"),
+        ({"mode": "sometimes"}, "mode"),
+        ({"mode": "bulk", "connection.url": "jdbc:h2:x;INIT=y"}, "connection.url"),
+    ],
+)
+def test_wrong_settings_are_refused_by_name(config: dict[str, str], key: str) -> None:
+    with pytest.raises(ConfigException, match=f"configuration {key.replace('.', chr(92) + '.')}"):
+        SourceSettings.of(CONFIG_DEF.parse({"connection.url": "jdbc:sqlite:/x.db", "topic.prefix": "p", **config}))
+
+
+def test_settings_go_by_older_names_too() -> None:
+    config = {"connection.url": "jdbc:sqlite:/x.db", "topic.prefix": "p", "mode": "bulk", "table.whitelist": "a,b", "table.blacklist": "c"}
+    settings = SourceSettings.of(CONFIG_DEF.parse({**config, "numeric.precision.mapping": "true"}))
+    assert (settings.tables, settings.numeric_mapping) == (TableFilter(("a", "b"), ("c",)), NumericMapping.PRECISION_ONLY)
+    assert schema_of_column(Column("c", ColumnKind.OTHER, "inet", False), settings.numeric_mapping) == STRING_SCHEMA
