@@ -73,7 +73,7 @@ def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(BadRequestException, match="cannot be made: Not a directory"):
+    with pytest.raises(BadRequestException, match="cannot be made: File exists"):
         write_package(tmp_path / "new", {"a": "text", "a/b": "a is a file"})
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "there").write_text("")
