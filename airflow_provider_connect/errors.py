@@ -131,7 +131,11 @@ class BackpressureException(RetriableException):
 
 
 class DataException(ConnectException):
-    """One value or record cannot be read or converted; the error tolerance decides what becomes of it."""
+    """One value or record cannot be read or converted; the error tolerance decides what becomes of it.
+
+    Of a column or batch ``record`` may say which, from 0 on; None: it was not looked for."""
+
+    record: int | None = None
 
 
 class SchemaException(DataException):

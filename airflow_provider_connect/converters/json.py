@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final, Generic, TypeVar
 
 from airflow_provider_connect.converters.data_converter import TYPE_KEY, DataConverter
-from airflow_provider_connect.converters.json_reader import NotPlain, are_documents, read_column
+from airflow_provider_connect.converters.json_reader import NotPlain, check_documents, read_column
 from airflow_provider_connect.converters.json_schemas import schema_of_json, schema_text
 from airflow_provider_connect.converters.json_text import read_json
 from airflow_provider_connect.converters.json_values import JsonRules, read_value, write_value
@@ -38,6 +40,8 @@ _NOT_WRITTEN: Final = "Converting Kafka Connect data to byte[] failed due to ser
 _ENVELOPE: Final = re.compile(rb'\s*\{\s*"schema"\s*:')
 _PAYLOAD: Final = re.compile(rb'\s*,\s*"payload"\s*:')
 _FIRST_LOOK: Final = 64  # records that are compared with the first; then four times as many, and so on
+_ODD_DISTANCE: Final = 64  # records between two that are not for Arrow's parser; where they lie closer, more are read exactly at once
+_ODD_GROWTH: Final = 8
 _NO_END: Final = (1 << 31) - 1  # Arrow fails where it is given none
 
 
@@ -178,13 +182,14 @@ class JsonConverter(DataConverter):
 
     def to_connect_column(self, topic: str, column: pa.Array) -> list[ColumnRun]:
         runs: list[ColumnRun] = []
-        start = 0
+        start, self._odd = 0, 1
         while start < len(column):
             rest = column.slice(start)
-            found = self._next_runs(topic, rest)
+            with _counted_from(start):
+                found = self._next_runs(topic, rest)
             runs += found
             start += sum(run.length for run in found)
-        return runs
+        return _joined(runs)
 
     def _next_runs(self, topic: str, column: pa.Array) -> list[ColumnRun]:
         """One or more runs from the front of a column."""
@@ -205,25 +210,45 @@ class JsonConverter(DataConverter):
         """Payloads of one schema as one column, or where that cannot be, the records one by one."""
         try:
             column = self._plain_schemaless(payloads, after) if schema is None else read_column(schema, payloads, self._rules, after=after)
-        except NotPlain:
-            return self._exact(topic, records)
+        except NotPlain as odd:
+            if odd.row is None or odd.row >= len(records):
+                return self._exact(topic, records)
+            return self._around(topic, records, payloads, schema, at=odd.row, after=after)
         return [ColumnRun(len(records), schema, column)]
+
+    def _around(
+        self, topic: str, records: pa.Array, payloads: pa.Array, schema: Schema | None, *, at: int, after: bytes
+    ) -> list[ColumnRun]:
+        """The records up to a text that is not for Arrow's parser, and that one, or some more where such texts lie close, exactly."""
+        count = self._odd
+        self._odd = count * _ODD_GROWTH if at < _ODD_DISTANCE else 1
+        with _counted_from(at):
+            odd = self._exact(topic, records.slice(at, count))
+        before = self._read(topic, records.slice(0, at), payloads.slice(0, at), schema, after=after) if at else []
+        return [*before, *odd]
 
     def _plain_schemaless(self, payloads: pa.Array, after: bytes) -> pa.Array:
         first = payloads[0].as_py().lstrip()[:1]
-        if first == b'"':
-            return read_column(OPTIONAL_STRING_SCHEMA, payloads, self._rules, after=after)
-        if first in (b"t", b"f"):
-            return read_column(OPTIONAL_BOOLEAN_SCHEMA, payloads, self._rules, after=after)
         if first in (b"{", b"["):
             texts = pc.binary_slice(payloads, 0, -len(after)) if after else payloads
-            if not are_documents(texts):
-                raise NotPlain
+            check_documents(texts)
             return _json_column(texts)
-        return read_column(OPTIONAL_INT64_SCHEMA, payloads, self._rules, after=after)
+        schema = OPTIONAL_STRING_SCHEMA if first == b'"' else OPTIONAL_BOOLEAN_SCHEMA if first in (b"t", b"f") else OPTIONAL_INT64_SCHEMA
+        try:
+            return read_column(schema, payloads, self._rules, after=after)
+        except NotPlain as error:
+            raise NotPlain from error  # another type than the first record's: all are read together, into one column
 
     def _exact(self, topic: str, records: pa.Array) -> list[ColumnRun]:
-        return list(column_runs(self.to_connect_data(topic, data) for data in records.to_pylist()))
+        return list(column_runs(self._one_by_one(topic, records)))
+
+    def _one_by_one(self, topic: str, records: pa.Array) -> Iterator[SchemaAndValue]:
+        for index, data in enumerate(records.to_pylist()):
+            try:
+                yield self.to_connect_data(topic, data)
+            except DataException as error:
+                error.record = index
+                raise
 
     def _prefix(self, record: bytes) -> bytes:
         """An envelope's bytes up to its payload, the schema read into the cache; empty if the record is written in another way."""
@@ -261,6 +286,29 @@ class JsonConverter(DataConverter):
             return schema_of_json(self._node(content.encode()), self._read_node)
         except DataException as error:
             raise ConfigException.of(SCHEMA_CONTENT, content, error.message) from error
+
+
+def _joined(runs: list[ColumnRun]) -> list[ColumnRun]:
+    """Neighbours of one schema and type, which were read in different ways, as one run."""
+    if len(runs) < 2:
+        return runs
+    groups = [list(group) for _, group in itertools.groupby(runs, key=lambda run: (run.schema, run.column.type))]
+    return [
+        group[0]
+        if len(group) == 1
+        else ColumnRun(sum(run.length for run in group), group[0].schema, pa.concat_arrays([run.column for run in group]))
+        for group in groups
+    ]
+
+
+@contextmanager
+def _counted_from(start: int) -> Iterator[None]:
+    """Within it a failing record is counted from the ``start``-th of a longer column."""
+    try:
+        yield
+    except DataException as error:
+        error.record = None if error.record is None else start + error.record
+        raise
 
 
 Key = TypeVar("Key")

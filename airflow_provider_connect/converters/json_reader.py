@@ -21,11 +21,16 @@ from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, TIMESTAMP, 
 _PREFIX: Final = b'{"v":'
 _NO_JSON: Final = (b"NaN", b"Inf")
 _QUOTED_NUMBER: Final = re.compile(rb':\s*"[-+0-9.eE]+"')
+_ROW: Final = re.compile(r"in row (\d+)$")
 _BLOCK_BYTES: Final = (1 << 31) - 1
 
 
 class NotPlain(Exception):
-    """These texts, or this schema, are not for Arrow's parser."""
+    """These texts, or this schema, are not for Arrow's parser; ``row`` is the first such text where the parser says so."""
+
+    def __init__(self, row: int | None = None) -> None:
+        super().__init__(row)
+        self.row = row
 
 
 def read_column(schema: Schema, texts: pa.Array, rules: JsonRules, *, after: bytes = b"") -> pa.Array:
@@ -61,16 +66,14 @@ def _clean_strings(texts: pa.Array, after: bytes) -> pa.Array | None:
         raise NotPlain from error
 
 
-def are_documents(texts: pa.Array) -> bool:
-    """Whether each text (binary, no nulls) is exactly one JSON value."""
+def check_documents(texts: pa.Array) -> None:
+    """Raises NotPlain unless each text (binary, no nulls) is exactly one JSON value."""
     data = _documents(texts, b"")
     if _has_no_json(data):
-        return False
-    try:
-        column = _parsed(data, pa.schema([pa.field("\0", pa.null())]), "ignore")
-    except NotPlain:
-        return False
-    return len(column) == len(texts)
+        raise NotPlain
+    column = _parsed(data, pa.schema([pa.field("\0", pa.null())]), "ignore")
+    if len(column) != len(texts):
+        raise NotPlain
 
 
 def _has_no_json(data: bytes) -> bool:
@@ -94,7 +97,8 @@ def _parsed(data: bytes, schema: pa.Schema, unexpected: str) -> pa.Array:
             parse_options=reader.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected),
         )
     except pa.ArrowInvalid as error:
-        raise NotPlain from error
+        found = _ROW.search(str(error))
+        raise NotPlain(int(found[1]) if found else None) from error
     column = table.column(0).combine_chunks()
     if not data.isascii():
         _refuse_broken_text(column)

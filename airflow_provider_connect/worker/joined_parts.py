@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -112,11 +112,9 @@ def _joined_run(group: list[ColumnRun]) -> ColumnRun:
 
 
 def joined_batches(batches: Sequence[Batch]) -> list[Batch]:
-    """Consecutive batches as one each where topic, partition, schemas and columns agree; those without records are left out."""
+    """Consecutive batches as one each where topic, partition, schemas and columns agree."""
     groups: list[list[Batch]] = []
     for batch in batches:
-        if not batch.num_records:
-            continue
         if groups and _kind_of(groups[-1][0]) == _kind_of(batch):
             groups[-1].append(batch)
         else:
@@ -132,10 +130,8 @@ def _joined_batch(group: list[Batch]) -> Batch:
     changes: dict[str, object] = {"source_offset": last.source_offset, "next_offset": last.next_offset, **columns}
     if first.is_from_kafka:
         changes["kafka_offset"] = pa.concat_arrays([_offsets_of(batch) for batch in group])
-    if all(batch.source_offsets is not None for batch in group):
-        changes["source_offsets"] = [offset for batch in group for offset in batch.source_offsets or ()]
-    else:
-        changes["source_offsets"] = None
+    if any(batch.source_offsets is not None for batch in group):
+        changes["source_offsets"] = [offset for batch in group for offset in _source_offsets_of(batch)]
     return first.replace(**changes)
 
 
@@ -155,6 +151,11 @@ def _kind_of(batch: Batch) -> tuple[object, ...]:
 
 def _type_of(column: pa.Array | None) -> pa.DataType | None:
     return None if column is None else column.type
+
+
+def _source_offsets_of(batch: Batch) -> Sequence[Mapping[str, object] | None]:
+    count = batch.num_records
+    return batch.source_offsets if batch.source_offsets is not None else [None] * (count - 1) + [batch.source_offset] * min(count, 1)
 
 
 def _offsets_of(batch: Batch) -> pa.Array:

@@ -104,12 +104,14 @@ class SourcePipeline:
             lambda start, length: Batch.from_source_records(records[start : start + length], header),
             lambda index: ReadRecord(records[index].topic, lambda: records[index]),
         )
+        if is_whole(parts, len(records)):
+            return parts[0].result
         batches: list[Batch] = []
         end = 0
         for part in parts:
             batches += [*_positions(records[end : part.start]), *part.result]
             end = part.start + part.length
-        return [*batches, *_positions(records[end:])]
+        return joined_batches([*batches, *_positions(records[end:])])
 
     def _encoded(self, batch: Batch) -> Iterator[tuple[Batch, EncodedBatch]]:
         """One piece, or none where no record of it can be converted."""
@@ -258,7 +260,7 @@ def _after(errors: Tolerance, number: int, stage: Stage, batch: Batch, record: C
     )
     if is_whole(parts, count):
         return parts[0].result
-    return joined_batches([piece for part in parts for piece in part.result])
+    return joined_batches([piece for part in parts for piece in part.result if piece.num_records])
 
 
 def _listed(batches: Batch | list[Batch] | None) -> list[Batch]:

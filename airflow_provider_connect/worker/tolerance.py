@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException
 from airflow_provider_connect.model.connector_settings import ErrorSettings
-from airflow_provider_connect.worker.bisection import FailureRate, Part, sifted
+from airflow_provider_connect.worker.bisection import FailureRate, Miss, Part, sifted
 from airflow_provider_connect.worker.failures import FailedRecord, Failure, Operation
 from airflow_provider_connect.worker.metrics import TaskMetrics
 
@@ -59,13 +59,14 @@ class Tolerance:
         Raises RetriableException or DataException where ``errors.tolerance`` is none, StoppedWhileRetrying when the task is to end.
         """
 
-        def attempt(start: int, length: int) -> Part[Result] | None:
+        def attempt(start: int, length: int) -> Part[Result] | Miss:
             try:
                 return Part(start, length, act(start, length))
             except _NEVER_TOLERATED:
                 raise
-            except tolerable:
-                return None
+            except tolerable as error:
+                at = error.record if isinstance(error, DataException) else None
+                return Miss(at if at is not None and 0 <= at < length else None)
 
         def single(index: int) -> Part[Result] | None:
             try:

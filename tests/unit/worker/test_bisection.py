@@ -5,34 +5,36 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.worker.bisection import FailureRate, Part, sifted
+from airflow_provider_connect.worker.bisection import FailureRate, Miss, Part, sifted
 
 
 class Handled:
     """Handles runs of numbered records, of which some fail whatever they are tried with."""
 
-    def __init__(self, bad: set[int]) -> None:
+    def __init__(self, bad: set[int], *, tells: bool = False) -> None:
         self.bad = bad
+        self.tells = tells
         self.passed: list[int] = []
         self.tried = 0
 
-    def attempt(self, start: int, length: int) -> Part[list[int]] | None:
+    def attempt(self, start: int, length: int) -> Part[list[int]] | Miss:
         self.tried += length
         run = list(range(start, start + length))
-        if self.bad & set(run):
-            return None
+        if found := self.bad & set(run):
+            return Miss(min(found) - start if self.tells else None)
         self.passed += run
         return Part(start, length, run)
 
     def single(self, index: int) -> Part[list[int]] | None:
-        return self.attempt(index, 1)
+        found = self.attempt(index, 1)
+        return None if isinstance(found, Miss) else found
 
 
-@given(st.integers(0, 300), st.sets(st.integers(0, 299), max_size=60), st.integers(0, 50), st.integers(0, 3))
+@given(st.integers(0, 300), st.sets(st.integers(0, 299), max_size=60), st.integers(0, 50), st.integers(0, 3), st.booleans())
 def test_exactly_the_failing_records_are_left_out_and_each_other_is_handled_once(
-    count: int, bad: set[int], passed: int, failed: int
+    count: int, bad: set[int], passed: int, failed: int, tells: bool
 ) -> None:
-    rate, handled = FailureRate(), Handled(bad)
+    rate, handled = FailureRate(), Handled(bad, tells=tells)
     rate.passed(passed)
     for _ in range(failed):
         rate.failed()
@@ -71,7 +73,7 @@ def test_runs_grow_again_when_failures_cease() -> None:
 def test_failure_that_passes_costs_no_record() -> None:
     handled = Handled({3})
 
-    def attempt(start: int, length: int) -> Part[list[int]] | None:
+    def attempt(start: int, length: int) -> Part[list[int]] | Miss:
         part = handled.attempt(start, length)
         handled.bad = set()  # whoever was away is back
         return part

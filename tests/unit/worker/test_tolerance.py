@@ -111,7 +111,7 @@ def test_retriable_failure_is_tried_again_until_it_passes() -> None:
         return list(range(start, start + length))
 
     parts = errors.parts(OPERATION, 4, act, record)
-    assert [part.result for part in parts] == [[0], [1], [2, 3]]
+    assert [part.result for part in parts] == [[0], [1, 2, 3]]
     assert not reported
     assert errors.metrics.retries == errors.metrics.record_failures == 3  # after 300, 600 and 1,200 ms
     assert clock.now() == pytest.approx(2.1)
