@@ -18,7 +18,7 @@ from airflow_provider_connect.connectors.jdbc.sink_settings import (
     PkMode,
     SinkSettings,
 )
-from airflow_provider_connect.connectors.jdbc.sink_store import table_name
+from airflow_provider_connect.connectors.jdbc.sink_store import column_name, table_name
 from airflow_provider_connect.connectors.jdbc.table_name import TableName
 from airflow_provider_connect.errors import ConfigException
 
@@ -31,19 +31,19 @@ def check_database(url: DatabaseUrl, dialect: Dialect, settings: SinkSettings, t
             name = table_name(settings.table_of(topic), dialect)
             columns = {column.name: column for column in read_columns(database, url, name)}
             if columns:
-                _refuse_missing(name, columns, settings)
+                _refuse_missing(name, columns, settings, dialect)
             elif not settings.auto_create:
                 reason = f"There is no table {name} for topic {topic}. Create it, or set {AUTO_CREATE} to true."
                 raise ConfigException.of(AUTO_CREATE, "false", reason)
 
 
-def _refuse_missing(name: TableName, columns: dict[str, Column], settings: SinkSettings) -> None:
+def _refuse_missing(name: TableName, columns: dict[str, Column], settings: SinkSettings, dialect: Dialect) -> None:
     keys = settings.pk_fields or (KAFKA_FIELDS if settings.pk_mode is PkMode.KAFKA else ())
     for field in keys if settings.pk_mode is not PkMode.NONE else ():
-        if field not in columns:
+        if column_name(field, dialect) not in columns:
             reason = f"Table {name} has no column {field}. It has: {', '.join(columns)}."
             raise ConfigException.of(PK_FIELDS, ",".join(keys), reason)
     for field in sorted(settings.fields) if not settings.auto_evolve else ():
-        if field not in columns:
+        if column_name(field, dialect) not in columns:
             reason = f"Table {name} has no column {field}. Add it, take it out, or set {AUTO_EVOLVE} to true."
             raise ConfigException.of(FIELDS, ",".join(sorted(settings.fields)), reason)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from airflow_provider_connect.connectors.jdbc.sink_settings import KAFKA_FIELDS, PK_FIELDS, PK_MODE, PkMode, SinkSettings
@@ -80,8 +80,9 @@ def deletes_of(batch: Batch) -> pa.BooleanArray:
     return pa.repeat(True, batch.num_records) if batch.value is None else batch.value.is_null()
 
 
-def layout_of(settings: SinkSettings, batch: Batch) -> Layout:
-    """The layout of the batch's records. Raises DataException, which says what they lack."""
+def layout_of(settings: SinkSettings, batch: Batch, name_of: Callable[[str], str]) -> Layout:
+    """The layout of the batch's records; ``name_of`` says what a field's column is called. Raises DataException, which says what they
+    lack."""
     has_deletes = settings.delete_enabled
     value = batch.value_schema
     if is_all_deletes(batch) and has_deletes:
@@ -91,12 +92,12 @@ def layout_of(settings: SinkSettings, batch: Batch) -> Layout:
             f"Records of topic {batch.topic} cannot be rows: their value {_named(value, batch)}, not a struct with a schema. "
             "Use a converter that gives schemas: JsonConverter with schemas.enable=true, or Avro."
         )
-    columns = [*_key_columns(settings, batch, value)]
+    columns = [replace(column, name=name_of(column.name)) for column in _key_columns(settings, batch, value)]
     keys = {column.name for column in columns}
     columns.extend(
-        RecordColumn(field.name, field.schema, Origin.VALUE, field.index)
+        RecordColumn(name_of(field.name), field.schema, Origin.VALUE, field.index)
         for field in (value.fields if value is not None else ())
-        if field.name not in keys and (not settings.fields or field.name in settings.fields)
+        if name_of(field.name) not in keys and (not settings.fields or field.name in settings.fields)
     )
     if not columns:
         raise DataException(f"Records of topic {batch.topic} have no field that is to be written: see fields.whitelist")

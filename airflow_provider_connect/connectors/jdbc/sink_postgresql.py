@@ -40,6 +40,7 @@ class PostgresqlStore(AdbcDatabase):
         self.dialect = dialect
         self._time_zone = time_zone
         self._stages: dict[tuple[object, ...], str] = {}
+        self._saved_stages = self._stages
         [(self.session,)] = self.rows("SELECT pid || ' ' || backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
 
     # Transactions
@@ -61,10 +62,12 @@ class PostgresqlStore(AdbcDatabase):
 
     def save(self) -> None:
         self.run(f"SAVEPOINT {_SAVEPOINT}")
+        self._saved_stages = dict(self._stages)
 
     def restore(self) -> None:
         self.run(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
         self.release()
+        self._stages = self._saved_stages
 
     def release(self) -> None:
         self.run(f"RELEASE SAVEPOINT {_SAVEPOINT}")
@@ -75,7 +78,7 @@ class PostgresqlStore(AdbcDatabase):
             this = f"pid = {pid} AND backend_start = {text_literal(start, self.dialect)}::timestamptz AND pid <> pg_backend_pid()"
             self.rows(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {this}")
 
-    def locked_rows(self, sql: str) -> list[tuple[object, ...]]:
+    def locked_rows(self, sql: str) -> list[tuple[Any, ...]]:
         return self.rows(f"{sql} FOR UPDATE")
 
     # Tables

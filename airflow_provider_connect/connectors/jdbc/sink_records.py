@@ -6,16 +6,13 @@ import bisect
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_provider_connect.connectors.jdbc.sink_layout import Layout, deletes_of, offsets_of
 from airflow_provider_connect.connectors.jdbc.sink_settings import InsertMode
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class Records:
@@ -72,7 +69,6 @@ class Effect:
     written: pa.Array | None
 
 
-_ROW, _DELETE, _LAST_DELETE = "\0row", "\0delete", "\0last delete"  # no column can have such a name
 EVERYTHING: Final = Effect(None, None)
 
 
@@ -86,21 +82,16 @@ def effect_of(keys: pa.Table, deletes: pa.ChunkedArray | None, mode: InsertMode)
 
     if deletes is None and mode is InsertMode.INSERT:
         return EVERYTHING
-    frame = pl.DataFrame(pl.from_arrow(keys)).with_row_index(_ROW)
-    names = keys.column_names
+    names = [f"key {number}" for number in range(keys.num_columns)]
+    frame = pl.DataFrame(pl.from_arrow(keys.rename_columns(names))).with_row_index("row")
+    is_last = pl.col(names[0]).is_last_distinct() if len(names) == 1 else pl.struct(*names).is_last_distinct()
     if deletes is None:
-        last = frame.filter(_is_last(names))
-        return EVERYTHING if len(last) == len(frame) else Effect(None, last[_ROW].to_arrow())
-    marked = frame.with_columns(pl.Series(_DELETE, deletes.to_numpy()))
-    last_delete = pl.when(_DELETE).then(pl.col(_ROW).cast(pl.Int64)).max().over(names).fill_null(-1)
-    left = marked.with_columns(last_delete.alias(_LAST_DELETE)).filter(pl.col(_ROW) >= pl.col(_LAST_DELETE))
-    written = left.filter(~pl.col(_DELETE))
+        last = frame.filter(is_last)
+        return EVERYTHING if len(last) == len(frame) else Effect(None, last["row"].to_arrow())
+    marked = frame.with_columns(pl.Series("is delete", deletes.to_numpy()))
+    last_delete = pl.when("is delete").then(pl.col("row").cast(pl.Int64)).max().over(names).fill_null(-1)
+    left = marked.with_columns(last_delete.alias("last delete")).filter(pl.col("row") >= pl.col("last delete"))
+    written = left.filter(~pl.col("is delete"))
     if mode is not InsertMode.INSERT:
-        written = written.filter(_is_last(names))
-    return Effect(left.filter(_DELETE)[_ROW].to_arrow(), written[_ROW].to_arrow())
-
-
-def _is_last(names: Sequence[str]) -> pl.Expr:
-    import polars as pl
-
-    return pl.col(names[0]).is_last_distinct() if len(names) == 1 else pl.struct(*names).is_last_distinct()
+        written = written.filter(is_last)
+    return Effect(left.filter("is delete")["row"].to_arrow(), written["row"].to_arrow())

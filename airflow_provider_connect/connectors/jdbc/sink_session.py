@@ -15,7 +15,7 @@ from airflow_provider_connect.connectors.jdbc.sink_layout import Layout, layout_
 from airflow_provider_connect.connectors.jdbc.sink_offsets import OffsetsTable
 from airflow_provider_connect.connectors.jdbc.sink_records import Records, place_of
 from airflow_provider_connect.connectors.jdbc.sink_settings import SinkSettings
-from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException, SinkStore, table_name
+from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException, SinkStore, column_name, table_name
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable, changes
 from airflow_provider_connect.connectors.jdbc.sink_writer import TableWriter
 from airflow_provider_connect.errors import ConnectException, DataException
@@ -236,13 +236,16 @@ class SinkSession:
             waiting = None
         if waiting is None:
             try:
-                layout = layout_of(self._settings, batch)
+                layout = layout_of(self._settings, batch, self._column_name)
             except DataException as error:
                 self._refuse_all(batch, error)
                 return
             waiting = self._waiting[name] = _Waiting(layout, [])
         waiting.batches.append(batch)
         waiting.count += batch.num_records
+
+    def _column_name(self, field: str) -> str:
+        return column_name(field, self._connected().dialect)
 
     def _write_waiting(self, *, only_full: bool) -> None:
         """Write what waits, or the tables of which enough waits for one statement."""

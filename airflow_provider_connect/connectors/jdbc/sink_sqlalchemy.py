@@ -78,7 +78,7 @@ class RowStore(SqlAlchemyDatabase):
     def end_session(self, session: str) -> None:
         """There is no such thing: what an older claim has left open ends with its process."""
 
-    def locked_rows(self, sql: str) -> list[tuple[object, ...]]:
+    def locked_rows(self, sql: str) -> list[tuple[Any, ...]]:
         return self.rows(sql if self.url.dialect in (SQLITE, "mssql") else f"{sql} FOR UPDATE")
 
     # Tables

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from airflow_provider_connect.connectors.jdbc.database import Database
-from airflow_provider_connect.connectors.jdbc.database_url import POSTGRESQL, DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE, DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
 from airflow_provider_connect.connectors.jdbc.table_name import TableName
@@ -57,7 +57,7 @@ class SinkStore(Database, Protocol):
     def end_session(self, session: str) -> None:
         """End another connection of this user that somebody may have left open, with its transaction. Outside of transactions."""
 
-    def locked_rows(self, sql: str) -> list[tuple[object, ...]]:
+    def locked_rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a SELECT, locked until the transaction ends."""
 
     def read_table(self, name: TableName) -> TargetTable | None:
@@ -74,13 +74,16 @@ class SinkStore(Database, Protocol):
 
 
 def table_name(text: str, dialect: Dialect) -> TableName:
-    """The name that a config writes with dots: schema and table, where the database has schemas. Unquoted names are in lower case in
-    PostgreSQL."""
-    if dialect.name == POSTGRESQL and not dialect.is_quoting:
-        text = text.lower()
-    if dialect.name == "sqlite":
+    """The name that a config writes with dots: schema and table, where the database has schemas."""
+    text = column_name(text, dialect)
+    if dialect.name == SQLITE:
         return TableName(text)
     *before, table = text.rsplit(".", 2)
-    if dialect.name in ("mysql", "mariadb"):
+    if dialect.name in (MYSQL, MARIADB):
         return TableName(table, None, before[-1] if before else None)
     return TableName(table, before[-1] if before else None, before[0] if len(before) > 1 else None)
+
+
+def column_name(text: str, dialect: Dialect) -> str:
+    """The name as the catalog has it: PostgreSQL writes unquoted names in lower case."""
+    return text.lower() if dialect.name == POSTGRESQL and not dialect.is_quoting else text

@@ -1,0 +1,126 @@
+"""A sink's task on a real database, without Kafka: batches go in, rows are read back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_provider_connect.connectors.jdbc.database import open_database
+from airflow_provider_connect.connectors.jdbc.database_url import parse_url
+from airflow_provider_connect.connectors.jdbc.sink_connector import JdbcSinkConnector
+from airflow_provider_connect.connectors.jdbc.sink_task import JdbcSinkTask
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.columns import column_of
+from airflow_provider_connect.sdk.records import SinkRecord, TopicPartition
+from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_STRING_SCHEMA, Schema
+from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext
+
+NOTE = Schema.struct({"id": INT64_SCHEMA, "text": OPTIONAL_STRING_SCHEMA})
+KEY = Schema.struct({"id": INT64_SCHEMA})
+UPSERT = {"insert.mode": "upsert", "pk.mode": "record_key", "auto.create": "true"}
+
+
+class Reported:
+    """An errant-record reporter that remembers."""
+
+    def __init__(self) -> None:
+        self.errors: dict[int, str] = {}
+
+    def report(self, records: SinkRecord | Batch, error: Exception) -> None:
+        for record in records.sink_records() if isinstance(records, Batch) else [records]:
+            assert record.kafka_offset not in self.errors, "reported twice"
+            self.errors[record.kafka_offset] = str(error)
+
+
+@dataclass(slots=True)
+class Place:
+    """A database, or a schema of one, that belongs to one test alone."""
+
+    url: str
+    dialect: str
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        with closing(open_database(parse_url(self.url))) as database:
+            return database.rows(sql)
+
+    def run(self, *statements: str) -> None:
+        with closing(open_database(parse_url(self.url))) as database:
+            for statement in statements:
+                database.execute(statement)
+
+
+@dataclass(slots=True)
+class Sink:
+    """A task of JdbcSink that has started and is open for partition 0 of ``topics``. Records get their offsets one after the other."""
+
+    place: Place
+    settings: dict[str, str]
+    topics: tuple[str, ...] = ("notes",)
+    claim_order: int = 1
+    exactly_once: bool = True
+    reported: Reported | None = None
+    offsets: dict[str, int] = field(default_factory=dict)
+    task: JdbcSinkTask = field(init=False)
+
+    def __post_init__(self) -> None:
+        config = {
+            "name": "sink",
+            "connection.url": self.place.url,
+            "topics": ",".join(self.topics),
+            "retry.backoff.ms": "50",
+            **self.settings,
+        }
+        partitions = [TopicPartition(topic, 0) for topic in self.topics]
+        self.task = JdbcSinkTask()
+        context = MemorySinkContext(config, partitions, claim_order=self.claim_order, exactly_once=self.exactly_once)
+        context.errant_record_reporter = self.reported
+        self.task.initialize(context)
+        self.task.start(JdbcSinkConnector.task_config(config))
+        for partition, offset in (self.task.open(partitions) or {}).items():
+            self.offsets[partition.topic] = offset
+
+    def put(
+        self,
+        values: Sequence[Any],
+        schema: Schema | None = NOTE,
+        *,
+        keys: Sequence[Any] | None = None,
+        key_schema: Schema | None = KEY,
+        topic: str = "notes",
+    ) -> None:
+        """Values of ``schema``, as mappings; None is a record without a value."""
+        first = self.offsets.get(topic, 0)
+        is_empty = all(value is None for value in values)
+        self.task.put(
+            Batch(
+                topic,
+                value=None if is_empty else column_of(values, schema.as_optional() if schema is not None else None),
+                value_schema=None if is_empty else schema,
+                key=None if keys is None else column_of(keys, key_schema),
+                key_schema=None if keys is None else key_schema,
+                kafka_partition=0,
+                first_offset=first,
+                next_offset=first + len(values),
+            )
+        )
+        self.offsets[topic] = first + len(values)
+
+    def put_notes(self, *notes: tuple[int, str | None]) -> None:
+        """Notes by their id, which is their key as well."""
+        self.put([{"id": id, "text": text} for id, text in notes], keys=[{"id": id} for id, _ in notes])
+
+    def put_deletes(self, *ids: int) -> None:
+        self.put([None] * len(ids), keys=[{"id": id} for id in ids])
+
+    def commit(self) -> None:
+        offsets = {TopicPartition(topic, 0): offset for topic, offset in self.offsets.items()}
+        assert self.task.pre_commit(offsets) == offsets
+
+    def end(self) -> None:
+        self.task.close([])
+        self.task.stop()
+
+    def notes(self) -> list[tuple[Any, ...]]:
+        return self.place.rows("SELECT id, text FROM notes ORDER BY id, text")

@@ -1,0 +1,224 @@
+"""Bad records, lost connections, commits in doubt and older claims: nothing is lost, doubled or left half done."""
+
+import contextlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from airflow_provider_connect.connectors.jdbc.sink_postgresql import PostgresqlStore
+from airflow_provider_connect.errors import ConnectException, FencedException, RetriableException
+from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_INT32_SCHEMA, OPTIONAL_STRING_SCHEMA, Schema
+from tests.integration.jdbc.sinks import UPSERT, Place, Reported, Sink
+
+INSERT = {"auto.create": "true"}
+CHECKED = "CREATE TABLE notes (id bigint PRIMARY KEY, text varchar(20) NOT NULL, CHECK (id % 50 <> 7))"
+MODES = {
+    "insert": {},
+    "upsert": UPSERT,
+    "upsert of values": {"insert.mode": "upsert", "pk.mode": "record_value", "pk.fields": "id"},
+    "insert and delete": {**UPSERT, "insert.mode": "insert", "delete.enabled": "true"},
+}
+MORE = Schema.struct({"id": INT64_SCHEMA, "text": OPTIONAL_STRING_SCHEMA, "more": OPTIONAL_INT32_SCHEMA})
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_bad_records_are_reported_and_the_others_written(place: Place, mode: str) -> None:
+    place.run(CHECKED)
+    sink = Sink(place, {**MODES[mode], "batch.size": "300"}, reported=(reported := Reported()))
+    for first in range(0, 1000, 125):
+        sink.put_notes(*((id, None if id % 333 == 332 else f"note {id}") for id in range(first, first + 125)))
+    sink.commit()
+    bad = {id for id in range(1000) if id % 50 == 7 or id % 333 == 332}
+    assert reported.errors.keys() == bad
+    assert [id for id, _ in sink.notes()] == [id for id in range(1000) if id not in bad]
+    assert "Table notes refuses the record at offset 7 of notes-0" in reported.errors[7]
+    assert "null in column text" in reported.errors[332]
+    sink.end()
+
+
+def test_values_that_do_not_fit_are_bad(postgresql_place: Place) -> None:
+    postgresql_place.run("CREATE TABLE notes (id smallint, text varchar(3))", "INSERT INTO notes VALUES (4, 'old')")
+    for order, settings in enumerate(({}, {"insert.mode": "update", "pk.mode": "record_key"}), 1):
+        sink = Sink(postgresql_place, settings, claim_order=order, reported=(reported := Reported()))
+        first = sink.offsets.get("notes", 0)
+        sink.put_notes((1, "a"), (2, "\0"), (40000, "b"), (4, "long text"), (4, "c"), (5, "d"))
+        sink.commit()
+        assert {offset - first for offset in reported.errors} >= {1, 2}
+        sink.end()
+    assert postgresql_place.rows("SELECT id, text FROM notes ORDER BY id, text") == [(1, "a"), (4, "c"), (4, "c"), (5, "d")]
+
+
+def test_nulls_deletes_and_keys_that_are_missing_are_bad(place: Place) -> None:
+    sink = Sink(place, UPSERT, reported=(reported := Reported()))
+    sink.put_notes((1, "a"))
+    sink.put_deletes(1)
+    sink.put([{"id": 2, "text": "a"}, None, {"id": 3, "text": "a"}], keys=[{"id": 2}, {"id": 2}, None])
+    sink.put([{"id": 2, "text": "a"}])
+    sink.commit()
+    assert sink.notes() == [(1, "a"), (2, "a")]
+    assert reported.errors.keys() == {1, 3, 4, 5}
+    sink.end()
+
+
+@pytest.mark.parametrize("mode", ["insert", "upsert"])
+def test_without_a_reporter_a_bad_record_ends_the_task(place: Place, mode: str) -> None:
+    place.run(CHECKED)
+    sink = Sink(place, MODES[mode])
+    sink.put_notes(*((id, "a") for id in range(30)))
+    with pytest.raises(ConnectException, match="Table notes refuses the record at offset 7 of notes-0") as raised:
+        sink.commit()
+    assert not isinstance(raised.value, RetriableException)
+    sink.end()
+    assert sink.notes() == []
+
+
+def end_connections(place: Place) -> None:
+    [(schema,)] = place.rows("SELECT current_schema()::text")
+    place.rows(
+        "SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity a JOIN connect_sink_offsets o "
+        f"ON o.session = a.pid || ' ' || a.backend_start WHERE current_schema() = '{schema}'"
+    )
+
+
+def test_what_was_put_comes_again_after_a_lost_connection(postgresql_place: Place) -> None:
+    sink = Sink(postgresql_place, {**INSERT, "batch.size": "2"})
+    sink.put_notes((1, "a"), (2, "a"))
+    sink.commit()
+    sink.put_notes((3, "a"), (4, "a"), (5, "a"))
+    end_connections(postgresql_place)
+    with pytest.raises(RetriableException):
+        sink.put_notes((6, "a"), (7, "a"))
+    sink.put_notes((6, "a"), (7, "a"))
+    end_connections(postgresql_place)
+    sink.commit()
+    assert [id for id, _ in sink.notes()] == [1, 2, 3, 4, 5, 6, 7]
+    end_connections(postgresql_place)
+    sink.put_notes((8, "a"))
+    sink.commit()
+    sink.end()
+    assert len(sink.notes()) == 8
+    assert Sink(postgresql_place, INSERT, claim_order=2).offsets == {"notes": 8}
+
+
+def test_a_bad_record_is_reported_once_though_it_comes_again(postgresql_place: Place) -> None:
+    postgresql_place.run(CHECKED)
+    sink = Sink(postgresql_place, {"batch.size": "5"}, reported=(reported := Reported()))
+    sink.put_notes(*((id, "a") for id in range(10)))
+    assert reported.errors.keys() == {7}
+    end_connections(postgresql_place)
+    sink.commit()
+    assert len(sink.notes()) == 9
+    sink.end()
+
+
+@pytest.mark.parametrize("has_happened", [True, False])
+def test_a_commit_in_doubt_is_looked_for(postgresql_place: Place, monkeypatch: pytest.MonkeyPatch, has_happened: bool) -> None:
+    sink = Sink(postgresql_place, INSERT)
+    sink.put_notes((1, "a"))
+    sink.commit()
+    commit, waiting = PostgresqlStore.commit, [True]
+
+    def lost(self: PostgresqlStore) -> None:
+        is_data = bool(self.rows("SELECT 1 FROM notes WHERE id = 2"))
+        if not (is_data and waiting):
+            commit(self)
+            return
+        waiting.clear()
+        if has_happened:
+            commit(self)
+        self.close()
+        raise RetriableException("the connection was lost")
+
+    monkeypatch.setattr(PostgresqlStore, "commit", lost)
+    sink.put_notes((2, "a"))
+    sink.commit()
+    assert not waiting
+    sink.put_notes((3, "a"))
+    sink.commit()
+    assert [id for id, _ in sink.notes()] == [1, 2, 3]
+    sink.end()
+
+
+def test_a_database_that_stays_away_ends_the_task(postgresql_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = Sink(postgresql_place, {**INSERT, "max.retries": "2"})
+    sink.put_notes((1, "a"))
+
+    def away(self: PostgresqlStore) -> None:
+        raise RetriableException("nobody answers")
+
+    monkeypatch.setattr(PostgresqlStore, "begin", away)
+    with pytest.raises(ConnectException, match="Given up after 2 tries again .*nobody answers"):
+        sink.commit()
+    sink.end()
+
+
+@pytest.mark.parametrize("has_written", [True, False])
+def test_an_older_claim_writes_nothing(postgresql_place: Place, has_written: bool) -> None:
+    """The older has a transaction open, with the same keys, as the newer comes. It neither holds that up nor commits."""
+    postgresql_place.run("CREATE TABLE notes (id bigint PRIMARY KEY, text text)")
+    older = Sink(postgresql_place, {**UPSERT, "auto.evolve": "true", "batch.size": "1"})
+    if has_written:
+        older.put_notes((1, "old"), (2, "old"))
+    newer = Sink(postgresql_place, UPSERT, claim_order=2)
+    newer.put_notes((1, "new"))
+    newer.commit()
+    with pytest.raises(FencedException):
+        for _ in range(3):
+            with contextlib.suppress(RetriableException):
+                older.put([{"id": 3, "text": "old", "more": 1}], MORE, keys=[{"id": 3}])
+            older.commit()
+    newer.put_notes((4, "new"))
+    newer.commit()
+    assert postgresql_place.rows("SELECT * FROM notes ORDER BY id") == [(1, "new"), (4, "new")]  # nor has it a new column
+    older.end()
+    newer.end()
+
+
+def test_offsets_of_at_least_once_are_not_kept_beside_older_ones(place: Place) -> None:
+    sink = Sink(place, UPSERT)
+    sink.put_notes((1, "a"))
+    sink.commit()
+    sink.end()
+    second = Sink(place, UPSERT, exactly_once=False, claim_order=2)
+    assert second.offsets == {}
+    second.end()
+    third = Sink(place, UPSERT, claim_order=3)
+    assert third.offsets == {}
+    third.end()
+
+
+def test_what_is_written_at_the_same_time_in_another_order_is_tried_again(postgresql_place: Place) -> None:
+    """Two tasks with keys of each other: one of them is ended by the database's deadlock detector, and goes on."""
+    sinks = [Sink(postgresql_place, {**UPSERT, "batch.size": "1", "table.name.format": "notes"}, (f"t{n}",)) for n in range(2)]
+    sinks[0].put([{"id": 0, "text": "first"}], keys=[{"id": 0}], topic="t0")
+    sinks[0].commit()
+
+    def run(number: int) -> None:
+        for id in ((1, 2), (2, 1))[number]:
+            while True:
+                try:
+                    sinks[number].put([{"id": id, "text": f"{number}"}], keys=[{"id": id}], topic=f"t{number}")
+                    break
+                except RetriableException:
+                    continue
+            barrier.wait(0.5) if id == number + 1 else None
+        sinks[number].commit()
+
+    barrier = Meeting(2)
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(run, range(2)))
+    assert [row[0] for row in postgresql_place.rows("SELECT id FROM notes ORDER BY id")] == [0, 1, 2]
+    for sink in sinks:
+        sink.end()
+
+
+class Meeting:
+    """Waits for all, but not for long: who was sent back comes alone."""
+
+    def __init__(self, count: int) -> None:
+        self._barrier = threading.Barrier(count)
+
+    def wait(self, seconds: float) -> None:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            self._barrier.wait(seconds)

@@ -1,0 +1,60 @@
+"""What the framework relies on in a sink, tried with JdbcSink on real databases."""
+
+from typing import Any, ClassVar
+
+import pytest
+
+from airflow_provider_connect.connectors.jdbc.sink_connector import JdbcSinkConnector
+from airflow_provider_connect.sdk.schema import Schema
+from airflow_provider_connect.sdk.testing import SinkConnectorSuite
+from tests.integration.jdbc.sinks import NOTE, Place
+
+
+class JdbcSinkSuite(SinkConnectorSuite):
+    connector_class = JdbcSinkConnector
+    exactly_once: ClassVar[bool] = True
+    value_schema: ClassVar[Schema | None] = NOTE
+    settings: ClassVar[dict[str, str]] = {}
+    place: Place
+
+    def config(self) -> dict[str, str]:
+        return {
+            "name": "suite",
+            "connection.url": self.place.url,
+            "topics": "suite",
+            "auto.create": "true",
+            "max.retries": "2",
+            "retry.backoff.ms": "20",
+            **self.settings,
+        }
+
+    def values(self, first: int, count: int) -> list[Any]:
+        return [{"id": number, "text": f"note {number}"} for number in range(first, first + count)]
+
+    def delivered(self) -> list[Any]:
+        table = "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = 'suite'"
+        if self.place.dialect == "sqlite":
+            table = "SELECT count(*) FROM sqlite_master WHERE name = 'suite'"
+        if self.place.rows(table) == [(0,)]:
+            return []
+        return [{"id": id, "text": text} for id, text in self.place.rows("SELECT id, text FROM suite ORDER BY id")]
+
+
+class TestPostgresql(JdbcSinkSuite):
+    @pytest.fixture(autouse=True)
+    def database(self, postgresql_place: Place) -> None:
+        self.place = postgresql_place
+
+
+class TestPostgresqlUpsert(TestPostgresql):
+    settings: ClassVar[dict[str, str]] = {"insert.mode": "upsert", "pk.mode": "record_value", "pk.fields": "id"}
+
+
+class TestPostgresqlAtLeastOnce(TestPostgresql):
+    exactly_once = False
+
+
+class TestSqlite(JdbcSinkSuite):
+    @pytest.fixture(autouse=True)
+    def database(self, sqlite_place: Place) -> None:
+        self.place = sqlite_place
