@@ -15,7 +15,7 @@ from airflow_provider_connect import config_providers
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.isolation.chosen_plugins import CONNECTOR, VERSION_ENDING
 from airflow_provider_connect.masking import Mask, secret_values
-from airflow_provider_connect.model.previews import Preview, PreviewedTask, PreviewRequest
+from airflow_provider_connect.model.previews import Fields, Preview, PreviewedTask, PreviewRequest
 from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key
 from airflow_provider_connect.sdk.config_type import Type
 from airflow_provider_connect.sdk.connector import SourceConnector
@@ -62,20 +62,21 @@ def make_preview(request: PreviewRequest, settings: WorkerSettings, secrets: Map
     def resolve(config: Mapping[str, str]) -> Mapping[str, str]:
         return config_providers.resolve(config, providers, secrets)
 
-    if checked.is_source:
-        assert isinstance(checked.connector, SourceConnector)
-        pipeline = SourcePipeline(converters, stages, errors)
-        source = PreviewedSource(checked.connector, pipeline, offsets, findings, deadline=deadline)
-        tasks, read, fields = _source_tasks(source, configs, shown, request.records, resolve), source, source.offset_fields()
+    fields: Fields = {}
+    if isinstance(checked.connector, SourceConnector):
+        source = PreviewedSource(checked.connector, SourcePipeline(converters, stages, errors), offsets, findings, deadline=deadline)
+        tasks = _source_tasks(source, configs, shown, request.records, resolve)
+        read, fields = source.read, source.offset_fields()
     else:
         sink = PreviewedSink(checked, settings, SinkPipeline(converters, stages, errors), findings, deadline=deadline)
-        tasks, read, fields = sink.run_tasks(shown, request.records), sink, {}
+        tasks = sink.run_tasks(shown, request.records)
+        read = sink.read
     return Preview(
         connector=request.connector,
         type="source" if checked.is_source else "sink",
         class_name=checked.plugin.class_name,
         versions=checked.plugins.versions(),
-        read=read.read,
+        read=read,
         tasks=tasks,
         topics=findings.topics(),
         records=findings.shown,

@@ -54,21 +54,22 @@ class PreviewedSink:
             partitions = [TopicPartition(topic, number) for topic, count in sorted(counts.items()) for number in range(count)]
             available = self._available(partitions, connection)
         owners = {p: next((t for t in range(len(configs)) if owned_by(p, t, len(configs), spread)), 0) for p in partitions}
-        raw = self._read(shares(available, most))
+        ranges = shares(available, most)
+        raw = self._read(ranges)
         tasks = []
         for number, config in enumerate(configs):
             own = [p for p in partitions if owners[p] == number]
             before = self.read
             for partition in own:
-                self._take(number, raw.get(partition, []), most)
+                self._take(number, raw.get(partition, []))
             starts = [{"kafka_topic": p.topic, "kafka_partition": p.partition, "kafka_offset": available[p][0]} for p in own]
-            tasks.append(PreviewedTask(number, config, self.read - before, self._end(most), starts))
+            tasks.append(PreviewedTask(number, config, self.read - before, self._end(own, available, ranges), starts))
         return tasks
 
-    def _end(self, most: int) -> PreviewEnd:
-        if self.read >= most:
-            return PreviewEnd.RECORDS
-        return PreviewEnd.TIME if time.monotonic() >= self._deadline else PreviewEnd.END
+    def _end(self, own: list[TopicPartition], available: Ranges, ranges: Ranges) -> PreviewEnd:
+        if time.monotonic() >= self._deadline:
+            return PreviewEnd.TIME
+        return PreviewEnd.RECORDS if any(ranges[p] != available[p] for p in own) else PreviewEnd.END
 
     def _available(self, partitions: list[TopicPartition], connection: AdminConnection) -> Ranges:
         """From where to where there is something to read in each partition."""
@@ -98,7 +99,7 @@ class PreviewedSink:
                     found.setdefault(raw.partition, []).append(raw)
         return found
 
-    def _take(self, task: int, raw: list[RawBatch], most: int) -> None:
+    def _take(self, task: int, raw: list[RawBatch]) -> None:
         for piece in raw:
             self.read += piece.num_records
             for batch in self._pipeline.batches(piece):

@@ -15,6 +15,7 @@ from airflow_provider_connect.model.previews import PreviewEnd
 from airflow_provider_connect.model.run import RunResult, RunState
 from airflow_provider_connect.model.upgrades import UpgradeState
 from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.worker.preview_runner import PreviewRunner
 from airflow_provider_connect.worker.upgrade_trial import UpgradeTrial
 from tests.integration.herder.conftest import RunsByHand
@@ -67,6 +68,7 @@ def orders(scene: Scene, unique: str) -> Iterator[Orders]:
     scene.properties |= {"plugin.path": str(scene.folder / "versions"), "value.converter": "org.apache.kafka.connect.json.JsonConverter"}
     scene.properties |= {"value.converter.schemas.enable": "false"}
     (scene.folder / "versions").mkdir()
+    TopicAdmin(scene.settings).ensure_internal_topics()
     found = Orders(scene, unique, new_herder(scene))
     found.install("1.0")
     yield found
@@ -154,12 +156,12 @@ def test_a_preview_of_a_source_shows_what_comes_next_and_leaves_nothing_behind(o
     assert found.tasks[0].partitions == [{"orders": "all"}]
     assert found.records[0].value == {"id": 30, "note": "[hidden]"}
     assert [(topic.topic, topic.records, topic.value) for topic in found.topics] == [
-        (orders.topic, 20, {"$": "struct", "id": "int64", "note": "string"})
+        (orders.topic, 20, {"$": "struct", "id": "int64?", "note": "string?"})
     ]
     assert found.offsets == {"partition": "object", "partition.orders": "string", "offset": "object", "offset.next": "number"}
     assert [scene.config_log(), scene.status_log(), scene.offsets(), read_topic(scene.bootstrap, orders.topic)] == before
     comparison = orders.herder.compare_versions(name, "2.0", records=10)
-    assert [str(each) for each in comparison.differences] == [f"{orders.topic}: value note added: string"]
+    assert [str(each) for each in comparison.differences] == [f"{orders.topic}: value note added: string?"]
 
 
 def test_a_preview_of_a_sink_reads_behind_the_groups_offsets_and_commits_nothing(orders: Orders) -> None:

@@ -157,10 +157,11 @@ def test_a_run_that_was_told_to_end_is_no_trial_and_one_whose_time_was_over_is(s
 def test_tasks_in_applications_of_their_own_have_to_end_well_all_of_them(stage: Stage) -> None:
     run = stage.run()
     run.before_plan(is_whole=True)
-    run.after(done(0), 2)
-    assert stage.upgrade.state is UpgradeState.TRIAL
-    run.after(done(1), 2)
-    assert stage.upgrade.state is UpgradeState.DONE
+    states = []
+    for task in range(2):
+        run.after(done(task), 2)
+        states.append(stage.upgrade.state)
+    assert states == [UpgradeState.TRIAL, UpgradeState.DONE]
 
 
 def test_another_version_in_the_config_ends_the_upgrade(stage: Stage) -> None:
