@@ -45,6 +45,6 @@ def secret_values(config: Mapping[str, str], providers: Mapping[str, ConfigProvi
     """
     found = set(config_providers.variable_values(config, providers, secrets).values())
     for key, text in config.items():
-        if text and is_secret_key(key):
+        if text and is_secret_key(key) and config_providers.variables({key: text}) != [text]:  # a variable may be shown, as it is written
             found |= {text, *(part for parts in _QUOTED.findall(text) for part in parts if part)}
     return found

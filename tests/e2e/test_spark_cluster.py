@@ -27,6 +27,7 @@ from tests.conftest import CACHE
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.e2e.faults.runs import Fault, Runs, wait_for
 from tests.e2e.faults.scenes import PLAIN, SinkScene, SourceScene, make_topic
+from tests.unit.isolation.locations import tree
 
 PLUGIN = r'''
 import time
@@ -186,6 +187,37 @@ def test_two_tasks_run_on_two_executors_with_code_that_came_along(
     print(f"executors {sorted(executors)} of workers {sorted(workers)}; code from {sorted(origins)}")
     assert sorted(line for line in written if line.startswith("value ")) == sorted(values)
     assert all("connect_where.zip" in origin and "airflow_provider_connect.zip" in origin for origin in origins)
+
+
+def test_the_version_that_a_run_has_chosen_from_plugin_path_goes_along(
+    cluster: SparkCluster, executors_python: Path, tmp_path: Path, worker_settings: MakeSettings
+) -> None:
+    settings = worker_settings() | PLAIN | {"plugin.path": str(tmp_path / "plugins")}
+    for version in ("1.5", "2.1"):
+        helper = f"VERSION = {version!r}\n"
+        files = {"connect_where.py": PLUGIN.replace("import time\n", "import time\nimport helper\n", 1), "helper.py": helper}
+        text = files["connect_where.py"].replace("print(__file__, errors.__file__", "print(__file__, helper.VERSION, helper.__file__")
+        entry = "sink:where.WhereSinkConnector = connect_where:WhereSinkConnector"
+        tree(tmp_path / "plugins" / f"where-{version}", "connect_where", version, files | {"connect_where.py": text}, entry)
+    values = many_values(settings, settings["group.id"], 200)
+    config = {
+        "connector.class": "where.WhereSinkConnector",
+        "connector.plugin.version": "[1,2)",
+        "topics": settings["group.id"],
+        "file": str(tmp_path / "out"),
+        "tasks.max": "2",
+    }
+    result = on_cluster(Runs(tmp_path, "chosen", settings, config), cluster, executors_python).until_done()
+    assert (result.versions["connector"], result.versions["task"]) == ("1.5", "1.5")
+    written = [line for name in tmp_path.glob("out.*") for line in name.read_text().splitlines()]
+    origins = {line for line in written if not line.startswith("value ")}
+    assert sorted(line for line in written if line.startswith("value ")) == sorted(values)
+    assert origins
+    for origin in origins:
+        where, version, helper = origin.split()
+        assert version == "1.5"
+        assert where.endswith("/connect-plugins/0/where-1.5/connect_where.py")
+        assert helper.endswith("/connect-plugins/0/where-1.5/helper.py")
 
 
 def test_source_on_a_cluster(cluster: SparkCluster, executors_python: Path, tmp_path: Path, worker_settings: MakeSettings) -> None:

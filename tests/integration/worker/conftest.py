@@ -9,6 +9,7 @@ import pytest
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from tests.conftest import CACHE, WorkerSettings, worker_properties
 from tests.integration.worker import plugins
+from tests.integration.worker import words as word_plugins
 from tests.integration.worker.scene import PLAIN, Scene, make_topic, send
 
 FORGETFUL = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "1000"}
@@ -20,6 +21,15 @@ def scene(tmp_path: Path, worker_settings: WorkerSettings, unique: str, monkeypa
     plugins.install(tmp_path / "plugins")
     monkeypatch.syspath_prepend(str(tmp_path / "plugins"))
     return Scene(worker_settings() | PLAIN, f"c-{unique}", tmp_path)
+
+
+@pytest.fixture
+def words(tmp_path: Path, scene: Scene) -> Scene:
+    """The scene with versions 1.5 and 2.1 of the word connector in ``tmp_path / "versions"``, its ``plugin.path``."""
+    word_plugins.install(tmp_path / "versions", "1.5", "good day")
+    word_plugins.install(tmp_path / "versions", "2.1", "hello")
+    scene.properties["plugin.path"] = str(tmp_path / "versions")
+    return scene
 
 
 @dataclass(frozen=True, slots=True)

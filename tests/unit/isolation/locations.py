@@ -50,3 +50,22 @@ def wheel(path: Path, name: str, version: str, files: Mapping[str, str], *entrie
         archive.writestr(f"{name}-{version}.dist-info/METADATA", f"Name: {name}\nVersion: {version}\n")
         archive.writestr(f"{name}-{version}.dist-info/entry_points.txt", "\n".join([f"[{GROUP}]", *entries, ""]))
     return file
+
+
+def build(folder: Path, name: str, version: str, files: Mapping[str, str], *entries: str, needs: tuple[str, ...] = ()) -> Path:
+    """A wheel as a build tool makes it."""
+    metadata = f"{name}-{version}.dist-info"
+    members = {
+        **files,
+        f"{metadata}/METADATA": "\n".join(
+            ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {each}" for each in needs), ""]
+        ),
+        f"{metadata}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{metadata}/entry_points.txt": "\n".join([f"[{GROUP}]", *entries, ""]),
+    }
+    file = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(file, "w") as wheel:
+        for member, text in members.items():
+            wheel.writestr(member, text)
+        wheel.writestr(f"{metadata}/RECORD", "".join(f"{member},,\n" for member in (*members, f"{metadata}/RECORD")))
+    return file

@@ -148,9 +148,9 @@ def test_what_is_made_to_harm_whoever_reads_it_is_reported_or_passed_over(tmp_pa
     )  # of the entry points: encrypted
     found = catalog(tmp_path)
     names = [plugin.class_name for plugin in found.plugins() if plugin.location is not None]
-    assert names == ["endless.Endless", "org.example.EchoSourceConnector", "piped.Piped"]
+    assert names == ["endless.EchoSource", "org.example.EchoSourceConnector", "piped.EchoSource", "piped.EchoSource"]
     said = reasons(found)
-    assert said.keys() == {"endless.py", "endless.whl", "deep.py", "locked-1.0-py3-none-any.whl", "piped"}
+    assert said.keys() == {"endless", "endless.py", "endless.whl", "deep.py", "locked-1.0-py3-none-any.whl"}
     assert "it has more than 8 MiB" in said["endless.py"]
     assert "is encrypted" in said["locked-1.0-py3-none-any.whl"]
 

@@ -1,0 +1,139 @@
+"""What REST, metrics and figures tell of plugins' versions while they change: by the Variable alone, and by what is installed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.isolation.probe import PluginProbe
+from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.rest.server import rest_server
+from airflow_provider_connect.server_info import server_info
+from airflow_provider_connect.settings import WorkerSettings
+from tests.integration.worker.scene import Scene, eventually, make_topic, values_of
+from tests.integration.worker.words import NAME, install
+from tests.unit.isolation.locations import tree
+
+
+class NoRuns:
+    """A launcher of a server that starts nothing."""
+
+    def is_running(self, connector: str) -> bool:
+        return False
+
+    def running(self) -> list[str]:
+        return []
+
+    def end(self, connector: str) -> None:
+        pass
+
+    def trigger(self, connector: str, tasks: Sequence[int] | None = None) -> None:
+        pass
+
+    def forget(self, connector: str) -> None:
+        pass
+
+
+@contextmanager
+def served(settings: WorkerSettings) -> Iterator[str]:
+    """The REST API over these settings; its address."""
+    with (
+        PluginProbe(settings) as probe,
+        Herder(settings, NoRuns(), probe=probe) as herder,
+        rest_server({}, herder=lambda: herder, info=lambda: server_info(settings), port=0) as server,
+    ):
+        yield server.url
+
+
+def get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        return str(answer.read().decode())
+
+
+def test_ranges_in_the_variable_of_airflow_move_rest_metrics_and_figures(
+    words: Scene, unique: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing changes but the Variable; each run delivers what there is, in the words of the version that it took."""
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
+    from airflow_provider_connect.airflow_settings import worker_settings
+
+    make_topic(words.bootstrap, unique)
+    until = tmp_path / "until"
+    words.properties |= {"config.providers": "dir", "config.providers.dir.class": "DirectoryConfigProvider"}
+    lines = {
+        "connector.class": NAME,
+        "topic": unique,
+        "until": f"${{dir:{tmp_path}:until}}",
+        "transforms": "r",
+        "transforms.r.type": "Twice",
+    }
+    for version in ("1.0", "1.1"):
+        twice = "from airflow_provider_connect.sdk import Transformation\n\n\nclass Twice(Transformation):\n"
+        twice += "    def apply_batch(self, batch):\n        return batch\n"
+        location = tmp_path / "versions" / f"twice-{version}"
+        tree(location, "twice", version, {"twice.py": twice}, "transformation:org.example.Twice = twice:Twice")
+    moves: list[tuple[dict[str, object], str, str]] = [
+        ({NAME: "[1,2)"}, "1.5", "1.1"),
+        ({NAME: ["[1,1.2]", "[2,)"], "Twice": "1.0"}, "2.1", "1.0"),
+        ({words.connector: "1.5"}, "1.5", "1.1"),
+    ]
+    for number, (ranges, version, of_transform) in enumerate(moves, start=1):
+        monkeypatch.setenv("AIRFLOW_VAR_CONNECT_WORKER_CONFIG", json.dumps({**words.properties, "version_ranges": ranges}))
+        until.write_text(str(number))
+        settings = worker_settings()
+        result = Scene(dict(settings.originals), words.connector, tmp_path).run(lines)
+        assert result.state is RunState.DONE, result.error
+        assert (result.versions["connector"], result.versions["task"], result.versions["transforms.r"]) == (version, version, of_transform)
+        with served(settings) as url:
+            status = json.loads(get(f"{url}/connectors/{words.connector}/status"))
+            page = get(f"{url}/metrics")
+        assert [status["connector"]["version"], *(task["version"] for task in status["tasks"])] == [version, version]
+        name = f'connector="{words.connector}"'
+        for told in (
+            f'connector_metrics_connector_version{{{name},connector_version="{version}"}} 1',
+            f'connector_task_metrics_task_version{{{name},task="0",task_version="{version}"}} 1',
+            f'connector_task_metrics_connector_version{{{name},task="0",connector_version="{version}"}} 1',
+            f'connector_transform_metrics_transform_version{{{name},task="0",transform="r",transform_version="{of_transform}"}} 1',
+        ):
+            assert told in page, page
+    assert values_of(words.bootstrap, unique) == ["good day 0", "hello 1", "good day 2"]
+
+
+def test_plugins_that_come_and_go_are_seen_by_a_server_that_is_up(words: Scene, tmp_path: Path) -> None:
+    versions, aside = tmp_path / "versions", tmp_path / "aside"
+    install(aside, "3.0", "hey")
+    with served(words.settings) as url:
+
+        def known() -> list[str]:
+            return [plugin["version"] for plugin in json.loads(get(f"{url}/connector-plugins")) if plugin["class"] == NAME]
+
+        assert known() == ["1.5", "2.1"]
+        over = threading.Event()
+        seen: set[tuple[str, ...]] = set()
+
+        def ask() -> None:
+            while not over.is_set():
+                seen.add(tuple(known()))
+
+        askers = [threading.Thread(target=ask) for _ in range(3)]
+        for asker in askers:
+            asker.start()
+        (aside / "words-3.0").rename(versions / "words-3.0")
+        eventually(lambda: known() == ["1.5", "2.1", "3.0"])
+        keys = [key["name"] for key in json.loads(get(f"{url}/connector-plugins/{NAME}/config?version=3.0"))]
+        assert keys[:2] == ["topic", "until"]
+        (versions / "cut.whl").write_bytes(b"PK")
+        shutil.rmtree(versions / "words-1.5")
+        eventually(lambda: known() == ["2.1", "3.0"])
+        over.set()
+        for asker in askers:
+            asker.join()
+        assert seen <= {("1.5", "2.1"), ("1.5", "2.1", "3.0"), ("2.1", "3.0")}

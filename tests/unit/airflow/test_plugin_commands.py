@@ -1,0 +1,29 @@
+"""``airflow connect plugins install|remove|broken``: what they say, and their exit codes."""
+
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.cli import plugins as commands
+from tests.unit.isolation.locations import build, source
+
+
+def test_the_commands_say_what_they_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plugins = tmp_path / "plugins"
+    plugins.mkdir()
+    entry = "source:org.example.EchoSourceConnector = echo:EchoSource"
+    wheel = str(build(tmp_path, "echo", "1.0", {"echo.py": source()}, entry))
+    commands.install(Namespace(plugin=wheel, path=str(plugins), installer="uv"))
+    said = capsys.readouterr().out
+    assert f"Installed in {plugins}/echo-1.0:" in said
+    assert "org.example.EchoSourceConnector  source  1.0" in said
+    with pytest.raises(SystemExit, match="is there already"):
+        commands.install(Namespace(plugin=wheel, path=str(plugins), installer="uv"))
+    (plugins / "cut.whl").write_bytes(b"PK")
+    with pytest.raises(SystemExit) as end:
+        commands.broken(Namespace(path=str(plugins), output="table"))
+    assert end.value.code == 1
+    assert "cut.whl  it cannot be read" in capsys.readouterr().out
+    commands.remove(Namespace(plugin="echo==1.0", path=str(plugins)))
+    assert capsys.readouterr().out == f"Removed {plugins}/echo-1.0\n"
