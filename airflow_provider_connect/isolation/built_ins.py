@@ -12,7 +12,10 @@ _CONNECTORS = (
     (PluginKind.SINK, "connectors.file", "file", ("FileStreamSinkConnector",)),
     (PluginKind.SOURCE, "connectors.file", "file", ("FileStreamSourceConnector",)),
 )
-_JDBC = ((PluginKind.SOURCE, "connectors.jdbc.source_connector:JdbcSourceConnector", "io.aiven.connect.jdbc.JdbcSourceConnector"),)
+_JDBC = (
+    (PluginKind.SINK, "connectors.jdbc.sink_connector:JdbcSinkConnector", "io.aiven.connect.jdbc.JdbcSinkConnector"),
+    (PluginKind.SOURCE, "connectors.jdbc.source_connector:JdbcSourceConnector", "io.aiven.connect.jdbc.JdbcSourceConnector"),
+)
 _TRANSFORMS = (
     (PluginKind.TRANSFORMATION, "transforms.cast", "transforms", ("Cast$Key", "Cast$Value")),
     (PluginKind.TRANSFORMATION, "transforms.drop_headers", "transforms", ("DropHeaders",)),

@@ -140,6 +140,7 @@ MAY_IMPORT_LATE = {
     "operators/verb": "the HTTP client is not for the parsing of DAG files",
     "operators/plan": "the Kafka client is not for the parsing of DAG files",
     "connectors/jdbc/database": "drivers are for the databases that are used, and not for the import of a connector",
+    "connectors/jdbc/sink_records": "polars is for records that move, and not for the import of a connector",
     "connectors/jdbc/inspected_catalog": "SQLAlchemy is for the databases that have no driver of columns",
     "connectors/lines": "numpy is not for a run that has nothing to do",
     "isolation/plugin_catalog": "what reads and loads locations is for those who have plugin.path or plugins of others",
