@@ -29,7 +29,7 @@ class Task:
 
 
 class TransactionContext(Protocol):
-    """With ``transaction.boundary=connector`` the task says where transactions end. It asks within ``poll``, about what that ``poll`` returns.
+    """With ``transaction.boundary=connector`` the task says where transactions end. It asks within ``poll``, about what that returns.
 
     Records are counted from 0 over all that is returned. What no commit follows is never committed: at the end of a run it is dropped, and
     the next run goes on from the last offset that was committed. A request without ``after`` may come with nothing returned.

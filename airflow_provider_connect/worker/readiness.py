@@ -113,9 +113,7 @@ def _known(settings: WorkerSettings, connector: str, define: Mapping[str, str] |
     return raw, Readiness(NO_WORK, "", version=version)
 
 
-def _looked(
-    settings: WorkerSettings, connector: str, raw: Mapping[str, str], secrets: Mapping[str, str], version: str | None
-) -> Readiness:
+def _looked(settings: WorkerSettings, connector: str, raw: Mapping[str, str], secrets: Mapping[str, str], version: str | None) -> Readiness:
     """What the source, or the group's offsets, say of the work."""
     resolved = config_providers.resolve(raw, settings.config_providers(connector), secrets)
     plugin = PluginChoice(PluginCatalog(settings.plugin_path), settings, version=version).connector(connector, resolved)

@@ -174,7 +174,7 @@ def _delivery(
     if scene.payload.guarantee == Guarantee.EXACTLY_ONCE:
         assert isinstance(owner, TransactionalProducer)  # no other backing offers exactly once
         writer = KafkaWriter(owner.producer, native=NativeQueue.of(owner.producer), give_up=give_up)
-        return ExactlyOnce(owner, writer, encode, boundary=boundary)
+        return ExactlyOnce(owner, writer, encode, boundary=boundary, flush_seconds=TAKE_OVER_SECONDS)
     config = producer_config(scene, scene.connector_settings.overrides["producer"])
     config.pop("transactional.id", None)
     if scene.payload.guarantee == Guarantee.AT_MOST_ONCE:

@@ -55,11 +55,13 @@ class ExactlyOnce:
         writer: KafkaWriter,
         encode: EncodeOffsets,
         boundary: Boundary,
+        flush_seconds: float,
     ) -> None:
         self._producer = producer
         self._writer = writer
         self._encode = encode
         self._boundary = boundary
+        self._flush = flush_seconds
         self._offsets = _LatestOffsets()
 
     def deliver(self, batches: Sequence[EncodedBatch], offsets: Sequence[SourceOffset]) -> None:
@@ -85,12 +87,17 @@ class ExactlyOnce:
 
     def drop(self, *, with_offsets: bool) -> bool:
         """Take the records of the open transaction back; ``with_offsets`` as if they had never come, else the next commit writes their
-        offsets. False: there was no transaction."""
-        was_open = self._producer.is_open
-        self._abort_transaction()
+        offsets. False: there was no transaction.
+
+        1 every record acknowledged 2 the transaction aborted: the broker refuses to end one of which no record has come.
+        """
         if with_offsets:
             self._offsets.clear()
-        return was_open
+        if not self._producer.is_open:
+            return False
+        self._writer.flush(self._flush)  # 1
+        self._abort_transaction()  # 2
+        return True
 
     def abort(self) -> None:
         _quietly(self._producer.abort)

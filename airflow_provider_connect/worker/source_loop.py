@@ -113,7 +113,7 @@ class SourceLoop:
             self._end_transaction(ending)
 
     def _end_transaction(self, ending: Ending | None) -> bool:
-        """Commit as the task asked; or drop the records, and commit their offsets, so that they do not come again. False: it did not ask."""
+        """Commit as the task asked; or drop the records and commit their offsets, so that they do not come again. False: it did not ask."""
         if ending is None or self.requests is None:
             return False
         if ending is Ending.ABORT:

@@ -83,7 +83,9 @@ def test_another_topic_of_its_own_and_none_at_all(scene: Scene, herder: Herder, 
 
 def test_topics_of_the_worker_itself_are_refused(scene: Scene, unique: str) -> None:
     config = scene.file_source(unique, offsets_storage_topic=scene.settings.status_topic)
-    with pytest.raises(ConfigException, match="it is the worker's own topic for connector and task statuses: name another, or leave it out"):
+    with pytest.raises(
+        ConfigException, match="it is the worker's own topic for connector and task statuses: name another, or leave it out"
+    ):
         scene.readiness(config)
 
 

@@ -1,4 +1,4 @@
-"""A run that is killed at a step of its commit: ``python -m tests.integration.worker.killed_run``, what to run as JSON on standard input."""
+"""A run that is killed at a step of its commit: ``python -m tests.integration.worker.killed_run``, with JSON on standard input."""
 
 from __future__ import annotations
 

@@ -14,8 +14,7 @@ from tests.integration.worker.scene import Scene, make_topic, send, values_of
 SMALL = {"max.request.size": "1000"}  # bytes; a line of the test's file is longer
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
-@pytest.mark.parametrize("whose", ["worker", "connector"])
+@pytest.mark.parametrize(("whose", "guarantee"), [("worker", "exactly_once"), ("connector", "at_least_once")])
 def test_producer_settings_reach_the_producer_of_records(scene: Scene, unique: str, guarantee: str, whose: str) -> None:
     """A limit that the record exceeds; the connector's own goes before the worker's."""
     make_topic(scene.bootstrap, unique)
@@ -78,7 +77,11 @@ def test_isolation_level_of_worker_or_connector_reaches_the_consumer(scene: Scen
 @pytest.mark.parametrize(
     ("policy", "override", "text"),
     [
-        ("None", "producer.override.linger.ms", "The 'None' policy does not allow 'linger.ms' to be overridden in the connector configuration."),
+        (
+            "None",
+            "producer.override.linger.ms",
+            "The 'None' policy does not allow 'linger.ms' to be overridden in the connector configuration.",
+        ),
         ("Principal", "admin.override.retries", "The 'Principal' policy does not allow 'retries' to be overridden"),
         ("Allowlist", "consumer.override.max.poll.records", "The 'Allowlist' policy does not allow 'max.poll.records' to be overridden"),
         ("All", "producer.override.interceptor.classes", "Invalid value 1 for configuration interceptor.classes: there is no Java in this"),

@@ -32,7 +32,7 @@ def test_topics_are_made_by_their_groups(scene: Scene, unique: str) -> None:
         "topic.creation.groups": "logs",
         "topic.creation.logs.include": r".*[.]log,.*[.]there",
         "topic.creation.logs.partitions": "3",
-        "topic.creation.logs.cleanup.policy": "compact",
+        "topic.creation.logs.max.message.bytes": "100000",
         "topic.creation.logs.retention.ms": "360000",
         "topic.creation.default.replication.factor": "-1",
         "topic.creation.default.partitions": "-1",
@@ -42,8 +42,8 @@ def test_topics_are_made_by_their_groups(scene: Scene, unique: str) -> None:
     admin = TopicAdmin(scene.settings)
     assert admin.partitions([logs, rest, there]) == {logs: 3, rest: 1, there: 2}
     configs = admin.configs([logs, rest])
-    assert (configs[logs]["cleanup.policy"], configs[logs]["retention.ms"]) == ("compact", "360000")
-    assert configs[rest]["cleanup.policy"] == "delete"
+    assert (configs[logs]["max.message.bytes"], configs[logs]["retention.ms"]) == ("100000", "360000")
+    assert configs[rest]["max.message.bytes"] != "100000"
     for topic in (logs, rest, there):
         assert len(values_of(scene.bootstrap, topic)) == 20
         assert all(first == 0 for first, _ in result.tasks[0].ranges[topic].values())
@@ -102,12 +102,17 @@ def test_a_client_that_may_not_make_topics(tmp_path: Path, scene: Scene) -> None
         make_topic(server.bootstrap_servers, "denied.there")
         anybody = ("User:ANONYMOUS", "*")
         rules = [
-            AclBinding(ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, *anybody, AclOperation.ALL, AclPermissionType.ALLOW),
-            AclBinding(ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, *anybody, AclOperation.CREATE, AclPermissionType.DENY),
+            AclBinding(
+                ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, *anybody, AclOperation.ALL, AclPermissionType.ALLOW
+            ),
+            AclBinding(
+                ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, *anybody, AclOperation.CREATE, AclPermissionType.DENY
+            ),
             AclBinding(ResourceType.TOPIC, "denied", ResourcePatternType.PREFIXED, *anybody, AclOperation.ALL, AclPermissionType.ALLOW),
             AclBinding(ResourceType.TOPIC, "denied", ResourcePatternType.PREFIXED, *anybody, AclOperation.CREATE, AclPermissionType.DENY),
         ]
-        for future in AdminClient({"bootstrap.servers": server.bootstrap_servers}).create_acls(rules).values():
+        admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})  # kept until the answers are there
+        for future in admin.create_acls(rules).values():
             future.result(20)
         result = here.run(here.numbers("denied.there,allowed,denied.new", until="30", size="10", **ONE))
         assert result.state is RunState.FAILED

@@ -62,7 +62,7 @@ def writer(said: list[str], name: str) -> KafkaWriter:
 
 
 def test_exactly_once_has_records_and_offsets_in_one_transaction(said: list[str]) -> None:
-    delivery = ExactlyOnce(owner(said), writer(said, "owner"), encode, boundary=PollBoundary(0, lambda: 0.0))
+    delivery = ExactlyOnce(owner(said), writer(said, "owner"), encode, boundary=PollBoundary(0, lambda: 0.0), flush_seconds=1)
     delivery.deliver([BATCH], [OFFSET])
     assert delivery.is_due()
     assert delivery.commit()
@@ -71,7 +71,7 @@ def test_exactly_once_has_records_and_offsets_in_one_transaction(said: list[str]
 
 def test_exactly_once_joins_polls_that_come_within_the_linger_and_writes_the_last_offset_only(said: list[str]) -> None:
     clock = iter([0.0, 0.1, 0.3])
-    delivery = ExactlyOnce(owner(said), writer(said, "owner"), encode, boundary=PollBoundary(0.2, lambda: next(clock)))
+    delivery = ExactlyOnce(owner(said), writer(said, "owner"), encode, boundary=PollBoundary(0.2, lambda: next(clock)), flush_seconds=1)
     delivery.deliver([BATCH], [OFFSET])
     assert not delivery.is_due()
     delivery.deliver([BATCH], [({"f": "a"}, {"position": 6})])
@@ -81,7 +81,7 @@ def test_exactly_once_joins_polls_that_come_within_the_linger_and_writes_the_las
 
 
 def test_nothing_read_commits_nothing(said: list[str]) -> None:
-    delivery = ExactlyOnce(owner(said), writer(said, "owner"), encode, boundary=PollBoundary(0, lambda: 0.0))
+    delivery = ExactlyOnce(owner(said), writer(said, "owner"), encode, boundary=PollBoundary(0, lambda: 0.0), flush_seconds=1)
     assert not delivery.is_due()
     assert not delivery.commit()
     assert said == []
@@ -89,7 +89,7 @@ def test_nothing_read_commits_nothing(said: list[str]) -> None:
 
 def test_exactly_once_by_interval_counts_from_the_commit_before(said: list[str]) -> None:
     clock = iter([0.0, 0.5, 1.0, 1.2, 1.9])
-    delivery = ExactlyOnce(owner(said), writer(said, "owner"), encode, boundary=IntervalBoundary(1.0, lambda: next(clock)))
+    delivery = ExactlyOnce(owner(said), writer(said, "owner"), encode, boundary=IntervalBoundary(1.0, lambda: next(clock)), flush_seconds=1)
     delivery.deliver([BATCH], [OFFSET])
     assert not delivery.is_due()
     delivery.deliver([BATCH], [OFFSET])
@@ -100,11 +100,17 @@ def test_exactly_once_by_interval_counts_from_the_commit_before(said: list[str])
 
 
 def test_dropped_records_leave_their_offsets_to_the_next_commit_or_take_them_along(said: list[str]) -> None:
-    delivery = ExactlyOnce(owner(said), writer(said, "owner"), encode, boundary=RequestedBoundary())
+    delivery = ExactlyOnce(owner(said), writer(said, "owner"), encode, boundary=RequestedBoundary(), flush_seconds=1)
     delivery.deliver([BATCH], [OFFSET])
     assert delivery.drop(with_offsets=False)
     assert delivery.commit()
-    assert said[2:] == ["owner.abort_transaction", "owner.begin_transaction", "owner.produce offsets", "owner.commit_transaction"]
+    assert said[2:] == [
+        "owner.flush",
+        "owner.abort_transaction",
+        "owner.begin_transaction",
+        "owner.produce offsets",
+        "owner.commit_transaction",
+    ]
     assert not delivery.drop(with_offsets=False), "there is no transaction"
     delivery.deliver([BATCH], [OFFSET])
     assert delivery.drop(with_offsets=True)

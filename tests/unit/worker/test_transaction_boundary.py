@@ -25,7 +25,7 @@ def cuts(boundary: RequestedBoundary, batches: Sequence[Batch]) -> list[tuple[li
     """Values, the last offset and the ending of each piece."""
     return [
         (
-            [value for piece in pieces for value in piece.value.to_pylist()],
+            [value for piece in pieces if piece.value is not None for value in piece.value.to_pylist()],
             dict(pieces[-1].source_offset or {}).get("next") if pieces else None,
             ending,
         )
