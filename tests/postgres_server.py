@@ -16,14 +16,19 @@ from types import TracebackType
 from airflow_provider_connect.dev.ports import LOOPBACK, free_ports
 from airflow_provider_connect.parent_death import dies_with_parent
 
-_USER = "connect"
+USER = "connect"
+_LOCKED = "host all locked 127.0.0.1/32 scram-sha-256\n"  # the one user that needs a password, if a test makes it
 _SETTINGS = {"listen_addresses": LOOPBACK, "unix_socket_directories": "", "fsync": "off", "max_connections": "40", "shared_buffers": "16MB"}
 
 
 class PostgresServer:
-    """One server with its data in a folder of its own, gone when it stops. As a context manager it starts and stops."""
+    """One server with its data in a folder of its own, gone when it stops. As a context manager it starts and stops.
 
-    def __init__(self) -> None:
+    ``settings`` are those of postgresql.conf.
+    """
+
+    def __init__(self, **settings: str) -> None:
+        self._settings = {**_SETTINGS, **settings}
         self.port = free_ports(1)[0]
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: Path | None = None
@@ -31,15 +36,17 @@ class PostgresServer:
 
     def url(self, database: str = "postgres") -> str:
         """SQLAlchemy's address of a database."""
-        return f"postgresql+psycopg2://{_USER}@{LOOPBACK}:{self.port}/{database}"
+        return f"postgresql+psycopg2://{USER}@{LOOPBACK}:{self.port}/{database}"
 
     def start(self) -> "PostgresServer":
         folder = self._folder = Path(tempfile.mkdtemp(prefix="postgres-"))
         programs = self._programs(folder)
         if self._account is not None:
             os.chown(folder, self._account.pw_uid, self._account.pw_gid)
-        self._run([programs / "initdb", "-A", "trust", "-U", _USER, "-E", "UTF8", "--no-sync", "-D", folder / "data"])
-        options = [option for name, value in _SETTINGS.items() for option in ("-c", f"{name}={value}")]
+        self._run([programs / "initdb", "-A", "trust", "-U", USER, "-E", "UTF8", "--no-sync", "-D", folder / "data"])
+        rules = folder / "data" / "pg_hba.conf"
+        rules.write_text(_LOCKED + rules.read_text())
+        options = [option for name, value in self._settings.items() for option in ("-c", f"{name}={value}")]
         with (folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [programs / "postgres", "-D", folder / "data", "-p", str(self.port), *options],
@@ -49,7 +56,7 @@ class PostgresServer:
                 preexec_fn=dies_with_parent(),  # noqa: PLW1509 - calls the kernel only
                 **self._identity(),
             )
-        self._run([programs / "psql", "-h", LOOPBACK, "-p", str(self.port), "-U", _USER, "-c", "select 1", "postgres"], attempts=200)
+        self._run([programs / "psql", "-h", LOOPBACK, "-p", str(self.port), "-U", USER, "-c", "select 1", "postgres"], attempts=200)
         return self
 
     def stop(self) -> None:

@@ -1,0 +1,355 @@
+"""JdbcSource on a real PostgreSQL and a real broker: each mode over several runs, late commits, ties, lost connections, changed tables."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import psycopg2
+import pytest
+
+from airflow_provider_connect.connectors.jdbc.source_connector import JdbcSourceConnector
+from airflow_provider_connect.connectors.jdbc.source_task import ConnectionLostException
+from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
+from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.task import SourceTask
+from airflow_provider_connect.sdk.testing_contexts import MemoryConnectorContext, MemorySourceContext
+from tests.integration.worker.scene import Scene, eventually, values_of
+from tests.postgres_server import PostgresServer
+
+JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
+KEYS = {"incrementing.column.name": "id", "timestamp.column.name": "at"}
+ALL_MODES = ("incrementing", "timestamp", "timestamp+incrementing")
+
+
+class Shop:
+    """A schema of its own with tables that tests make; ``do`` commits at once."""
+
+    def __init__(self, postgres: PostgresServer, name: str) -> None:
+        self.url = postgres.url()
+        self.name = name.replace("-", "_").lower()
+        self._connection = self.connect()
+        self._connection.autocommit = True
+        self.do(f"CREATE SCHEMA {self.name}")
+
+    def connect(self) -> Any:  # a psycopg2 connection
+        connection = psycopg2.connect(self.url.replace("+psycopg2", ""))
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET search_path TO {self.name}")
+        connection.commit()
+        return connection
+
+    def do(self, sql: str) -> list[Any]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(sql)
+            return cursor.fetchall() if cursor.description else []
+
+    def close(self) -> None:
+        self.do(f"DROP SCHEMA {self.name} CASCADE")
+        self._connection.close()
+
+    def make_orders(self) -> None:
+        self.do("CREATE TABLE orders (id bigserial PRIMARY KEY, word text, at timestamptz NOT NULL DEFAULT clock_timestamp())")
+
+    def config(self, **more: str) -> dict[str, str]:
+        own = {"connector.class": "JdbcSource", "connection.url": self.url, "schema.pattern": self.name, "topic.prefix": f"{self.name}-"}
+        return own | JSON | KEYS | {key.replace("_", "."): value for key, value in more.items()}
+
+    def partition(self, table: str = "orders") -> dict[str, str]:
+        return {"protocol": "1", "table": f"postgres.{self.name}.{table}"}
+
+
+@pytest.fixture
+def shop(postgres: PostgresServer, unique: str) -> Iterator[Shop]:
+    with closing(Shop(postgres, f"s_{unique[-16:]}")) as shop:
+        yield shop
+
+
+def rows_of(scene: Scene, topic: str) -> list[dict[str, Any]]:
+    return [json.loads(value) for value in values_of(scene.bootstrap, topic)]
+
+
+def run(scene: Scene, config: dict[str, str]) -> int:
+    """One run; how many records it delivered."""
+    result = scene.run({"name": scene.connector, **config})
+    assert (result.state, result.error) == (RunState.DONE, None)
+    return sum(task.records for task in result.tasks)
+
+
+def started(config: dict[str, str], offset: dict[str, Any] | None = None) -> SourceTask:
+    """A task of the only table, as a run starts it; with the committed offset of that table."""
+    connector = JdbcSourceConnector()
+    connector.initialize(MemoryConnectorContext())
+    connector.start(JdbcSourceConnector.config_def.parse(config))
+    [own] = connector.task_configs(1)
+    task = JdbcSourceConnector.task_class()
+    context = MemorySourceContext(own)
+    context.offset = lambda partition, default=None: offset or {}  # type: ignore[method-assign]
+    task.initialize(context)
+    task.start(JdbcSourceConnector.task_config(own))
+    return task
+
+
+def polled(task: SourceTask, between: Callable[[int], None] = lambda page: None) -> list[Batch]:
+    """All pages of a task; ``between`` is called after each with how many there were."""
+    pages: list[Batch] = []
+    deadline = time.monotonic() + 60
+    while (found := task.poll()) is not None:
+        assert time.monotonic() < deadline
+        if isinstance(found, Batch):
+            pages.append(found)
+            between(len(pages))
+        else:
+            time.sleep(0.02)
+    task.stop()
+    return pages
+
+
+def ids_of(pages: list[Batch]) -> list[int]:
+    return [row["id"] for page in pages for row in (page.value.to_pylist() if page.value is not None else [])]
+
+
+@pytest.mark.parametrize("mode", ALL_MODES)
+def test_each_run_brings_what_is_new(scene: Scene, shop: Shop, mode: str) -> None:
+    shop.make_orders()
+    shop.do("INSERT INTO orders (word) SELECT 'first ' || n FROM generate_series(1, 1000) n")
+    config = shop.config(mode=mode)
+    assert run(scene, config) == 1000
+    topic = f"{shop.name}-orders"
+    assert [row["id"] for row in rows_of(scene, topic)] == list(range(1, 1001))
+    assert scene.readiness().state == "no-work"
+    offset = scene.offsets().get(shop.partition())
+    assert offset is not None
+    assert ("incrementing" in offset, "timestamp" in offset) == ("incrementing" in mode, "timestamp" in mode)
+    shop.do("INSERT INTO orders (word) VALUES ('later')")
+    shop.do("UPDATE orders SET word = 'changed', at = clock_timestamp() WHERE id = 5")
+    assert scene.readiness().state == "work"
+    run(scene, config)
+    later = [(row["id"], row["word"]) for row in rows_of(scene, topic)[1000:]]
+    assert later == ([(1001, "later")] if mode == "incrementing" else [(1001, "later"), (5, "changed")])
+    assert scene.readiness().state == "no-work"
+
+
+def test_bulk_brings_everything_each_time_and_is_not_exactly_once(scene: Scene, shop: Shop) -> None:
+    shop.make_orders()
+    shop.do("INSERT INTO orders (word) VALUES ('a'), ('b')")
+    shop.do("CREATE VIEW words AS SELECT word FROM orders")
+    config = shop.config(mode="bulk", table_types="TABLE,VIEW", tasks_max="2")
+    assert [run(scene, config), run(scene, config)] == [4, 4]
+    assert [row["word"] for row in rows_of(scene, f"{shop.name}-words")] == ["a", "b", "a", "b"]
+    assert scene.readiness().state == "work"
+    scene.put_config({"name": scene.connector, **shop.config(mode="bulk", delivery_guarantee="exactly_once")})
+    with pytest.raises(ConfigException, match="exactly-once"):
+        scene.readiness()
+
+
+def test_query_reads_a_join_with_its_own_types(scene: Scene, shop: Shop) -> None:
+    shop.make_orders()
+    shop.do("CREATE TABLE prices (word text, price numeric(8,2)); INSERT INTO prices VALUES ('a', 1.50), ('b', 200)")
+    shop.do("INSERT INTO orders (word) VALUES ('a'), ('b'), ('c')")
+    query = f"SELECT o.id, p.price, upper(o.word) AS shout FROM {shop.name}.orders o JOIN {shop.name}.prices p USING (word) -- joined"
+    config = shop.config(mode="incrementing", query=query, value_converter_decimal_format="NUMERIC")
+    assert run(scene, config) == 2
+    assert rows_of(scene, f"{shop.name}-") == [{"id": 1, "price": 1.5, "shout": "A"}, {"id": 2, "price": 200, "shout": "B"}]
+    assert scene.offsets().get({"query": "query"}) == {"incrementing": 2}
+    shop.do("INSERT INTO orders (word) VALUES ('b')")
+    assert run(scene, config) == 1
+
+
+def test_tables_and_columns_that_come_are_seen_by_the_next_run(scene: Scene, shop: Shop) -> None:
+    shop.make_orders()
+    shop.do("CREATE TABLE secret (id int PRIMARY KEY); INSERT INTO secret VALUES (1); INSERT INTO orders (word) VALUES ('a')")
+    config = shop.config(mode="incrementing", table_exclude="sec.*", tasks_max="2")
+    assert run(scene, config) == 1
+    shop.do("CREATE TABLE more (id int PRIMARY KEY, note varchar(5) NOT NULL DEFAULT 'x'); INSERT INTO more VALUES (7)")
+    shop.do("ALTER TABLE orders ADD COLUMN extra int; ALTER TABLE orders DROP COLUMN word; INSERT INTO orders (extra) VALUES (5)")
+    assert scene.readiness().state == "work"
+    assert run(scene, config) == 2
+    assert rows_of(scene, f"{shop.name}-more") == [{"id": 7, "note": "x"}]
+    assert [sorted(row) for row in rows_of(scene, f"{shop.name}-orders")] == [["at", "id", "word"], ["at", "extra", "id"]]
+
+
+def test_run_that_ends_early_goes_on_without_splitting_equal_timestamps(scene: Scene, shop: Shop) -> None:
+    shop.make_orders()
+    shop.do(
+        "INSERT INTO orders (word, at) SELECT 'x', timestamptz '2024-01-01' + (n / 10) * interval '1 second' FROM generate_series(0, 99) n"
+    )
+    config = shop.config(mode="timestamp", batch_max_rows="3", batch_max_records="25")
+    counts = []
+    while scene.readiness({"name": scene.connector, **config}).state == "work":
+        counts.append(run(scene, config))
+    assert counts == [30, 30, 30, 10]
+    assert [row["id"] for row in rows_of(scene, f"{shop.name}-orders")] == list(range(1, 101))
+
+
+@pytest.mark.parametrize("mode", ALL_MODES)
+def test_rows_that_commit_late_are_waited_for(shop: Shop, mode: str) -> None:
+    shop.make_orders()
+    late, config = shop.connect(), shop.config(mode=mode)
+    late.cursor().execute("INSERT INTO orders (word) VALUES ('late')")
+    shop.do("INSERT INTO orders (word) VALUES ('in time')")
+    task = started(config)
+    assert task.poll() == ()
+    late.commit()
+    late.close()
+    assert ids_of(polled(task)) == [1, 2]
+
+
+def test_table_whose_writers_do_not_end_is_left_to_the_next_run(shop: Shop) -> None:
+    shop.make_orders()
+    late = shop.connect()
+    late.cursor().execute("INSERT INTO orders (word) VALUES ('late')")
+    shop.do("INSERT INTO orders (word) VALUES ('in time')")
+    assert polled(started(shop.config(mode="incrementing", open_transactions_wait_ms="50"))) == []
+    assert ids_of(polled(started(shop.config(mode="incrementing", open_transactions_wait_ms="0")))) == [2]
+    late.commit()
+    late.close()
+    assert ids_of(polled(started(shop.config(mode="incrementing", open_transactions_wait_ms="50")))) == [1, 2]
+
+
+def test_rows_within_the_delay_wait(shop: Shop) -> None:
+    """So do those of a transaction that took its time before it came to the table."""
+    shop.make_orders()
+    shop.do("INSERT INTO orders (word, at) VALUES ('old', now() - interval '1 hour'), ('new', now() - interval '1 minute')")
+    assert ids_of(polled(started(shop.config(mode="timestamp", timestamp_delay_interval_ms="600000")))) == [1]
+    assert ids_of(polled(started(shop.config(mode="timestamp")))) == [1, 2]
+
+
+def test_first_run_from_now_keeps_that_moment(scene: Scene, shop: Shop) -> None:
+    shop.make_orders()
+    shop.do("INSERT INTO orders (word) VALUES ('before')")
+    config = shop.config(mode="timestamp", timestamp_initial="-1")
+    assert run(scene, config) == 0
+    shop.do("INSERT INTO orders (word) VALUES ('after')")
+    assert run(scene, config) == 1
+    assert [row["word"] for row in rows_of(scene, f"{shop.name}-orders")] == ["after"]
+
+
+@pytest.mark.parametrize("mode", ["incrementing", "timestamp"])
+def test_connection_lost_in_the_middle_is_had_again_and_no_row_comes_twice(shop: Shop, mode: str) -> None:
+    shop.make_orders()
+    shop.do(
+        "INSERT INTO orders (word, at) SELECT repeat('x', 500), timestamptz '2024-01-01' + (n / 7) * interval '1 second' "
+        "FROM generate_series(1, 60000) n"
+    )
+    kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'j1-lost'"
+    config = shop.config(mode=mode, connection_backoff_ms="10")
+    config["connection.url"] += "?application_name=j1-lost"
+    pages = polled(started(config), between=lambda page: page in (1, 3) and shop.do(kill) and None)
+    assert len(pages) > 3
+    assert sorted(ids_of(pages)) == list(range(1, 60001))
+
+
+def test_bulk_read_that_loses_its_connection_fails_and_may_be_tried_again(shop: Shop) -> None:
+    shop.make_orders()
+    shop.do("INSERT INTO orders (word) SELECT repeat('x', 500) FROM generate_series(1, 60000) n")
+    kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'j1-bulk'"
+    config = shop.config(mode="bulk")
+    config["connection.url"] += "?application_name=j1-bulk"
+    with pytest.raises(ConnectionLostException) as lost:
+        polled(started(config), between=lambda page: page == 1 and shop.do(kill) and None)
+    assert lost.value.retriable
+    assert not isinstance(lost.value, RetriableException), "the loop would go on for ever"
+
+
+def test_many_writers_while_runs_go_by_leave_nothing_behind(scene: Scene, shop: Shop) -> None:
+    """Inserts, changes and late commits, out of order, from eight connections: each row's last state arrives."""
+    shop.make_orders()
+    stop = threading.Event()
+
+    def write(number: int) -> None:
+        connection = shop.connect()
+        with connection.cursor() as cursor:
+            for turn in range(10_000):
+                if stop.is_set():
+                    break
+                cursor.execute(f"INSERT INTO orders (word) VALUES ('{number}-{turn}') RETURNING id")
+                row = cursor.fetchone()[0]
+                time.sleep(0.01 * (number % 3))
+                cursor.execute("UPDATE orders SET word = word || '!', at = clock_timestamp() WHERE id = %s", (max(1, row - number),))
+                if turn % 7 == 6:
+                    connection.rollback()
+                else:
+                    connection.commit()
+        connection.close()
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    for writer in writers:
+        writer.start()
+    config = shop.config(mode="timestamp+incrementing")
+    try:
+        eventually(lambda: shop.do("SELECT count(*) FROM orders")[0][0] > 20)
+        runs = [run(scene, config) for _ in range(5)]
+    finally:
+        stop.set()
+        for writer in writers:
+            writer.join(30)
+    run(scene, config)
+    assert sum(runs) > 0
+    last = {row["id"]: row["word"] for row in rows_of(scene, f"{shop.name}-orders")}
+    assert last == dict(shop.do("SELECT id, word FROM orders"))
+
+
+def test_every_type_arrives(scene: Scene, shop: Shop) -> None:
+    shop.do("CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE DOMAIN cents AS numeric(8,3)")
+    shop.do(
+        """CREATE TABLE types (id bigserial PRIMARY KEY, i2 smallint, i4 int NOT NULL DEFAULT 7, f4 real, f8 double precision,
+        n numeric(10,2), nn numeric, whole numeric(5,0), c cents, b boolean, raw bytea, d date, t time, ts timestamp, tz timestamptz,
+        j jsonb, u uuid, many int[], span interval, m mood, "odd ""name" text)"""
+    )
+    shop.do(
+        """INSERT INTO types VALUES (1, -1, DEFAULT, 1.5, 2.25, -12.34, 0.5, 99, 1.125, true, '\\x00ff', '1969-12-31', '23:59:59.1239',
+        '1969-12-31 23:59:59.9999', '2024-06-01 12:00:00.123456+02', '{"a": 1}', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '{1,2}',
+        '1 day', 'ok', 'é')"""
+    )
+    shop.do("INSERT INTO types (id) VALUES (2)")
+    config = shop.config(mode="incrementing", value_converter_decimal_format="NUMERIC", numeric_mapping="precision_only")
+    assert run(scene, config | {"value.converter.schemas.enable": "true"}) == 2
+    first, second = rows_of(scene, f"{shop.name}-types")
+    values = {"id": 1, "i2": -1, "i4": 7, "f4": 1.5, "f8": 2.25, "n": -12.34, "nn": 0.5, "whole": 99, "c": 1.125, "b": True, "raw": "AP8="}
+    values |= {"d": -1, "t": 86399123, "ts": -1, "tz": 1717236000123, "j": '{"a": 1}', "u": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"}
+    values |= {"many": "{1,2}", "span": "1 day", "m": "ok", 'odd "name': "é"}
+    assert first["payload"] == values
+    assert second["payload"] == dict.fromkeys(values) | {"id": 2, "i4": 7}
+    fields = {field["field"]: field for field in first["schema"]["fields"]}
+    assert first["schema"]["name"] == "types"
+    assert (fields["i4"]["optional"], fields["i4"]["default"], fields["i2"]["optional"]) == (False, 7, True)
+    assert fields["whole"]["type"] == "int32"
+    assert fields["c"]["parameters"] == {"scale": "3"}
+
+
+def test_bad_input_is_refused_before_anything_moves(scene: Scene, shop: Shop) -> None:
+    shop.make_orders()
+    shop.do("CREATE TABLE odd (id text PRIMARY KEY, price numeric(8,2) NOT NULL, at date NOT NULL, changed timestamp)")
+    shop.do("DROP ROLE IF EXISTS locked; CREATE ROLE locked LOGIN PASSWORD 'right'")
+    refused = {
+        ("connection.password", "user 'locked'"): {"connection.user": "locked", "connection.password": "wrong-password"},
+        ("connection.url", "no such database"): {"connection.url": f"{shop.url}_none"},
+        ("table.include", "no such table"): {"table.include": "orders,none"},
+        ("incrementing.column.name", "Its columns are: id, word, at"): {"table.include": "orders", "incrementing.column.name": "number"},
+        ("incrementing.column.name", "no such column"): {"table.include": "orders", "incrementing.column.name": "id; DROP TABLE orders"},
+        ("incrementing.column.name", "whole numbers"): {"table.include": "odd"},
+        ("timestamp.column.name", "of type date"): {"table.include": "odd", "mode": "timestamp"},
+        ("timestamp.column.name", "may be null"): {"table.include": "odd", "mode": "timestamp", "timestamp.column.name": "changed"},
+        ("query", "syntax error"): {"query": "SELECT 1; DROP TABLE orders"},
+    }
+    for (key, words), more in refused.items():
+        config = {"name": scene.connector, **shop.config(mode="incrementing"), **more}
+        with pytest.raises(ConfigException, match=key.replace(".", r"\.")) as error:
+            scene.readiness(config)
+        assert words in error.value.message, (key, words)
+        assert "wrong-password" not in error.value.message
+    with pytest.raises(RetriableException, match=r"connection\.url"):
+        scene.readiness({"name": scene.connector, **shop.config(mode="bulk"), "connection.url": "jdbc:postgresql://127.0.0.1:1/x"})
+    assert shop.do("SELECT count(*) FROM orders") == [(0,)]
+
+
+def test_numbers_that_do_not_grow_with_each_row_are_refused(shop: Shop) -> None:
+    shop.do("CREATE TABLE orders (id int NOT NULL); INSERT INTO orders VALUES (1), (2), (2)")
+    with pytest.raises(ConnectException, match=r"incrementing\.column\.name\) does not grow with each row: 2 is there twice"):
+        polled(started(shop.config(mode="incrementing")))
