@@ -28,8 +28,8 @@ def announce(text: str) -> None:
 def fetch_jars(cache: Path, name: str, libraries: Sequence[str], java: JavaRuntime, *, say: Callable[[str], None] = announce) -> Path:
     """A folder of the cache, ``name`` and a mark of ``libraries``, with the jars of ``libraries`` and all that they need at run time.
 
-    A library is named ``organisation:module:version``. Asked for by several processes at once, one fetches and the others wait. What an
-    interrupted fetch has brought is not fetched again.
+    A library is named ``organisation:module:version``; with ``:type:classifier`` behind it, only that file of it is fetched. Asked for by
+    several processes at once, one fetches and the others wait. What an interrupted fetch has brought is not fetched again.
     """
     folder = cache / "jars" / f"{name}-{hashlib.sha256(' '.join(libraries).encode()).hexdigest()[:8]}"
     if not folder.exists():
@@ -44,8 +44,8 @@ def _fetch(folder: Path, ivy_cache: Path, libraries: Sequence[str], java: JavaRu
     command += ["-confs", "default", "-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]"]
     for attempt in range(1, ATTEMPTS + 1):
         failure = _run(command, say)
-        if failure is None and any(folder.glob("*.jar")):
-            say(f"fetched {len(list(folder.glob('*.jar')))} jars")
+        if failure is None and any(folder.iterdir()):
+            say(f"fetched {len(list(folder.iterdir()))} files")
             return
         say(f"attempt {attempt} of {ATTEMPTS} did not get everything")
     raise ConnectException(f"Cannot fetch {', '.join(libraries)} from Maven's central repository. Ivy said: {failure}")
@@ -71,12 +71,17 @@ def _run(command: Sequence[str], say: Callable[[str], None]) -> str | None:
 def _module(libraries: Sequence[str]) -> str:
     dependencies = []
     for library in libraries:
-        organisation, module, version = library.split(":")
-        dependencies.append(
-            f'<dependency org={quoteattr(organisation)} name={quoteattr(module)} rev={quoteattr(version)} conf="default->default"/>'
-        )
+        organisation, module, version, *file = library.split(":")
+        head = f'<dependency org={quoteattr(organisation)} name={quoteattr(module)} rev={quoteattr(version)} conf="default->default"'
+        if file:
+            kind, classifier = map(quoteattr, file)
+            only = f"<artifact name={quoteattr(module)} type={kind} ext={kind} m:classifier={classifier}/>"
+            dependencies.append(f'{head} transitive="false">{only}</dependency>')
+        else:
+            dependencies.append(f"{head}/>")
     return (
-        '<ivy-module version="2.0"><info organisation="local" module="jars"/><configurations><conf name="default"/></configurations>'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"><info organisation="local" module="jars"/>'
+        '<configurations><conf name="default"/></configurations>'
         f"<dependencies>{''.join(dependencies)}</dependencies></ivy-module>"
     )
 

@@ -8,16 +8,17 @@ from tests.benchmark import rest_work
 from tests.benchmark.report import update_document
 from tests.benchmark.session import CONTESTANTS, Plan, Session
 from tests.benchmark.start_works import WORK
+from tests.benchmark.table_works import TABLE_WORKS
 from tests.benchmark.works import WORKS
 
 CHECKOUT = Path(__file__).parents[2]
-ALL_WORKS = (*WORKS, WORK, rest_work.WORK)
+ALL_WORKS = (*WORKS, *TABLE_WORKS, WORK, rest_work.WORK)
 
 
 def main() -> None:
     """Runs what the command line asks for; prints the tables and puts them into the document."""
     arguments = _arguments()
-    plan = Plan(arguments.work, arguments.contestants, arguments.records, arguments.runs, arguments.out)
+    plan = Plan(arguments.work, arguments.contestants, arguments.records, arguments.rows, arguments.runs, arguments.out)
     session = Session(CHECKOUT / ".dev", plan)
     tables = session.run()
     for heading, table in tables.items():
@@ -31,6 +32,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--work", type=_some_of(ALL_WORKS), default=list(ALL_WORKS), help=f"some of {','.join(ALL_WORKS)}")
     parser.add_argument("--contestants", type=_some_of(CONTESTANTS), default=list(CONTESTANTS), help=f"some of {','.join(CONTESTANTS)}")
     parser.add_argument("--records", type=_numbers, default=[5_000_000, 20_000_000], help="numbers of records, separated by commas")
+    parser.add_argument("--rows", type=_numbers, default=[1_000_000, 5_000_000], help="numbers of rows of tables, separated by commas")
     parser.add_argument("--runs", type=int, default=3, help="runs of each contestant")
     parser.add_argument("--out", type=Path, default=CHECKOUT / ".dev" / "bench.json", help="where the raw runs go")
     parser.add_argument("--document", type=Path, default=CHECKOUT / "docs" / "benchmarks.md", help="whose sections are replaced")

@@ -24,16 +24,6 @@ _WORKER_JARS = [
     "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
 ]
 _PLUGIN_JARS = [f"org.apache.kafka:connect-file:{VERSION}"]
-_TUNED_SOURCE = {
-    "batch.size": "20000",
-    "producer.override.linger.ms": "20",
-    "producer.override.batch.size": "524288",
-    "producer.override.compression.type": "lz4",
-}
-_TUNED_SINK = {
-    "consumer.override.max.poll.records": "20000",
-    "consumer.override.max.partition.fetch.bytes": "10485760",
-}
 _LOG4J = """\
 rootLogger.level = WARN
 rootLogger.appenderRef.out.ref = out
@@ -106,7 +96,7 @@ class ConnectWorker:
     def _command(self) -> list[str]:
         jars = fetch_jars(self._cache / "connect", f"worker-{VERSION}", _WORKER_JARS, self._java)
         plugins = fetch_jars(self._cache / "connect" / "plugins", f"connect-file-{VERSION}", _PLUGIN_JARS, self._java)
-        settings = {**self._settings, "plugin.path": str(plugins.parent)}
+        settings = {"plugin.path": str(plugins.parent), **self._settings}
         properties, log4j = self._directory / "worker.properties", self._directory / "log4j2.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         log4j.write_text(_LOG4J)
@@ -114,7 +104,7 @@ class ConnectWorker:
         return [str(self._java.executable), *options, "org.apache.kafka.connect.cli.ConnectDistributed", str(properties)]
 
     def _wait_until_it_answers(self) -> None:
-        until = time.monotonic() + 90
+        until = time.monotonic() + 180
         while True:
             try:
                 self.request("GET", "/connectors")
@@ -126,16 +116,15 @@ class ConnectWorker:
 
 
 class ConnectContestant:
-    """A connector on the warm worker. ``tuned`` adds what an expert would."""
+    """A connector on the warm worker. ``tuning`` is what an expert would add to its config."""
 
-    def __init__(self, name: str, worker: ConnectWorker, *, tuned: bool) -> None:
+    def __init__(self, name: str, worker: ConnectWorker, *, tuning: Mapping[str, str]) -> None:
         self.name = name
-        self._worker, self._tuned = worker, tuned
+        self._worker, self._tuning = worker, tuning
 
     def send(self, connector: str, config: Mapping[str, str]) -> "ConnectRun":
-        tuning = {} if not self._tuned else _TUNED_SINK if "topics" in config else _TUNED_SOURCE
         run = ConnectRun(self._worker, connector)
-        self._worker.request("POST", "/connectors", {"name": connector, "config": {**config, **tuning}})
+        self._worker.request("POST", "/connectors", {"name": connector, "config": {**config, **self._tuning}})
         return run
 
 

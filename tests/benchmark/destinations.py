@@ -1,6 +1,6 @@
 """Where the records arrive: asked while a race runs whether the last one is there, and counted afterwards."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -27,10 +27,10 @@ class Destination(Protocol):
 
 
 class TopicDestination:
-    """A topic of one partition, as a reader with ``read_committed`` sees it."""
+    """A topic of one partition, as a reader with ``read_committed`` sees it. ``is_last`` knows the value of the last of its ``records``."""
 
-    def __init__(self, bootstrap_servers: str, topic: str, *, records: int, last_value: bytes) -> None:
-        self._topic, self._records, self._last_value = topic, records, last_value
+    def __init__(self, bootstrap_servers: str, topic: str, *, records: int, is_last: Callable[[bytes | None], bool]) -> None:
+        self._topic, self._records, self._is_last = topic, records, is_last
         self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, **QUIET})
         self._consumer = Consumer(
             {
@@ -52,7 +52,7 @@ class TopicDestination:
         if end < self._records:
             return False
         tail = self._messages(max(0, end - _TAIL))
-        return any(message.value() == self._last_value for messages in tail for message in messages)
+        return any(self._is_last(message.value()) for messages in tail for message in messages)
 
     def count(self) -> int:
         return sum(len(messages) for messages in self._messages(0))

@@ -53,27 +53,27 @@ class Course:
         """Runs the contestant once. Raises what it fails with, and TimeoutError when the records do not arrive."""
         name = f"{work.name.lower()}-{contestant.name}-{next(self._numbers)}"
         with self._lane(name, work, records, source_topic) as lane:
-            seconds, cost = _timed(contestant, lane, limit_seconds=60 + records / _SLOWEST_PER_SECOND)
+            seconds, cost = timed(contestant, lane, limit_seconds=60 + records / _SLOWEST_PER_SECOND)
             delivered = lane.destination.count()
         return Run(work.name, contestant.name, records, round(seconds, 3), round(cost.cpu_seconds, 3), cost.peak_rss_bytes, delivered)
 
     @contextmanager
-    def _lane(self, name: str, work: Work, records: int, source_topic: str) -> Iterator["_Lane"]:
+    def _lane(self, name: str, work: Work, records: int, source_topic: str) -> Iterator["Lane"]:
         lines = lines_file(self._data, records)
         if work.direction is Direction.SINK:
             arrived = self._scratch / f"{name}.txt"
             to_file = FileDestination(arrived, size=lines.stat().st_size)
             with closing(to_file):
-                yield _Lane(name, work.config(str(arrived), source_topic), to_file)
+                yield Lane(name, work.config(str(arrived), source_topic), to_file)
             return
         with self._topics.topic(name) as topic:
-            to_topic = TopicDestination(self._bootstrap_servers, topic, records=records, last_value=last_line(lines))
+            to_topic = TopicDestination(self._bootstrap_servers, topic, records=records, is_last=last_line(lines).__eq__)
             with closing(to_topic):
-                yield _Lane(name, work.config(str(lines), topic), to_topic)
+                yield Lane(name, work.config(str(lines), topic), to_topic)
 
 
 @dataclass(frozen=True, slots=True)
-class _Lane:
+class Lane:
     """One race's own connector and its destination."""
 
     connector: str
@@ -81,7 +81,7 @@ class _Lane:
     destination: Destination
 
 
-def _timed(contestant: Contestant, lane: _Lane, *, limit_seconds: float) -> tuple[float, Cost]:
+def timed(contestant: Contestant, lane: Lane, *, limit_seconds: float) -> tuple[float, Cost]:
     """Seconds from the request to the last record at the destination, and what that has cost."""
     started = time.monotonic()
     running = contestant.send(lane.connector, lane.config)

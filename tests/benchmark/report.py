@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 
 from tests.benchmark.race import Run
-from tests.benchmark.works import Work
+from tests.benchmark.works import Aimed
 
 OURS, FIRST, SECOND = "ours", "ours-a", "ours-b"  # the last two race each other
 _INTRODUCTION = """\
@@ -42,7 +42,7 @@ def write_raw(path: Path, runs: Iterable[Run]) -> None:
     path.write_text(json.dumps([dataclasses.asdict(run) for run in runs], indent=1) + "\n")
 
 
-def race_table(work: Work, runs: Sequence[Run]) -> str:
+def race_table(work: Aimed, runs: Sequence[Run]) -> str:
     """One work's runs as a Markdown table, a row for each contestant and number of records, with ratios against ours."""
     lines = [
         "| records | contestant | runs | seconds (range) | records/s | CPU-s | peak MB | delivered | ours is faster | aim | CPU ratio |",
@@ -66,7 +66,7 @@ def update_document(path: Path, sections: Mapping[str, str]) -> None:
     path.write_text("\n".join([_INTRODUCTION, *(f"## {heading}\n\n{kept[heading]}" for heading in sorted(kept))]))
 
 
-def _row(work: Work, records: int, name: str, theirs: Sequence[Run], ours: Sequence[Run]) -> str:
+def _row(work: Aimed, records: int, name: str, theirs: Sequence[Run], ours: Sequence[Run]) -> str:
     seconds = [run.seconds for run in theirs]
     typical = median(seconds)
     ratio = cheaper = aim = ""

@@ -20,9 +20,9 @@ from tests.benchmark.ours import OurContestant
 from tests.benchmark.race import Course, Run
 from tests.benchmark.report import FIRST, OURS, SECOND, race_table, spread_text, write_raw
 from tests.benchmark.start_works import TITLE, WORK, airflow_runs, ladder_table, submit_runs
-from tests.benchmark.works import WORKS, Work
+from tests.benchmark.table_works import TABLE_WORKS, TableRaces, TableWork
+from tests.benchmark.works import PEERS, WORKS, Work
 
-PEERS = {"connect-default": False, "connect-tuned": True}  # whether it is tuned
 CONTESTANTS = (*PEERS, OURS)
 _WARM_UP_RECORDS = 1_000_000
 _REST_SECONDS = 2.0
@@ -30,11 +30,12 @@ _REST_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to race: names of works and contestants, numbers of records, runs of each contestant, and where raw runs go."""
+    """What to race: names of works and contestants, numbers of records and of table rows, runs of each, the file of raw runs."""
 
     works: Sequence[str]
     contestants: Sequence[str]
     records: Sequence[int]
+    rows: Sequence[int]
     runs: int
     raw: Path
 
@@ -63,6 +64,8 @@ class Session:
         with KafkaServer(self._scratch / "kafka", self._cache, heap="1g", quick=False, say=self._say) as kafka:
             for work in (WORKS[name] for name in self._plan.works if name in WORKS):
                 tables[f"{work.name}: {work.title}"] = self._race(work, kafka.bootstrap_servers)
+            for table_work in (TABLE_WORKS[name] for name in self._plan.works if name in TABLE_WORKS):
+                tables[f"{table_work.name}: {table_work.title}"] = self._race_tables(table_work, kafka.bootstrap_servers)
             if WORK in self._plan.works:
                 self._note(submit_runs(kafka.bootstrap_servers, self._scratch, self._cache, self._ladder_runs()))
             if rest_work.WORK in self._plan.works and rest_work.CONNECT in self._plan.contestants:
@@ -101,6 +104,12 @@ class Session:
                     self._take_turns(course, contestants, work, records, topic)
         return race_table(work, [run for run in self._runs if run.work == work.name])
 
+    def _race_tables(self, work: TableWork, bootstrap_servers: str) -> str:
+        races = TableRaces(bootstrap_servers, self._scratch, self._cache, self._java, self._say)
+        for run in races.run(work, self._plan.contestants, self._plan.rows, self._plan.runs):
+            self._note([run])
+        return race_table(work, [run for run in self._runs if run.work == work.name])
+
     @contextmanager
     def _contestants(self, work: Work, bootstrap_servers: str) -> Iterator[list[Contestant]]:
         """Those of the plan; the Kafka Connect worker is up inside the ``with``."""
@@ -112,7 +121,7 @@ class Session:
         directory = self._scratch / f"connect-{work.name.lower()}"
         worker = ConnectWorker(directory, self._cache, self._java, bootstrap_servers, exactly_once=work.exactly_once)
         with worker.started():
-            yield [*(ConnectContestant(name, worker, tuned=PEERS[name]) for name in peers), *ours]
+            yield [*(ConnectContestant(name, worker, tuning=work.tuning() if PEERS[name] else {}) for name in peers), *ours]
 
     def _ours(self, name: str, work: Work, bootstrap_servers: str) -> OurContestant:
         directory = self._scratch / f"ours-{work.name.lower()}"

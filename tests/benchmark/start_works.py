@@ -51,7 +51,7 @@ def submit_runs(bootstrap_servers: str, scratch: Path, cache: Path, runs: int) -
     measured = []
     for number in range(runs + 1):
         with Topics(bootstrap_servers).topic(f"start-{number}") as topic:
-            destination = TopicDestination(bootstrap_servers, topic, records=1, last_value=_LINE.encode())
+            destination = TopicDestination(bootstrap_servers, topic, records=1, is_last=_LINE.encode().__eq__)
             started = time.monotonic()
             cost = contestant.send(topic, WORKS["W1x"].config(str(lines), topic)).end()
             seconds = time.monotonic() - started
@@ -87,7 +87,7 @@ class _Ladder:
         self._pids = [process.pid for process in stack.airflow.processes.values()]
         self._client = AirflowClient(stack.airflow.url, USERNAME, stack.airflow.password)
         self._dag_id = dag_id_for(_CONNECTOR)
-        self._destination = TopicDestination(_bootstrap_servers(stack), topic, records=0, last_value=b"")
+        self._destination = TopicDestination(_bootstrap_servers(stack), topic, records=0, is_last=b"".__eq__)
 
     def climb_once(self) -> None:
         """The first run, which makes topics and fills caches, and is not measured."""

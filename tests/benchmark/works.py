@@ -3,11 +3,31 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
+PEERS = {"connect-default": False, "connect-tuned": True}  # whether it is tuned
 STRINGS = {
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
 }
+
+
+TUNED_PRODUCER = {
+    "producer.override.linger.ms": "20",
+    "producer.override.batch.size": "524288",
+    "producer.override.compression.type": "lz4",
+}
+TUNED_CONSUMER = {
+    "consumer.override.max.poll.records": "20000",
+    "consumer.override.max.partition.fetch.bytes": "10485760",
+}
+
+
+class Aimed(Protocol):
+    """Whatever has ratios that are aimed at; see ``Work``."""
+
+    @property
+    def aims(self) -> Mapping[tuple[int, str], float]: ...
 
 
 class Direction(StrEnum):
@@ -27,6 +47,10 @@ class Work:
     direction: Direction
     exactly_once: bool
     aims: Mapping[tuple[int, str], float]
+
+    def tuning(self) -> dict[str, str]:
+        """What an expert adds to Kafka Connect's."""
+        return TUNED_CONSUMER if self.direction is Direction.SINK else {"batch.size": "20000", **TUNED_PRODUCER}
 
     def config(self, file: str, topic: str) -> dict[str, str]:
         """The connector's config, the same for every contestant but for an expert's tuning."""

@@ -1,0 +1,22 @@
+"""Debezium's connectors, as its archives bring them."""
+
+import tarfile
+from pathlib import Path
+
+from airflow_provider_connect.dev.jar_cache import fetch_jars
+from airflow_provider_connect.launch.cache import made_once
+from airflow_provider_connect.launch.java_runtime import JavaRuntime
+
+VERSION = "3.6.0.Final"
+_ARCHIVES = [f"io.debezium:debezium-connector-{name}:{VERSION}:tar.gz:plugin" for name in ("postgres", "jdbc")]
+
+
+def debezium_plugins(cache: Path, java: JavaRuntime) -> Path:
+    """A folder for ``plugin.path`` with the connectors for PostgreSQL and JDBC, a folder each."""
+
+    def unpack(folder: Path) -> None:
+        for archive in sorted(fetch_jars(cache, f"debezium-{VERSION}", _ARCHIVES, java).iterdir()):
+            with tarfile.open(archive) as packed:
+                packed.extractall(folder, filter="data")
+
+    return made_once(cache / f"plugins-{VERSION}", unpack)
