@@ -79,8 +79,8 @@ class DeadLetterQueue:
         self._waiting[place] = letter
 
     def settle(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Write the letters of all records before ``positions``; those behind them wait on."""
-        due = {place: letter for place, letter in self._waiting.items() if place[1] < positions.get(place[0], 0)}
+        """Write the letters of all records before ``positions``, by partition and offset; those behind them wait on."""
+        due = {place: letter for place, letter in sorted(self._waiting.items(), key=_place) if place[1] < positions.get(place[0], 0)}
         if due:
             self._send(list(due.values()))
         self._waiting = {place: letter for place, letter in self._waiting.items() if place not in due}
@@ -93,6 +93,10 @@ class DeadLetterQueue:
         except BaseException:
             self._metrics.dead_letter_failures += len(letters)
             raise
+
+
+def _place(entry: tuple[tuple[TopicPartition, int], DeadLetter]) -> tuple[TopicPartition, int]:
+    return entry[0]
 
 
 def context_headers(failure: Failure, connector: str, task: int, mask: Callable[[str], str] = str) -> HeaderList:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from airflow_provider_connect.errors import ConnectException, RetriableException
+from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk import (
     Batch,
     Config,
@@ -18,9 +18,10 @@ from airflow_provider_connect.sdk import (
     SourceConnector,
     SourceTask,
     TopicPartition,
+    Transformation,
     Type,
 )
-from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.arrow import pa, pc
 
 DISTRIBUTION = "connect_test_plugins"
 ENTRY_POINTS = """\
@@ -28,6 +29,8 @@ ENTRY_POINTS = """\
 source:tests.NumbersSourceConnector = tests.integration.worker.plugins:NumbersSourceConnector
 source:tests.TransactionsSourceConnector = tests.integration.worker.plugins:TransactionsSourceConnector
 sink:tests.SlowSinkConnector = tests.integration.worker.plugins:SlowSinkConnector
+sink:tests.PickySinkConnector = tests.integration.worker.plugins:PickySinkConnector
+transformation:tests.Fragile = tests.integration.worker.plugins:Fragile
 """
 
 
@@ -160,3 +163,76 @@ class SlowSinkConnector(SinkConnector):
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
         return [self.config.originals] * max_tasks
+
+
+class PickySinkTask(SinkTask):
+    """Appends values to a file when it commits, but for those that hold the word ``bad``. ``refuse`` says how these are refused: ``raise``
+    in put, ``report`` in put, ``late``: report when it commits. A value that holds ``broken`` breaks the task unless ``unless`` exists."""
+
+    def start(self, config: Config) -> None:
+        self.config = config
+        self.waiting: list[Batch] = []
+
+    def put(self, batch: Batch) -> None:
+        if batch.value is None:
+            return
+        if pc.any(pc.match_substring(batch.value, "broken")).as_py() and not Path(self.config["unless"]).exists():
+            raise ConnectException("the destination is gone")
+        bad = pc.match_substring(batch.value, "bad")
+        if self.config["refuse"] == "late" or not pc.any(bad).as_py():
+            self.waiting.append(batch)
+            return
+        error = DataException("bad is not wanted here")
+        if self.config["refuse"] == "raise":
+            raise error
+        assert self.context.errant_record_reporter is not None
+        self.context.errant_record_reporter.report(batch.filter(bad), error)
+        self.waiting.append(batch.filter(pc.invert(bad)))
+
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        with Path(self.config["file"]).open("a") as file:
+            for batch in self.waiting:
+                for record in batch.sink_records():
+                    if "bad" in record.value:
+                        assert self.context.errant_record_reporter is not None
+                        self.context.errant_record_reporter.report(record, DataException("bad is not wanted here"))
+                    else:
+                        file.write(f"{record.value}\n")
+        self.waiting.clear()
+        return offsets
+
+    def stop(self) -> None:
+        self.waiting.clear()
+
+
+class PickySinkConnector(SinkConnector):
+    config_def = ConfigDef(
+        ConfigKey("file", Type.STRING), ConfigKey("refuse", Type.STRING, "report"), ConfigKey("unless", Type.STRING, "/nowhere")
+    )
+    task_class = PickySinkTask
+
+    def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
+        return [self.config.originals] * max_tasks
+
+
+class Fragile(Transformation):
+    """Cannot stand values that hold the word ``poison``: they are an error, or one that may pass until the file ``unless`` exists. The
+    second try makes that file if ``mend`` is set."""
+
+    config_def = ConfigDef(
+        ConfigKey("retriable", Type.BOOLEAN, False), ConfigKey("unless", Type.STRING, "/nowhere"), ConfigKey("mend", Type.BOOLEAN, False)
+    )
+
+    def configure(self, config: Config) -> None:
+        self.config = config
+        self.tries = 0
+
+    def apply_batch(self, batch: Batch) -> Batch:
+        if batch.value is None or Path(self.config["unless"]).exists() or not pc.any(pc.match_substring(batch.value, "poison")).as_py():
+            return batch
+        self.tries += batch.num_records == 1
+        if self.config["mend"] and self.tries == 2:
+            Path(self.config["unless"]).touch()
+        if self.config["retriable"]:
+            raise RetriableException("poison may be harmless later")
+        raise ValueError("poison")

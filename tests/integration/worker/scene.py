@@ -79,6 +79,9 @@ class Scene:
     def slow_sink(self, topic: str, **more: str) -> dict[str, str]:
         return self._config("tests.SlowSinkConnector", {"file": str(self.file), "topics": topic}, more)
 
+    def picky_sink(self, topic: str, **more: str) -> dict[str, str]:
+        return self._config("tests.PickySinkConnector", {"file": str(self.file), "topics": topic}, more)
+
     def _config(self, kind: str, own: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
         return {"name": self.connector, "connector.class": kind, **own, **{key.replace("_", "."): value for key, value in more.items()}}
 

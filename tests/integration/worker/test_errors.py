@@ -1,0 +1,270 @@
+"""Poisoned records on a real broker: skipped or the end of the task, in the dead letter queue once, and everything else delivered."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+from collections.abc import Mapping
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from airflow_provider_connect.model.run import RunResult, RunState
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.stores.kafka_errors import TopicMissingException
+from airflow_provider_connect.stores.log_consumer import LogRecord
+from tests.contract.dead_letter_scenes import SCENES, sink_config
+from tests.contract.record_dead_letters import GOLDEN, as_json, send_records
+from tests.integration.worker.scene import Scene, eventually, make_topic, read_topic, send, values_of
+
+JSON = {
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": "false",
+}
+COUNT, EVERY = 5000, 100
+
+
+def poisoned(count: int = COUNT, every: int = EVERY) -> list[str]:
+    """Every ``every``-th is no JSON."""
+    return [f'{{"n":{n}' + ("}" if n % every != 7 else "") for n in range(count)]
+
+
+def tolerant(scene: Scene, **more: str) -> dict[str, str]:
+    """Settings that tolerate errors and keep dead letters with their context."""
+    return {
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": dead_letter_topic(scene),
+        "errors.deadletterqueue.topic.replication.factor": "1",
+        "errors.deadletterqueue.context.headers.enable": "true",
+        **more,
+    }
+
+
+def dead_letter_topic(scene: Scene) -> str:
+    return f"dlq-{scene.connector}"
+
+
+def letters(scene: Scene) -> list[LogRecord]:
+    """The dead letters there are."""
+    try:
+        return read_topic(scene.bootstrap, dead_letter_topic(scene))
+    except TopicMissingException:
+        return []
+
+
+def context(letter: LogRecord) -> dict[str, str]:
+    return {name.removeprefix("__connect.errors."): (value or b"").decode() for name, value in letter.headers}
+
+
+def figures(result: RunResult) -> Mapping[str, float]:
+    return result.tasks[0].metrics
+
+
+def trace(result: RunResult) -> str:
+    return str(result.tasks[0].trace)
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once", "at_most_once"])
+def test_poisoned_topic_is_delivered_but_for_the_poison(scene: Scene, unique: str, guarantee: str) -> None:
+    make_topic(scene.bootstrap, unique)
+    values = poisoned()
+    send(scene.bootstrap, unique, values)
+    result = scene.run(scene.file_sink(unique, delivery_guarantee=guarantee) | JSON | tolerant(scene))
+    assert (result.state, result.error) == (RunState.DONE, None)
+    assert [json.loads(line.replace("=", ":").replace("{n", '{"n"')) for line in scene.lines()] == [
+        json.loads(value) for value in values if value.endswith("}")
+    ]
+    found = letters(scene)
+    assert [(letter.value or b"").decode() for letter in found] == [value for value in values if not value.endswith("}")]
+    assert [int(context(letter)["offset"]) for letter in found] == list(range(7, COUNT, EVERY))
+    bad = COUNT // EVERY
+    counted = {name: value for name, value in figures(result).items() if name.startswith(("total-", "deadletter"))}
+    assert counted == {
+        "total-record-failures": bad,
+        "total-record-errors": bad,
+        "total-records-skipped": bad,
+        "total-errors-logged": 0,
+        "total-retries": 0,
+        "deadletterqueue-produce-requests": bad,
+        "deadletterqueue-produce-failures": 0,
+    }
+    assert scene.group_offsets()[TopicPartition(unique, 0)].offset == COUNT
+    assert scene.readiness().state == "no-work"
+
+
+def test_without_tolerance_the_poison_is_named_and_in_the_queue_and_the_task_failed(scene: Scene, unique: str) -> None:
+    make_topic(scene.bootstrap, unique)
+    send(scene.bootstrap, unique, poisoned(300))
+    config = scene.file_sink(unique) | JSON | tolerant(scene, **{"errors.tolerance": "none"})
+    result = scene.run(config)
+    assert result.state is RunState.FAILED
+    assert f"failed for offset 7 of {unique}-0" in trace(result)
+    assert trace(result).startswith("airflow_provider_connect.errors.DataException: Tolerance exceeded in error handler")
+    assert figures(result)["total-records-skipped"] == 0
+    assert [context(letter)["offset"] for letter in letters(scene)] == ["7"]
+    assert scene.lines() == []
+    scene.put_config(config | {"errors.tolerance": "all"})
+    assert scene.run().state is RunState.DONE
+    assert [context(letter)["offset"] for letter in letters(scene)] == ["7", "7", "107", "207"]
+    assert len(scene.lines()) == 297
+
+
+@pytest.mark.parametrize("refuse", ["raise", "report", "late"])
+def test_sink_that_refuses_some_records_gets_rid_of_them(scene: Scene, unique: str, refuse: str) -> None:
+    make_topic(scene.bootstrap, unique)
+    values = [f"{'bad' if n % 50 == 3 else 'good'} {n}" for n in range(400)]
+    send(scene.bootstrap, unique, values)
+    prefixed = {"transforms": "r", "transforms.r.type": "RegexRouter", "transforms.r.regex": ".*", "transforms.r.replacement": "elsewhere"}
+    result = scene.run(scene.picky_sink(unique, refuse=refuse) | tolerant(scene) | prefixed)
+    assert (result.state, result.error) == (RunState.DONE, None)
+    assert scene.lines() == [value for value in values if value.startswith("good")]
+    found = letters(scene)
+    assert [(letter.value or b"").decode() for letter in found] == [value for value in values if value.startswith("bad")]
+    assert {context(letter)["topic"] for letter in found} == {unique}
+    assert {(context(letter)["stage"], context(letter)["class.name"]) for letter in found} == {
+        ("TASK_PUT", "org.apache.kafka.connect.sink.SinkTask")
+    }
+    assert figures(result)["total-records-skipped"] == 8
+
+
+def test_letters_of_a_run_that_failed_are_written_by_the_next_one_alone(scene: Scene, unique: str) -> None:
+    make_topic(scene.bootstrap, unique)
+    send(scene.bootstrap, unique, ["good 0", "bad 1", "poison 2", "broken 3", "good 4"])
+    fragile = {"transforms": "f", "transforms.f.type": "tests.Fragile"}
+    mended = scene.folder / "mended"
+    config = scene.picky_sink(unique, unless=str(mended)) | tolerant(scene) | fragile
+    assert "the destination is gone" in trace(scene.run(config))
+    assert letters(scene) == []
+    mended.touch()
+    assert scene.run(config).state is RunState.DONE
+    assert scene.lines() == ["good 0", "broken 3", "good 4"]
+    assert [((letter.value or b"").decode(), context(letter)["stage"]) for letter in letters(scene)] == [
+        ("bad 1", "TASK_PUT"),
+        ("poison 2", "TRANSFORMATION"),
+    ]
+    assert context(letters(scene)[1])["exception.class.name"] == "builtins.ValueError"
+
+
+def test_retriable_failure_passes_and_nothing_is_skipped(scene: Scene, unique: str) -> None:
+    make_topic(scene.bootstrap, unique)
+    send(scene.bootstrap, unique, ["a", "poison", "b"])
+    fragile = {
+        "transforms": "f",
+        "transforms.f.type": "tests.Fragile",
+        "transforms.f.retriable": "true",
+        "transforms.f.mend": "true",
+        "transforms.f.unless": str(scene.folder / "mended"),
+    }
+    result = scene.run(scene.file_sink(unique) | fragile | {"errors.retry.timeout": "60000"})
+    assert (result.state, result.error) == (RunState.DONE, None)
+    assert scene.lines() == ["a", "poison", "b"]
+    assert figures(result)["total-retries"] >= 1
+
+
+def test_record_that_is_waited_for_keeps_nobody_from_stopping(scene: Scene, unique: str) -> None:
+    make_topic(scene.bootstrap, unique)
+    send(scene.bootstrap, unique, ["a", "poison", "b"])
+    fragile = {"transforms": "f", "transforms.f.type": "tests.Fragile", "transforms.f.retriable": "true"}
+    config = scene.file_sink(unique) | fragile | tolerant(scene, **{"errors.retry.timeout": "-1"})
+    under_way = scene.start(config)
+    eventually(lambda: scene.states() == {0: "RUNNING"})
+    under_way.application.tell_to_end()
+    assert under_way.wait().tasks[0].stopped_by is not None
+    assert (scene.lines(), letters(scene)) == ([], [])
+    assert scene.group_offsets()[TopicPartition(unique, 0)].offset == 0
+
+
+def test_source_skips_what_cannot_be_transformed_and_its_offset_goes_on(
+    scene: Scene, unique: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = [f"{'poison' if n % 40 == 39 else 'line'} {n}" for n in range(200)]
+    scene.file.write_text("\n".join(lines) + "\n")
+    fragile = {"transforms": "f", "transforms.f.type": "tests.Fragile", "errors.log.enable": "true", "errors.log.include.messages": "true"}
+    with caplog.at_level(logging.ERROR):
+        result = scene.run(scene.file_source(unique) | fragile | {"errors.tolerance": "all"})
+    assert (result.state, result.error) == (RunState.DONE, None)
+    assert values_of(scene.bootstrap, unique) == [line for line in lines if line.startswith("line")]
+    assert scene.offsets().get({"filename": str(scene.file)}) == {"position": scene.file.stat().st_size}
+    assert scene.readiness().state == "no-work"
+    assert figures(result)["total-errors-logged"] == 5
+    plugin = "tests.integration.worker.plugins.Fragile"
+    head = f"Error encountered in task {scene.connector}-0. Executing stage 'TRANSFORMATION' with class '{plugin}'"
+    told = [record.getMessage() for record in caplog.records if record.getMessage().startswith(head)]
+    assert len(told) == 5
+    assert "where source record is = SourceRecord{" in told[0]
+    assert "value=poison 39" in told[0]
+
+
+def large_and_small(scene: Scene) -> list[str]:
+    """Lines of which some are larger than ``max.message.bytes`` of a topic below, and than what compression can make of them."""
+    draw = random.Random(7)
+    lines = [draw.randbytes(3000).hex() if n % 60 == 20 else f"line {n}" for n in range(300)]
+    scene.file.write_text("\n".join(lines) + "\n")
+    return lines
+
+
+def test_source_skips_what_the_broker_refuses_for_its_size(scene: Scene, unique: str) -> None:
+    make_topic(scene.bootstrap, unique, max_message_bytes="2000")
+    lines = large_and_small(scene)
+    config = scene.file_source(unique, delivery_guarantee="at_least_once") | {"errors.tolerance": "all"}
+    result = scene.run(config)
+    assert (result.state, result.error) == (RunState.DONE, None)
+    assert sorted(values_of(scene.bootstrap, unique)) == sorted(line for line in lines if line.startswith("line"))
+    assert figures(result)["total-records-skipped"] == 5
+    assert scene.readiness().state == "no-work"
+
+
+@pytest.mark.parametrize(("guarantee", "tolerance"), [("at_least_once", "none"), ("exactly_once", "all")])
+def test_too_large_record_fails_a_source_that_may_not_skip_it(scene: Scene, unique: str, guarantee: str, tolerance: str) -> None:
+    make_topic(scene.bootstrap, unique, max_message_bytes="2000")
+    large_and_small(scene)
+    result = scene.run(scene.file_source(unique, delivery_guarantee=guarantee) | {"errors.tolerance": tolerance})
+    assert result.state is RunState.FAILED
+    assert "size too large" in trace(result)
+    assert scene.offsets().get({"filename": str(scene.file)}) is None
+
+
+def test_queue_that_cannot_be_made_fails_the_task_by_name(scene: Scene, unique: str) -> None:
+    make_topic(scene.bootstrap, unique)
+    send(scene.bootstrap, unique, ["a"])
+    result = scene.run(scene.file_sink(unique) | tolerant(scene, **{"errors.deadletterqueue.topic.replication.factor": "3"}))
+    assert f"Could not initialize dead letter queue with topic={dead_letter_topic(scene)}" in trace(result)
+    assert dead_letter_topic(scene) not in AdminClient({"bootstrap.servers": scene.bootstrap}).list_topics(timeout=20).topics
+
+
+def test_queue_that_refuses_a_letter_fails_the_task_and_nothing_is_lost(scene: Scene, unique: str) -> None:
+    make_topic(scene.bootstrap, unique)
+    make_topic(scene.bootstrap, dead_letter_topic(scene), max_message_bytes="500")
+    send(scene.bootstrap, unique, poisoned(20))
+    result = scene.run(scene.file_sink(unique) | JSON | tolerant(scene))
+    assert result.state is RunState.FAILED
+    assert f"The dead letter queue {dead_letter_topic(scene)} refused a record: " in trace(result)
+    assert figures(result)["deadletterqueue-produce-failures"] == 1
+    assert scene.group_offsets()[TopicPartition(unique, 0)].offset == 0
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_dead_letters_are_those_of_kafka_connect(scene: Scene, unique: str, name: str) -> None:
+    golden = json.loads(GOLDEN.read_text())[name]
+    make_topic(scene.bootstrap, unique)
+    send_records(scene.bootstrap, unique, SCENES[name])
+    result = scene.run(sink_config(scene.connector, unique, dead_letter_topic(scene), str(scene.file), SCENES[name]))
+    assert result.state is (RunState.FAILED if SCENES[name].fails else RunState.DONE)
+    ours = [as_json(letter) for letter in letters(scene)]
+    assert len(ours) == len(golden)
+    for letter, theirs in zip(ours, golden, strict=True):
+        own = {unique: name, scene.connector: name}
+        compared = [[header, own.get(value, value) if isinstance(value, str) else value] for header, value in letter["headers"]]
+        assert _comparable({**letter, "headers": compared}) == _comparable(theirs)
+
+
+def _comparable(letter: dict[str, object]) -> dict[str, object]:
+    """Without what two languages say differently: the tail of a parser's message, and the stack below the first line."""
+    headers = []
+    for name, value in letter["headers"]:  # type: ignore[attr-defined]
+        text = value
+        if name.endswith((".message", ".stacktrace")):
+            text = str(value).partition("\n")[0].partition("serialization error: ")[0]
+        headers.append([name, text])
+    return {**letter, "headers": headers}
