@@ -9,7 +9,7 @@ ORDERS = """\
 from __future__ import annotations
 import time
 from pathlib import Path
-from airflow_provider_connect.sdk import Batch, Config, ConfigDef, ConfigKey, SourceConnector, SourceTask
+from airflow_provider_connect.sdk import Batch, Config, ConfigDef, ConfigKey, ExactlyOnceSupport, SourceConnector, SourceTask
 from airflow_provider_connect.sdk.arrow import pa
 
 FIELDS, BREAKS_AT, HANGS = {fields!r}, {breaks_at!r}, {hangs!r}
@@ -42,6 +42,9 @@ class OrdersSource(SourceConnector):
 
     def task_configs(self, max_tasks: int):
         return [self.config]
+
+    def exactly_once_support(self, config):
+        return ExactlyOnceSupport.SUPPORTED
 """
 
 
