@@ -20,6 +20,7 @@
     ├── StoreException                   500  what lies on a topic, or the topic itself, is not as it must be
     └── TaskException                    500  ends a task, whose status becomes FAILED
         ├── FencedException              500  a newer claim took over: end quietly, change nothing
+        │   └── TransactionExpiredException  500  or so it seems: the broker has ended a transaction that took too long
         └── TooManyTasksException        500  a connector asked for more tasks than tasks.max allows
 
 Names are Kafka Connect's own where it has one. Foreign errors are translated once, in the module that talks to that library.
@@ -152,6 +153,10 @@ class TaskException(ConnectException):
 
 class FencedException(TaskException):
     """A newer claim took over. The task ends quietly; it writes nothing, and nothing is tried again."""
+
+
+class TransactionExpiredException(FencedException):
+    """A producer was fenced after its transaction had been open for ``transaction.timeout.ms``: by the broker itself, if by nobody else."""
 
 
 class TooManyTasksException(TaskException):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -31,6 +32,7 @@ class TransactionalProducer:
     def __init__(self, producer: Producer, *, timeout_seconds: float) -> None:
         self.producer = producer
         self._timeout = timeout_seconds
+        self._begun = 0.0
         self.is_open = False
 
     def take_over(self) -> None:
@@ -40,7 +42,12 @@ class TransactionalProducer:
     def begin(self) -> None:
         if not self.is_open:
             self._call("beginning a transaction", self.producer.begin_transaction)
-            self.is_open = True
+            self.is_open, self._begun = True, time.monotonic()
+
+    @property
+    def open_seconds(self) -> float:
+        """How long ago the transaction began that is open."""
+        return time.monotonic() - self._begun if self.is_open else 0.0
 
     def send(self, records: Iterable[OffsetRecord]) -> None:
         with translating("writing offsets", self.producer):

@@ -15,10 +15,11 @@ log = logging.getLogger(__name__)
 class NewTopics:
     """Looks once for each topic that is written to, and makes it by the settings of its group where it does not exist.
 
-    ``made`` is told of each topic that was made.
+    ``task`` names the task in logs; ``made`` is told of each topic that was made.
     """
 
-    def __init__(self, creation: TopicCreation, admin: TopicAdmin, made: Callable[[str], None]) -> None:
+    def __init__(self, task: str, creation: TopicCreation, admin: TopicAdmin, made: Callable[[str], None]) -> None:
+        self._task = task
         self._creation = creation
         self._admin = admin
         self._made = made
@@ -43,7 +44,7 @@ class NewTopics:
                 "the topic exists and restart the task"
             )
         if outcome is Creation.MADE:
-            log.info("Created topic %s using creation group %s", _described(topic, group), group.name)
+            log.info("Task %s: created topic %s using creation group %s", self._task, _described(topic, group), group.name)
             self._made(topic)
 
 

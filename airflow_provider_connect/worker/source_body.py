@@ -44,6 +44,7 @@ from airflow_provider_connect.worker.task_producers import (
     interval_ms,
     producer_config,
     transaction_overrides,
+    transaction_seconds,
     transactional_producer,
 )
 from airflow_provider_connect.worker.tolerance import Tolerance
@@ -109,7 +110,8 @@ def _started(scene: TaskScene, context: TaskSourceContext) -> SourceTask:
 def _before_write(scene: TaskScene, admin: TopicAdmin, written: WrittenRanges, offsets: Offsets) -> Callable[[str], None]:
     """What is done before each batch, by its topic: 1 refuse the task's own offsets topic 2 make the topic 3 note where it ends."""
     creation = scene.checked.topic_creation
-    topics = None if creation is None else NewTopics(creation, admin, written.begins)
+    task = f"{scene.payload.connector}-{scene.payload.task}"
+    topics = None if creation is None else NewTopics(task, creation, admin, written.begins)
     own = offsets.topic if scene.payload.guarantee == Guarantee.EXACTLY_ONCE else None
 
     def before_write(topic: str) -> None:
@@ -174,7 +176,9 @@ def _delivery(
     if scene.payload.guarantee == Guarantee.EXACTLY_ONCE:
         assert isinstance(owner, TransactionalProducer)  # no other backing offers exactly once
         writer = KafkaWriter(owner.producer, native=NativeQueue.of(owner.producer), give_up=give_up)
-        return ExactlyOnce(owner, writer, encode, boundary=boundary, flush_seconds=TAKE_OVER_SECONDS)
+        return ExactlyOnce(
+            owner, writer, encode, boundary=boundary, flush_seconds=TAKE_OVER_SECONDS, expiry_seconds=transaction_seconds(scene)
+        )
     config = producer_config(scene, scene.connector_settings.overrides["producer"])
     config.pop("transactional.id", None)
     if scene.payload.guarantee == Guarantee.AT_MOST_ONCE:

@@ -13,10 +13,12 @@ them; elsewhere whoever keeps them sees to that.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
-from airflow_provider_connect.errors import FencedException
+from airflow_provider_connect.errors import FencedException, TransactionExpiredException
 from airflow_provider_connect.stores.backing import OffsetCommitter
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.kafka_writer import EncodedBatch, KafkaWriter
@@ -54,22 +56,26 @@ class ExactlyOnce:
         producer: TransactionalProducer,
         writer: KafkaWriter,
         encode: EncodeOffsets,
+        *,
         boundary: Boundary,
         flush_seconds: float,
+        expiry_seconds: float = math.inf,
     ) -> None:
         self._producer = producer
         self._writer = writer
         self._encode = encode
         self._boundary = boundary
         self._flush = flush_seconds
+        self._expiry = expiry_seconds
         self._offsets = _LatestOffsets()
 
     def deliver(self, batches: Sequence[EncodedBatch], offsets: Sequence[SourceOffset]) -> None:
         if not self._producer.is_open:
             self._producer.begin()
             self._boundary.begun()
-        for batch in batches:
-            self._writer.write(batch)
+        with self._unexpired():
+            for batch in batches:
+                self._writer.write(batch)
         self._offsets.add(offsets)
 
     def is_due(self) -> bool:
@@ -79,8 +85,9 @@ class ExactlyOnce:
         if not self._producer.is_open and not self._offsets and not closing:
             return False
         self._producer.begin()
-        self._send_offsets(closing)
-        self._commit_transaction()
+        with self._unexpired():
+            self._send_offsets(closing)
+            self._commit_transaction()
         self._offsets.clear()
         self._boundary.ended()
         return True
@@ -95,8 +102,9 @@ class ExactlyOnce:
             self._offsets.clear()
         if not self._producer.is_open:
             return False
-        self._writer.flush(self._flush)  # 1
-        self._abort_transaction()  # 2
+        with self._unexpired():
+            self._writer.flush(self._flush)  # 1
+            self._abort_transaction()  # 2
         return True
 
     def abort(self) -> None:
@@ -104,6 +112,17 @@ class ExactlyOnce:
 
     def _send_offsets(self, closing: Sequence[OffsetRecord]) -> None:
         self._producer.send([*self._encode(self._offsets.items()), *closing])
+
+    @contextmanager
+    def _unexpired(self) -> Iterator[None]:
+        """Within it, what ends a transaction that has been open for ``expiry_seconds`` is told from a takeover."""
+        open_seconds = self._producer.open_seconds
+        try:
+            yield
+        except FencedException as error:
+            if max(open_seconds, self._producer.open_seconds) < self._expiry:
+                raise
+            raise TransactionExpiredException(f"a transaction was open for more than {self._expiry:g} s: {error}") from error
 
     def _abort_transaction(self) -> None:
         self._producer.abort()

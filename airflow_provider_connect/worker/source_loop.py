@@ -117,7 +117,7 @@ class SourceLoop:
         if ending is None or self.requests is None:
             return False
         if ending is Ending.ABORT:
-            log.info("Aborting a transaction as requested by the connector")
+            log.debug("Aborting a transaction as requested by the connector")
             if not self.requests.drop(with_offsets=False):
                 log.warning("Ignoring request by task to abort transaction as the current transaction is empty")
             self.metrics.drop()

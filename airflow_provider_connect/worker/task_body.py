@@ -17,7 +17,13 @@ from dataclasses import dataclass, field
 
 from airflow_provider_connect import config_providers
 from airflow_provider_connect.config_providers import ConfigProvider
-from airflow_provider_connect.errors import ConnectException, FencedException, RetriableException, trace_of
+from airflow_provider_connect.errors import (
+    ConnectException,
+    FencedException,
+    RetriableException,
+    TransactionExpiredException,
+    trace_of,
+)
 from airflow_provider_connect.masking import Mask, secret_values
 from airflow_provider_connect.model.connector_settings import ConnectorSettings, Guarantee
 from airflow_provider_connect.model.run import TaskResult
@@ -167,12 +173,24 @@ def _body_until_owned(scene: TaskScene) -> TaskResult:
             return _body(scene)
         except FencedException as error:
             scene.refuse_old_claim()  # raises when a newer claim did it, or a stop: then this was the end
-            log.warning("Task %s-%s was fenced by an older claim, and takes over again", scene.payload.connector, scene.payload.task)
+            why = str(error) if isinstance(error, TransactionExpiredException) else "an older claim has fenced it"
+            log.warning("Task %s-%s takes its id over again: %s", scene.payload.connector, scene.payload.task, why)
             fenced = error
+    if isinstance(fenced, TransactionExpiredException):
+        raise RetriableException(_EXPIRED.format(scene.payload.connector, scene.payload.task)) from fenced
     raise RetriableException(
         f"Somebody without a newer claim has taken over the transactional id of task {scene.payload.connector}-{scene.payload.task} "
         f"{TAKE_OVERS} times; does a Kafka Connect worker of the same group.id run this connector? A later try may succeed."
     ) from fenced
+
+
+_EXPIRED = (
+    "The task {}-{} was unable to finish writing records to Kafka before its producer transaction expired. It may be necessary to "
+    "reconfigure this connector in order for it to run healthily with exactly-once support. Options for this include: tune the connector's "
+    "producer configuration for higher throughput, increase the transaction timeout for the connector's producers, decrease the offset "
+    "commit interval (if using interval-based transaction boundaries), or use the 'poll' transaction boundary (if the connector is not "
+    "already configured to use it)."
+)
 
 
 def _body(scene: TaskScene) -> TaskResult:

@@ -56,6 +56,13 @@ def _longer_transactions(scene: TaskScene) -> dict[str, str]:
     return {"transaction.timeout.ms": str(min(interval_ms(scene) + 60_000, 900_000))}
 
 
+def transaction_seconds(scene: TaskScene) -> float:
+    """How long the broker lets a transaction of the task be open."""
+    name = "transaction.timeout.ms"
+    of_worker = {name: scene.settings.values.get(f"producer.{name}", "60000")}
+    return int({**of_worker, **_longer_transactions(scene), **transaction_overrides(scene)}[name]) / 1000
+
+
 def _larger_records(scene: TaskScene) -> dict[str, str]:
     """A dead letter is a record as large as its topic allows, and headers besides: how large one may be is for the broker to say."""
     if scene.connector_settings.errors.dead_letter_topic is None or "producer.max.request.size" in scene.settings.values:
