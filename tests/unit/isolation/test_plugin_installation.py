@@ -136,7 +136,9 @@ def test_many_look_while_locations_come_and_go(wheels: Path, plugins: Path) -> N
     (plugins / "echo-2.0").rename(wheels / "echo-2.0")
     clock = iter(range(10**9))
     found = PluginCatalog([str(plugins)], now=clock.__next__)
-    over, seen, wrong = threading.Event(), set(), []
+    over = threading.Event()
+    seen: set[tuple[str, ...]] = set()
+    wrong: list[object] = []
 
     def look() -> None:
         try:
