@@ -1,26 +1,15 @@
-"""Topics that a source makes (KIP-158), on brokers that let it and on one that does not."""
+"""Topics that a source makes (KIP-158)."""
 
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
 
-from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from tests.conftest import CACHE, worker_properties
-from tests.integration.worker.scene import PLAIN, Scene, make_topic, values_of
+from tests.integration.worker.scene import Scene, make_topic, values_of
 
 ONE = {"topic.creation.default.replication.factor": "1", "topic.creation.default.partitions": "1"}
 
@@ -87,37 +76,3 @@ def test_settings_that_the_broker_refuses_fail_the_task(scene: Scene, unique: st
     assert (result.state, scene.states()) == (RunState.FAILED, {0: "FAILED"})
     assert f"Task failed to create new topic (name={unique}, numPartitions=1" in str(result.tasks[0].trace)
     assert text in str(result.tasks[0].trace)
-
-
-def test_a_client_that_may_not_make_topics(tmp_path: Path, scene: Scene) -> None:
-    """It may not by name, and the broker makes none by itself; what others have made is used, and what it may make is made."""
-    guarded = {
-        "auto.create.topics.enable": "false",
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "allow.everyone.if.no.acl.found": "true",
-    }
-    with KafkaServer(tmp_path / "kafka", CACHE, guarded) as server:
-        here = Scene(worker_properties(server.bootstrap_servers, "guarded") | PLAIN, "c", tmp_path)
-        TopicAdmin(here.settings).ensure_internal_topics()
-        make_topic(server.bootstrap_servers, "denied.there")
-        anybody = ("User:ANONYMOUS", "*")
-        rules = [
-            AclBinding(
-                ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, *anybody, AclOperation.ALL, AclPermissionType.ALLOW
-            ),
-            AclBinding(
-                ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL, *anybody, AclOperation.CREATE, AclPermissionType.DENY
-            ),
-            AclBinding(ResourceType.TOPIC, "denied", ResourcePatternType.PREFIXED, *anybody, AclOperation.ALL, AclPermissionType.ALLOW),
-            AclBinding(ResourceType.TOPIC, "denied", ResourcePatternType.PREFIXED, *anybody, AclOperation.CREATE, AclPermissionType.DENY),
-        ]
-        admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})  # kept until the answers are there
-        for future in admin.create_acls(rules).values():
-            future.result(20)
-        result = here.run(here.numbers("denied.there,allowed,denied.new", until="30", size="10", **ONE))
-        assert result.state is RunState.FAILED
-        assert "Task failed to create new topic (name=denied.new, numPartitions=1" in str(result.tasks[0].trace)
-        assert "Ensure that the task is authorized to create topics or that the topic exists and restart the task" in str(result.error)
-        here.put_config(here.numbers("denied.there,allowed", until="20", size="10", **ONE))
-        assert here.run().state is RunState.DONE
-        assert [len(values_of(server.bootstrap_servers, topic)) for topic in ("denied.there", "allowed")] == [10, 10]

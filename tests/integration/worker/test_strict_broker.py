@@ -1,0 +1,80 @@
+"""A broker that makes no topics by itself, forbids to make some, and soon ends transactions that take too long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # the package exports them without saying so
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from airflow_provider_connect.dev.kafka_server import KafkaServer
+from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from tests.conftest import CACHE, worker_properties
+from tests.integration.worker.scene import PLAIN, Scene, make_topic, values_of
+from tests.integration.worker.test_topic_creation import ONE
+
+STRICT = {
+    "auto.create.topics.enable": "false",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+}
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
+    with KafkaServer(tmp_path_factory.mktemp("strict"), CACHE, STRICT) as server:
+        yield server
+
+
+@pytest.fixture
+def here(strict: KafkaServer, scene: Scene, unique: str, tmp_path: Path) -> Scene:
+    """A connector on that broker; ``scene`` brings the plugins."""
+    found = Scene(worker_properties(strict.bootstrap_servers, unique) | PLAIN, scene.connector, tmp_path)
+    TopicAdmin(found.settings).ensure_internal_topics()
+    return found
+
+
+def test_a_transaction_that_takes_too_long_says_so(here: Scene, unique: str) -> None:
+    make_topic(here.bootstrap, unique)
+    slow = {"poll_ms": "100", "transaction_boundary": "interval", "transaction_boundary_interval_ms": "60000"}
+    short = {"producer.override.transaction.timeout.ms": "1000"}
+    result = here.run(here.numbers(unique, until="300", size="1", **slow, **short))
+    assert (result.state, result.retriable) == (RunState.FAILED, True)
+    assert "was unable to finish writing records to Kafka before its producer transaction expired" in str(result.error)
+    here.put_config(here.numbers(unique, until="30", size="1", **slow))  # of its own accord it takes longer than the interval
+    assert here.run().state is RunState.DONE
+    assert len(values_of(here.bootstrap, unique)) == 30
+
+
+def test_a_client_that_may_not_make_topics(here: Scene) -> None:
+    """What others have made is used, and what it may make is made. Comes last: its rules stay with the broker."""
+    make_topic(here.bootstrap, "denied.there")
+    cluster, topics = (
+        (ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL),
+        (ResourceType.TOPIC, "denied", ResourcePatternType.PREFIXED),
+    )
+    rules = [
+        AclBinding(*resource, "User:ANONYMOUS", "*", operation, permission)
+        for resource in (cluster, topics)
+        for operation, permission in ((AclOperation.ALL, AclPermissionType.ALLOW), (AclOperation.CREATE, AclPermissionType.DENY))
+    ]
+    admin = AdminClient({"bootstrap.servers": here.bootstrap})  # kept until the answers are there
+    for future in admin.create_acls(rules).values():
+        future.result(20)
+    result = here.run(here.numbers("denied.there,allowed,denied.new", until="30", size="10", **ONE))
+    assert result.state is RunState.FAILED
+    assert "Task failed to create new topic (name=denied.new, numPartitions=1" in str(result.tasks[0].trace)
+    assert "Ensure that the task is authorized to create topics or that the topic exists and restart the task" in str(result.error)
+    here.put_config(here.numbers("denied.there,allowed", until="20", size="10", **ONE))
+    assert here.run().state is RunState.DONE
+    assert [len(values_of(here.bootstrap, topic)) for topic in ("denied.there", "allowed")] == [10, 10]
