@@ -8,7 +8,7 @@ from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey
-from airflow_provider_connect.sdk.schema import Schema
+from airflow_provider_connect.sdk.schema import Schema, SchemaType
 from airflow_provider_connect.transforms.field_path import SYNTAX_VERSION, field_path
 from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, require_map
 from airflow_provider_connect.transforms.struct_columns import child, require_struct
@@ -22,7 +22,7 @@ class ExtractField(OneSide):
     """Null stays null. An unknown field is null in a map, and an error where there is a schema."""
 
     passes_null = False
-    config_def = ConfigDef(ConfigKey(FIELD, doc="Field name to extract."), SYNTAX_VERSION, REPLACE_NULL)
+    config_def = ConfigDef(ConfigKey(FIELD, doc="Field name to extract."), REPLACE_NULL, SYNTAX_VERSION)
 
     def configure(self, config: Config) -> None:
         super().configure(config)
@@ -32,6 +32,8 @@ class ExtractField(OneSide):
     def with_schema(self, batch: Batch, column: pa.Array, schema: Schema) -> Batch:
         require_struct(column, schema, _PURPOSE)
         for name in self._path:
+            if schema.type is not SchemaType.STRUCT:
+                raise DataException("Cannot look up fields on non-struct type")
             field = schema.field(name)
             if field is None:
                 raise DataException(f"Unknown field: {self._name}")

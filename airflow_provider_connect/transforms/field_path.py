@@ -36,9 +36,7 @@ def _steps(text: str) -> list[str]:
             end = len(text) if end < 0 else end
             step, at = text[at:end], end + 1
         steps.append(step)
-    if text.endswith("."):
-        steps.append("")
-    return steps
+    return [*steps, ""] if text.endswith(".") or not text else steps
 
 
 def _quoted(text: str, opening: int) -> tuple[str, int]:

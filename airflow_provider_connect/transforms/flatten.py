@@ -22,7 +22,6 @@ _PURPOSE: Final = "flattening"
 class Flatten(OneSide):
     """Lists stay as they are. A field is optional where a struct around it is, and takes its default from there."""
 
-    passes_null = False
     config_def = ConfigDef(
         ConfigKey(
             DELIMITER,
@@ -38,11 +37,11 @@ class Flatten(OneSide):
     def with_schema(self, batch: Batch, column: pa.Array, schema: Schema) -> Batch:
         require_struct(column, schema, _PURPOSE)
         fields = list(self._schemas(schema, "", is_optional=schema.optional, default=schema.default))
-        after = dataclasses.replace(schema_like(schema, fields), optional=schema.optional)
+        after = schema_like(schema, fields)
         return self.replaced(batch, struct_column(after, list(self._columns(column, schema)), column), after)
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
-        return self.replaced_values(batch, [None if value is None else self._flat(value) for value in values])
+        return self.replaced_values(batch, [self._flat(value) for value in values])
 
     def _schemas(self, schema: Schema, prefix: str, *, is_optional: bool, default: Struct | None) -> Iterator[tuple[str, Schema]]:
         for field in schema.fields:

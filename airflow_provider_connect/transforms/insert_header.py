@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Lambda
 from airflow_provider_connect.sdk.transformation import Transformation
 from airflow_provider_connect.sdk.value_parser import parse_value
 from airflow_provider_connect.transforms.header_columns import with_header
@@ -12,13 +15,23 @@ from airflow_provider_connect.transforms.header_columns import with_header
 HEADER, VALUE = "header", "value.literal"
 
 
+def _check_given(name: str, value: Any) -> None:
+    if value is None:
+        raise ConfigException.of(name, "null", "entry must be non null")
+
+
 class InsertHeader(Transformation):
     """Its type is inferred from its text, as that of headers which are read: ``5`` is a number, ``true`` a boolean."""
 
     class_name = "org.apache.kafka.connect.transforms.InsertHeader"
     config_def = ConfigDef(
-        ConfigKey(HEADER, importance=Importance.HIGH, doc="The name of the header."),
-        ConfigKey(VALUE, importance=Importance.HIGH, doc="The literal value that is to be set as the header value on all records."),
+        ConfigKey(HEADER, validator=Lambda(_check_given), importance=Importance.HIGH, doc="The name of the header."),
+        ConfigKey(
+            VALUE,
+            validator=Lambda(_check_given),
+            importance=Importance.HIGH,
+            doc="The literal value that is to be set as the header value on all records.",
+        ),
     )
 
     def configure(self, config: Config) -> None:

@@ -1,12 +1,57 @@
-"""Regular expressions and replacements as configs write them for Java. Python's ``re`` reads the expressions: what the two share is nearly
-everything that configs use; possessive quantifiers and class intersections are refused where they are given."""
+"""Regular expressions and replacements as configs write them for Java. Python's ``re`` reads the expressions, with Java's named groups,
+quotes and classes of characters put into its words; class intersections and Unicode's properties are refused where they are given."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Final
 
 from airflow_provider_connect.errors import ConfigException
+
+_JAVAS_OWN: Final = re.compile(
+    r"\\Q(?P<quoted>.*?)(?:\\E|$)|\\k<(?P<back>\w+)>|\\[pP]\{(?P<property>\w+)\}|\\.|\(\?<(?P<name>[A-Za-z][A-Za-z0-9]*)>|(?P<bracket>[\[\]]|&&)",
+    re.DOTALL,
+)
+_CLASSES: Final = {
+    "Lower": "a-z",
+    "Upper": "A-Z",
+    "Alpha": "a-zA-Z",
+    "Digit": "0-9",
+    "Alnum": "a-zA-Z0-9",
+    "Punct": re.escape("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"),
+    "Space": r"\s",
+    "XDigit": "0-9a-fA-F",
+    "Blank": r" \t",
+    "ASCII": r"\x00-\x7f",
+}
+
+
+def compile_regex(text: str) -> re.Pattern[str]:
+    """The expression; classes of characters are ASCII's, as in Java. Raises ``re.error`` for what is none, or beyond what is known here."""
+    depth = 0
+
+    def translated(match: re.Match[str]) -> str:
+        nonlocal depth
+        if match["bracket"]:
+            if depth and match["bracket"] != "]":
+                raise re.error(f"{match['bracket']} within a class of characters is not known here")
+            depth = {"[": 1, "]": 0}.get(match["bracket"], depth)
+        if match["quoted"] is not None:
+            return re.escape(match["quoted"])
+        if match["back"]:
+            return f"(?P={match['back']})"
+        if match["name"]:
+            return f"(?P<{match['name']}>" if not depth else match[0]
+        return _class(match["property"], match[0], is_inside=depth > 0) if match["property"] else match[0]
+
+    return re.compile(_JAVAS_OWN.sub(translated, text), re.ASCII)
+
+
+def _class(name: str, written: str, *, is_inside: bool) -> str:
+    is_negated = written[1] == "P"
+    if name not in _CLASSES or (is_negated and is_inside):
+        raise re.error(f"the class {written} is not known here")
+    return _CLASSES[name] if is_inside else f"[{'^' if is_negated else ''}{_CLASSES[name]}]"
 
 
 def check_regex(name: str, value: Any) -> None:
@@ -14,7 +59,7 @@ def check_regex(name: str, value: Any) -> None:
     if value is None:
         raise ConfigException.of(name, "null", "Invalid regex: null")
     try:
-        re.compile(value)
+        compile_regex(value)
     except re.error as error:
         raise ConfigException.of(name, value, f"Invalid regex: {error}") from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ FIELDS, REPLACEMENT = "fields", "replacement"
 
 _PURPOSE: Final = "mask fields"
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_NOTHING: Final = {
+_NOTHING: Final[Mapping[str, Any]] = {
     **dict.fromkeys(BITS, 0),
     **dict.fromkeys(FLOATS, 0.0),
     SchemaType.BOOLEAN: False,
@@ -36,7 +37,7 @@ _NOTHING: Final = {
     TIME: datetime.time(),
     TIMESTAMP: datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC),
 }
-_NOTHING_SCHEMALESS: Final = ((bool, False), (int, 0), (float, 0.0), (str, ""), (list, []), (dict, {}))
+_NOTHING_SCHEMALESS: Final[tuple[tuple[type, Any], ...]] = ((bool, False), (int, 0), (float, 0.0), (str, ""), (list, []), (dict, {}))
 
 
 class MaskField(OneSide):
@@ -107,7 +108,7 @@ def _replacement(text: str, kind: str, java_class: str) -> Any:
     if kind not in BITS and kind not in FLOATS and kind != DECIMAL:
         raise DataException(f"Cannot mask value of type class {java_class} with custom replacement.")
     if not _NUMBER.fullmatch(text):
-        raise DataException(f"Unable to convert {text} (class java.lang.String) to {'number' if kind == DECIMAL else 'null'}")
+        raise DataException(f"Unable to convert {text} (class java.lang.String) to {'number' if kind == DECIMAL else 'a number'}")
     number = Decimal(text)
     if kind == DECIMAL:
         return number

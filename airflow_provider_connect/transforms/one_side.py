@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, Literal
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.class_name import class_name_of
 from airflow_provider_connect.sdk.columns import column_of, values_of
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Importance, Type
 from airflow_provider_connect.sdk.schema import Schema, arrow_type
@@ -69,9 +70,12 @@ class OneSide(Transformation):
 
     def _changed(self, batch: Batch) -> Batch:
         schema, column = getattr(batch, f"{self.side}_schema"), self._column_of(batch)
-        if schema is None:
-            return self.without_schema(batch, values_of(column, None))
-        return self.with_schema(batch, column, schema)
+        try:
+            if schema is None:
+                return self.without_schema(batch, values_of(column, None))
+            return self.with_schema(batch, column, schema)
+        except pa.ArrowException as error:
+            raise DataException(f"{class_name_of(type(self))} cannot be applied: {error}") from error
 
     def _column_of(self, batch: Batch) -> pa.Array:
         column, schema = getattr(batch, self.side), getattr(batch, f"{self.side}_schema")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Lambda, NonEmptyString
 from airflow_provider_connect.sdk.transformation import Predicate
 from airflow_provider_connect.transforms.header_columns import have_header
-from airflow_provider_connect.transforms.java_regex import check_regex
+from airflow_provider_connect.transforms.java_regex import check_regex, compile_regex
 
 _PACKAGE = "org.apache.kafka.connect.transforms.predicates"
 
@@ -32,7 +30,7 @@ class TopicNameMatches(Predicate):
     )
 
     def configure(self, config: Config) -> None:
-        self._pattern = re.compile(config["pattern"])
+        self._pattern = compile_regex(config["pattern"])
 
     def test_batch(self, batch: Batch) -> pa.BooleanArray:
         return _throughout(batch, self._pattern.fullmatch(batch.topic) is not None)

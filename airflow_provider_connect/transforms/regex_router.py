@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Lambda
 from airflow_provider_connect.sdk.transformation import Transformation
-from airflow_provider_connect.transforms.java_regex import Replacement, check_regex
+from airflow_provider_connect.transforms.java_regex import Replacement, check_regex, compile_regex
 
 REGEX, REPLACEMENT = "regex", "replacement"
 
@@ -22,7 +20,7 @@ class RegexRouter(Transformation):
     )
 
     def configure(self, config: Config) -> None:
-        self._pattern = re.compile(config[REGEX])
+        self._pattern = compile_regex(config[REGEX])
         self._replacement = Replacement(REPLACEMENT, config[REPLACEMENT], self._pattern)
 
     def apply_batch(self, batch: Batch) -> Batch:

@@ -31,7 +31,7 @@ class Element:
     @property
     def is_numeric(self) -> bool:
         """Whether the field is written in digits."""
-        return self.letter in _NUMBERS or (self.letter in ("M", "L") and self.count <= 2)
+        return self.letter in _NUMBERS and (self.letter not in "ML" or self.count <= 2)
 
 
 def elements_of(pattern: str) -> Iterator[Element]:

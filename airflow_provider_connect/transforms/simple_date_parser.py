@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from typing import Final
 
@@ -12,15 +13,17 @@ from airflow_provider_connect.transforms.simple_date_format import MONTHS, WEEKD
 _DIGITS: Final = re.compile(r"-?\d+")
 _ZONE: Final = re.compile(r"(?:GMT|UTC)?([+-])(\d\d?):?(\d\d)|(GMT|UTC|UT|Z)", re.IGNORECASE)
 _ISO_ZONE: Final = re.compile(r"([+-])(\d\d)(?::?(\d\d))?|(Z)")
+_SHORT_YEAR: Final = "yy"
 _UNITS: Final = {"H": 3_600_000, "m": 60_000, "s": 1000, "S": 1}
 
 
 class SimpleDateParser:
-    """Reads texts by one pattern. ``this_year`` decides the century of years with two digits: at most 80 years back, 20 ahead."""
+    """Reads texts by one pattern. Years with two digits lie within the hundred that begin 80 years before ``today``."""
 
-    def __init__(self, format: SimpleDateFormat, this_year: int) -> None:
+    def __init__(self, format: SimpleDateFormat, today: datetime.date) -> None:
         self._elements = format.elements
-        self._century_start = this_year - 80
+        self._century = today.year - 80
+        self._century_start = days_of(self._century, today.month, today.day) * DAY_MS
         self._plain = _plain_pattern(format.elements)
 
     def parse(self, text: str) -> int:
@@ -34,10 +37,10 @@ class SimpleDateParser:
                 at += len(element.text)
                 continue
             is_followed = index + 1 < len(self._elements) and self._elements[index + 1].is_numeric
-            while text[at : at + 1] in (" ", "\t"):
-                at += 1
             at = self._read(element, text, at, is_followed, found)
-        return _moment(found)
+        moment = _moment(found)
+        is_too_early = _SHORT_YEAR in found and moment < self._century_start
+        return _moment({**found, "y": found["y"] + 100}) if is_too_early else moment
 
     def parse_column(self, texts: pa.Array) -> pa.Array:
         """The moments of texts, int64; null stays null. Raises ValueError with the first text that does not match."""
@@ -49,14 +52,20 @@ class SimpleDateParser:
         return pa.array([None if text is None else self.parse(text) for text in texts.to_pylist()], pa.int64())
 
     def _read(self, element: Element, text: str, at: int, is_followed: bool, found: dict[str, int]) -> int:
-        """Read one field into ``found``; returns where it ends."""
+        """Read one field into ``found``, and blanks before it; returns where it ends."""
+        start = at
+        while text[at : at + 1] in (" ", "\t"):
+            at += 1
         letter = "M" if element.letter == "L" else element.letter
         if element.is_numeric:
-            end = at + element.count if is_followed else len(text)
+            end = start + element.count if is_followed else len(text)
             match = _DIGITS.match(text, at, end)
             if match is None or end > len(text):
                 raise ValueError(text)
-            found[letter] = self._full_year(int(match[0]), match[0]) if letter == "y" and element.count <= 2 else int(match[0])
+            found[letter] = int(match[0])
+            if letter == "y" and element.count <= 2 and len(match[0]) == 2 and match[0].isdigit():
+                found[letter] += self._century // 100 * 100 + (100 if found[letter] < self._century % 100 else 0)
+                found[_SHORT_YEAR] = 1
             return match.end()
         if letter in "zZX":
             match = (_ISO_ZONE if letter == "X" else _ZONE).match(text, at)
@@ -67,12 +76,6 @@ class SimpleDateParser:
             return match.end()
         found[letter], at = _name(_NAMES[letter], text, at)
         return at
-
-    def _full_year(self, year: int, digits: str) -> int:
-        if len(digits) != 2 or not digits.isdigit():
-            return year
-        start = self._century_start
-        return year + start // 100 * 100 + (100 if year < start % 100 else 0)
 
 
 _NAMES: Final = {"M": MONTHS, "E": WEEKDAYS, "a": ("AM", "PM"), "G": ("BC", "AD")}

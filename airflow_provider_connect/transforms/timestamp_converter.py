@@ -25,6 +25,7 @@ from airflow_provider_connect.sdk.schema import (
     Schema,
     SchemaType,
     Struct,
+    arrow_type,
 )
 from airflow_provider_connect.transforms.cast_columns import moments
 from airflow_provider_connect.transforms.java_class import class_of_value
@@ -97,7 +98,7 @@ class TimestampConverter(OneSide):
         self._format: SimpleDateFormat | None = None
         if pattern.strip():
             self._format = _parsed_format(pattern)
-            self._parser = SimpleDateParser(self._format, datetime.datetime.now(datetime.UTC).year)
+            self._parser = SimpleDateParser(self._format, datetime.datetime.now(datetime.UTC).date())
         elif self._target == "string":
             raise ConfigException("TimestampConverter requires format option to be specified when using string timestamps")
 
@@ -106,11 +107,15 @@ class TimestampConverter(OneSide):
             converted, after = self._converted(column, schema), self._schema_after(schema)
             return self.replaced(batch, converted, after)
         require_struct(column, schema, _PURPOSE)
+        if schema.type is not SchemaType.STRUCT:
+            raise DataException("Cannot list fields on non-struct type")
         fields = [(field.name, self._field_schema(field)) for field in schema.fields]
         after = dataclasses.replace(schema_like(schema, fields), optional=schema.optional)
-        columns = [self._field_column(column, field) for field in schema.fields]
         if isinstance(schema.default, Struct):
             after = after.with_default(self._default_after(schema.default, after))
+        if column.null_count == len(column):
+            return self.replaced(batch, pa.nulls(len(column), arrow_type(after)), after)
+        columns = [self._field_column(column, field) for field in schema.fields]
         return self.replaced(batch, struct_column(after, columns, column), after)
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:

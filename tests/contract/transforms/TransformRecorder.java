@@ -54,7 +54,7 @@ public class TransformRecorder {
             return JSON.valueToTree(definition.configKeys().values().stream().map(AbstractHerder::convertConfigKey).toList());
         }
         Map<String, String> config = new LinkedHashMap<>();
-        row.get("config").fields().forEachRemaining(entry -> config.put(entry.getKey(), entry.getValue().asText()));
+        row.get("config").properties().forEach(entry -> config.put(entry.getKey(), entry.getValue().asText()));
         if (row.has("validate")) {
             return validation(definition, config);
         }

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+import zlib
 from pathlib import Path
 
 from airflow_provider_connect.dev.jar_cache import fetch_jars
 from airflow_provider_connect.launch.cache import cache_directory
 from airflow_provider_connect.launch.java_runtime import find_java
-from tests.contract.transforms.cases import rows
+from tests.contract.transforms.cases import Json, rows
 
 VERSION = "4.3.1"
 CONNECT_JARS = (
@@ -22,19 +23,22 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "transforms.jsonl"
 PROGRAM = Path(__file__).with_name("TransformRecorder.java")
 
 
+def mark(case: Json) -> str:
+    """What tells a case from others: an answer whose mark is not its case's is of another time."""
+    return f"{zlib.crc32(json.dumps(case).encode()):08x}"
+
+
 def main() -> None:
     """Write each case with its answer as one line of the golden file."""
     cache = cache_directory()
     java = find_java(cache=cache)
     jars = fetch_jars(cache / "connect", f"worker-{VERSION}", CONNECT_JARS, java)
-    cases = [json.dumps(case) for case in rows()]
+    cases = list(rows())
     command = [str(java.executable), "-Duser.timezone=UTC", "-Duser.language=en", "-cp", f"{jars}/*", str(PROGRAM)]
-    done = subprocess.run(command, input="\n".join(cases), capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(command, input="\n".join(map(json.dumps, cases)), stdout=subprocess.PIPE, text=True, check=True, timeout=120)
     answers = done.stdout.splitlines()
-    with GOLDEN.open("w", encoding="utf-8") as golden:
-        for case, answer in zip(cases, answers, strict=True):
-            line = {**json.loads(case), "answer": json.loads(answer)}
-            golden.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+    lines = [{"class": case["class"], "of": mark(case), "answer": json.loads(answer)} for case, answer in zip(cases, answers, strict=True)]
+    GOLDEN.write_text("".join(f"{json.dumps(line, ensure_ascii=False, separators=(',', ':'))}\n" for line in lines), encoding="utf-8")
     print(f"{len(cases)} cases recorded in {GOLDEN}")
 
 

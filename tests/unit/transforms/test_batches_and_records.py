@@ -176,6 +176,6 @@ def test_moments_are_written_in_columns_as_one_by_one(moments: list[int | None],
 def test_what_was_written_is_read_again(moments: list[int | None]) -> None:
     format = SimpleDateFormat("yyyy-MM-dd HH:mm:ss.SSS")
     texts = format.format_column(column_of(moments, Schema(SchemaType.INT64, optional=True)))
-    parser = SimpleDateParser(format, 2026)
+    parser = SimpleDateParser(format, datetime.date(2026, 1, 1))
     assert parser.parse_column(texts).to_pylist() == moments
     assert [None if text is None else parser.parse(text) for text in texts.to_pylist()] == moments

@@ -51,7 +51,7 @@ def test_an_expression_that_is_none_is_refused() -> None:
 
 
 def test_filter_drops_all() -> None:
-    assert Filter().apply_batch(Batch.of("t", pa.array(["v"]))) is None
+    assert made(Filter()).apply_batch(Batch.of("t", pa.array(["v"]))) is None
 
 
 def test_predicates_look_at_topic_header_and_value() -> None:
