@@ -28,10 +28,11 @@ from airflow_provider_connect.mirror.tables import (
 )
 from airflow_provider_connect.model.batches import BatchRecord, ConnectorType
 from airflow_provider_connect.model.ids import ConnectorTaskId
-from airflow_provider_connect.model.records import CommitRecord, ConnectorRecord
+from airflow_provider_connect.model.records import CommitRecord, ConnectorRecord, UpgradeRecord
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
+from airflow_provider_connect.model.upgrades import Upgrade, UpgradeState
 from airflow_provider_connect.model.views import OffsetView
 from tests.unit.mirror.records import BATCHES, CONFIGS, NEW, OFFSETS, OLD, STATUSES, TASK, stream
 
@@ -53,6 +54,15 @@ def test_no_table_is_read_whole_to_take_records_in(database: Connection) -> None
     plans = [database.exec_driver_sql(f"explain query plan {text}", values) for text, values in list(said) if text.startswith("SELECT")]
     assert len(plans) >= 11
     assert [row.detail for plan in plans for row in plan if row.detail.startswith("SCAN connect_")] == []
+
+
+def test_an_upgrade_is_told_in_the_history_with_its_reason(database: Connection) -> None:
+    held = Upgrade(UpgradeState.HELD, to="[2,3)", old="1.0", new="2.1", class_name="C", reason="other fields", claim=NEW)
+    found = take_configs(database, stream("configs", UpgradeRecord("orders", held), UpgradeRecord("orders", None)))
+    write_history(database, found)
+    told = [(entry.kind, entry.connector, entry.claim, entry.note) for entry in found]
+    assert told == [(Kind.UPGRADE, "orders", str(NEW), "other fields"), (Kind.UPGRADE, "orders", None, None)]
+    assert Upgrade.of_json(json.loads(found[0].new or "")) == held
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 100])
@@ -171,7 +181,7 @@ def test_a_sweep_removes_what_its_topic_does_not_hold(database: Connection) -> N
         verb([])
     assert [table.name for table in CURRENT if rows(database, table)] == []
     assert {(entry.kind, entry.new, entry.at_ms) for entry in swept.entries} == {
-        (kind, None, 99) for kind in Kind if kind not in (Kind.RESTART, Kind.TASKS, Kind.MIRROR)
+        (kind, None, 99) for kind in Kind if kind not in (Kind.RESTART, Kind.UPGRADE, Kind.TASKS, Kind.MIRROR)
     }
     write_history(database, swept.entries)
     assert len(rows(database, history, "note")) == len(swept.entries)
