@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.ports import free_ports
+from tests.mariadb_server import MariadbServer, MissingServerError
 from tests.postgres_server import PostgresServer
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -54,6 +55,17 @@ def postgres() -> Iterator[PostgresServer]:
     """A real PostgreSQL that all tests of the session share."""
     with PostgresServer() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[MariadbServer]:
+    """A real MariaDB that all tests of the session share; where none can be had, its tests are skipped."""
+    try:
+        server = MariadbServer(CACHE).start()
+    except MissingServerError as error:
+        pytest.skip(str(error))
+    yield server
+    server.stop()
 
 
 @pytest.fixture

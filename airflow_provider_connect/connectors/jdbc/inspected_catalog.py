@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_provider_connect.connectors.jdbc.column import VIEW, Column, ColumnKind, Table
-from airflow_provider_connect.connectors.jdbc.database import SqlAlchemyDatabase
+from airflow_provider_connect.connectors.jdbc.sqlalchemy_database import SqlAlchemyDatabase
 from airflow_provider_connect.connectors.jdbc.table_name import TableName
 
 

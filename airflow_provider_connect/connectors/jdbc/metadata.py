@@ -6,8 +6,9 @@ from collections.abc import Collection
 
 from airflow_provider_connect.connectors.jdbc import inspected_catalog, mysql_catalog, postgresql_catalog, sqlite_catalog
 from airflow_provider_connect.connectors.jdbc.column import TABLE, Column, Table
-from airflow_provider_connect.connectors.jdbc.database import Database, SqlAlchemyDatabase
+from airflow_provider_connect.connectors.jdbc.database import Database
 from airflow_provider_connect.connectors.jdbc.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE, DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.sqlalchemy_database import SqlAlchemyDatabase
 from airflow_provider_connect.connectors.jdbc.table_name import TableName
 
 _CATALOGS = {POSTGRESQL: postgresql_catalog, SQLITE: sqlite_catalog, MYSQL: mysql_catalog, MARIADB: mysql_catalog}

@@ -63,8 +63,6 @@ def _column(name: str, type_name: str, whole: str, nullable: str, *rest: Any) ->
     kind = _KINDS.get(word, ColumnKind.OTHER)
     if whole in ("tinyint(1)", "bit(1)"):
         kind = ColumnKind.BOOLEAN
-    elif "unsigned" in whole and word == "bigint":
-        kind, precision, scale = ColumnKind.DECIMAL, 20, 0
     elif "unsigned" in whole:
         kind = _WIDER.get(kind, kind)
     if kind is not ColumnKind.DECIMAL:

@@ -7,7 +7,8 @@ from contextlib import closing
 from typing import Final
 
 from airflow_provider_connect.connectors.jdbc.column import Column, ColumnKind
-from airflow_provider_connect.connectors.jdbc.database import Database, StatementException, open_database
+from airflow_provider_connect.connectors.jdbc.database import Database, open_database
+from airflow_provider_connect.connectors.jdbc.database_errors import StatementException
 from airflow_provider_connect.connectors.jdbc.database_url import POSTGRESQL, SQLITE, DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.metadata import read_columns
 from airflow_provider_connect.connectors.jdbc.source_settings import QUERY

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.database import StatementException
+from airflow_provider_connect.connectors.jdbc.database_errors import StatementException
 from airflow_provider_connect.connectors.jdbc.sink_layout import Layout, layout_of
 from airflow_provider_connect.connectors.jdbc.sink_offsets import OffsetsTable
 from airflow_provider_connect.connectors.jdbc.sink_records import Records, place_of

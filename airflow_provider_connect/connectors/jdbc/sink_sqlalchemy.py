@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.column import ColumnKind
-from airflow_provider_connect.connectors.jdbc.database import SqlAlchemyDatabase, statement_refusal
+from airflow_provider_connect.connectors.jdbc.database_errors import statement_refusal
 from airflow_provider_connect.connectors.jdbc.database_url import MARIADB, MYSQL, SQLITE, DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.metadata import read_columns
@@ -15,6 +15,7 @@ from airflow_provider_connect.connectors.jdbc.sink_columns import cast_column, l
 from airflow_provider_connect.connectors.jdbc.sink_settings import INSERT_MODE
 from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
+from airflow_provider_connect.connectors.jdbc.sqlalchemy_database import SqlAlchemyDatabase
 from airflow_provider_connect.connectors.jdbc.table_name import TableName
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.sdk.arrow import pa

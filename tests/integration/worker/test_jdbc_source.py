@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from decimal import Decimal
 from typing import Any
 
 import psycopg2
@@ -20,6 +22,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.sdk.testing_contexts import MemoryConnectorContext, MemorySourceContext
 from tests.integration.worker.scene import Scene, eventually, values_of
+from tests.mariadb_server import MariadbServer
 from tests.postgres_server import PostgresServer
 
 JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
@@ -353,3 +356,62 @@ def test_numbers_that_do_not_grow_with_each_row_are_refused(shop: Shop) -> None:
     shop.do("CREATE TABLE orders (id int NOT NULL); INSERT INTO orders VALUES (1), (2), (2)")
     with pytest.raises(ConnectException, match=r"incrementing\.column\.name\) does not grow with each row: 2 is there twice"):
         polled(started(shop.config(mode="incrementing")))
+
+
+def test_mariadb_goes_by_sqlalchemy(scene: Scene, mariadb: MariadbServer, unique: str) -> None:
+    table, topic = unique.replace("-", "_")[-30:], f"m-{unique.replace('-', '_')[-30:]}"
+    with closing(mariadb.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute(
+            f"CREATE TABLE {table} (id bigint AUTO_INCREMENT PRIMARY KEY, word varchar(50) NOT NULL DEFAULT 'none', price decimal(8,2), "
+            "paid tinyint(1), small tinyint unsigned, raw varbinary(5), day date, hour time(3), at datetime(6) NOT NULL, "
+            "seen timestamp NULL, "
+            "kind enum('a','b'), huge bigint unsigned)"
+        )
+        row = "(%s, 12.34, 1, 255, x'00ff', '1969-12-31', '23:59:59.123', %s, from_unixtime(1717236000), 'b', 9223372036854775807)"
+        columns = "(word, price, paid, small, raw, day, hour, at, seen, kind, huge)"
+        insert = f"INSERT INTO {table} {columns} VALUES {row}"
+        for number in range(7):
+            cursor.execute(insert, (f"it's 100% {number}", f"2024-06-01 12:00:0{number // 3}.123456"))
+        config = {"name": scene.connector, "connector.class": "JdbcSource", "connection.url": mariadb.url, "connection.user": "root"}
+        config |= JSON | {"mode": "timestamp", "timestamp.column.name": "at", "topic.prefix": "m-", "table.include": table}
+        config |= {"batch.max.rows": "2", "value.converter.decimal.format": "NUMERIC", "db.timezone": "Europe/Paris"}
+        assert scene.readiness(config).state == "work"
+        assert run(scene, config) == 7
+        rows = rows_of(scene, topic)
+        assert [row["id"] for row in rows] == list(range(1, 8))
+        values = {"id": 1, "word": "it's 100% 0", "price": 12.34, "paid": True, "small": 255, "raw": "AP8=", "day": -1, "hour": 86399123}
+        assert rows[0] == values | {"at": 1717236000123, "seen": 1717236000000, "kind": "b", "huge": 9223372036854775807}
+        found = scene.offsets().get({"protocol": "1", "table": f"shop.{table}"})
+        assert found == {"timestamp": 1717236002123, "timestamp_nanos": 123456000}
+        assert scene.readiness().state == "no-work"
+        cursor.execute(insert, ("later", "2024-06-01 12:00:02.123457"))
+        assert scene.readiness().state == "work"
+        assert run(scene, config) == 1
+        query = config | {"query": f"SELECT id, price * 2 AS twice FROM {table}", "mode": "incrementing", "incrementing.column.name": "id"}
+        task = started({key: value for key, value in query.items() if key != "table.include"})
+        assert [row["twice"] for page in polled(task) for row in page.value.to_pylist()] == [Decimal("24.68")] * 8  # type: ignore[union-attr]
+    with pytest.raises(ConfigException, match=r"connection\.url: There is no such database"):
+        JdbcSourceConnector().check(config | {"connection.url": f"{mariadb.url}_none"})
+
+
+def test_sqlite_goes_by_adbc(scene: Scene, unique: str) -> None:
+    path = scene.folder / "shop.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE lines (id INTEGER PRIMARY KEY, word TEXT, price NUMERIC(8,2), at TIMESTAMP NOT NULL, seen DATE)")
+        words = [f"word {n}" if n > 1500 else None for n in range(1, 3001)]
+        rows = [(word, n / 4 if n % 2 else None, f"2024-06-01 12:00:{n // 100:02}.5", None) for n, word in enumerate(words, 1)]
+        connection.executemany("INSERT INTO lines (word, price, at, seen) VALUES (?, ?, ?, ?)", rows)
+        connection.commit()
+        config = {"name": scene.connector, "connector.class": "JdbcSource", "connection.url": f"jdbc:sqlite:{path}"}
+        config |= JSON | {"mode": "timestamp", "timestamp.column.name": "at", "topic.prefix": f"{unique}-"}
+        config |= {"batch.max.rows": "70", "value.converter.decimal.format": "NUMERIC"}
+        assert run(scene, config) == 3000
+        read = rows_of(scene, f"{unique}-lines")
+        assert [(row["id"], row["word"], row["price"]) for row in read] == [(n, word, price) for n, (word, price, *_) in enumerate(rows, 1)]
+        assert read[-1]["at"] == 1717243230500
+        assert scene.readiness().state == "no-work"
+        connection.execute("INSERT INTO lines (word, at, seen) VALUES ('late', '2024-06-02', '1969-12-31')")
+        connection.commit()
+        assert scene.readiness().state == "work"
+        assert run(scene, config) == 1
+        assert rows_of(scene, f"{unique}-lines")[-1] == {"id": 3001, "word": "late", "price": None, "at": 1717286400000, "seen": -1}

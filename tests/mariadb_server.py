@@ -1,0 +1,127 @@
+"""A real MariaDB on the loopback interface for tests: the one on PATH, or else Debian's package, unpacked into the cache. Needs no root."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+import pymysql
+
+from airflow_provider_connect.dev.ports import LOOPBACK, free_ports
+from airflow_provider_connect.parent_death import dies_with_parent
+
+_PACKAGES = ("mariadb-server-core", "liburing2", "libaio1t64", "libaio1")  # the last two are one library of two releases
+_TABLES = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
+
+
+class MissingServerError(Exception):
+    """There is no MariaDB here, and none can be had."""
+
+
+class MariadbServer:
+    """One server with its data in a folder of its own, gone when it stops; database ``shop``, user ``root`` without password.
+
+    As a context manager it starts and stops. Raises MissingServerError.
+    """
+
+    def __init__(self, cache: Path) -> None:
+        self.port = free_ports(1)[0]
+        self._cache = cache / "mariadb"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder: Path | None = None
+
+    @property
+    def url(self) -> str:
+        """The JDBC address of ``shop``."""
+        return f"jdbc:mariadb://{LOOPBACK}:{self.port}/shop"
+
+    def connect(self) -> "pymysql.Connection[pymysql.cursors.Cursor]":
+        """A connection that commits each statement."""
+        return pymysql.connect(host=LOOPBACK, port=self.port, user="root", database="shop", autocommit=True)
+
+    def start(self) -> "MariadbServer":
+        program, share, environment = self._program()
+        folder = self._folder = Path(tempfile.mkdtemp(prefix="mariadb-"))
+        (folder / "data").mkdir()
+        options = ["--no-defaults", f"--datadir={folder / 'data'}", f"--lc-messages-dir={share}", "--innodb-buffer-pool-size=16M"]
+        command = [str(program), *options, *(["--user=root"] if os.geteuid() == 0 else [])]
+        tables = "\n".join((share / name).read_text(encoding="utf-8") for name in _TABLES)
+        text = f"CREATE DATABASE mysql;\nUSE mysql;\n{tables}\nCREATE DATABASE shop;\n"
+        subprocess.run([*command, "--bootstrap"], input=text.encode(), env=environment, capture_output=True, check=True, timeout=120)
+        own = [f"--port={self.port}", f"--bind-address={LOOPBACK}", f"--socket={folder / 'socket'}", "--skip-name-resolve"]
+        with (folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, *own],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                preexec_fn=dies_with_parent(),  # noqa: PLW1509 - calls the kernel only
+            )
+        self._wait(folder / "log")
+        return self
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait(10)
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> "MariadbServer":
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    def _wait(self, log: Path) -> None:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                self.connect().close()
+                return
+            except pymysql.MySQLError:
+                assert self._process is not None
+                assert self._process.poll() is None, log.read_text(errors="replace")[-2000:]
+                assert time.monotonic() < deadline, "MariaDB does not answer"
+                time.sleep(0.1)
+
+    def _program(self) -> tuple[Path, Path, dict[str, str]]:
+        """The server, its folder of messages, and the environment that it finds its libraries in."""
+        installed, share = shutil.which("mariadbd", path=f"{os.environ['PATH']}:/usr/sbin"), Path("/usr/share/mysql")
+        if installed and (share / _TABLES[0]).exists():
+            return Path(installed), share, dict(os.environ)
+        root = self._cache / "root"
+        if not (root / "usr/sbin/mariadbd").exists():
+            self._unpack(root)
+        libraries = ":".join(str(folder) for folder in sorted({file.parent for file in root.rglob("*.so.*")}))
+        return root / "usr/sbin/mariadbd", root / "usr/share/mysql", {**os.environ, "LD_LIBRARY_PATH": libraries}
+
+    def _unpack(self, root: Path) -> None:
+        if not shutil.which("apt-get") or not shutil.which("dpkg"):
+            raise MissingServerError("no mariadbd on PATH, and no apt-get to download it with")
+        with tempfile.TemporaryDirectory(prefix="mariadb-packages-") as name:
+            folder = Path(name)
+            for package in _PACKAGES:
+                subprocess.run(["apt-get", "download", package], cwd=folder, capture_output=True, check=False, timeout=120)
+            packages = list(folder.glob("*.deb"))
+            if not any(file.name.startswith(_PACKAGES[0]) for file in packages):
+                raise MissingServerError("no mariadbd on PATH, and Debian's package cannot be downloaded")
+            self._cache.mkdir(parents=True, exist_ok=True)
+            unpacked = Path(tempfile.mkdtemp(dir=self._cache))
+            for file in packages:
+                subprocess.run(["dpkg", "-x", file, unpacked], check=True, timeout=60)
+            if not root.exists():
+                unpacked.rename(root)
