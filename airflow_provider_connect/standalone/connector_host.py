@@ -52,7 +52,8 @@ class ConnectorHost:
         self._worker_id = worker_id
         self._figures = figures
         self._configs = backing.configs()
-        self._planner = Planner(settings, backing, self._configs, Fence(settings))
+        self._mask = Mask()
+        self._planner = Planner(settings, backing, self._configs, Fence(settings), looked_up=self._mask.add)
         self._changed = threading.Condition()
         self._triggered = False
         self._restarts: set[int] = set()  # the tasks that a trigger names
@@ -172,8 +173,8 @@ class ConnectorHost:
 
     def _plan_failed(self, claim: Claim | None, error: Exception) -> float | None:
         raw = self._configs.read().connector_config(self._name) or {}
-        mask = Mask(secret_values(raw, self._settings.config_providers(), {}))
-        trace = mask(trace_of(error))
+        self._mask.add(secret_values(raw, self._settings.config_providers(), {}))
+        trace = self._mask(trace_of(error))
         log.error("Connector %s FAILED\n%s", self._name, trace)
         if claim is not None:
             report_failed(self._backing, self._name, claim, self._worker_id, trace)

@@ -65,7 +65,7 @@ class Application:
             self._mask.add(secret_values(self._settings.originals, self._settings.config_providers(), spec.secrets))
             self._backing.ensure()
             store = self._backing.configs()
-            planner = Planner(self._settings, self._backing, store, Fence(self._settings))
+            planner = Planner(self._settings, self._backing, store, Fence(self._settings), looked_up=self._mask.add)
             claimed = planner.claim(spec)  # 1
             if isinstance(claimed, NoPlan):
                 log.info("Connector %s: nothing to run: %s", spec.connector, claimed.reason)

@@ -26,6 +26,7 @@ from airflow_provider_connect.model.connector_settings import (
 from airflow_provider_connect.model.topic_creation import TopicCreation, unused_keys, uses_topic_creation
 from airflow_provider_connect.sdk.connector import Connector, ExactlyOnceSupport, SinkConnector, SourceConnector
 from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.worker.connector_class import connector_class
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +82,7 @@ def check_connector(
 def _checked(name: str, raw: Mapping[str, str], variables: Mapping[str, str], choice: PluginChoice) -> CheckedConnector:
     resolved = config_providers.resolve(raw, secrets=variables)
     plugin = _plugin(name, resolved, choice)
-    connector = plugin.load()()
+    connector: Connector = connector_class(plugin, choice.settings)()
     errors = [error for value in connector.validate(strip_framework_keys(resolved)) for error in value.errors]
     checked: ConnectorSettings | None = None
     plugins: ChosenPlugins | None = None

@@ -87,7 +87,7 @@ def _answer(spec: RunSpec, mask: Mask) -> dict[str, object]:
     backing = TopicBacking(settings)
     backing.ensure()
     store = backing.configs()
-    planner = Planner(settings, backing, store, Fence(settings))
+    planner = Planner(settings, backing, store, Fence(settings), looked_up=mask.add)
     claim = planner.claim(spec)
     if isinstance(claim, NoPlan):
         return {"skipped": claim.reason}

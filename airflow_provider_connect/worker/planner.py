@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -40,10 +40,20 @@ class NoPlan:
 
 
 class Planner:
-    """Makes the plan of one run. ``store`` is the backing's, kept open by its owner."""
+    """Makes the plan of one run. ``store`` is the backing's, kept open by its owner. ``looked_up`` is told what variables stand for, before
+    the connector's code sees it."""
 
-    def __init__(self, settings: WorkerSettings, backing: Backing, store: ConfigChanges, fence: Fence) -> None:
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        backing: Backing,
+        store: ConfigChanges,
+        fence: Fence,
+        *,
+        looked_up: Callable[[Iterable[str]], None] = lambda _: None,
+    ) -> None:
         self._settings = settings
+        self._looked_up = looked_up
         self._backing = backing
         self._store = store
         self._fence = fence
@@ -83,6 +93,7 @@ class Planner:
             raise FencedException(f"connector {spec.connector} was deleted")
         version = state.version_in_force(spec.connector)
         checked = check_connector(spec.connector, raw, self._settings, spec.secrets, version=version)
+        self._looked_up(checked.variables.values())
         warn_of_what_is_not_used(checked, self._settings)
         context.place = OffsetPlace.of(self._settings, checked.resolved)
         guarantee = guarantee_of(checked, self._settings, exactly_once=self._backing.exactly_once)

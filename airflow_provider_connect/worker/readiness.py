@@ -30,6 +30,7 @@ from airflow_provider_connect.stores.offset_place import OffsetPlace, sink_admin
 from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.topic_log import OpenTransactionException
+from airflow_provider_connect.worker.connector_class import connector_class
 from airflow_provider_connect.worker.sink_positions import is_fresh
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _looked(settings: WorkerSettings, connector: str, raw: Mapping[str, str], se
     plugin = PluginChoice(PluginCatalog(settings.plugin_path), settings, version=version).connector(connector, resolved)
     if plugin.kind is PluginKind.SINK:
         return _sink_readiness(connector, resolved, settings)
-    return _source_readiness(connector, plugin.load()(), resolved, settings)
+    return _source_readiness(connector, connector_class(plugin, settings)(), resolved, settings)
 
 
 def _config_state(settings: WorkerSettings, consumer: LogConsumer) -> ClusterConfigState | None:

@@ -123,3 +123,20 @@ def test_a_converter_in_another_version_is_used(words: Scene, unique: str, tmp_p
     assert result.versions["value.converter"] == "0.0.1"
     assert result.versions["key.converter"] != "0.0.1"
     assert values_of(words.bootstrap, unique) == ["HELLO 0"]
+
+
+def test_a_plugin_whose_import_never_ends_fails_its_own_run_in_time(words: Scene, unique: str, tmp_path: Path) -> None:
+    make_topic(words.bootstrap, unique)
+    entry = "source:org.example.SleepingSourceConnector = sleeping:WordSource"
+    tree(tmp_path / "versions" / "sleeping", "sleeping", "1.0", {"sleeping.py": "import time\n\ntime.sleep(3600)\n"}, entry)
+    words.properties["plugin.probe.timeout.ms"] = "2000"
+    sleeping = Scene(words.properties, f"sleeping-{unique}", tmp_path)
+    hanging = sleeping.start({**config(unique, 1), "connector.class": "SleepingSource"})
+    assert words.run(config(unique, 1)).state is RunState.DONE
+    result = hanging.wait()
+    assert (result.state, result.retriable) == (RunState.FAILED, False)
+    assert "for configuration connector.class: importing it" in str(result.error)
+    assert "took more than the 2 s of plugin.probe.timeout.ms" in str(result.error)
+    status = sleeping.statuses().connector(sleeping.connector)
+    assert status is not None
+    assert status.state is State.FAILED
