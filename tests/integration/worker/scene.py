@@ -189,11 +189,11 @@ def make_topic(bootstrap: str, topic: str, partitions: int = 1, **configs: str) 
     return topic
 
 
-def send(bootstrap: str, topic: str, values: Iterable[str], *, partitions: int = 1, first: int = 0) -> None:
-    """Values to a topic, to its partitions in turn."""
+def send(bootstrap: str, topic: str, values: Iterable[str | None], *, partitions: int = 1, first: int = 0) -> None:
+    """Values to a topic, to its partitions in turn; None is a tombstone."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})  # in order, and once
     for number, value in enumerate(values, first):
-        producer.produce(topic, value.encode(), partition=number % partitions)
+        producer.produce(topic, None if value is None else value.encode(), partition=number % partitions)
     assert producer.flush(30) == 0
 
 
