@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +30,7 @@ def consumed(raw: RawBatch, index: int) -> ConsumedRecord:
     )
 
 
-def _at(column: pa.Array | None, index: int) -> object:
+def _at(column: pa.Array | None, index: int) -> Any:  # Any: what the column holds
     return None if column is None else column[index].as_py()
 
 

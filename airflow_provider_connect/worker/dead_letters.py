@@ -10,7 +10,7 @@ import contextlib
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from confluent_kafka import KafkaError, Producer
 
@@ -185,8 +185,10 @@ def _write(producer: Producer, topic: str, letters: Sequence[DeadLetter], timeou
     with translating(f"writing to the dead letter queue {topic}", producer):
         for letter in letters:
             record = letter.record
-            timestamp = {} if record.timestamp is None else {"timestamp": record.timestamp}
-            producer.produce(topic, record.value, record.key, headers=letter.headers or None, on_delivery=delivered, **timestamp)
+            options: dict[str, Any] = {} if record.timestamp is None else {"timestamp": record.timestamp}  # Any: produce's arguments
+            if letter.headers:
+                options["headers"] = letter.headers
+            producer.produce(topic, record.value, record.key, on_delivery=delivered, **options)
         left = producer.flush(timeout_seconds)
     if refusals:
         found = translated(refusals[0], f"writing to the dead letter queue {topic}")

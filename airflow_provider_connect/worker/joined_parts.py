@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import pyarrow as pa
 
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.converter import ColumnRun
+from airflow_provider_connect.worker.bisection import Part
 from airflow_provider_connect.worker.kafka_reader import RawBatch
 
-if TYPE_CHECKING:
-    from airflow_provider_connect.worker.bisection import Part
-
+Result = TypeVar("Result")
 Range = tuple[int, int]  # first record, how many
 _COLUMNS = ("value", "key", "headers", "timestamp")
 
 
-def ranges_of(parts: Iterable[Part[object]]) -> list[Range]:
+def ranges_of(parts: Iterable[Part[Result]]) -> list[Range]:
     """The records of these parts; neighbours are one range."""
     ranges: list[Range] = []
     for part in parts:
