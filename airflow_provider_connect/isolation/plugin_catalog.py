@@ -1,7 +1,7 @@
 """Which plugins there are, in which versions, and where. Finds without importing; only ``Plugin.load`` imports.
 
 Three sources: the built-ins, the locations of ``plugin.path``, and distributions installed in the environment (those last ones are looked
-at only when a name is not a built-in's). Several versions of one class stand side by side.
+at only when a name is not a built-in's class). Several versions of one class stand side by side.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class PluginCatalog:
         """
         wanted = set(kinds)
         known = [plugin for plugin in (*self._built_ins, *self._on_path()) if name in plugin.names]
-        if not any(plugin.location is None for plugin in known):
+        if not any(plugin.location is None and plugin.class_name == name for plugin in known):
             known += [plugin for plugin in self._in_environment() if name in plugin.names]
         found = [plugin for plugin in known if plugin.kind in wanted]
         classes = sorted({plugin.class_name for plugin in found})
@@ -131,9 +131,9 @@ class PluginCatalog:
     def _chosen(self, found: Sequence[Plugin], spec: str | None) -> Plugin:
         class_name = found[0].class_name
         try:
-            version = choose_version(class_name, [plugin.version for plugin in found], spec)
+            version = choose_version(class_name, versions_of(found), spec)
         except PluginVersionException:
-            choose_version(class_name, [plugin.version for plugin in self.named(class_name)], spec)  # Connect lists those of all kinds
+            choose_version(class_name, versions_of(self.named(class_name)), spec)  # Connect lists those of all kinds
             raise
         chosen = [plugin for plugin in found if plugin.version == version]
         placed = [plugin for plugin in chosen if plugin.location is not None]

@@ -173,6 +173,28 @@ def test_a_directory_that_is_a_location_itself_is_one(tmp_path: Path) -> None:
     assert [plugin.version for plugin in catalog(tmp_path).named("EchoSource")] == ["1.0"]
 
 
+def test_an_alias_of_a_built_in_and_of_an_installed_one_is_an_error_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree(tmp_path / "site", "echo", "1.0", {"echo.py": source()}, "source:org.example.FileStreamSourceConnector = echo:EchoSource")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    with pytest.raises(ConfigException) as error:
+        catalog().find_connector("FileStreamSource")
+    assert str(error.value).endswith(
+        "Classes found: org.apache.kafka.connect.file.FileStreamSourceConnector, org.example.FileStreamSourceConnector"
+    )
+    assert (
+        catalog().find_connector("org.apache.kafka.connect.file.FileStreamSourceConnector").reference.startswith("airflow_provider_connect")
+    )
+
+
+def test_a_version_that_lies_in_a_location_and_in_the_environment_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in (tmp_path / "site", tmp_path / "plugins" / "echo"):
+        tree(place, "echo", "1.0", {"echo.py": source()}, ENTRY)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    assert catalog(tmp_path / "plugins").find_connector("EchoSource").location is not None
+    with pytest.raises(PluginVersionException, match=r"available versions: \[1.0\]$"):
+        catalog(tmp_path / "plugins").find_connector("EchoSource", "[2,)")
+
+
 def test_installed_distributions_count_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree(tmp_path / "site", "echo", "1.0", {"echo.py": source()}, ENTRY)
     tree(tmp_path / "plugins" / "echo", "echo", "2.0", {"echo.py": source()}, ENTRY)
