@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import configparser
 import os
+import sys
 import sysconfig
 import venv
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-_MODULES = {"airflow": "airflow", "mypy": "mypy", "pip": "pip", "pytest": "pytest", "ruff": "ruff"}
+_MODULES = {"airflow": "airflow", "pip": "pip", "pytest": "pytest"}
 
 
 def scratch_environment(home: Path) -> dict[str, str]:
@@ -24,7 +25,7 @@ def scratch_environment(home: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW_", "_AIRFLOW", "PYTHON", "PYTEST", "PIP_"))}
     kept |= {name: value for name, value in os.environ.items() if name == "AIRFLOW_PROVIDER_CONNECT_CACHE"}
     return kept | {
-        "PATH": f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PATH": os.pathsep.join([str(home / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]),
         "VIRTUAL_ENV": str(home),
         "PIP_NO_DEPS": "1",
         "PIP_NO_INDEX": "1",
