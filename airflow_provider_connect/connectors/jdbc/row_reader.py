@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 from airflow_provider_connect.connectors.jdbc.column_reading import nanoseconds_of
 from airflow_provider_connect.connectors.jdbc.database import Database
 from airflow_provider_connect.connectors.jdbc.open_transactions import open_writers
+from airflow_provider_connect.connectors.jdbc.read_ahead import NotYet, ReadAhead
 from airflow_provider_connect.connectors.jdbc.row_pages import Pages
 from airflow_provider_connect.connectors.jdbc.row_query import RowQuery, clock_query
 from airflow_provider_connect.connectors.jdbc.row_source import RowSource
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 
 WAITING: Final[tuple[Batch, ...]] = ()
 """Nothing now; ask again."""
+_PATIENCE_SECONDS: Final = 1.0
 
 
 class RowReader:
@@ -43,7 +45,7 @@ class RowReader:
         self._until: SourceOffset | None = None
         self._writers: frozenset[str] | None = None
         self._deadline = 0.0
-        self._pages: Iterator[pa.RecordBatch] | None = None
+        self._pages: ReadAhead[pa.RecordBatch] | None = None
         self._has_read = False
 
     @property
@@ -61,16 +63,23 @@ class RowReader:
         if self._until is None or not self._is_complete(database):
             return None if self._until is None or self._is_left() else WAITING
         if self._pages is None:
-            self._pages = self._read(database)
-        page = next(self._pages, None)
+            self._pages = ReadAhead(self._read(database), database.cancel)
+        try:
+            page = self._pages.next(_PATIENCE_SECONDS)
+        except NotYet:
+            return WAITING
         if page is None:
+            self.interrupted()
             return None
         self._has_read = True
         return self._batch(page)
 
-    def interrupted(self) -> None:
-        """The connection is gone: begin the statement anew, behind the last page."""
-        self._pages = None
+    def interrupted(self) -> bool:
+        """The connection is going: end what reads by it. ``next`` begins the statement anew, behind the last page.
+
+        False: it hangs, and the connection must be left alone."""
+        pages, self._pages = self._pages, None
+        return pages is None or pages.close()
 
     # 1
 

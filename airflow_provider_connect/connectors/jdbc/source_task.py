@@ -114,10 +114,9 @@ class JdbcSourceTask(SourceTask):
         return WAITING
 
     def _close(self) -> None:
-        if self._reader is not None:
-            self._reader.interrupted()
+        is_free = self._reader is None or self._reader.interrupted()
         database, self._database = self._database, None
-        if database is not None:
+        if database is not None and is_free:
             with suppress(ConnectException):
                 database.close()
 

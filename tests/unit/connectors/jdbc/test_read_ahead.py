@@ -1,0 +1,48 @@
+"""A thread that reads a little ahead."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from airflow_provider_connect.connectors.jdbc.read_ahead import NotYet, ReadAhead
+
+
+def test_items_come_in_order_and_then_none() -> None:
+    ahead = ReadAhead(iter(range(10)), lambda: None)
+    assert [ahead.next(10) for _ in range(11)] == [*range(10), None]
+    assert ahead.close()
+
+
+def test_what_the_source_raises_comes_behind_what_it_gave() -> None:
+    def source() -> Iterator[int]:
+        yield 1
+        raise ValueError("no more")
+
+    ahead = ReadAhead(source(), lambda: None)
+    assert ahead.next(10) == 1
+    with pytest.raises(ValueError, match="no more"):
+        ahead.next(10)
+
+
+def test_slow_source_holds_nobody_up_and_ends_when_interrupted() -> None:
+    interrupted, ended = threading.Event(), []
+
+    def source() -> Iterator[int]:
+        try:
+            interrupted.wait(30)
+            yield 1
+        finally:
+            ended.append(threading.current_thread().name)
+
+    ahead = ReadAhead(source(), interrupted.set)
+    with pytest.raises(NotYet):
+        ahead.next(0.01)
+    assert ahead.close()
+    assert ended == ["jdbc-read-ahead"]
+
+
+def test_source_that_nobody_takes_from_ends_when_closed() -> None:
+    ahead = ReadAhead(iter(range(1_000_000)), lambda: None)
+    assert ahead.next(10) == 0
+    assert ahead.close()
