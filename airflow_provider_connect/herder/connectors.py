@@ -63,7 +63,7 @@ class ConnectorConfigs:
             if known is None:
                 raise NotFoundException(f"Connector {name} not found")
             checks.require_own(name, known)
-            new = checks.checked(name, checks.merged(known, patch), self._probe)
+            new = checks.checked(name, checks.named(name, checks.merged(known, patch)), self._probe)
             try:
                 self._configs.put_connector(name, new, expected=known)
             except ConflictException:

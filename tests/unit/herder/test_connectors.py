@@ -146,6 +146,9 @@ def test_a_patch_sets_and_removes_keys(scene: Scene) -> None:
     assert info.config == {**CONFIG, "topic": "other", "name": "c"}
     with pytest.raises(NotFoundException, match=r"^Connector nobody not found$"):
         scene.herder.patch_connector_config("nobody", {"a": "b"})
+    with pytest.raises(BadRequestException, match=r"Connector name configuration \(d\) doesn't match connector name in the URL \(c\)"):
+        scene.herder.patch_connector_config("c", {"name": "d"})
+    assert scene.herder.patch_connector_config("c", {"name": None}).config["name"] == "c"
 
 
 def test_what_another_process_wrote_during_a_patch_is_not_lost(scene: Scene) -> None:

@@ -157,6 +157,29 @@ def test_no_secret_is_in_an_answer(plugin_path: Path, tmp_path: Path) -> None:
             probe.validate(None, {"connector.class": "TellingSource", "name": "x", "topic": "t", "password": "${airflow:db:password}"})
 
 
+def test_what_a_connector_may_not_look_up_is_refused_by_its_key(plugin_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_PATH", "/canary")
+    access = {
+        "config.providers": "env",
+        "config.providers.env.class": "EnvVarConfigProvider",
+        "config.providers.env.access.shop-.*": "SHOP_.*",
+        "config.providers.airflow.param.allowlist.pattern": "shop:.*",
+    }
+    secrets = {"${airflow:core:uri}": "canary-of-core"}
+    with PluginProbe(settings(plugin_path, **access), secrets=lambda _: secrets) as probe:
+        for name, variable, setting in [
+            ("staff", "${env:SHOP_PATH}", "no config.providers.env.access setting"),
+            ("shop-1", "${env:HOME}", "no config.providers.env.access setting"),
+            ("shop-1", "${airflow:core:uri}", "config.providers.airflow.param.allowlist.pattern does not allow it"),
+        ]:
+            with pytest.raises(ConfigException) as refused:
+                probe.validate(None, {**FILE_SOURCE, "name": name, "file": variable})
+            assert refused.value.message.startswith(f"Invalid value {variable} for configuration file: {setting}")
+            with pytest.raises(ConfigException):
+                probe.alter_offsets(name, {**FILE_SOURCE, "file": variable}, None)
+        assert probe.validate(None, {**FILE_SOURCE, "name": "shop-1", "file": "${env:SHOP_PATH}"}).error_count == 0
+
+
 def test_refusals(probe: PluginProbe) -> None:
     with pytest.raises(BadRequestException, match="contains no connector type"):
         probe.validate("FileStreamSource", {"connector.class": None, "topic": "t"})
