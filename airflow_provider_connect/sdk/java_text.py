@@ -11,6 +11,7 @@ import re
 import struct
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Final
 
 from airflow_provider_connect.sdk.config_type import java_text
@@ -95,6 +96,7 @@ def in_hash_order(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return dict(sorted(entries.items(), key=lambda entry: java_hash(entry[0]) & (capacity - 1)))
 
 
+@lru_cache(maxsize=4096)
 def java_hash(text: str) -> int:
     """``String.hashCode``, spread as HashMap does."""
     code = 0

@@ -92,8 +92,9 @@ def _float_text(column: pa.Array, schema: Schema) -> pa.Array:
     size = pc.abs(column)
     is_plain = pc.or_(pc.equal(size, 0), pc.and_(pc.greater_equal(size, _LEAST_PLAIN), pc.less(size, _LEAST_WITH_EXPONENT)))
     text = column.cast(pa.string())
-    whole = pc.and_(pc.and_(is_plain, pc.equal(pc.floor(column), column)), pc.invert(pc.match_substring(text, ".")))
-    text = pc.if_else(whole, pc.binary_join_element_wise(text, ".0", ""), text)
+    whole = pc.and_(is_plain, pc.equal(pc.floor(column), column))
+    if pc.any(whole).as_py():
+        text = pc.if_else(whole, pc.binary_join_element_wise(text, ".0", ""), text)
     odd = pc.and_not(column.is_valid(), is_plain.fill_null(False))
     if not pc.any(odd).as_py():
         return text
@@ -104,5 +105,9 @@ def _float_text(column: pa.Array, schema: Schema) -> pa.Array:
 def _date_text(milliseconds: pa.Array) -> pa.Array:
     """A time for the first day of 1970 and all before it, a date at midnight, else both: Connect looks at the moment alone."""
     midnight = pc.equal(pc.multiply(pc.divide(milliseconds, _DAY_MS), _DAY_MS), milliseconds)
-    day = pc.if_else(midnight, _DATE.format_column(milliseconds), _TIMESTAMP.format_column(milliseconds))
-    return pc.if_else(pc.less(milliseconds, _DAY_MS), _TIME.format_column(milliseconds), day)
+    is_time = pc.less(milliseconds, _DAY_MS)
+    text = _TIMESTAMP.format_column(milliseconds)
+    for is_so, format in ((midnight, _DATE), (is_time, _TIME)):
+        if pc.any(is_so).as_py():
+            text = pc.if_else(is_so, format.format_column(milliseconds), text)
+    return text

@@ -5,7 +5,7 @@ Moments are int64 milliseconds since 1970. Weeks of years and months (``Y w W F`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -87,10 +87,10 @@ class SimpleDateFormat:
             return pa.nulls(len(milliseconds), pa.string())
         if not is_gregorian(milliseconds):
             return pa.array([None if value is None else self.format(value) for value in milliseconds.to_pylist()], pa.string())
-        days = floored(milliseconds, DAY_MS)
-        fields = _Fields(days.cast(pa.int32()).cast(pa.date32()), pc.subtract(milliseconds, pc.multiply(days, DAY_MS)))
-        empty = pc.if_else(milliseconds.is_valid(), "", pa.scalar(None, pa.string()))
-        return pc.binary_join_element_wise(empty, *(fields.text(element) for element in self.elements), "")
+        pieces = list(_Fields(milliseconds).texts(self.elements))
+        if all(isinstance(piece, str) for piece in pieces):
+            pieces.append(pc.if_else(milliseconds.is_valid(), "", pa.scalar(None, pa.string())))
+        return pc.binary_join_element_wise(*pieces, "")
 
 
 _NUMBERS: Final[dict[str, Callable[[int, int], int]]] = {
@@ -131,16 +131,51 @@ def _element_text(element: Element, days: int, of_day: int) -> str:
     return f"{number % 100:02d}" if letter == "y" and count == 2 else f"{number:0{count}d}"
 
 
+_PRINTED: Final = tuple(elements_of("yyyy-MM-dd HH:mm:ss.SSS"))
+"""How Arrow prints timestamps of milliseconds."""
+_PRINTED_AT: Final = tuple(sum(element.count or len(element.text) for element in _PRINTED[:end]) for end in range(len(_PRINTED) + 1))
+
+
+def _printed_alike(elements: Sequence[Element]) -> tuple[int, int]:
+    """Which of ``_PRINTED`` the elements begin with, and how many follow as there; none unless the first is a field."""
+    if not elements or not elements[0].letter or elements[0] not in _PRINTED:
+        return 0, 0
+    first = _PRINTED.index(elements[0])
+    count = 1
+    while count < len(elements) and first + count < len(_PRINTED) and elements[count] == _PRINTED[first + count]:
+        count += 1
+    return first, count
+
+
 _ZONES: Final = {"z": "UTC", "Z": "+0000", "X": "Z"}
 
 
 class _Fields:
-    """The texts of the elements of many moments: ``day`` are their dates, ``of_day`` the milliseconds since midnight."""
+    """The texts of the elements of many moments, which must be Gregorian."""
 
-    def __init__(self, day: pa.Array, of_day: pa.Array) -> None:
-        self._day, self._of_day = day, of_day
+    def __init__(self, milliseconds: pa.Array) -> None:
+        days = floored(milliseconds, DAY_MS)
+        self._milliseconds = milliseconds
+        self._day, self._of_day = days.cast(pa.int32()).cast(pa.date32()), pc.subtract(milliseconds, pc.multiply(days, DAY_MS))
+        self._printed: pa.Array | None = None
 
-    def text(self, element: Element) -> pa.Array | str:
+    def texts(self, elements: Sequence[Element]) -> Iterator[pa.Array | str]:
+        """One text after another; what Arrow prints in the same way comes in one piece."""
+        at = 0
+        while at < len(elements):
+            first, count = _printed_alike(elements[at:])
+            if count:
+                yield self._slice(_PRINTED_AT[first], _PRINTED_AT[first + count])
+            else:
+                yield self._text(elements[at])
+            at += count or 1
+
+    def _slice(self, start: int, end: int) -> pa.Array:
+        if self._printed is None:
+            self._printed = self._milliseconds.cast(pa.timestamp("ms")).cast(pa.string()).cast(pa.binary())
+        return pc.binary_slice(self._printed, start, end).cast(pa.string())
+
+    def _text(self, element: Element) -> pa.Array | str:
         letter, count = element.letter, element.count
         if not letter or letter in "zZXG":
             return _element_text(element, 0, 0)
