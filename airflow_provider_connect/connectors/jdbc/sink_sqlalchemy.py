@@ -39,6 +39,7 @@ class RowStore(SqlAlchemyDatabase):
         self._time_zone = time_zone
         with self._refusing():
             if self.connection is not None and url.dialect != SQLITE:
+                self.connection.commit()
                 self.connection.execution_options(isolation_level="READ COMMITTED")
 
     # Transactions

@@ -1,0 +1,74 @@
+"""JdbcSink by SQLAlchemy, on a real MariaDB: what differs from one database to another."""
+
+import datetime
+import uuid
+from decimal import Decimal
+
+import pytest
+
+from airflow_provider_connect.errors import FencedException
+from airflow_provider_connect.sdk.schema import INT16_SCHEMA, INT64_SCHEMA
+from tests.integration.jdbc.sinks import UPSERT, Place, Reported, Sink
+from tests.integration.jdbc.test_sink_modes import LOCAL, OPTIONAL, ROW
+from tests.integration.jdbc.test_sink_tables import note
+from tests.mariadb_server import MariadbServer
+
+
+@pytest.fixture
+def place(mariadb: MariadbServer) -> Place:
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    Place(mariadb.url, "mariadb").run(f"CREATE DATABASE {name}")
+    return Place(mariadb.url.rpartition("/")[0] + f"/{name}", "mariadb")
+
+
+def test_a_value_of_each_type_arrives(place: Place) -> None:
+    sink = Sink(place, {"auto.create": "true", "db.timezone": "Europe/Berlin"}, ("all",))
+    sink.put([ROW, dict.fromkeys(ROW)], OPTIONAL, topic="all")
+    sink.commit()
+    [row, nulls] = place.rows("SELECT * FROM `all` ORDER BY a IS NULL")
+    time = datetime.timedelta(hours=23, minutes=59, seconds=59, milliseconds=999)
+    assert dict(zip(ROW, row, strict=True)) == {**ROW, "g": 1, "j": Decimal("-123456789012.125"), "l": time, "m": LOCAL}
+    assert nulls == (None,) * len(ROW)
+    sink.end()
+
+
+def test_changes_deletes_new_columns_and_wider_numbers(place: Place) -> None:
+    sink = Sink(place, {**UPSERT, "delete.enabled": "true", "auto.evolve": "true"})
+    sink.put_notes((1, "a"), (2, "a"), (1, "b"), (3, "it's 100% \\ fine"))
+    sink.put_deletes(2)
+    sink.commit()
+    for schema, number in ((INT16_SCHEMA, 5), (INT64_SCHEMA, 2**40)):
+        sink.put([{"id": number, "text": "n", "n": number}], note(n=schema.as_optional()), keys=[{"id": number}])
+        sink.commit()
+    rows = [(1, "b", None), (3, "it's 100% \\ fine", None), (5, "n", 5), (2**40, "n", 2**40)]
+    assert place.rows("SELECT id, text, n FROM notes ORDER BY id") == rows
+    sink.end()
+    updates = Sink(place, {"insert.mode": "update", "pk.mode": "record_key"}, claim_order=2)
+    updates.put_notes((1, "c"), (9, "c"))
+    updates.commit()
+    assert place.rows("SELECT id, text FROM notes WHERE text = 'c'") == [(1, "c")]
+    updates.end()
+
+
+def test_bad_records_are_reported_and_the_others_written(place: Place) -> None:
+    place.run("CREATE TABLE notes (id int PRIMARY KEY, text varchar(9) NOT NULL, CHECK (id <> 7))")
+    sink = Sink(place, UPSERT, reported=(reported := Reported()))
+    sink.put_notes((1, "a"), (2, None), (2**40, "b"), (7, "c"), (8, "long text of a note"), (9, "d"))
+    sink.commit()
+    assert reported.errors.keys() == {1, 2, 3, 4}
+    assert sink.notes() == [(1, "a"), (9, "d")]
+    sink.end()
+
+
+def test_an_older_claim_writes_nothing(place: Place) -> None:
+    older = Sink(place, UPSERT)
+    older.put_notes((1, "old"))
+    newer = Sink(place, UPSERT, claim_order=2)
+    newer.put_notes((2, "new"))
+    newer.commit()
+    with pytest.raises(FencedException):
+        older.commit()
+    assert newer.notes() == [(2, "new")]
+    assert Sink(place, UPSERT, claim_order=3).offsets == {"notes": 1}
+    newer.end()
+    older.end()

@@ -1,0 +1,152 @@
+"""JdbcSink on a real PostgreSQL and a real broker: runs, kills between the steps of a commit, dead letters, offsets that others set."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import psycopg2
+import pytest
+
+from airflow_provider_connect.connectors.jdbc.sink_connector import JdbcSinkConnector
+from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.sdk.records import TopicPartition
+from tests.integration.herder.killed_change import Moment
+from tests.integration.worker.killed_run import run_and_kill
+from tests.integration.worker.scene import Scene, commit_by_hand, make_topic, read_topic, send
+from tests.postgres_server import PostgresServer
+
+JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "true"}
+FIELDS = [{"field": "id", "type": "int64", "optional": False}, {"field": "text", "type": "string", "optional": True}]
+SINK = "connectors.jdbc.sink_session:SinkSession"
+MOMENTS = (
+    Moment("connectors.jdbc.sink_postgresql:PostgresqlStore._copy", "after", 3),
+    Moment("connectors.jdbc.sink_offsets:OffsetsTable.write", "after"),
+    Moment("connectors.jdbc.sink_postgresql:PostgresqlStore.commit", "before", 3),  # after those of the claim and of the table
+    Moment(f"{SINK}._commit", "after"),
+    Moment("worker.sink_delivery:AtLeastOnce._commit_group", "before", 1),
+)
+
+
+class Target:
+    """A schema of its own, with a user's config for it."""
+
+    def __init__(self, postgres: PostgresServer, name: str) -> None:
+        self.url = postgres.url().replace("+psycopg2", "") + f"?currentSchema={name}"
+        self.name = name
+        self._connection: Any = psycopg2.connect(postgres.url().replace("+psycopg2", ""))
+        self._connection.autocommit = True
+        self.do(f"CREATE SCHEMA {name}")
+        self.do(f"SET search_path TO {name}")
+
+    def do(self, sql: str) -> list[Any]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(sql)
+            return cursor.fetchall() if cursor.description else []
+
+    def ids(self) -> list[int]:
+        return [row[0] for row in self.do("SELECT id FROM notes ORDER BY id")]
+
+    def close(self) -> None:
+        self.do(f"DROP SCHEMA {self.name} CASCADE")
+        self._connection.close()
+
+    def config(self, scene: Scene, topic: str, **more: str) -> dict[str, str]:
+        own = {"name": scene.connector, "connector.class": "JdbcSink", "connection.url": self.url, "topics": topic, "auto.create": "true"}
+        return own | JSON | {"table.name.format": "notes"} | {key.replace("_", "."): value for key, value in more.items()}
+
+
+@pytest.fixture
+def target(postgres: PostgresServer, unique: str) -> Iterator[Target]:
+    with closing(Target(postgres, f"s_{unique[-16:]}".replace("-", "_").lower())) as target:
+        yield target
+
+
+def notes(count: int, first: int = 0) -> list[str]:
+    schema = {"type": "struct", "optional": False, "fields": FIELDS}
+    return [json.dumps({"schema": schema, "payload": {"id": id, "text": f"note {id}"}}) for id in range(first, first + count)]
+
+
+def test_each_run_writes_what_is_new_once(scene: Scene, target: Target, unique: str) -> None:
+    make_topic(scene.bootstrap, unique, 3)
+    send(scene.bootstrap, unique, notes(600), partitions=3)
+    config = target.config(scene, unique, tasks_max="2")
+    assert scene.readiness(config).state == "work"
+    result = scene.run(config)
+    assert (result.state, result.error, sum(task.records for task in result.tasks)) == (RunState.DONE, None, 600)
+    assert target.ids() == list(range(600))
+    assert target.do("SELECT next_offset FROM connect_sink_offsets") == [(200,)] * 3
+    assert scene.readiness(config).state == "no-work"
+    send(scene.bootstrap, unique, notes(1, 600))
+    assert sum(task.records for task in scene.run(config).tasks) == 1
+    assert target.ids() == list(range(601))
+
+
+@pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: f"{moment.side} {moment.method.rpartition(':')[2]}")
+def test_killed_between_the_steps_of_a_commit_nothing_is_lost_or_doubled(scene: Scene, target: Target, unique: str, moment: Moment) -> None:
+    make_topic(scene.bootstrap, unique, 2)
+    send(scene.bootstrap, unique, notes(500), partitions=2)
+    config = target.config(scene, unique, batch_size="50")
+    run_and_kill(scene, config, moment)
+    send(scene.bootstrap, unique, notes(500, 500), partitions=2)
+    result = scene.run(config)
+    assert (result.state, result.error) == (RunState.DONE, None)
+    assert target.ids() == list(range(1000))
+
+
+def test_offset_that_somebody_else_has_set_wins(scene: Scene, target: Target, unique: str) -> None:
+    make_topic(scene.bootstrap, unique)
+    send(scene.bootstrap, unique, notes(10))
+    config = target.config(scene, unique)
+    scene.run(config)
+    commit_by_hand(scene.bootstrap, scene.group, {TopicPartition(unique, 0): 7})
+    scene.run(config)
+    assert target.ids() == [*range(7), 7, 7, 8, 8, 9, 9]
+    assert target.do("SELECT next_offset FROM connect_sink_offsets") == [(10,)]
+
+
+def test_bad_records_become_dead_letters_and_the_others_arrive(scene: Scene, target: Target, unique: str) -> None:
+    target.do("CREATE TABLE notes (id bigint CHECK (id % 100 <> 3), text text)")
+    make_topic(scene.bootstrap, unique)
+    values = notes(1000)
+    values[50] = '{"schema": 1}'
+    values[60] = '{"schema": {"type": "int32", "optional": false}, "payload": 5}'
+    send(scene.bootstrap, unique, values)
+    letters = f"{unique}-letters"
+    errors = {
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": letters,
+        "errors.deadletterqueue.context.headers.enable": "true",
+    }
+    errors["errors.deadletterqueue.topic.replication.factor"] = "1"
+    result = scene.run(target.config(scene, unique) | errors)
+    assert (result.state, result.error) == (RunState.DONE, None)
+    bad = {50, 60, *range(3, 1000, 100)}
+    assert target.ids() == [id for id in range(1000) if id not in bad]
+    found = read_topic(scene.bootstrap, letters)
+    assert {(record.value or b"").decode() for record in found} == {values[id] for id in bad}
+
+
+def test_bad_input_is_refused_before_anything_moves(scene: Scene, target: Target, unique: str) -> None:
+    target.do("CREATE TABLE there (id int)")
+    upsert = {"insert.mode": "upsert", "pk.mode": "record_value"}
+    there = {"table.name.format": "there"}
+    refused: dict[tuple[str, str], dict[str, str]] = {
+        ("auto.create", "There is no table"): {"auto.create": "false"},
+        ("pk.mode", "insert.mode=upsert needs a primary key"): {"insert.mode": "upsert"},
+        ("delete.enabled", "Set pk.mode to record_key"): {"delete.enabled": "true"},
+        ("pk.fields", "has no column key. It has: id"): {**upsert, **there, "pk.fields": "key"},
+        ("fields.whitelist", "has no column word"): {**there, "fields.whitelist": "word"},
+        ("pk.fields", "takes three names"): {"pk.mode": "kafka", "pk.fields": "a,b"},
+        ("table.name.pattern", "does not match"): {"table.name.pattern": "x(.*)"},
+        ("db.timezone", "no such time zone"): {"db.timezone": "Mars"},
+        ("connection.url", "no such database"): {"connection.url": target.url.replace("/postgres?", "/none?")},
+        ("connection.url", "can run code"): {"connection.url": "jdbc:h2:mem:x;INIT=RUNSCRIPT FROM 'http://x'"},
+    }
+    for (key, text), change in refused.items():
+        values = JdbcSinkConnector().validate(target.config(scene, unique) | change)
+        found = {value.name: value.errors for value in values if value.errors}
+        assert text in str(found.get(key)), (key, text, found)
+        assert len(found) == 1
