@@ -8,6 +8,8 @@ from tests.conftest import WorkerSettings
 from tests.e2e.faults.runs import Fault
 from tests.e2e.faults.scenes import SinkScene, SourceScene
 from tests.e2e.faults.steps import each_step_once
+from tests.e2e.faults.table_scenes import TableSinkScene, TableSourceScene
+from tests.postgres_server import PostgresServer
 
 
 def named(faults: list[tuple[str, Fault]]) -> list[object]:
@@ -24,7 +26,17 @@ def test_sink(guarantee: str, fault: Fault, tmp_path: Path, worker_settings: Wor
     check(SinkScene.make(tmp_path, worker_settings(), guarantee), guarantee, fault)
 
 
-def check(scene: SourceScene | SinkScene, guarantee: str, fault: Fault) -> None:
+@pytest.mark.parametrize(("guarantee", "fault"), named(list(each_step_once("table sink"))))
+def test_table_sink(guarantee: str, fault: Fault, tmp_path: Path, worker_settings: WorkerSettings, postgres: PostgresServer) -> None:
+    check(TableSinkScene.make(tmp_path, worker_settings(), postgres.url()), guarantee, fault)
+
+
+def test_table_source(tmp_path: Path, worker_settings: WorkerSettings, postgres: PostgresServer) -> None:
+    guarantee, fault = list(each_step_once("table source"))[-2]  # its transaction; all are those of any source
+    check(TableSourceScene.make(tmp_path, worker_settings(), postgres.url()), guarantee, fault)
+
+
+def check(scene: SourceScene | SinkScene | TableSourceScene | TableSinkScene, guarantee: str, fault: Fault) -> None:
     first = scene.runs.submit(fault)
     first.wait()
     assert first.struck, first.output()[-4000:]

@@ -14,20 +14,24 @@ from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.launch.cache import cache_directory
 from tests.e2e.chaos import control_storm
 from tests.e2e.chaos.airflow_storm import AirflowStorm
+from tests.e2e.chaos.deck import FILES, TABLES
 from tests.e2e.chaos.direct import DirectStorm
 from tests.e2e.chaos.outage_storm import OutageStorm
 from tests.e2e.chaos.tally import Tally
 from tests.e2e.chaos.through_airflow import AirflowRuns
+from tests.postgres_server import PostgresServer
 
 AIRFLOW_SHARE = 4  # of so many kills one goes through Airflow
 
 
 def main() -> int:
-    """Three storms at once: spark-submits of our own, runs that a real Airflow schedules, and a broker that goes away. Then control's."""
+    """Three storms at once: spark-submits of our own, runs that a real Airflow schedules, and a broker that goes away. Then those of
+    tables, and of control."""
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("--kills", type=int, default=60, help="SIGKILLs of runs in all")
     parser.add_argument("--airflow-kills", type=int, help="of these so many through Airflow; a quarter unless said")
     parser.add_argument("--control-kills", type=int, default=30, help="SIGKILLs besides, of those who control connectors")
+    parser.add_argument("--table-kills", type=int, default=60, help="SIGKILLs besides, of runs between PostgreSQL and topics")
     parser.add_argument("--no-outages", dest="outages", action="store_false", help="the broker stays")
     parser.add_argument("--no-crowd", dest="crowd", action="store_false", help="no clients of two API servers")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32), help="the same seed, the same faults")
@@ -35,10 +39,10 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers and folders go by the same way as always
     through_airflow = -(-arguments.kills // AIRFLOW_SHARE) if arguments.airflow_kills is None else arguments.airflow_kills
     tally = Tally()
-    wanted = arguments.kills + arguments.control_kills
+    wanted = arguments.kills + arguments.table_kills + arguments.control_kills
     tally.say(
         f"seed {arguments.seed}, {wanted} kills: {arguments.kills} of runs, {through_airflow} of those through Airflow, "
-        f"and {arguments.control_kills} of control"
+        f"{arguments.table_kills} of runs with tables, and {arguments.control_kills} of control"
     )
     with tempfile.TemporaryDirectory(prefix="chaos-") as name:
         folder = Path(name)
@@ -47,6 +51,8 @@ def main() -> int:
             with tally.calming():
                 if arguments.kills:
                     _storm(folder, tally, arguments.seed, arguments.kills - through_airflow, through_airflow)
+                if arguments.table_kills:
+                    _tables(folder / "tables", tally, arguments.seed + 4, arguments.table_kills)
                 if arguments.control_kills:
                     control_storm.kills(folder / "control", tally, arguments.seed + 2, arguments.control_kills)
                 if arguments.crowd:
@@ -66,12 +72,19 @@ def _outages(folder: Path, tally: Tally) -> None:
 def _storm(folder: Path, tally: Tally, seed: int, direct: int, through_airflow: int) -> None:
     """Servers are started by this thread, because each ends with the thread that started it."""
     with KafkaServer(folder / "kafka", cache_directory()) as kafka, ThreadPoolExecutor(1) as pool:
-        running = pool.submit(DirectStorm(folder / "direct", kafka.bootstrap_servers, tally, random.Random(seed)).run, direct)
+        storm = DirectStorm(folder / "direct", kafka.bootstrap_servers, tally, random.Random(seed), groups=FILES)
+        running = pool.submit(storm.run, direct)
         with tally.calming():
             if through_airflow:
                 with AirflowRuns(folder / "airflow") as runs:
                     AirflowStorm(runs, tally, random.Random(seed + 1)).run(through_airflow)
             running.result()
+
+
+def _tables(folder: Path, tally: Tally, seed: int, kills: int) -> None:
+    with KafkaServer(folder / "kafka", cache_directory()) as kafka, PostgresServer() as postgres:
+        storm = DirectStorm(folder / "direct", kafka.bootstrap_servers, tally, random.Random(seed), groups=TABLES, database=postgres.url())
+        storm.run(kills)
 
 
 if __name__ == "__main__":

@@ -6,14 +6,22 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Generic, TypeVar
 
-from tests.e2e.faults.steps import SINK_STEPS, SOURCE_STEPS
+from tests.e2e.faults.steps import STEPS
 
 _Card = TypeVar("_Card")
-GROUPS = [(kind, guarantee) for guarantee in SOURCE_STEPS for kind in ("source", "sink")]
+FILES = [(kind, guarantee) for kind in ("source", "sink") for guarantee in STEPS[kind]]
+TABLES = [(kind, guarantee) for kind in ("table source", "table sink") for guarantee in STEPS[kind]]
 TRANSACTION_ENDS = (
     "airflow_provider_connect.worker.source_delivery:TransactionalProducer.commit"  # offsets of every guarantee go through it
 )
-DEEPEST_CALL = {"Sidecars.write": 2, "AtLeastOnce._pre_commit": 2, "AtLeastOnce._commit_group": 1, "TransactionalProducer.commit": 2}
+DEEPEST_CALL = {
+    "Sidecars.write": 2,
+    "PostgresqlStore.commit": 2,
+    "OffsetsTable.write": 2,
+    "AtLeastOnce._pre_commit": 2,
+    "AtLeastOnce._commit_group": 1,
+    "TransactionalProducer.commit": 2,
+}
 OTHER_CALLS = 3  # a run takes each of its steps at least so often, as a rule
 
 
@@ -40,7 +48,7 @@ class StepDecks:
         self._chance = chance
         self._decks = {
             (kind, guarantee): Deck([(step, when) for step in (*steps, TRANSACTION_ENDS) for when in ("before", "after")], chance)
-            for kind, by_guarantee in (("source", SOURCE_STEPS), ("sink", SINK_STEPS))
+            for kind, by_guarantee in STEPS.items()
             for guarantee, steps in by_guarantee.items()
         }
 

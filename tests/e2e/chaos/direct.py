@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.conftest import worker_properties
-from tests.e2e.chaos.deck import GROUPS, Deck, StepDecks
+from tests.e2e.chaos.deck import Deck, StepDecks
 from tests.e2e.chaos.tally import Kill, Tally
 from tests.e2e.faults.runs import Fault
 from tests.e2e.faults.scenes import SinkScene, SourceScene
+from tests.e2e.faults.table_scenes import TableSinkScene, TableSourceScene
 
 KILLS_A_SCENE = 4
 ADDED = 1_500
-Scene = SourceScene | SinkScene
+Scene = SourceScene | SinkScene | TableSourceScene | TableSinkScene
 
 
 class DirectStorm:
-    """Kills ``kills`` times, a few in each scene, with new records before each."""
+    """Kills ``kills`` times, a few in each scene, with new records before each. ``groups`` are kinds of scenes with their guarantees;
+    those with tables need ``database``, SQLAlchemy's address of a PostgreSQL."""
 
-    def __init__(self, folder: Path, bootstrap: str, tally: Tally, chance: random.Random) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        bootstrap: str,
+        tally: Tally,
+        chance: random.Random,
+        *,
+        groups: Sequence[tuple[str, str]],
+        database: str = "",
+    ) -> None:
         folder.mkdir(parents=True)
-        self._folder, self._bootstrap, self._tally, self._chance = folder, bootstrap, tally, chance
-        self._groups = Deck(GROUPS, chance)
+        self._folder, self._bootstrap, self._tally, self._chance, self._database = folder, bootstrap, tally, chance, database
+        self._groups = Deck(groups, chance)
         self._steps = StepDecks(chance)
         self._victims = Deck(["worker", "driver", "jvm"], chance)
 
@@ -40,8 +51,7 @@ class DirectStorm:
             done += wanted
 
     def _scene(self, name: str, kind: str, guarantee: str, kills: int) -> None:
-        make: Callable[..., Scene] = SourceScene.make if kind == "source" else SinkScene.make
-        scene = make(self._folder, worker_properties(self._bootstrap, name.replace(" ", "-")), guarantee)
+        scene = self._made(kind, worker_properties(self._bootstrap, name.replace(" ", "-")), guarantee)
         for number in range(kills):
             if number:
                 scene.add(ADDED)
@@ -50,6 +60,13 @@ class DirectStorm:
                 return
         scene.runs.until_done()
         self._tally.judged(name, guarantee, scene.verdict())
+
+    def _made(self, kind: str, settings: dict[str, str], guarantee: str) -> Scene:
+        if kind == "table source":
+            return TableSourceScene.make(self._folder, settings, self._database)
+        if kind == "table sink":
+            return TableSinkScene.make(self._folder, settings, self._database)
+        return (SourceScene if kind == "source" else SinkScene).make(self._folder, settings, guarantee)
 
     def _kill(self, scene: Scene, kind: str, guarantee: str) -> None:
         """One kill that strikes. A step that a run does not come to so often is tried at its first call, then another one."""

@@ -9,6 +9,7 @@ from tests.e2e.faults.runs import Fault
 _SOURCE = "airflow_provider_connect.worker.source_delivery"
 _SINK = "airflow_provider_connect.worker.sink_delivery"
 _FILE = "airflow_provider_connect.connectors.claimed_file"
+_TABLE = "airflow_provider_connect.connectors.jdbc"
 
 SOURCE_STEPS = {
     "exactly_once": (
@@ -34,11 +35,22 @@ SINK_STEPS = {
     "at_least_once": (f"{_SINK}:AtLeastOnce._put", f"{_SINK}:AtLeastOnce._pre_commit", f"{_SINK}:AtLeastOnce._commit_group"),
     "at_most_once": (f"{_SINK}:AtMostOnce._commit_group", f"{_SINK}:AtMostOnce._put"),
 }
+TABLE_SOURCE_STEPS = {"exactly_once": SOURCE_STEPS["exactly_once"]}
+TABLE_SINK_STEPS = {
+    "exactly_once": (
+        f"{_SINK}:AtLeastOnce._put",
+        f"{_TABLE}.sink_offsets:OffsetsTable.write",
+        f"{_TABLE}.sink_postgresql:PostgresqlStore.commit",
+        f"{_SINK}:AtLeastOnce._pre_commit",
+        f"{_SINK}:AtLeastOnce._commit_group",
+    )
+}
+STEPS = {"source": SOURCE_STEPS, "sink": SINK_STEPS, "table source": TABLE_SOURCE_STEPS, "table sink": TABLE_SINK_STEPS}
 
 
 def commit_steps(kind: str) -> Iterator[tuple[str, str]]:
-    """(guarantee, step) for ``kind`` source or sink."""
-    for guarantee, steps in (SOURCE_STEPS if kind == "source" else SINK_STEPS).items():
+    """(guarantee, step) for one of the kinds in ``STEPS``."""
+    for guarantee, steps in STEPS[kind].items():
         for step in steps:
             yield guarantee, step
 
