@@ -40,7 +40,8 @@ def _folder(item: pytest.Item) -> str:
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
     """A real broker that all tests of the session share. A test that stops or freezes a broker starts one of its own."""
-    with KafkaServer(tmp_path_factory.mktemp("kafka"), CACHE) as server:
+    soon = {"log.cleaner.backoff.ms": "500"}  # a test that waits for compaction would wait for 15 s
+    with KafkaServer(tmp_path_factory.mktemp("kafka"), CACHE, soon) as server:
         yield server
 
 
