@@ -25,15 +25,15 @@ def test_an_upgrade_whose_first_run_fails_goes_back_before_the_retry(airflow: Ai
     airflow.set_variable("connect_worker_config", json.dumps({"plugin.path": str(versions)}))
     try:
         airflow.write_dag(connector, config)
-        airflow.run(connector)
+        airflow.run(connector, 300)
         install(versions, "2.0", breaks_at=40)
         until.write_text("60")
         url = f"/connect/connectors/{connector}"
-        seen = airflow.client.post(f"{url}/preview", json={"records": 2, "version": "2.0"}, timeout=90)
+        seen = airflow.client.post(f"{url}/preview", json={"records": 2, "version": "2.0"}, timeout=120)
         assert [record["value"] for record in seen.json()["records"]] == [{"id": 20}, {"id": 21}], seen.text
         asked = {"to": "[2,3)", "canary": 10}
-        wait_until(lambda: airflow.client.put(f"{url}/upgrade", json=asked).status_code == 202, 20, "version 2.0 is seen by the API server")
-        run = airflow.run(connector, 120)
+        wait_until(lambda: airflow.client.put(f"{url}/upgrade", json=asked).status_code == 202, 60, "version 2.0 is seen by the API server")
+        run = airflow.run(connector, 300)
         assert "the upgrade to version 2.0 failed, and version 1.0 holds again" in airflow.log(connector, run)
         found = airflow.client.get(f"{url}/upgrade").json()
         assert (found["state"], found["reason"]) == ("ROLLED_BACK", "task 0: ValueError: order 40 cannot be read, ")

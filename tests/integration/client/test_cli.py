@@ -84,6 +84,10 @@ def test_the_cluster_of_this_airflow(
         "stop": ["stop", unique],
         "alter": ["offsets", "alter", unique, "--partition", json.dumps({"filename": file_source["file"]}), "--offset", '{"position": 4}'],
         "offsets": ["offsets", "get", unique, "-o", "json"],
+        "preview": ["preview", unique, "--records", "1"],
+        "preview-json": ["preview", unique, "--records", "1", "-o", "json"],
+        "no-upgrade": ["upgrade", unique],
+        "no-version": ["upgrade", unique, "--to", "[98,99)"],
         "plugins": ["plugins", "list", "-o", "json"],
         "workers": ["workers", "-o", "json"],
         "loggers": ["loggers", "list"],
@@ -102,6 +106,10 @@ def test_the_cluster_of_this_airflow(
     assert done["stop"].code == 0, done["stop"].err
     assert "altered" in done["alter"].out, done["alter"].err
     assert done["offsets"].json == [{"partition": {"filename": file_source["file"]}, "offset": {"position": 4}}]
+    assert ("1 records read" in done["preview"].out, "two" in done["preview"].out) == (True, True), done["preview"].err
+    assert [record["value"] for record in done["preview-json"].json["records"]] == ["two"]
+    assert (done["no-upgrade"].code, done["no-upgrade"].err) == (1, f"No upgrade of connector {unique} was asked for")
+    assert (done["no-version"].code, "available versions" in done["no-version"].err) == (1, True)
     assert "FileStreamSource" in str(done["plugins"].json)
     assert done["workers"].json == []
     assert (done["loggers"].code, "--url" in done["loggers"].err) == (1, True)

@@ -61,6 +61,14 @@ def lead_a_life(client: ConnectClient, name: str, config: dict[str, str]) -> Non
     assert "reset" in client.reset_offsets(name)
     assert client.offsets(name) == []
     assert client.active_topics(name) == []
+    found = client.preview(name, records=1)
+    assert ([record.value for record in found.records], found.tasks[0].config["file"]) == (["one"], config["file"])
+    with pytest.raises(BadRequestException, match="records"):
+        client.preview(name, records=0)
+    with pytest.raises(BadRequestException, match="available versions"):
+        client.request_upgrade(name, "[98,99)")
+    with pytest.raises(NotFoundException, match="No upgrade"):
+        client.upgrade(name)
     assert client.workers() == []
     assert "root" in client.loggers()
     assert "file" in {key.name for key in client.plugin_config("FileStreamSource")}
