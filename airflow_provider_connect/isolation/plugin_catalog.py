@@ -133,7 +133,8 @@ class PluginCatalog:
         try:
             version = choose_version(class_name, versions_of(found), spec)
         except PluginVersionException:
-            choose_version(class_name, versions_of(self.named(class_name)), spec)  # Connect lists those of all kinds
+            of_all_kinds = dict.fromkeys((plugin.kind, plugin.version) for plugin in self.named(class_name))
+            choose_version(class_name, [version for _, version in of_all_kinds], spec)  # as Connect lists them, each once a kind
             raise
         chosen = [plugin for plugin in found if plugin.version == version]
         placed = [plugin for plugin in chosen if plugin.location is not None]
