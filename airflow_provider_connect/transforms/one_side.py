@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Literal
 
@@ -9,7 +10,7 @@ from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.class_name import class_name_of
-from airflow_provider_connect.sdk.columns import column_of, values_of
+from airflow_provider_connect.sdk.columns import column_of, json_column, values_of
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Importance, Type
 from airflow_provider_connect.sdk.schema import Schema, arrow_type
 from airflow_provider_connect.sdk.transformation import Transformation
@@ -66,7 +67,7 @@ class OneSide(Transformation):
 
     def replaced_values(self, batch: Batch, values: list[Any], **more: Any) -> Batch:
         """The batch with other schemaless values on this side."""
-        return self.replaced(batch, column_of(values, None), None, **more)
+        return self.replaced(batch, schemaless_column(values), None, **more)
 
     def _changed(self, batch: Batch) -> Batch:
         schema, column = getattr(batch, f"{self.side}_schema"), self._column_of(batch)
@@ -82,6 +83,19 @@ class OneSide(Transformation):
         if column is not None:
             return column
         return pa.nulls(batch.num_records, pa.null() if schema is None else arrow_type(schema))
+
+
+def schemaless_column(values: list[Any]) -> pa.Array:
+    """The column of values without a schema that were made of such a column's: maps have text as keys, and what JSON knows in them."""
+    if {type(value) for value in values if value is not None} == {dict}:
+        try:
+            return json_column(None if value is None else _AS_JSON(value) for value in values)
+        except TypeError:  # bytes
+            pass
+    return column_of(values, None)
+
+
+_AS_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def require_map(value: Any, purpose: str) -> Mapping[str, Any]:

@@ -7,12 +7,11 @@ from typing import Any, Final
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import column_of
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Type
 from airflow_provider_connect.sdk.java_text import in_hash_order
 from airflow_provider_connect.sdk.schema import Field, Schema, SchemaType
 from airflow_provider_connect.transforms.name_lists import Names
-from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, require_map
+from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, require_map, schemaless_column
 from airflow_provider_connect.transforms.struct_columns import child, require_struct, struct_column
 
 FIELDS = "fields"
@@ -51,7 +50,7 @@ class ValueToKey(OneSide):
         return batch.replace(key=struct_column(key_schema, columns, column), key_schema=key_schema)
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
-        return batch.replace(key=column_of([self._key_of(value) for value in values], None), key_schema=None)
+        return batch.replace(key=schemaless_column([self._key_of(value) for value in values]), key_schema=None)
 
     def _field_of(self, schema: Schema, name: str) -> Field:
         field = schema.field(name) if schema.type is SchemaType.STRUCT else None
