@@ -53,6 +53,8 @@ class PreviewedSource:
 
     def run_task(self, number: int, shown: Mapping[str, str], config: Mapping[str, str], most: int) -> PreviewedTask:
         """Read ``most`` records of task ``number``. ``config`` is its config with its values, ``shown`` the one to show."""
+        if most <= 0:
+            return PreviewedTask(number, shown, 0, PreviewEnd.RECORDS)
         task = self._connector.task_class()
         task.header_converter = self._pipeline.converters.header
         context = TaskSourceContext(config, NO_CLAIM, self._offsets, lambda: self._now() >= self._deadline)
