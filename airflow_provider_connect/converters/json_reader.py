@@ -8,11 +8,11 @@ a new object, which no JSON value can hold; so if there are as many documents as
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from importlib import import_module
 from typing import Final
 
-from airflow_provider_connect.converters.json_values import DAY_MS, JsonRules, from_base64, scaled
+from airflow_provider_connect.converters.base64_column import bytes_of, decimals_of
+from airflow_provider_connect.converters.json_values import DAY_MS, JsonRules
 from airflow_provider_connect.converters.json_writer import data_of, is_clean
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.columns import column_of
@@ -166,30 +166,25 @@ def _dense(schema: Schema, column: pa.Array, rules: JsonRules) -> pa.Array:
         offsets = column.offsets
         return pa.ListArray.from_arrays(pc.subtract(offsets, offsets[0]), entries, type=wanted)
     if logical == DECIMAL and not rules.is_numeric:
-        return _decimals(schema, column)
+        return _decimals(_bytes(column), wanted)
     if logical == TIME and not pc.all(pc.and_(pc.greater_equal(column, 0), pc.less(column, DAY_MS))).as_py():
         raise NotPlain
     if schema.type is SchemaType.BYTES and logical is None:
-        return _each(from_base64, column, wanted)
+        return _bytes(column)
     if pa.types.is_floating(wanted):
         return pc.add(column, pa.scalar(0, wanted))  # -0.0 reads as 0.0, as in Connect
     return column.cast(wanted)
 
 
-def _decimals(schema: Schema, column: pa.Array) -> pa.Array:
-    scale = schema.scale
-
-    def read(text: str) -> object:
-        data = from_base64(text)
-        if not data:
-            raise ValueError("Zero length BigInteger")
-        return scaled(int.from_bytes(data, "big", signed=True), scale)
-
-    return _each(read, column, arrow_type(schema))
+def _bytes(column: pa.Array) -> pa.Array:
+    data = bytes_of(column)
+    if data is None:
+        raise NotPlain
+    return data
 
 
-def _each(read: Callable[[str], object], column: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _decimals(data: pa.Array, wanted: pa.DataType) -> pa.Array:
     try:
-        return pa.array([read(text) for text in column.to_pylist()], type=wanted)
-    except (ValueError, pa.ArrowInvalid) as error:
+        return decimals_of(data, wanted)
+    except pa.ArrowInvalid as error:
         raise NotPlain from error

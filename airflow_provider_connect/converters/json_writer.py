@@ -1,18 +1,18 @@
 """Columns as JSON text, byte for byte what Connect's JsonConverter writes, without a Python object per value where that can be had.
 
 The text of a column is put together from pieces: literals, and Arrow string columns of what stands between them. One join at the end makes
-the records. Types whose text Arrow cannot make (decimals, bytes, numbers with an exponent, text with escapes) go value by value, but only
-those values and only that column.
+the records. Types whose text Arrow cannot make (numbers with an exponent, text with escapes) go value by value, but only those values and
+only that column.
 """
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from airflow_provider_connect.converters.base64_column import base64_text, decimal_bytes
 from airflow_provider_connect.converters.json_text import quoted
-from airflow_provider_connect.converters.json_values import JsonRules, decimal_base64, number_text, unscaled, write_value
+from airflow_provider_connect.converters.json_values import JsonRules, number_text, write_value
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.java_text import double_text, single_text
 from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType
@@ -113,14 +113,11 @@ def _float_pieces(schema: Schema, column: pa.Array, _rules: JsonRules) -> Pieces
 
 
 def _bytes_pieces(_schema: Schema, column: pa.Array, _rules: JsonRules) -> Pieces:
-    return ['"', pa.array([base64.b64encode(value).decode() for value in column.to_pylist()], pa.string()), '"']
+    return ['"', base64_text(column), '"']
 
 
-def _decimal_pieces(schema: Schema, column: pa.Array, rules: JsonRules) -> Pieces:
-    if rules.is_numeric:
-        return [pa.array(list(map(str, column.to_pylist())), pa.string())]
-    scale = schema.scale
-    return ['"', pa.array([decimal_base64(unscaled(value, scale)) for value in column.to_pylist()], pa.string()), '"']
+def _decimal_pieces(_schema: Schema, column: pa.Array, rules: JsonRules) -> Pieces:
+    return [column.cast(pa.string())] if rules.is_numeric else ['"', base64_text(decimal_bytes(column)), '"']
 
 
 def _struct_pieces(schema: Schema, column: pa.Array, rules: JsonRules) -> Pieces:

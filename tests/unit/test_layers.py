@@ -143,6 +143,7 @@ MAY_IMPORT_LATE = {
     "connectors/jdbc/sink_records": "polars is for records that move, and not for the import of a connector",
     "connectors/jdbc/sqlalchemy_database": "SQLAlchemy is for the databases that have no driver of columns",
     "connectors/jdbc/inspected_catalog": "SQLAlchemy is for the databases that have no driver of columns",
+    "converters/base64_column": "numpy and polars are for columns of bytes and decimals",
     "connectors/lines": "numpy is not for a run that has nothing to do",
     "isolation/plugin_catalog": "what reads and loads locations is for those who have plugin.path or plugins of others",
     "worker/readiness": "most runs find nothing to do, and need none of the checks",
