@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from airflow_provider_connect.errors import ConfigException, DataException
@@ -10,7 +11,7 @@ from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import conform
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Type
-from airflow_provider_connect.sdk.schema import Schema, SchemaType
+from airflow_provider_connect.sdk.schema import Schema, SchemaType, Struct
 from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide
 from airflow_provider_connect.transforms.struct_columns import children, struct_column
 
@@ -35,7 +36,7 @@ class SetSchemaMetadata(OneSide):
             raise ConfigException("Neither schema name nor version configured")
 
     def with_schema(self, batch: Batch, column: pa.Array, schema: Schema) -> Batch:
-        after = dataclasses.replace(schema, **self._changes)
+        after = _renamed(schema, self._changes)
         if schema.type is SchemaType.STRUCT:
             column = struct_column(after, children(column, schema, fill=self.fills_null), column)
         return self.replaced(batch, conform(column, after), after)
@@ -44,6 +45,16 @@ class SetSchemaMetadata(OneSide):
         if any(value is not None for value in values):
             raise DataException("Schema required for [updating schema metadata]")
         return batch
+
+
+def _renamed(schema: Schema, changes: Mapping[str, Any]) -> Schema:
+    """The schema with other attributes; a default that is a struct is one of the new schema."""
+    default = schema.default
+    if not isinstance(default, Struct):
+        return dataclasses.replace(schema, **changes)
+    after = dataclasses.replace(schema, default=None, **changes)
+    values = [default.get_without_default(field.name) for field in schema.fields]
+    return after.with_default(Struct.of_values(after, values))
 
 
 class SetSchemaMetadataKey(SetSchemaMetadata):

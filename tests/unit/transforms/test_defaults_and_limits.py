@@ -1,0 +1,114 @@
+"""What JSON cannot carry and the recordings so do not have: structs as defaults, numbers that are none, Java's expressions."""
+
+import datetime
+import math
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.columns import column_of, values_of
+from airflow_provider_connect.sdk.schema import (
+    FLOAT64_SCHEMA,
+    INT32_SCHEMA,
+    OPTIONAL_STRING_SCHEMA,
+    TIMESTAMP_SCHEMA,
+    Schema,
+    SchemaType,
+    Struct,
+)
+from airflow_provider_connect.sdk.transformation import Transformation
+from airflow_provider_connect.transforms.cast_columns import cast_column
+from airflow_provider_connect.transforms.cast_values import cast_value
+from airflow_provider_connect.transforms.flatten import FlattenValue
+from airflow_provider_connect.transforms.java_regex import compile_regex
+from airflow_provider_connect.transforms.set_schema_metadata import SetSchemaMetadataValue
+from airflow_provider_connect.transforms.timestamp_converter import TimestampConverterValue
+
+NOON = datetime.datetime(2020, 1, 1, 12, tzinfo=datetime.UTC)
+PLAIN = Schema.struct({"at": TIMESTAMP_SCHEMA, "name": OPTIONAL_STRING_SCHEMA}, optional=True)
+WITH_DEFAULT = PLAIN.with_default(Struct(PLAIN, {"at": NOON, "name": "d"}))
+
+
+def applied(transformation: Transformation, schema: Schema, value: Any, **config: str) -> Batch:
+    settings = {name.replace("_", "."): text for name, text in config.items()}
+    transformation.configure(transformation.config_def.parse(settings))
+    made = transformation.apply_batch(Batch("t", column_of([value], schema), value_schema=schema))
+    assert isinstance(made, Batch)
+    return made
+
+
+def test_a_struct_that_is_a_default_becomes_what_structs_become() -> None:
+    after = applied(TimestampConverterValue(), WITH_DEFAULT, None, field="at", target_type="unix")
+    assert after.value_schema is not None
+    assert after.value_schema.default.as_dict() == {"at": int(NOON.timestamp() * 1000), "name": "d"}
+    assert after.value_schema.default.schema.field("at").schema == Schema(SchemaType.INT64)
+
+
+def test_a_renamed_schema_keeps_its_default() -> None:
+    after = applied(SetSchemaMetadataValue(), WITH_DEFAULT, None, schema_name="n")
+    assert after.value_schema is not None
+    assert (after.value_schema.name, after.value_schema.default.schema.name) == ("n", "n")
+    assert after.value_schema.default.as_dict() == {"at": NOON, "name": "d"}
+
+
+def test_flattened_fields_take_their_defaults_from_the_struct_around_them() -> None:
+    outer = Schema.struct({"in": WITH_DEFAULT})
+    after = applied(FlattenValue(), outer, Struct(outer, {"in": Struct(WITH_DEFAULT, {"at": NOON})}))
+    assert after.value_schema is not None
+    assert [(field.name, field.schema.optional, field.schema.default) for field in after.value_schema.fields] == [
+        ("in.at", True, NOON),
+        ("in.name", True, "d"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("number", "target", "cast"),
+    [
+        (math.nan, SchemaType.INT8, 0),
+        (math.nan, SchemaType.INT64, 0),
+        (math.inf, SchemaType.INT8, -1),
+        (-math.inf, SchemaType.INT16, 0),
+        (math.inf, SchemaType.INT32, 2**31 - 1),
+        (-math.inf, SchemaType.INT64, -(2**63)),
+        (math.nan, SchemaType.BOOLEAN, False),
+        (math.inf, SchemaType.BOOLEAN, True),
+        (-0.9, SchemaType.BOOLEAN, False),
+        (math.nan, SchemaType.STRING, "NaN"),
+        (-math.inf, SchemaType.STRING, "-Infinity"),
+        (1e39, SchemaType.FLOAT32, math.inf),
+    ],
+)
+def test_numbers_that_are_none_are_cast_as_in_java(number: float, target: SchemaType, cast: Any) -> None:
+    assert cast_value(number, FLOAT64_SCHEMA, target) == cast
+    column = cast_column(column_of([number], FLOAT64_SCHEMA), FLOAT64_SCHEMA, target)
+    assert values_of(column, Schema(target)) == [cast]
+
+
+def test_nothing_is_cast_from_what_has_no_values() -> None:
+    array = Schema.array(INT32_SCHEMA, optional=True)
+    assert cast_column(column_of([None, None], array), array, SchemaType.INT8).to_pylist() == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("expression", "text", "matches"),
+    [
+        (r"(?<n>o)\k<n>", "oo", True),
+        (r"\Qa.b\E.", "a.bc", True),
+        (r"\Qa.b\E.", "axbc", False),
+        (r"[\p{Alpha}.]+", "a.B", True),
+        (r"\P{Digit}+", "ab", True),
+        (r"\(?<n>", "(<n>", True),
+        (r"(?<=a)b|c", "c", True),
+        (r"\d", "٣", False),
+        (r"a++b", "aab", True),
+    ],
+)
+def test_expressions_of_java_are_understood(expression: str, text: str, *, matches: bool) -> None:
+    assert (compile_regex(expression).fullmatch(text) is not None) == matches
+
+
+@pytest.mark.parametrize("expression", [r"[a-z&&[^b]]", r"[a[b]]", r"\p{IsLatin}", r"["])
+def test_expressions_that_python_reads_otherwise_are_refused(expression: str) -> None:
+    with pytest.raises(Exception, match=r"not known here|unterminated"):
+        compile_regex(expression)
