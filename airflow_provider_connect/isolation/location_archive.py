@@ -28,6 +28,10 @@ def _files(path: str) -> Iterator[str]:
     if not os.path.isdir(path):
         yield path
         return
-    for folder, folders, files in os.walk(path):
+    for folder, folders, files in os.walk(path, onerror=_raise):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
         yield from (os.path.join(folder, name) for name in sorted(files))
+
+
+def _raise(error: OSError) -> None:
+    raise error

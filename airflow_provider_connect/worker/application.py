@@ -116,9 +116,13 @@ class Application:
             payload = self._payload(plan, task, known_topics)
             try:
                 results[task] = run_task(payload)
-            except Exception as error:  # (the Spark job died: its Python worker was killed, or an executor lost)
-                log.warning("Connector %s, task %s: its Spark job was lost", plan.connector.name, task)
-                results[task] = TaskResult(task, State.FAILED, self._mask(_lost_trace(error)), retriable=True)
+            except Exception as error:  # (the Spark job died: its Python worker was killed, or an executor lost; or it could not start)
+                is_lost = not isinstance(error, ConnectException)
+                log.warning(
+                    "Connector %s, task %s: its Spark job %s", plan.connector.name, task, "was lost" if is_lost else "did not start"
+                )
+                trace = self._mask(_lost_trace(error) if is_lost else trace_of(error))
+                results[task] = TaskResult(task, State.FAILED, trace, retriable=True)
                 statuses.put_task(self._lost_status(plan, results[task]))
 
         threads = [threading.Thread(target=host, args=(task,), name=f"task-{task}") for task in plan.tasks]

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.isolation.location_archive import unpacked_paths, write_archive
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.worker.task_payload import TaskPayload, refuse_second_attempt
@@ -59,7 +60,12 @@ class SparkEngine:
             if self._sent == locations:
                 return
             archive = os.path.join(SparkFiles.getRootDirectory(), f"{_PLUGINS}.zip")
-            write_archive(locations, archive)
+            try:
+                write_archive(locations, archive)
+            except OSError as error:
+                raise RetriableException(
+                    f"The plugins that this run began with cannot be read, to be sent to executors: {error}"
+                ) from error
             self._context.addArchive(f"{archive}#{_PLUGINS}")
             self._sent = locations
 
