@@ -55,8 +55,8 @@ def test_a_rotated_secret_is_seen_by_the_next_run_and_shown_nowhere(
 def test_a_task_ends_when_a_value_has_to_be_looked_up_anew_and_the_next_run_goes_on(scene: Scene, secrets: Path, unique: str) -> None:
     make_topic(scene.bootstrap, unique)
     secrets.write_text("password=lease\n")
-    scene.properties["config.providers.file.param.ttl.ms"] = "1500"
-    slowly = {"password": f"${{file:{secrets}:password}}", "until": "50", "size": "1", "poll_ms": "50"}
+    scene.properties["config.providers.file.param.ttl.ms"] = "2500"
+    slowly = {"password": f"${{file:{secrets}:password}}", "until": "60", "size": "1", "poll_ms": "60"}
     reasons: list[str | None] = []
     while None not in reasons and len(reasons) < 20:
         result = scene.run(scene.numbers(unique, **slowly))
@@ -64,8 +64,8 @@ def test_a_task_ends_when_a_value_has_to_be_looked_up_anew_and_the_next_run_goes
         reasons.append(result.tasks[0].stopped_by)
     assert reasons[0] == StopReason.EXPIRED
     assert reasons[-1] is None
-    assert values_of(scene.bootstrap, unique) == [f"0-{number}" for number in range(50)], "each once"
-    scene.put_config(scene.numbers(unique, **(slowly | {"until": "100", "config.action.reload": "none"})))
+    assert values_of(scene.bootstrap, unique) == [f"0-{number}" for number in range(60)], "each once"
+    scene.put_config(scene.numbers(unique, **(slowly | {"until": "120", "config.action.reload": "none"})))
     assert scene.run().state is RunState.DONE
 
 
