@@ -60,7 +60,7 @@ def _merged(parts: Iterable[Declarations]) -> Declarations:
 
 
 def _in_directory(directory: str, tree: str | None) -> Declarations:
-    path = os.path.join(directory, _ENTRY_POINTS)
+    path = f"{directory}/{_ENTRY_POINTS}"
     if not os.path.isfile(path):
         return Declarations([], [])
     try:
@@ -139,8 +139,10 @@ def _holds(within: str | set[str], module: str) -> bool:
     top = module.partition(".")[0]
     if isinstance(within, set):
         return top in within
-    root = os.path.realpath(within)
-    names = (top, f"{top}.py", *(f"{top}{suffix}" for suffix in EXTENSION_SUFFIXES))
-    return any(
-        os.path.realpath(path).startswith(root + os.sep) for path in (os.path.join(within, n) for n in names) if os.path.exists(path)
-    )
+    paths = (f"{within}/{top}{ending}" for ending in ("", ".py", *EXTENSION_SUFFIXES))
+    return any(_lies_in(within, path) for path in paths if os.path.exists(path))
+
+
+def _lies_in(tree: str, path: str) -> bool:
+    """Whether ``path``, an entry of ``tree``, is no link that leads out of it."""
+    return not os.path.islink(path) or os.path.realpath(path).startswith(os.path.realpath(tree) + os.sep)

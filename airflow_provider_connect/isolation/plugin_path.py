@@ -69,15 +69,23 @@ class BrokenLocation:
 
 def locations(plugin_path: Iterable[str]) -> tuple[list[Location], list[BrokenLocation]]:
     """The locations in the order of ``plugin_path``, each directory's by name; what lies there twice by links counts once."""
-    found: dict[str, Location] = {}
+    found: dict[object, Location] = {}
     broken: list[BrokenLocation] = []
     for directory in plugin_path:
         try:
             for location in _below(directory):
-                found.setdefault(os.path.realpath(location.path), location)
+                found.setdefault(_identity(location), location)
         except OSError as error:
             broken.append(BrokenLocation(directory, f"it cannot be read: {error.strerror or error}"))
     return list(found.values()), broken
+
+
+def _identity(location: Location) -> object:
+    """The same for what is the same on disk."""
+    if location.form is not LocationForm.TREE:
+        return os.path.realpath(location.path)
+    status = os.stat(location.path)
+    return status.st_dev, status.st_ino
 
 
 def _below(directory: str) -> Iterator[Location]:
@@ -111,14 +119,17 @@ def _tree_stamp(tree: str) -> str:
     """Installers rename ``*.dist-info`` into place, so the directory's own time tells; for single modules each file's does."""
     try:
         with os.scandir(tree) as entries:
-            dated = sorted(entry.name for entry in entries if entry.name.endswith((METADATA_ENDING, ".py")))
-        return ";".join([_stamp(tree), *(f"{name} {_stamp(os.path.join(tree, name))}" for name in dated)])
+            dated = sorted(f"{entry.name} {_told(entry.stat())}" for entry in entries if entry.name.endswith((METADATA_ENDING, ".py")))
+        return ";".join([_stamp(tree), *dated])
     except OSError as error:
         return f"unreadable {error.errno}"
 
 
 def _stamp(path: str) -> str:
-    status = os.stat(path)
+    return _told(os.stat(path))
+
+
+def _told(status: os.stat_result) -> str:
     return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
 
 
