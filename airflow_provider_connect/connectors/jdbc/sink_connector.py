@@ -11,10 +11,10 @@ from typing import ClassVar
 from airflow_provider_connect.connectors.jdbc.sink_check import check_database
 from airflow_provider_connect.connectors.jdbc.sink_database import open_store, url_of, write_dialect
 from airflow_provider_connect.connectors.jdbc.sink_offsets import OffsetsTable
-from airflow_provider_connect.connectors.jdbc.sink_settings import CONFIG_DEF, OFFSETS_TABLE, URL, SinkSettings, contradictions
+from airflow_provider_connect.connectors.jdbc.sink_settings import CONFIG_DEF, OFFSETS_TABLE, SinkSettings, contradictions
 from airflow_provider_connect.connectors.jdbc.sink_store import table_name
 from airflow_provider_connect.connectors.jdbc.sink_task import JdbcSinkTask
-from airflow_provider_connect.errors import ConfigException, RetriableException
+from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.config_def import Config, ConfigValue
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
 from airflow_provider_connect.sdk.records import TopicPartition
@@ -42,7 +42,7 @@ class JdbcSinkConnector(SinkConnector):
         return [self.config.originals] * max_tasks
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        """Also looks at the database: may the user log in, are the tables there?"""
+        """Also says which settings do not go together. Does not ask the database: whoever answers here may not reach it."""
         values = super().validate(config)
         if any(value.errors for value in values):
             return values
@@ -50,13 +50,6 @@ class JdbcSinkConnector(SinkConnector):
         parsed = self.config_def.parse(config)
         for name, value, reason in contradictions(parsed):
             by_name[name].errors.append(str(ConfigException.of(name, value, reason)))
-        if not any(value.errors for value in values):
-            try:
-                self.check(config)
-            except RetriableException:
-                return values  # nobody answers now; a run will see
-            except ConfigException as error:
-                by_name.get(_key_of(error), by_name[URL]).errors.extend(error.errors)
         return values
 
     def check(self, config: Mapping[str, str]) -> None:
@@ -78,8 +71,3 @@ class JdbcSinkConnector(SinkConnector):
         finally:
             store.close()
         return True
-
-
-def _key_of(error: ConfigException) -> str:
-    """The setting that the text names: ``Invalid value … for configuration «name»: …``."""
-    return error.message.partition(" for configuration ")[2].partition(":")[0]

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from airflow_provider_connect.connectors.jdbc.database_url import parse_url
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Lambda, NonEmptyString, OneOf, Range, Type
 
@@ -111,6 +112,11 @@ def _time_zone(name: str, value: Any) -> None:
         raise ConfigException.of(name, value, "There is no such time zone. Use a name like UTC or Europe/Berlin.") from error
 
 
+def _url(_name: str, value: Any) -> None:
+    if value:
+        parse_url(value)
+
+
 def _pattern(name: str, value: Any) -> None:
     try:
         re.compile(value or "")
@@ -122,10 +128,11 @@ CONFIG_DEF = ConfigDef(
     ConfigKey(
         URL,
         importance=Importance.HIGH,
-        validator=NonEmptyString(),
+        validator=Lambda(_url, "a database URL"),
         group="Connection",
-        doc="Address of the database: postgresql://host:5432/database, sqlite:////path/file.db, or any address that SQLAlchemy knows. "
-        "A jdbc: in front is taken off.",
+        doc="Where the database is: jdbc:postgresql://host:5432/database, jdbc:sqlite:/path/to/file.db, jdbc:mariadb://host/database, or a "
+        "SQLAlchemy or Airflow URL such as postgresql://user:password@host/database. ${airflow:conn_id:uri} takes it from an Airflow "
+        "Connection. Options of the URL that could run code or read files are refused.",
     ),
     ConfigKey(USER, Type.STRING, None, importance=Importance.HIGH, group="Connection", doc="User, where the address has none."),
     ConfigKey(PASSWORD, Type.PASSWORD, None, importance=Importance.HIGH, group="Connection", doc="Password, where the address has none."),

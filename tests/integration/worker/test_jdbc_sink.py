@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import psycopg2
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.sink_connector import JdbcSinkConnector
+from airflow_provider_connect.errors import ConfigException, RetriableException
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.sdk.records import TopicPartition
 from tests.integration.herder.killed_change import Moment
@@ -133,6 +134,8 @@ def test_bad_input_is_refused_before_anything_moves(scene: Scene, target: Target
     target.do("CREATE TABLE there (id int)")
     upsert = {"insert.mode": "upsert", "pk.mode": "record_value"}
     there = {"table.name.format": "there"}
+    make_topic(scene.bootstrap, unique)
+    send(scene.bootstrap, unique, notes(1))
     refused: dict[tuple[str, str], dict[str, str]] = {
         ("auto.create", "There is no table"): {"auto.create": "false"},
         ("pk.mode", "insert.mode=upsert needs a primary key"): {"insert.mode": "upsert"},
@@ -146,7 +149,8 @@ def test_bad_input_is_refused_before_anything_moves(scene: Scene, target: Target
         ("connection.url", "can run code"): {"connection.url": "jdbc:h2:mem:x;INIT=RUNSCRIPT FROM 'http://x'"},
     }
     for (key, text), change in refused.items():
-        values = JdbcSinkConnector().validate(target.config(scene, unique) | change)
-        found = {value.name: value.errors for value in values if value.errors}
-        assert text in str(found.get(key)), (key, text, found)
-        assert len(found) == 1
+        with pytest.raises(ConfigException, match=re.escape(key)) as error:
+            scene.readiness(target.config(scene, unique) | change)
+        assert text in error.value.message, (key, text)
+    with pytest.raises(RetriableException, match=r"connection\.url"):
+        scene.readiness(target.config(scene, unique) | {"connection.url": "jdbc:postgresql://127.0.0.1:1/x"})
