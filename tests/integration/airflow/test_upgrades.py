@@ -36,7 +36,7 @@ def test_an_upgrade_whose_first_run_fails_goes_back_before_the_retry(airflow: Ai
         run = airflow.run(connector, 300)
         assert "the upgrade to version 2.0 failed, and version 1.0 holds again" in airflow.log(connector, run)
         found = airflow.client.get(f"{url}/upgrade").json()
-        assert (found["state"], found["reason"]) == ("ROLLED_BACK", "task 0: ValueError: order 40 cannot be read, ")
+        assert (found["state"], found["reason"]) == ("ROLLED_BACK", "task 0: ValueError: order 40 cannot be read,")
         assert found["comparison"]["equal_records"] == 10
         assert values_of(bootstrap, topic) == [f'{{"id":{number}}}' for number in range(60)]
     finally:
