@@ -10,8 +10,8 @@ import pytest
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.ports import free_ports
+from airflow_provider_connect.dev.postgres_server import PostgresServer
 from tests.mariadb_server import MariadbServer, MissingServerError
-from tests.postgres_server import PostgresServer
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 CACHE = CHECKOUT / ".dev" / "cache"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_provider_connect.dev.ports import LOOPBACK
+from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
 from airflow_provider_connect.launch.java_runtime import JavaRuntime
 from tests.benchmark.connect_peer import ConnectContestant, ConnectWorker
 from tests.benchmark.contestants import Contestant
@@ -20,7 +21,6 @@ from tests.benchmark.report import OURS
 from tests.benchmark.tables import DATABASE, SCHEMA, TableDestination, Tables, rows_file
 from tests.benchmark.topics import Topics
 from tests.benchmark.works import PEERS, TUNED_CONSUMER, TUNED_PRODUCER
-from tests.postgres_server import USER, PostgresServer
 
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 _TUNED_SOURCE = {"snapshot.fetch.size": "20000", "max.batch.size": "20480", "max.queue.size": "81920", **TUNED_PRODUCER}

@@ -9,8 +9,8 @@ from typing import Any
 import adbc_driver_postgresql.dbapi as adbc
 
 from airflow_provider_connect.dev.ports import LOOPBACK
+from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.launch.cache import made_once
-from tests.postgres_server import PostgresServer
 
 DATABASE, SCHEMA = "postgres", "public"
 _AT_ONCE = 100_000

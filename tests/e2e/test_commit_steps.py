@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_connect.dev.postgres_server import PostgresServer
 from tests.conftest import WorkerSettings
 from tests.e2e.faults.runs import Fault
 from tests.e2e.faults.scenes import SinkScene, SourceScene
 from tests.e2e.faults.steps import each_step_once
 from tests.e2e.faults.table_scenes import TableSinkScene, TableSourceScene
-from tests.postgres_server import PostgresServer
 
 
 def named(faults: list[tuple[str, Fault]]) -> list[object]:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
+from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.launch.cache import cache_directory
 from tests.e2e.chaos import control_storm
 from tests.e2e.chaos.airflow_storm import AirflowStorm
@@ -19,7 +20,6 @@ from tests.e2e.chaos.direct import DirectStorm
 from tests.e2e.chaos.outage_storm import OutageStorm
 from tests.e2e.chaos.tally import Tally
 from tests.e2e.chaos.through_airflow import AirflowRuns
-from tests.postgres_server import PostgresServer
 
 AIRFLOW_SHARE = 4  # of so many kills one goes through Airflow
 

@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
+from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.launch.cache import cache_directory
 from tests.conftest import worker_properties
 from tests.e2e.chaos import status_outage
@@ -15,7 +16,6 @@ from tests.e2e.chaos.tally import Tally
 from tests.e2e.control.killable import KillableAirflow
 from tests.e2e.control.storm import ACTS, ControlStorm
 from tests.e2e.control.two_servers import changed_by_a_crowd
-from tests.postgres_server import PostgresServer
 
 STATUS_SECONDS = 300.0
 CROWD_SECONDS = 60.0

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from sqlalchemy import create_engine
 
+from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.settings import WorkerSettings
 from tests.e2e.control.agreement import Oracle
 from tests.e2e.control.api_servers import api_servers
 from tests.e2e.control.crowd import Crowd
-from tests.postgres_server import PostgresServer
 
 AGREE_SECONDS = 120.0
 

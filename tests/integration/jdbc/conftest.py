@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_connect.dev.postgres_server import PostgresServer
 from tests.integration.jdbc.sinks import Place
-from tests.postgres_server import PostgresServer
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from sqlalchemy import Engine, create_engine, event, make_url, text
 
+from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.mirror.follower import Follower
 from airflow_provider_connect.mirror.tables import metadata
 from airflow_provider_connect.settings import WorkerSettings
-from tests.postgres_server import PostgresServer
 
 Follow = Callable[..., Follower]
 

@@ -11,13 +11,13 @@ from typing import Any
 import psycopg2
 import pytest
 
+from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.errors import ConfigException, RetriableException
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.sdk.records import TopicPartition
 from tests.integration.herder.killed_change import Moment
 from tests.integration.worker.killed_run import run_and_kill
 from tests.integration.worker.scene import Scene, commit_by_hand, make_topic, read_topic, send
-from tests.postgres_server import PostgresServer
 
 JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "true"}
 FIELDS = [{"field": "id", "type": "int64", "optional": False}, {"field": "text", "type": "string", "optional": True}]

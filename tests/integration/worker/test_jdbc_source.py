@@ -16,6 +16,7 @@ import pytest
 
 from airflow_provider_connect.connectors.jdbc.source_connector import JdbcSourceConnector
 from airflow_provider_connect.connectors.jdbc.source_task import ConnectionLostException
+from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.sdk.batch import Batch
@@ -23,7 +24,6 @@ from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.sdk.testing_contexts import MemoryConnectorContext, MemorySourceContext
 from tests.integration.worker.scene import Scene, eventually, values_of
 from tests.mariadb_server import MariadbServer
-from tests.postgres_server import PostgresServer
 
 JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
 KEYS = {"incrementing.column.name": "id", "timestamp.column.name": "at"}

