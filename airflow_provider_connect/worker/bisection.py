@@ -13,9 +13,10 @@ _SHARE = 0.7  # a run of this share of the usual distance holds no failing recor
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """A run failed; ``at`` is the record at fault, counted from the run's first, where somebody knows it."""
+    """A run failed; ``at`` is the record at fault, counted from the run's first, where somebody knows it: ``error`` is about that one."""
 
     at: int | None = None
+    error: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +51,14 @@ class FailureRate:
 
 
 def sifted(
-    count: int, attempt: Callable[[int, int], Part[Result] | Miss], single: Callable[[int], Part[Result] | None], rate: FailureRate
+    count: int, attempt: Callable[[int, int], Part[Result] | Miss], single: Callable[[int, Miss], Part[Result] | None], rate: FailureRate
 ) -> Iterator[Part[Result]]:
     """What became of ``count`` records, in their order; the gaps between the parts are the records that failed.
 
-    ``attempt(start, length)`` handles a run, ``single(index)`` one record with all the patience that it deserves, or None if it fails. Of a
-    run that failed what lies before the record at fault is tried, or where that is not known the first half, then, where that passes, half
-    of the rest, and so on to one record; what lies behind it starts anew. Each record is handled with success at most once. With one
-    failure in d records about 2 d are tried for it.
+    ``attempt(start, length)`` handles a run, ``single(index, miss)`` one record with all the patience that it deserves, or None if it
+    fails; ``miss`` is how it failed in a run. Of a run that failed what lies before the record at fault is tried, or where that is not known
+    the first half, then, where that passes, half of the rest, and so on to one record; what lies behind it starts anew. Each record is
+    handled with success at most once. With one failure in d records about 2 d are tried for it.
     """
     start = 0
     while start < count:
@@ -65,15 +66,15 @@ def sifted(
         outcome = attempt(start, length)
         while isinstance(outcome, Miss) and length > 1 and outcome.at != 0:
             at = length // 2 if outcome.at is None else outcome.at
-            is_known = outcome.at is not None
+            behind = Miss() if outcome.at is None else Miss(0, outcome.error)
             outcome = attempt(start, at)
             if isinstance(outcome, Miss):
                 length = at
                 continue
             rate.passed(at)
             yield outcome
-            start, length, outcome = start + at, length - at, Miss(0 if is_known else None)
-        part = single(start) if isinstance(outcome, Miss) else outcome
+            start, length, outcome = start + at, length - at, behind
+        part = single(start, outcome) if isinstance(outcome, Miss) else outcome
         if part is None:
             rate.failed()
             start += 1

@@ -66,9 +66,12 @@ class Tolerance:
                 raise
             except tolerable as error:
                 at = error.record if isinstance(error, DataException) else None
-                return Miss(at if at is not None and 0 <= at < length else None)
+                return Miss(at, error) if at is not None and 0 <= at < length else Miss()
 
-        def single(index: int) -> Part[Result] | None:
+        def single(index: int, miss: Miss) -> Part[Result] | None:
+            if miss.error is not None:
+                self.failed(Failure(operation, miss.error, record(index)))
+                return None
             try:
                 return Part(index, 1, self._until_done(lambda: act(index, 1)))
             except (StoppedWhileRetrying, *_NEVER_TOLERATED):

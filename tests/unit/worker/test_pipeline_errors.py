@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_connect.converters.json import JsonConverter
@@ -96,6 +96,7 @@ def numbers(batch: Batch) -> list[int]:
     return values
 
 
+@settings(deadline=None)
 @given(st.integers(1, 60), st.dictionaries(st.integers(0, 59), st.sampled_from(["key", "value"]), max_size=20))
 def test_sink_gets_all_but_the_broken_records_with_all_that_belongs_to_them(count: int, bad: dict[int, str]) -> None:
     errors, reported = tolerant()
