@@ -8,6 +8,8 @@ any process.
 from __future__ import annotations
 
 import dataclasses
+import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Self
@@ -33,6 +35,8 @@ from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key
 from airflow_provider_connect.model.versions import UNDEFINED, requirement
 from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, PluginView, Validation
 from airflow_provider_connect.settings import WorkerSettings
+
+log = logging.getLogger(__name__)
 
 CLASS_KEY, VERSION_KEY = "connector.class", f"connector.{VERSION_ENDING}"
 _SETTINGS_OF_PLUGINS: Final = ("key.converter", "value.converter", "header.converter")
@@ -61,11 +65,14 @@ class PluginProbe:
         told = {name: value for name, value in settings.values.items() if name in _TOLD or name.startswith("version_ranges.")}
         memory = settings.plugin_probe_memory_bytes
         self._pool = ProbePool(lambda: ProbeProcess(told, memory), settings.plugin_probe_timeout_ms / 1000)
+        self._telling = threading.Lock()
+        self._broken: set[BrokenLocation] = set()
         self._keys: dict[tuple[Plugin, str], list[ConfigKeyView]] = {}
 
     def plugins(self, connectors_only: bool = True) -> list[PluginView]:
         """Every plugin in every version, in Connect's order."""
         found = self._catalog.plugins(CONNECTOR_KINDS if connectors_only else tuple(PluginKind))
+        self._tell_broken()
         return [PluginView(p.class_name, str(p.kind), None if p.version == UNDEFINED else p.version) for p in found]
 
     def broken(self) -> list[BrokenLocation]:
@@ -127,6 +134,14 @@ class PluginProbe:
         pairs = None if offsets is None else [[p and dict(p), o and dict(o)] for p, o in offsets]
         request = {"ask": "alter_offsets", "connector": connector, "config": resolved, "offsets": pairs}
         return bool(self._ask(self._locations(resolved), request, Mask(secret_values(config, providers, secrets)))["agreed"])
+
+    def _tell_broken(self) -> None:
+        """In the log, each once; again when it has been whole in between."""
+        with self._telling:
+            broken = set(self._catalog.broken())
+            new, self._broken = broken - self._broken, broken
+        for each in sorted(new, key=lambda location: location.path):
+            log.warning("Plugin location %s cannot be used: %s", each.path, each.reason)
 
     def close(self) -> None:
         """End the processes."""

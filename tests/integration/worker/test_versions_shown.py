@@ -107,7 +107,7 @@ def test_ranges_in_the_variable_of_airflow_move_rest_metrics_and_figures(
     assert values_of(words.bootstrap, unique) == ["good day 0", "hello 1", "good day 2"]
 
 
-def test_plugins_that_come_and_go_are_seen_by_a_server_that_is_up(words: Scene, tmp_path: Path) -> None:
+def test_plugins_that_come_and_go_are_seen_by_a_server_that_is_up(words: Scene, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     versions, aside = tmp_path / "versions", tmp_path / "aside"
     install(aside, "3.0", "hey")
     with served(words.settings) as url:
@@ -133,7 +133,9 @@ def test_plugins_that_come_and_go_are_seen_by_a_server_that_is_up(words: Scene, 
         (versions / "cut.whl").write_bytes(b"PK")
         shutil.rmtree(versions / "words-1.5")
         eventually(lambda: known() == ["2.1", "3.0"])
+        eventually(lambda: known() and "cut.whl cannot be used: it cannot be read: File is not a zip file" in caplog.text)
         over.set()
         for asker in askers:
             asker.join()
+        assert caplog.text.count("cut.whl cannot be used") == 1
         assert seen <= {("1.5", "2.1"), ("1.5", "2.1", "3.0"), ("2.1", "3.0")}
