@@ -11,12 +11,14 @@ from airflow_provider_connect.client.conditions import (
     OffsetReaches,
     TaskReaches,
     TopicActive,
+    UpgradeSucceeds,
     Verdict,
     as_json,
     known_states,
     of_json,
 )
 from airflow_provider_connect.errors import BadRequestException
+from airflow_provider_connect.model.upgrades import Upgrade, UpgradeState
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, OffsetView, StateView, TaskView
 from airflow_provider_connect.sdk.records import TopicPartition
 
@@ -96,6 +98,17 @@ def test_what_is_no_number_in_an_offset_must_be_equal() -> None:
     condition = OffsetReaches("c", {}, {"file": "b", "at": 2})
     seen: list[Any] = [OffsetView({"x": 1}, {"file": name, "at": at}) for name, at in (("b", 3), ("a", 9), ("b", "3"))]
     assert [condition.judge([view]).is_met for view in seen] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [("REQUESTED", NOT_YET), ("TRIAL", NOT_YET), ("DONE", MET), ("HELD", HOPELESS), ("ROLLED_BACK", HOPELESS)],
+)
+def test_the_end_of_an_upgrade(state: str, expected: tuple[bool, bool]) -> None:
+    seen = Upgrade(UpgradeState(state), to="[2,3)", old="1.0", new="2.1", class_name="C", reason="why")
+    verdict = UpgradeSucceeds("c").judge(seen)
+    assert (outcome(verdict), verdict.says) == (expected, f"The upgrade of connector c from version 1.0 to 2.1 is {state}: why")
+    assert outcome(UpgradeSucceeds("c").judge(None)) == NOT_YET
 
 
 def test_topics_lag_and_the_end() -> None:
