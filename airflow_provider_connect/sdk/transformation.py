@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
@@ -25,6 +25,8 @@ class Transformation(Plugin):
 
     header_converter: HeaderConverter = RAW_HEADERS
     """Set by the framework before ``configure``; used where batches become records."""
+    drops_all: ClassVar[bool] = False
+    """Whether it drops whatever it is given: behind a predicate, the framework then takes the records out itself and cuts no batch."""
 
     def configure(self, config: Config) -> None:
         """Take settings. ``config`` has the prefix (``transforms.«alias».``) taken off."""

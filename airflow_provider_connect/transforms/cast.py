@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Any, Final
 
 from airflow_provider_connect.errors import ConfigException, DataException
@@ -14,6 +15,7 @@ from airflow_provider_connect.sdk.java_text import in_hash_order
 from airflow_provider_connect.sdk.schema import Field, Schema, SchemaType
 from airflow_provider_connect.transforms.cast_columns import cast_column
 from airflow_provider_connect.transforms.cast_values import OUTPUTS, cast_value, check_input, names_of
+from airflow_provider_connect.transforms.one_by_one import one_by_one
 from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, require_map
 from airflow_provider_connect.transforms.struct_columns import child, struct_column
 
@@ -92,8 +94,8 @@ class Cast(OneSide):
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
         if self._whole is not None:
-            return self.replaced_values(batch, [cast_value(value, None, self._whole) for value in values])
-        return self.replaced_values(batch, [self._cast_map(value) for value in values])
+            return self.replaced_values(batch, one_by_one(partial(cast_value, schema=None, target=self._whole), values))
+        return self.replaced_values(batch, one_by_one(self._cast_map, values))
 
     def _field_after(self, field: Field) -> Field:
         target = self._casts.get(field.name)

@@ -12,6 +12,7 @@ from airflow_provider_connect.sdk.columns import column_of, values_of
 from airflow_provider_connect.sdk.java_text import double_text, single_text
 from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType, arrow_type
 from airflow_provider_connect.transforms.cast_values import BITS, FLOATS, cast_value, check_input
+from airflow_provider_connect.transforms.one_by_one import one_by_one
 from airflow_provider_connect.transforms.simple_date_format import SimpleDateFormat
 
 _PLAIN_INTEGER: Final = "^-?[0-9]{1,18}$"
@@ -45,7 +46,8 @@ def moments(column: pa.Array, schema: Schema) -> pa.Array:
 
 
 def _one_by_one(column: pa.Array, schema: Schema, target: SchemaType) -> pa.Array:
-    return column_of([cast_value(value, schema, target) for value in values_of(column, schema)], Schema(target, optional=True))
+    cast = one_by_one(lambda value: cast_value(value, schema, target), values_of(column, schema))
+    return column_of(cast, Schema(target, optional=True))
 
 
 def _from_integer(column: pa.Array, schema: Schema, target: SchemaType, type: pa.DataType) -> pa.Array:

@@ -10,6 +10,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey
 from airflow_provider_connect.sdk.schema import Schema, SchemaType
 from airflow_provider_connect.transforms.field_path import SYNTAX_VERSION, field_path
+from airflow_provider_connect.transforms.one_by_one import one_by_one
 from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, require_map
 from airflow_provider_connect.transforms.struct_columns import child, require_struct
 
@@ -41,7 +42,7 @@ class ExtractField(OneSide):
         return self.replaced(batch, column, schema)
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
-        return self.replaced_values(batch, [self._extracted(value) for value in values])
+        return self.replaced_values(batch, one_by_one(self._extracted, values))
 
     def _extracted(self, value: Any) -> Any:
         purpose = _PURPOSE

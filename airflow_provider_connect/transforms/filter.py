@@ -10,6 +10,7 @@ class Filter(Transformation):
     """Drops them all; the framework still counts them as read."""
 
     class_name = "org.apache.kafka.connect.transforms.Filter"
+    drops_all = True
 
     def apply_batch(self, batch: Batch) -> None:
         return None

@@ -11,6 +11,7 @@ from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey
 from airflow_provider_connect.sdk.schema import Schema, SchemaType, Struct
+from airflow_provider_connect.transforms.one_by_one import one_by_one
 from airflow_provider_connect.transforms.one_side import PACKAGE, OneSide, require_map
 from airflow_provider_connect.transforms.struct_columns import child, require_struct, schema_like, struct_column
 
@@ -41,7 +42,7 @@ class Flatten(OneSide):
         return self.replaced(batch, struct_column(after, list(self._columns(column, schema)), column), after)
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
-        return self.replaced_values(batch, [self._flat(value) for value in values])
+        return self.replaced_values(batch, one_by_one(self._flat, values))
 
     def _schemas(self, schema: Schema, prefix: str, *, is_optional: bool, default: Struct | None) -> Iterator[tuple[str, Schema]]:
         for field in schema.fields:

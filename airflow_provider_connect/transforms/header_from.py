@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from airflow_provider_connect.errors import ConfigException, DataException
@@ -12,6 +13,7 @@ from airflow_provider_connect.sdk.java_text import in_hash_order
 from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.transforms.header_columns import with_header
 from airflow_provider_connect.transforms.name_lists import check_not_empty
+from airflow_provider_connect.transforms.one_by_one import one_by_one
 from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, require_map
 from airflow_provider_connect.transforms.struct_columns import child, require_struct, schema_like, struct_column
 
@@ -77,7 +79,7 @@ class HeaderFrom(OneSide):
         return self.replaced(batch, struct_column(after, columns, column), after, headers=headers)
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
-        maps = [require_map(value, self._purpose) for value in values]
+        maps = one_by_one(partial(require_map, purpose=self._purpose), values)
         headers, convert = batch.headers, self.header_converter.from_connect_header
         for name, header in zip(self._fields, self._headers, strict=True):
             data = [convert(batch.topic, header, None, entries.get(name)) for entries in maps]

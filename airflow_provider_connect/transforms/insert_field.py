@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from airflow_provider_connect.errors import ConfigException, DataException
@@ -12,6 +13,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey
 from airflow_provider_connect.sdk.java_text import in_hash_order
 from airflow_provider_connect.sdk.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, TIMESTAMP_SCHEMA, Schema
+from airflow_provider_connect.transforms.one_by_one import one_by_one
 from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, require_map
 from airflow_provider_connect.transforms.struct_columns import children, require_struct, schema_like, struct_column
 
@@ -69,7 +71,7 @@ class InsertField(OneSide):
         return self.replaced(batch, struct_column(after, columns, column), after)
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
-        maps = [require_map(value, _PURPOSE) for value in values]
+        maps = one_by_one(partial(require_map, purpose=_PURPOSE), values)
         columns = [(insertion.name, self._inserted(insertion.source, batch)) for insertion in self._insertions]
         numbers = [(name, column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column) for name, column in columns]
         rows: list[list[tuple[str, Any]]] = [[] for _ in maps]

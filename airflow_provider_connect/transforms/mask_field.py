@@ -18,6 +18,7 @@ from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, TIMESTAMP, 
 from airflow_provider_connect.transforms.cast_values import BITS, FLOATS, as_single, wrapped
 from airflow_provider_connect.transforms.java_class import class_of_schema, class_of_value
 from airflow_provider_connect.transforms.name_lists import Names
+from airflow_provider_connect.transforms.one_by_one import one_by_one
 from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, require_map
 from airflow_provider_connect.transforms.struct_columns import child, constant, require_struct, struct_column
 
@@ -69,7 +70,7 @@ class MaskField(OneSide):
         return self.replaced(batch, struct_column(schema, columns, column), schema)
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
-        return self.replaced_values(batch, [self._masked_map(value) for value in values])
+        return self.replaced_values(batch, one_by_one(self._masked_map, values))
 
     def _field_column(self, column: pa.Array, field: Field) -> pa.Array:
         values = child(column, field, fill=self.fills_null)

@@ -58,8 +58,8 @@ class OneSide(Transformation):
             return self._changed(batch)
         if column.null_count == len(column):
             return batch
-        pieces = ((batch.slice(start, length), is_null) for start, length, is_null in runs_of(column.is_null()))
-        return [piece if is_null else self._changed(piece) for piece, is_null in pieces]
+        pieces = [(start, batch.slice(start, length), is_null) for start, length, is_null in runs_of(column.is_null())]
+        return [piece if is_null else self._changed(piece, start) for start, piece, is_null in pieces]
 
     def replaced(self, batch: Batch, column: pa.Array, schema: Schema | None, **more: Any) -> Batch:  # Any: attributes of the batch
         """The batch with another column on this side."""
@@ -69,12 +69,17 @@ class OneSide(Transformation):
         """The batch with other schemaless values on this side."""
         return self.replaced(batch, schemaless_column(values), None, **more)
 
-    def _changed(self, batch: Batch) -> Batch:
+    def _changed(self, batch: Batch, start: int = 0) -> Batch:
+        """What becomes of records ``start`` and following, which an error counts its record from."""
         schema, column = getattr(batch, f"{self.side}_schema"), self._column_of(batch)
         try:
             if schema is None:
                 return self.without_schema(batch, values_of(column, None))
             return self.with_schema(batch, column, schema)
+        except DataException as error:
+            if error.record is not None:
+                error.record += start
+            raise
         except pa.ArrowException as error:
             raise DataException(f"{class_name_of(type(self))} cannot be applied: {error}") from error
 

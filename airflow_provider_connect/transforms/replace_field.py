@@ -11,6 +11,7 @@ from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey
 from airflow_provider_connect.sdk.java_text import in_hash_order
 from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.transforms.name_lists import Names
+from airflow_provider_connect.transforms.one_by_one import one_by_one
 from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, require_map
 from airflow_provider_connect.transforms.struct_columns import child, require_struct, schema_like, struct_column
 
@@ -77,7 +78,7 @@ class ReplaceField(OneSide):
         return self.replaced(batch, struct_column(after, columns, column), after)
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
-        return self.replaced_values(batch, [self._replaced(value) for value in values])
+        return self.replaced_values(batch, one_by_one(self._replaced, values))
 
     def _replaced(self, value: Any) -> dict[str, Any]:
         entries = require_map(value, _PURPOSE).items()

@@ -21,6 +21,7 @@ class SimpleDateParser:
     """Reads texts by one pattern. Years with two digits lie within the hundred that begin 80 years before ``today``."""
 
     def __init__(self, format: SimpleDateFormat, today: datetime.date) -> None:
+        self.pattern = format.pattern
         self._elements = format.elements
         self._century = today.year - 80
         self._century_start = days_of(self._century, today.month, today.day) * DAY_MS
@@ -42,14 +43,16 @@ class SimpleDateParser:
         is_too_early = _SHORT_YEAR in found and moment < self._century_start
         return _moment({**found, "y": found["y"] + 100}) if is_too_early else moment
 
-    def parse_column(self, texts: pa.Array) -> pa.Array:
-        """The moments of texts, int64; null stays null. Raises ValueError with the first text that does not match."""
+    def parse_plain(self, texts: pa.Array) -> pa.Array | None:
+        """The moments of texts, int64, where each has just the digits that the pattern has letters; null stays null.
+
+        None if one has not: it may still be a text that ``parse`` reads."""
         if self._plain is not None and pc.all(pc.match_substring_regex(texts, self._plain)).as_py():
             fields = pc.extract_regex(texts, self._plain)
             moments = _moments({field.name: pc.struct_field(fields, field.name).cast(pa.int64()) for field in fields.type}, texts)
             if is_gregorian(moments):
                 return moments
-        return pa.array([None if text is None else self.parse(text) for text in texts.to_pylist()], pa.int64())
+        return None
 
     def _read(self, element: Element, text: str, at: int, is_followed: bool, found: dict[str, int]) -> int:
         """Read one field into ``found``, and blanks before it; returns where it ends."""

@@ -29,6 +29,7 @@ from airflow_provider_connect.sdk.schema import (
 )
 from airflow_provider_connect.transforms.cast_columns import moments
 from airflow_provider_connect.transforms.java_class import class_of_value
+from airflow_provider_connect.transforms.one_by_one import one_by_one
 from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, require_map
 from airflow_provider_connect.transforms.simple_date_format import SimpleDateFormat
 from airflow_provider_connect.transforms.simple_date_parser import SimpleDateParser
@@ -120,8 +121,8 @@ class TimestampConverter(OneSide):
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
         if not self._field:
-            return self.replaced_values(batch, [self._converted_value(value) for value in values])
-        return self.replaced_values(batch, [None if value is None else self._converted_map(value) for value in values])
+            return self.replaced_values(batch, one_by_one(self._converted_value, values))
+        return self.replaced_values(batch, one_by_one(self._converted_map, values))
 
     def _field_schema(self, field: Field) -> Schema:
         return self._schema_after(field.schema) if field.name == self._field else field.schema
@@ -159,11 +160,15 @@ class TimestampConverter(OneSide):
             return texts.cast(pa.int64())
         if self._format is None:
             raise DataException(f"The timestamp ({pc.drop_null(texts)[0]}) is text, which needs a {FORMAT}")
+        plain = self._parser.parse_plain(texts)
+        return pa.array(one_by_one(self._parsed_text, texts.to_pylist()), pa.int64()) if plain is None else plain
+
+    def _parsed_text(self, text: str | None) -> int | None:
         try:
-            return self._parser.parse_column(texts)
+            return None if text is None else self._parser.parse(text)
         except ValueError as error:
             raise DataException(
-                f"Could not parse timestamp: value ({error}) does not match pattern ({self._format.pattern})",
+                f"Could not parse timestamp: value ({text}) does not match pattern ({self._parser.pattern})",
             ) from error
 
     def _written(self, moments: pa.Array) -> pa.Array:
@@ -174,7 +179,9 @@ class TimestampConverter(OneSide):
         write = {"Date": dates_of_moments, "Time": times_of_moments}.get(self._target, timestamps_of_moments)
         return write(moments)
 
-    def _converted_map(self, value: Any) -> dict[str, Any]:
+    def _converted_map(self, value: Any) -> dict[str, Any] | None:
+        if value is None:
+            return None
         entries = require_map(value, _PURPOSE)
         return in_hash_order([*entries.items(), (self._field, self._converted_value(entries.get(self._field)))])
 

@@ -11,6 +11,7 @@ from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey
 from airflow_provider_connect.sdk.java_text import in_hash_order
 from airflow_provider_connect.sdk.schema import Field, Schema, SchemaType
 from airflow_provider_connect.transforms.name_lists import Names
+from airflow_provider_connect.transforms.one_by_one import one_by_one
 from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, require_map, schemaless_column
 from airflow_provider_connect.transforms.struct_columns import child, require_struct, struct_column
 
@@ -50,7 +51,7 @@ class ValueToKey(OneSide):
         return batch.replace(key=struct_column(key_schema, columns, column), key_schema=key_schema)
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
-        return batch.replace(key=schemaless_column([self._key_of(value) for value in values]), key_schema=None)
+        return batch.replace(key=schemaless_column(one_by_one(self._key_of, values)), key_schema=None)
 
     def _field_of(self, schema: Schema, name: str) -> Field:
         field = schema.field(name) if schema.type is SchemaType.STRUCT else None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.class_name import class_name_of
 from airflow_provider_connect.sdk.converter import ColumnRun, Converter, HeaderConverter
@@ -55,10 +56,25 @@ class Stage:
         if self.predicate is None or not batch.num_records:
             return _listed(self.transformation.apply_batch(batch))
         mask = self.predicate.test_batch(batch)
-        return [piece for run, chosen in _runs_of(batch, pc.invert(mask) if self.negate else mask) for piece in self._piece(run, chosen)]
+        chosen = (pc.invert(mask) if self.negate else mask).fill_null(False)
+        if self.transformation.drops_all:
+            kept = batch.filter(pc.invert(chosen))
+            return [kept] if kept.num_records else []
+        pieces: list[Batch] = []
+        start = 0
+        for run, is_chosen in _runs_of(batch, chosen):
+            pieces += self._changed(run, start) if is_chosen else [run]
+            start += run.num_records
+        return pieces if len(pieces) == 1 else joined_batches(pieces)
 
-    def _piece(self, run: Batch, chosen: bool) -> list[Batch]:
-        return _listed(self.transformation.apply_batch(run)) if chosen else [run]
+    def _changed(self, run: Batch, start: int) -> list[Batch]:
+        """The run that begins with record ``start``, which an error counts its record from."""
+        try:
+            return _listed(self.transformation.apply_batch(run))
+        except DataException as error:
+            if error.record is not None:
+                error.record += start
+            raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +285,7 @@ def _listed(batches: Batch | list[Batch] | None) -> list[Batch]:
 
 def _runs_of(batch: Batch, mask: pa.BooleanArray) -> Iterator[tuple[Batch, bool]]:
     """The batch cut wherever the mask changes: order is kept, and each run stays columnar."""
-    flags = mask.fill_null(False).to_pylist()
+    flags = mask.to_pylist()
     start = 0
     for index in range(1, len(flags) + 1):
         if index == len(flags) or flags[index] != flags[start]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import column_of, values_of
 from airflow_provider_connect.sdk.schema import (
@@ -18,6 +19,7 @@ from airflow_provider_connect.sdk.schema import (
     Struct,
 )
 from airflow_provider_connect.sdk.transformation import Transformation
+from airflow_provider_connect.transforms.cast import CastValue
 from airflow_provider_connect.transforms.cast_columns import cast_column
 from airflow_provider_connect.transforms.cast_values import cast_value
 from airflow_provider_connect.transforms.flatten import FlattenValue
@@ -112,3 +114,16 @@ def test_expressions_of_java_are_understood(expression: str, text: str, *, match
 def test_expressions_that_python_reads_otherwise_are_refused(expression: str) -> None:
     with pytest.raises(Exception, match=r"not known here|unterminated"):
         compile_regex(expression)
+
+
+def test_a_failing_record_is_named_whatever_lies_before_it() -> None:
+    """Counted from the first record of the batch, though batches are cut at null values."""
+    schema = Schema.struct({"n": OPTIONAL_STRING_SCHEMA}, optional=True)
+    rows = [Struct(schema, {"n": "1"}), None, Struct(schema, {"n": "2"}), Struct(schema, {"n": "x"})]
+    schemaless = [{"n": "1"}, None, {"n": "2"}, {"n": "x"}]
+    for of_rows, values in ((schema, rows), (None, schemaless)):
+        transformation = CastValue()
+        transformation.configure(transformation.config_def.parse({"spec": "n:int8"}))
+        with pytest.raises(DataException, match=r"Value \(x\) was out of range") as raised:
+            transformation.apply_batch(Batch("t", column_of(values, of_rows), value_schema=of_rows))
+        assert raised.value.record == 3

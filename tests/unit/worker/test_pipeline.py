@@ -57,6 +57,26 @@ def test_a_predicate_cuts_the_batch_and_keeps_the_order() -> None:
     assert [value for part in parts for value in part.value.to_pylist()] == [b"AB", b"ba", b"bb", b"AC"]
 
 
+class DropWhatIsGiven(DropAll):
+    drops_all = True
+
+
+def test_what_is_dropped_behind_a_predicate_leaves_one_batch_that_covers_all() -> None:
+    pipeline = SinkPipeline(converters(), [Stage(DropWhatIsGiven(), StartsWithA())])
+    [batch] = pipeline.batches(raw([b"a1", b"b1", b"a2", b"b2", b"a3"]))
+    assert batch.value is not None
+    assert (batch.value.to_pylist(), batch.kafka_offsets.to_pylist()) == (["b1", "b2"], [11, 13])
+    assert (batch.first_offset, batch.next_offset) == (10, 15)
+    assert list(pipeline.batches(raw([b"a"]))) == []
+
+
+def test_what_a_predicate_has_cut_is_one_batch_again() -> None:
+    pipeline = SinkPipeline(converters(), [Stage(Shout(), StartsWithA())])
+    [batch] = pipeline.batches(raw([b"ab", b"ba", b"ac"]))
+    assert batch.value is not None
+    assert (batch.value.to_pylist(), batch.first_offset, batch.next_offset) == (["AB", "ba", "AC"], 10, 13)
+
+
 def test_negate_turns_it_round() -> None:
     pipeline = SourcePipeline(converters(), [Stage(Shout(), StartsWithA(), negate=True)])
     parts = list(pipeline.encode(Batch.of("t", pa.array(["ab", "ba"]))))
