@@ -10,9 +10,10 @@ import importlib.metadata
 import os
 import shutil
 import tempfile
+import time
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,6 +29,7 @@ from airflow_provider_connect.isolation.plugin_kinds import Declared
 
 _INSTALLING: Final = ".installing-"
 _REMOVING: Final = ".removing-"
+_LEFT_SECONDS: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +121,11 @@ def _refuse_missing(directory: Path) -> None:
 
 @contextmanager
 def _hidden(directory: Path, prefix: str) -> Iterator[Path]:
-    """A directory on the same file system that no catalog looks into, removed at the end."""
+    """A directory on the same file system that no catalog looks into, removed at the end; and so are those that killed processes left."""
+    for left in directory.glob(f"{prefix}*"):
+        with suppress(FileNotFoundError):  # another process may be done with it in this moment
+            if time.time() - left.stat().st_mtime > _LEFT_SECONDS:
+                shutil.rmtree(left, ignore_errors=True)
     try:
         hidden = Path(tempfile.mkdtemp(prefix=prefix, dir=directory))
     except OSError as error:

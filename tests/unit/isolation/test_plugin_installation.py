@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
@@ -102,6 +103,8 @@ def test_one_of_several_versions_is_removed_by_name(wheels: Path, plugins: Path)
     for version in ("1.0", "1.1", "2.0"):
         install(str(echo(wheels, version)), plugins, pip_or_uv("uv"))
     (plugins / "echo-extras-9.0").mkdir()
+    (plugins / ".removing-killed").mkdir()
+    os.utime(plugins / ".removing-killed", (0, 0))
     with pytest.raises(BadRequestException, match=r"several versions of echo, 1\.0, 1\.1, 2\.0: say which, such as echo==1\.0"):
         remove("echo", plugins)
     with pytest.raises(NotFoundException, match=r"no location of echo==3; of echo there are: echo-1\.0, echo-1\.1, echo-2\.0"):
