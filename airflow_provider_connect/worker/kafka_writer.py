@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from airflow_provider_connect.errors import RetriableException
-from airflow_provider_connect.stores.kafka_errors import cause_of, translated, translating
+from airflow_provider_connect.errors import RetriableException, StoreException
+from airflow_provider_connect.stores.kafka_errors import TopicMissingException, cause_of, translated, translating
 from airflow_provider_connect.worker.native_queue import NativeQueue
 from airflow_provider_connect.worker.refused_records import RefusedRecords
 
@@ -21,7 +22,11 @@ if TYPE_CHECKING:
 CHUNK_RECORDS = 10_000
 MAX_QUEUED_RECORDS = 500_000
 MAX_QUEUED_BYTES = 128 * 1024 * 1024
+TOPIC_SECONDS = 30.0  # librdkafka's own patience with a topic that was just made
+ANSWER_SECONDS = 60.0
 _WAIT_SECONDS = 0.02
+_LOOK_SECONDS = 0.1
+_NOT_YET = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError._UNKNOWN_TOPIC})
 _TAKEN_BACK = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # by the abort of their transaction
 
 
@@ -60,6 +65,9 @@ class KafkaWriter:
     ``give_up`` is asked while waiting; true ends the wait with RetriableException. ``native`` takes records without headers and
     timestamps from their columns; see ``native_queue`` for the producers that may have one. ``refused`` takes records that are refused for
     what they are; without it they fail the writer.
+
+    Each topic is looked for before its first record, which has the broker make it if it makes any: librdkafka gives up records of a topic
+    that never comes, and a native queue would not hear of it.
     """
 
     def __init__(
@@ -78,6 +86,7 @@ class KafkaWriter:
         self._waiting: deque[tuple[int, int]] = deque()  # (records written up to here, bytes of that chunk)
         self._waiting_bytes = 0
         self._error: KafkaError | None = None
+        self._partitions: dict[str, int] = {}
 
     def write(self, batch: EncodedBatch) -> None:
         """Queue a batch. Raises what an earlier batch failed with."""
@@ -86,6 +95,7 @@ class KafkaWriter:
         self.check()
 
     def _write(self, batch: EncodedBatch) -> None:
+        self._look_for(batch.topic, batch.kafka_partition)
         columns = (batch.value, batch.key, batch.headers, batch.timestamp)
         for start in range(0, batch.num_records, CHUNK_RECORDS):
             count = min(CHUNK_RECORDS, batch.num_records - start)
@@ -97,6 +107,34 @@ class KafkaWriter:
             size = chunk.num_bytes
             self._waiting.append((self._written, size))
             self._waiting_bytes += size
+
+    def _look_for(self, topic: str, partition: int | None) -> None:
+        """Raises TopicMissingException, and StoreException for a partition that is not there and of which nobody else would tell."""
+        if topic not in self._partitions:
+            self._partitions[topic] = self._found(topic)
+        if partition is None or self._native is None or partition < self._partitions[topic]:
+            return
+        count = self._partitions[topic] = self._found(topic)  # some may have been added
+        if partition >= count:
+            raise StoreException(f"Invalid partition given with record: {partition} is not in the range [0...{count}) of topic {topic}")
+
+    def _found(self, topic: str) -> int:
+        """How many partitions the topic has, as soon as it has any."""
+        deadline = time.monotonic() + TOPIC_SECONDS
+        while True:
+            found = self._producer.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic]
+            if found.partitions and found.error is None:
+                return len(found.partitions)
+            if found.error is not None and found.error.code() not in _NOT_YET:
+                raise KafkaException(found.error)
+            if time.monotonic() > deadline:
+                raise TopicMissingException(
+                    f"Topic {topic} does not exist, and the broker has made none within {TOPIC_SECONDS:g} s: make it, or have the "
+                    "connector make it by topic.creation.*"
+                )
+            if self._give_up():
+                raise RetriableException(f"told to stop while waiting for topic {topic}")
+            time.sleep(_LOOK_SECONDS)
 
     def flush(self, timeout_seconds: float) -> None:
         """Wait until everything written is acknowledged. Raises RetriableException after ``timeout_seconds``."""

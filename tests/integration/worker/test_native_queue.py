@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from airflow_provider_connect.errors import FencedException
+from airflow_provider_connect.errors import FencedException, StoreException
 from airflow_provider_connect.stores.transactional_id import take_over
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.kafka_writer import EncodedBatch, KafkaWriter
@@ -108,6 +108,12 @@ def test_a_record_that_the_broker_refuses_ends_the_client(bootstrap: str, unique
         writer.write(EncodedBatch(unique, 1, pa.array([b"x" * 100_000], pa.binary())))
         writer.flush(20)
     producer.close()
+
+
+def test_a_partition_that_is_not_there_is_refused(topic: str, producer: Producer) -> None:
+    """The queue itself would take its records, and give them up when it learns of the topic's partitions."""
+    with pytest.raises(StoreException, match=r"Invalid partition given with record: 77 is not in the range \[0...\d+\) of topic"):
+        KafkaWriter(producer, native=native(producer)).write(EncodedBatch(topic, 1, pa.array([b"a"], pa.binary()), kafka_partition=77))
 
 
 def _quiet_logger() -> object:

@@ -18,6 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # the package
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.worker import kafka_writer
 from tests.conftest import CACHE, worker_properties
 from tests.integration.worker.scene import PLAIN, Scene, make_topic, values_of
 from tests.integration.worker.test_topic_creation import ONE
@@ -56,9 +57,18 @@ def test_a_transaction_that_takes_too_long_says_so(here: Scene, unique: str) -> 
     assert len(values_of(here.bootstrap, unique)) == 30
 
 
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once", "at_most_once"])
+def test_a_topic_that_nobody_makes_is_not_passed_over(here: Scene, guarantee: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_writer, "TOPIC_SECONDS", 1.0)
+    result = here.run(here.numbers("nowhere", until="100", delivery_guarantee=guarantee))
+    assert (result.state, result.retriable) == (RunState.FAILED, False)
+    assert "Topic nowhere does not exist, and the broker has made none within 1 s" in str(result.error)
+
+
 def test_a_client_that_may_not_make_topics(here: Scene) -> None:
     """What others have made is used, and what it may make is made. Comes last: its rules stay with the broker."""
     make_topic(here.bootstrap, "denied.there")
+    make_topic(here.bootstrap, "read.only")
     cluster, topics = (
         (ResourceType.BROKER, "kafka-cluster", ResourcePatternType.LITERAL),
         (ResourceType.TOPIC, "denied", ResourcePatternType.PREFIXED),
@@ -67,6 +77,11 @@ def test_a_client_that_may_not_make_topics(here: Scene) -> None:
         AclBinding(*resource, "User:ANONYMOUS", "*", operation, permission)
         for resource in (cluster, topics)
         for operation, permission in ((AclOperation.ALL, AclPermissionType.ALLOW), (AclOperation.CREATE, AclPermissionType.DENY))
+    ]
+    read_only = (ResourceType.TOPIC, "read.only", ResourcePatternType.LITERAL, "User:ANONYMOUS", "*")
+    rules += [
+        AclBinding(*read_only, operation, AclPermissionType.ALLOW)
+        for operation in (AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
     ]
     admin = AdminClient({"bootstrap.servers": here.bootstrap})  # kept until the answers are there
     for future in admin.create_acls(rules).values():
@@ -78,3 +93,8 @@ def test_a_client_that_may_not_make_topics(here: Scene) -> None:
     here.put_config(here.numbers("denied.there,allowed", until="20", size="10", **ONE))
     assert here.run().state is RunState.DONE
     assert [len(values_of(here.bootstrap, topic)) for topic in ("denied.there", "allowed")] == [10, 10]
+    for guarantee in ("exactly_once", "at_least_once", "at_most_once"):
+        other = Scene(here.properties, f"{here.connector}-{guarantee}", here.folder)
+        result = other.run(other.numbers("read.only", until="20", delivery_guarantee=guarantee))
+        assert result.state is RunState.FAILED, guarantee
+        assert "Topic authorization failed" in str(result.tasks[0].trace), guarantee
