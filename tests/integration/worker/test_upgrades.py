@@ -3,10 +3,13 @@ record arrives once through all of it."""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import psutil
 import pytest
 
 from airflow_provider_connect.errors import BadRequestException, ConflictException, ConnectException, NotFoundException, RetriableException
@@ -20,7 +23,7 @@ from airflow_provider_connect.worker.preview_runner import PreviewRunner
 from airflow_provider_connect.worker.upgrade_trial import UpgradeTrial
 from tests.integration.herder.conftest import RunsByHand
 from tests.integration.worker.orders import NAME, install
-from tests.integration.worker.scene import Scene, make_topic, read_topic, send, values_of
+from tests.integration.worker.scene import Scene, eventually, make_topic, read_topic, send, values_of
 
 
 @dataclass(slots=True)
@@ -135,6 +138,37 @@ def test_a_trial_that_was_killed_is_taken_back_by_the_next_run(orders: Orders) -
     orders.ask("2.0")
     assert (orders.run(50).versions["connector"], orders.state) == ("2.0", UpgradeState.DONE)
     assert values_of(scene.bootstrap, orders.topic) == [f'{{"id":{n}}}' for n in range(50)]
+
+
+@pytest.mark.parametrize("step", ["comparison", "trial", "data"])
+def test_a_run_that_is_killed_leaves_one_version_or_the_other(orders: Orders, step: str) -> None:
+    """The process is ``connect-run``, with the connector's config and the worker's settings in files."""
+    scene, folder = orders.scene, orders.scene.folder
+    orders.run(20)
+    orders.install("2.0", breaks_at=1000)  # a poll every quarter of a second
+    orders.ask("2.0")
+    (folder / "until").write_text("80")
+    (folder / "worker.properties").write_text("".join(f"{key}={value}\n" for key, value in scene.properties.items()))
+    (folder / "orders.json").write_text(json.dumps({"name": scene.connector, "config": orders.config}))
+    command = [sys.executable, "-m", "airflow_provider_connect.standalone.one_run", str(folder / "orders.json")]
+    with (folder / "run.log").open("wb") as log:
+        process = psutil.Popen([*command, "--worker", str(folder / "worker.properties")], stdout=log, stderr=log)
+    reached = {
+        "comparison": process.children,
+        "trial": lambda: orders.herder.upgrade(scene.connector).claim is not None,
+        "data": lambda: len(values_of(scene.bootstrap, orders.topic)) > 20,
+    }
+    try:
+        eventually(reached[step], 60)
+    finally:
+        process.kill()
+        process.wait(30)
+    result = orders.run(80)
+    assert result.state is RunState.DONE, result.error
+    assert (result.versions["connector"], orders.state) == (
+        ("2.0", UpgradeState.DONE) if step == "comparison" else ("1.0", UpgradeState.ROLLED_BACK)
+    ), (folder / "run.log").read_text()
+    assert values_of(scene.bootstrap, orders.topic) == [f'{{"id":{n}}}' for n in range(80)]
 
 
 def test_a_preview_of_a_source_shows_what_comes_next_and_leaves_nothing_behind(orders: Orders) -> None:
