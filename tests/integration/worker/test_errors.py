@@ -128,12 +128,15 @@ def test_sink_that_refuses_some_records_gets_rid_of_them(scene: Scene, unique: s
     assert figures(result)["total-records-skipped"] == 8
 
 
-def test_letters_of_a_run_that_failed_are_written_by_the_next_one_alone(scene: Scene, unique: str) -> None:
+@pytest.mark.parametrize("user", ["the same user", "another user"])  # than the group's offsets: then letters have a producer of their own
+def test_letters_of_a_run_that_failed_are_written_by_the_next_one_alone(scene: Scene, unique: str, user: str) -> None:
     make_topic(scene.bootstrap, unique)
     send(scene.bootstrap, unique, ["good 0", "bad 1", "poison 2", "broken 3", "good 4"])
     fragile = {"transforms": "f", "transforms.f.type": "tests.Fragile"}
     mended = scene.folder / "mended"
     config = scene.picky_sink(unique, unless=str(mended)) | tolerant(scene) | fragile
+    if user == "another user":
+        config |= {"consumer.override.security.protocol": "PLAINTEXT"}
     assert "the destination is gone" in trace(scene.run(config))
     assert letters(scene) == []
     mended.touch()

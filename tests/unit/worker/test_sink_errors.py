@@ -1,0 +1,128 @@
+"""What a sink keeps for its dead letters, and in which order they and its offsets are committed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk import Batch, SinkRecord
+from airflow_provider_connect.sdk.batch import headers_type
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.worker.consumed_records import Originals
+from airflow_provider_connect.worker.dead_letters import DeadLetter, DeadLetterQueue
+from airflow_provider_connect.worker.errant_records import ErrantRecords
+from airflow_provider_connect.worker.kafka_reader import RawBatch
+from airflow_provider_connect.worker.metrics import TaskMetrics
+from airflow_provider_connect.worker.sink_errors import KEPT_BYTES, SinkErrors
+from airflow_provider_connect.worker.tolerance import Tolerance
+from tests.unit.worker.test_pipeline import converters
+from tests.unit.worker.test_tolerance import tolerance
+
+PLACE = TopicPartition("t", 0)
+
+
+def raw(first: int, count: int, offsets: list[int] | None = None) -> RawBatch:
+    return RawBatch(
+        PLACE,
+        first,
+        first + count if offsets is None else offsets[-1] + 1,
+        pa.array([b"v%d" % n for n in range(count)], pa.binary()),
+        key=pa.array([b"k%d" % n for n in range(count)], pa.binary()),
+        headers=pa.array([[{"key": "h", "value": b"%d" % n}] for n in range(count)], headers_type()),
+        timestamp=pa.array(range(count), pa.int64()),
+        offsets=None if offsets is None else pa.array(offsets, pa.int64()),
+    )
+
+
+def record(offset: int) -> SinkRecord:
+    return SinkRecord("renamed", 5, offset, "key", "value", original_topic="t", original_kafka_partition=0)
+
+
+class Journal:
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def send(self, topic: str, letters: Sequence[DeadLetter]) -> None:
+        self.said.append("letters " + " ".join(str(letter.record.offset) for letter in letters))
+
+
+def test_originals_are_found_until_they_are_committed() -> None:
+    originals = Originals()
+    originals.keep(raw(10, 3))
+    originals.keep(raw(13, 3, [13, 17, 20]))
+    found = {offset: originals.find(PLACE, offset) for offset in (9, 10, 12, 13, 14, 17, 20, 21)}
+    assert {offset: None if kept is None else kept.value for offset, kept in found.items()} == {
+        9: None,
+        10: b"v0",
+        12: b"v2",
+        13: b"v0",
+        14: None,
+        17: b"v1",
+        20: b"v2",
+        21: None,
+    }
+    kept = found[17]
+    assert kept is not None
+    assert (kept.key, list(kept.headers), kept.timestamp, kept.offset) == (b"k1", [("h", b"1")], 1, 17)
+    originals.release({PLACE: 13})
+    assert originals.find(PLACE, 12) is None
+    assert originals.find(PLACE, 17) is not None
+    originals.release({PLACE: 21})
+    assert originals.num_bytes == 0
+
+
+def test_the_oldest_originals_go_when_a_task_vouches_for_none() -> None:
+    originals = Originals(most_bytes=200)
+    for first in range(0, 100, 10):
+        originals.keep(raw(first, 10))
+    assert originals.find(PLACE, 5) is None
+    assert originals.find(PLACE, 99) is not None
+
+
+def test_letters_come_before_the_commit_and_those_from_within_it_at_once() -> None:
+    journal = Journal()
+    queue = DeadLetterQueue("dlq", journal, headers=lambda _: [], metrics=TaskMetrics(is_source=False))
+    made, _ = tolerance()
+    errors = SinkErrors(Tolerance(made.settings, queue.add), queue, Originals())
+    reporter = ErrantRecords(errors.tolerance, errors.originals, converters())
+    errors.keep(raw(0, 10))
+    for offset in (4, 2, 8):
+        reporter.report(record(offset), DataException("no"))
+    with errors.committing({PLACE: 7}):
+        reporter.report(record(6), DataException("no"))
+        journal.said.append("commit")
+    errors.committed({PLACE: 7})
+    with errors.committing({PLACE: 10}):
+        journal.said.append("commit")
+    assert journal.said == ["letters 2 4", "letters 6", "commit", "letters 8", "commit"]
+
+
+def test_reporter_takes_batches_and_makes_bytes_anew_of_what_it_does_not_know() -> None:
+    made, reported = tolerance()
+    originals = Originals()
+    originals.keep(raw(0, 3))
+    batch = Batch.of("t", pa.array(["x", "y"]), kafka_partition=0, kafka_offset=pa.array([1, 7], pa.int64()), first_offset=1, next_offset=8)
+    ErrantRecords(made, originals, converters()).report(batch, DataException("no"))
+    assert [(f.record.offset, f.record.value) for f in reported] == [(1, b"v1"), (7, b"y")]  # type: ignore[attr-defined]
+    assert {str(f.operation.stage) for f in reported} == {"TASK_PUT"}
+
+
+def test_reporter_raises_where_nothing_is_tolerated() -> None:
+    made, reported = tolerance(everything=False)
+    with pytest.raises(DataException, match=r"TASK_PUT by org\.apache\.kafka\.connect\.sink\.SinkTask failed for offset 4 of t-0: no"):
+        ErrantRecords(made, None, converters()).report(record(4), DataException("no"))
+    assert len(reported) == 1
+
+
+def test_much_that_waits_asks_for_a_commit_but_not_again_and_again() -> None:
+    errors = SinkErrors(originals=Originals())
+    large = RawBatch(PLACE, 0, 1, pa.array([bytes(KEPT_BYTES // 2 + 1)], pa.binary()))
+    errors.keep(large)
+    assert not errors.is_full
+    errors.keep(large)
+    assert errors.is_full
+    errors.committed({})  # the task vouches for nothing yet
+    assert not errors.is_full
