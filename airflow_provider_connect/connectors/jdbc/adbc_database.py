@@ -11,6 +11,7 @@ from airflow_provider_connect.connectors.jdbc.database_url import SQLITE, Databa
 from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.sdk.arrow import pa
 
+_BUSY_MS: Final = 5000
 _BATCH_BYTES: Final = 4 << 20  # of PostgreSQL's own encoding; larger batches fall out of the cache
 
 
@@ -29,6 +30,8 @@ class AdbcDatabase:
         try:
             self._database = product.connect(url.adbc_uri)
             self._connection = adbc_driver_manager.AdbcConnection(self._database)
+            if url.dialect == SQLITE:  # whose writers lock the whole file for a moment
+                self.rows(f"PRAGMA busy_timeout = {_BUSY_MS}")
         except adbc_driver_manager.Error as error:
             self.close()
             raise connection_refusal(url, str(error)) from None

@@ -100,4 +100,4 @@ def _column(name: str, values: tuple[Any, ...]) -> pa.Array:
     try:
         return pa.array([",".join(sorted(value)) if isinstance(value, set) else value for value in values])
     except (pa.ArrowException, OverflowError) as error:
-        raise DataException(f"Column {name} has a value that no type of ours holds: {error}") from error
+        raise DataException(f"Column {name} of the statement has values that go into no column of ours: {error}") from error
