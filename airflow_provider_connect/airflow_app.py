@@ -23,7 +23,6 @@ from airflow_provider_connect.airflow_settings import (
     airflow_secrets,
     connectors_bundle,
     own_option,
-    worker_properties,
     worker_settings,
 )
 from airflow_provider_connect.dag_follower import DagFollower
@@ -141,7 +140,7 @@ class ReconcilerLoop:
         self._trouble: str | None = None
         self._rounds: Rounds | None = None
         self._former: list[tuple[float, Rounds]] = []
-        self._properties: dict[str, str] | None = None
+        self._values: Mapping[str, str] | None = None
         self._settings_due = 0.0
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
@@ -207,11 +206,11 @@ class ReconcilerLoop:
             self._rounds.tick()
 
     def _renew(self) -> None:
-        """Take up settings that have changed; the Variable and the Connection can, at any time. Wrong ones change nothing."""
-        properties = worker_properties()
-        if properties != self._properties:
-            former, self._rounds = self._rounds, Rounds(worker_settings(), holder=self._holder)
-            self._properties = properties
+        """Take up settings that have changed; the Variable, the Connection and secrets can, at any time. Wrong ones change nothing."""
+        settings = worker_settings()
+        if settings.values != self._values:
+            former, self._rounds = self._rounds, Rounds(settings, holder=self._holder)
+            self._values = settings.values
             if former is not None:
                 self._former.append((time.monotonic() + _LONGEST_REQUEST_SECONDS, former))
         self._settings_due = time.monotonic() + _SETTINGS_SECONDS
