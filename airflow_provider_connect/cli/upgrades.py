@@ -65,7 +65,7 @@ def _print_upgrade(found: Upgrade) -> None:
         print(found.reason)
     if found.comparison is not None:
         print()
-        _print_comparison(found.comparison)
+        _print_comparison(Comparison.of_json(found.comparison))
 
 
 def _print_comparison(found: Comparison) -> None:

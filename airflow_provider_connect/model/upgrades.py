@@ -8,10 +8,12 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.model.preview_comparison import Comparison
 from airflow_provider_connect.model.run import Claim
+
+if TYPE_CHECKING:  # every Airflow task reads upgrades, and few of them have a comparison to look at
+    from airflow_provider_connect.model.preview_comparison import Comparison
 
 VERSION_KEY = "connector.plugin.version"
 CLASS_KEY = "connector.class"
@@ -31,7 +33,8 @@ class Upgrade:
     ``class_name`` are what the config said when it was asked for: an upgrade says nothing of a config that names another version or class.
 
     ``claim`` is the run that tries the new version, None: none has begun. ``passed`` are the tasks of it that have ended well.
-    ``is_replanned``: after a failure, whether the tasks were planned anew by the old version. Times are epoch ms.
+    ``is_replanned``: after a failure, whether the tasks were planned anew by the old version. ``comparison`` is a Comparison as
+    JSON. Times are epoch ms.
     """
 
     state: UpgradeState
@@ -43,7 +46,7 @@ class Upgrade:
     canary: int = 100
     accepts_schema_change: bool = False
     reason: str = ""
-    comparison: Comparison | None = None
+    comparison: Mapping[str, Any] | None = None
     claim: Claim | None = None
     passed: tuple[int, ...] = ()
     is_replanned: bool = False
@@ -69,7 +72,6 @@ class Upgrade:
         return {
             **{name: getattr(self, name) for name in _PLAIN},
             "state": str(self.state),
-            "comparison": None if self.comparison is None else self.comparison.to_json(),
             "claim": None if self.claim is None else str(self.claim),
             "passed": list(self.passed),
         }
@@ -78,17 +80,16 @@ class Upgrade:
     def of_json(cls, values: Mapping[str, Any]) -> "Upgrade":
         """Raises KeyError, TypeError or ValueError for what is no upgrade; what is not known is left alone."""
         plain = {name: values[name] for name in _PLAIN if name in values}
-        comparison, claim = values.get("comparison"), values.get("claim")
+        claim = values.get("claim")
         return cls(
             **plain,
             state=UpgradeState(values["state"]),
-            comparison=None if comparison is None else Comparison.of_json(comparison),
             claim=None if claim is None else Claim.parse(claim),
             passed=tuple(map(int, values.get("passed", ()))),
         )
 
 
-_PLAIN = tuple(each.name for each in dataclasses.fields(Upgrade) if each.name not in ("state", "comparison", "claim", "passed"))
+_PLAIN = tuple(each.name for each in dataclasses.fields(Upgrade) if each.name not in ("state", "claim", "passed"))
 
 
 def version_in_force(upgrade: Upgrade | None, config: Mapping[str, str], *, is_trying: bool = True) -> str | None:
@@ -96,9 +97,9 @@ def version_in_force(upgrade: Upgrade | None, config: Mapping[str, str], *, is_t
     return None if upgrade is None or not upgrade.concerns(config) else upgrade.version(is_trying=is_trying)
 
 
-def judged(upgrade: Upgrade, comparison: Comparison) -> Upgrade:
+def judged(upgrade: Upgrade, comparison: "Comparison") -> Upgrade:
     """What a comparison of the two versions makes of an upgrade: TRIAL or HELD; or REQUESTED still, where there was nothing to compare."""
-    seen = dataclasses.replace(upgrade, comparison=comparison)
+    seen = dataclasses.replace(upgrade, comparison=comparison.to_json())
     if not comparison.has_seen_enough:
         return dataclasses.replace(seen, reason="the source had no record to compare the versions by; the next run looks again")
     hindrances = comparison.hindrances(accept_schema_change=upgrade.accepts_schema_change)

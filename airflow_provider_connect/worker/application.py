@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 
 from airflow_provider_connect.errors import ConnectException, FencedException, trace_of
 from airflow_provider_connect.masking import Mask, secret_values
@@ -22,9 +23,8 @@ from airflow_provider_connect.worker.aftermath import report_failed
 from airflow_provider_connect.worker.contexts import PlanningContext
 from airflow_provider_connect.worker.lifecycle import StopReason, StopSwitch
 from airflow_provider_connect.worker.planner import NoPlan, Plan, Planner
-from airflow_provider_connect.worker.preview_runner import PreviewRunner
 from airflow_provider_connect.worker.task_payload import TaskPayload
-from airflow_provider_connect.worker.upgrade_trial import UpgradeTrial
+from airflow_provider_connect.worker.upgrade_trial import UpgradeTrial, previews_apart
 
 log = logging.getLogger(__name__)
 TaskRunner = Callable[[TaskPayload], TaskResult]
@@ -73,7 +73,7 @@ class Application:
             claim = claimed
             self._on_claim(claim)
             self._mask.add(planner.secrets(spec))
-            trial = UpgradeTrial(spec.connector, claim, store, PreviewRunner(self._settings, secrets=lambda _: spec.secrets))
+            trial = UpgradeTrial(spec.connector, claim, store, partial(previews_apart, self._settings, spec.secrets))
             if spec.claim is None and trial.before_plan(is_whole=spec.tasks is None):
                 spec = self._spec = dataclasses.replace(spec, tasks=None)
             return self._claimed(planner, store, claim, trial)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, RetriableException, trace_of
@@ -20,9 +21,8 @@ from airflow_provider_connect.stores.fencing import Fence
 from airflow_provider_connect.worker.aftermath import report_failed
 from airflow_provider_connect.worker.contexts import PlanningContext
 from airflow_provider_connect.worker.planner import NoPlan, Planner
-from airflow_provider_connect.worker.preview_runner import PreviewRunner
 from airflow_provider_connect.worker.private_file import write_private
-from airflow_provider_connect.worker.upgrade_trial import UpgradeTrial
+from airflow_provider_connect.worker.upgrade_trial import UpgradeTrial, previews_apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def _answer(spec: RunSpec, mask: Mask) -> dict[str, object]:
     claim = planner.claim(spec)
     if isinstance(claim, NoPlan):
         return {"skipped": claim.reason}
-    trial = UpgradeTrial(spec.connector, claim, store, PreviewRunner(settings, secrets=lambda _: spec.secrets))
+    trial = UpgradeTrial(spec.connector, claim, store, partial(previews_apart, settings, spec.secrets))
     try:
         mask.add(planner.secrets(spec))
         trial.before_plan(is_whole=True)

@@ -10,20 +10,22 @@ import dataclasses
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from airflow_provider_connect.dag_settings import DEFINED_IN
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model import upgrades
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.preview_comparison import compared
-from airflow_provider_connect.model.previews import Preview
 from airflow_provider_connect.model.records import ConfigRecord, ConnectorRecord, UpgradeRecord
 from airflow_provider_connect.model.run import Claim, TaskResult
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.upgrades import VERSION_KEY, Upgrade, UpgradeState
+from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.config_changes import ConfigChanges
 from airflow_provider_connect.worker.lifecycle import StopReason
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.model.previews import Preview
 
 log = logging.getLogger(__name__)
 
@@ -37,15 +39,23 @@ class Previews(Protocol):
     def preview(self, connector: str, config: Mapping[str, str], *, records: int, version: str | None = None) -> Preview: ...
 
 
+def previews_apart(settings: WorkerSettings, secrets: Mapping[str, str]) -> Previews:
+    """Who makes them in processes of their own."""
+    from airflow_provider_connect.worker.preview_runner import PreviewRunner
+
+    return PreviewRunner(settings, secrets=lambda _: secrets)
+
+
 class UpgradeTrial:
-    """Of one connector, for one run that has claimed it. ``now_ms`` is the time of day."""
+    """Of one connector, for one run that has claimed it. ``previews`` is asked when there is something to compare; ``now_ms`` is the time
+    of day."""
 
     def __init__(
         self,
         connector: str,
         claim: Claim,
         store: ConfigChanges,
-        previews: Previews,
+        previews: Callable[[], Previews],
         *,
         now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
     ) -> None:
@@ -109,15 +119,18 @@ class UpgradeTrial:
     def _compared(self, upgrade: Upgrade) -> Upgrade:
         if upgrade.canary == 0:
             return self._change(upgrade, lambda known: dataclasses.replace(known, state=UpgradeState.TRIAL, reason=""))
+        from airflow_provider_connect.model.preview_comparison import compared
+
         config = self._store.read().connector_config(self._connector) or {}
+        previews = self._previews()
         try:
-            old = self._previews.preview(self._connector, config, records=upgrade.canary, version=upgrade.old)
+            old = previews.preview(self._connector, config, records=upgrade.canary, version=upgrade.old)
         except ConnectException as error:
             log.warning("Connector %s: its next records cannot be read with version %s: %s", self._connector, upgrade.old, error.message)
             reason = f"the next records could not be read with version {upgrade.old}; the next run tries again: {error.message}"
             return self._change(upgrade, lambda known: dataclasses.replace(known, reason=reason))
         try:
-            new = self._previews.preview(self._connector, config, records=upgrade.canary, version=upgrade.new)
+            new = previews.preview(self._connector, config, records=upgrade.canary, version=upgrade.new)
         except ConnectException as error:
             reason = f"version {upgrade.new} could not read the next records: {error.message}"
             changed = self._change(upgrade, lambda known: upgrades.refused(known, reason))

@@ -113,6 +113,7 @@ LIBRARIES = {
         "dag_follower",
         "airflow_launcher",
         "connectors/jdbc",
+        "dev/demo_tables",
     },
     "adbc_driver_manager": {"connectors/jdbc"},
     "adbc_driver_postgresql": {"connectors/jdbc"},
@@ -149,6 +150,7 @@ MAY_IMPORT_LATE = {
     "worker/readiness": "most runs find nothing to do, and need none of the checks",
     "worker/spark_engine": "Spark starts while the plan is made",
     "worker/task_body": "one kind of task is hosted",
+    "worker/upgrade_trial": "most runs compare no versions",
     "standalone/one_run": "what tasks need comes after the plugins, whose compiled code may have to come first",
 }
 

@@ -93,7 +93,7 @@ def test_a_canary_with_another_schema_is_held_back_and_goes_through_when_that_is
     assert (held.state, held.old, held.new) == (UpgradeState.HELD, "1.0", "2.1")
     assert f"{orders.topic}: value note added: string" in held.reason
     assert held.comparison is not None
-    assert (held.comparison.records, held.comparison.equal_records) == (10, 0)
+    assert (held.comparison["records"], held.comparison["equal_records"]) == (10, 0)
     assert orders.run(50).versions["connector"] == "1.0"  # held: not the newest
     orders.ask("[2,3)", accept_schema_change=True)
     result = orders.run(70)
@@ -127,7 +127,7 @@ def test_a_trial_that_was_killed_is_taken_back_by_the_next_run(orders: Orders) -
     orders.ask("2.0", canary=0)
     scene = orders.scene
     with ConfigStore(scene.settings) as store:
-        trial = UpgradeTrial(scene.connector, store.claim(scene.connector), store, PreviewRunner(scene.settings))
+        trial = UpgradeTrial(scene.connector, store.claim(scene.connector), store, lambda: PreviewRunner(scene.settings))
         assert trial.before_plan(is_whole=True)
     assert orders.state is UpgradeState.TRIAL
     with pytest.raises(ConflictException, match=r"is trying version 2\.0"):

@@ -43,7 +43,7 @@ class Stage:
 
     def run(self) -> UpgradeTrial:
         """A run that has claimed the connector."""
-        return UpgradeTrial("c", self.store.claim("c"), self.store, self.previews, now_ms=lambda: 7)
+        return UpgradeTrial("c", self.store.claim("c"), self.store, lambda: self.previews, now_ms=lambda: 7)
 
     @property
     def upgrade(self) -> Upgrade:
