@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.adbc_database import AdbcDatabase
@@ -22,7 +22,7 @@ from airflow_provider_connect.connectors.jdbc.table_name import TableName
 from airflow_provider_connect.errors import ConnectException, RetriableException
 from airflow_provider_connect.sdk.arrow import pa
 
-_SAVEPOINT: Final = "connect_piece"
+_SAVEPOINT, _MERGE, _NUMBER = "connect_piece", "connect_merge", "connect_row"
 _COPY_LINE: Final = re.compile(r"COPY \S.*?, line (\d+)")
 _PARALLEL: Final = frozenset(
     {"40001", "40P01", "55P03", "25P03", "25P04"}
@@ -121,31 +121,39 @@ class PostgresqlStore(AdbcDatabase):
         if all(is_direct for _, is_direct in columns):
             self._copy(table.name, _table(rows, columns))
             return
-        with self._staged(table, rows, columns) as stage:
-            names = ", ".join(map(self.dialect.quoted, rows.column_names))
-            self.run(f"INSERT INTO {self.dialect.table(table.name)} ({names}) SELECT {self._cast(table, rows)} FROM {stage} s")
+        names = ", ".join(map(self.dialect.quoted, rows.column_names))
+        self._merge(
+            table,
+            rows,
+            lambda stage: f"INSERT INTO {self.dialect.table(table.name)} ({names}) SELECT {self._cast(table, rows)} FROM {stage} s",
+        )
 
     def upsert(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
-        with self._staged(table, rows, self._converted(table, rows)) as stage:
-            quoted = self.dialect.quoted
-            changes = ", ".join(f"{quoted(name)} = EXCLUDED.{quoted(name)}" for name in rows.column_names if name not in keys)
-            names, conflict = ", ".join(map(quoted, rows.column_names)), ", ".join(map(quoted, keys))
-            self.run(
+        quoted = self.dialect.quoted
+        changes = ", ".join(f"{quoted(name)} = EXCLUDED.{quoted(name)}" for name in rows.column_names if name not in keys)
+        names, conflict = ", ".join(map(quoted, rows.column_names)), ", ".join(map(quoted, keys))
+        self._merge(
+            table,
+            rows,
+            lambda stage: (
                 f"INSERT INTO {self.dialect.table(table.name)} ({names}) SELECT {self._cast(table, rows)} FROM {stage} s "
                 f"ON CONFLICT ({conflict}) DO {f'UPDATE SET {changes}' if changes else 'NOTHING'}"
-            )
+            ),
+            is_whole=True,
+        )
 
     def update(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
-        rest = [name for name in rows.column_names if name not in keys]
-        if not rest:
-            return
-        with self._staged(table, rows, self._converted(table, rows)) as stage:
-            changes = ", ".join(f"{self.dialect.quoted(name)} = {self._value(table, name)}" for name in rest)
-            self.run(f"UPDATE {self.dialect.table(table.name)} t SET {changes} FROM {stage} s WHERE {self._same(table, keys)}")
+        changes = ", ".join(f"{self.dialect.quoted(name)} = {self._value(table, name)}" for name in rows.column_names if name not in keys)
+        if changes:
+            self._merge(
+                table,
+                rows,
+                lambda stage: f"UPDATE {self.dialect.table(table.name)} t SET {changes} FROM {stage} s WHERE {self._same(table, keys)}",
+            )
 
     def delete(self, table: TargetTable, rows: pa.Table) -> None:
-        with self._staged(table, rows, self._converted(table, rows)) as stage:
-            self.run(f"DELETE FROM {self.dialect.table(table.name)} t USING {stage} s WHERE {self._same(table, rows.column_names)}")
+        same = self._same(table, rows.column_names)
+        self._merge(table, rows, lambda stage: f"DELETE FROM {self.dialect.table(table.name)} t USING {stage} s WHERE {same}")
 
     def _same(self, table: TargetTable, keys: Sequence[str]) -> str:
         return " AND ".join(f"t.{self.dialect.quoted(name)} = {self._value(table, name)}" for name in keys)
@@ -182,17 +190,63 @@ class PostgresqlStore(AdbcDatabase):
         moments = local_times(column, self._time_zone) if self._time_zone != "UTC" else column
         return cast_column(target.name, moments, pa.timestamp("us"))
 
-    @contextlib.contextmanager
-    def _staged(self, table: TargetTable, rows: pa.Table, columns: list[tuple[pa.ChunkedArray, bool]]) -> Iterator[str]:
-        """The rows in a temporary table, which is empty again afterwards."""
+    def _merge(self, table: TargetTable, rows: pa.Table, statement_of: Callable[[str], str], *, is_whole: bool = False) -> None:
+        """Bring the rows into a temporary table, and from there where they belong, by one statement that reads a stage named ``s``.
+
+        ``is_whole``: rows are new ones of the table. Where they have all its columns, the temporary table has its constraints, too, so
+        that COPY names the row that is refused. Otherwise it is looked for among rows that have numbers.
+        """
+        columns = self._converted(table, rows)
+        is_alike = is_whole and all(is_direct for _, is_direct in columns) and table.columns.keys() == set(rows.column_names)
         staged = _table(rows, columns)
-        signature = (table.name, *((field.name, field.type) for field in staged.schema))
+        self.run(f"SAVEPOINT {_MERGE}")
+        try:
+            with self._staged(staged, table if is_alike else None) as stage:
+                self.run(statement_of(stage))
+        except RefusedException as error:
+            if error.row is not None:
+                raise
+            if rows.num_rows == 1:
+                raise RefusedException(error.message, 0) from error
+            self.run(f"ROLLBACK TO SAVEPOINT {_MERGE}")
+            self._stages = dict(self._saved_stages)
+        else:
+            self.run(f"RELEASE SAVEPOINT {_MERGE}")
+            return
+        numbered = staged.append_column(_NUMBER, pa.array(range(rows.num_rows), pa.int32()))
+        with self._staged(numbered) as stage:
+            some = f"(SELECT * FROM {stage} WHERE {_NUMBER} >= {{}} AND {_NUMBER} < {{}})"
+            self._find_refused(rows.num_rows, lambda start, stop: statement_of(some.format(start, stop)))
+
+    def _find_refused(self, count: int, statement_of: Callable[[int, int], str]) -> None:
+        """Do everything before the first row that is refused, and raise RefusedException with its number. Returns where there is none."""
+        start, stop = 0, count
+        while start < count:
+            middle = (start + stop + 1) // 2
+            self.run(f"SAVEPOINT {_MERGE}")
+            try:
+                self.run(statement_of(start, middle))
+            except RefusedException as error:
+                self.run(f"ROLLBACK TO SAVEPOINT {_MERGE}")
+                if middle - start == 1:
+                    raise RefusedException(error.message, start) from error
+                stop = middle
+            else:
+                start, stop = middle, stop if stop > middle else count
+            self.run(f"RELEASE SAVEPOINT {_MERGE}")
+
+    @contextlib.contextmanager
+    def _staged(self, staged: pa.Table, like: TargetTable | None = None) -> Iterator[str]:
+        """The rows in a temporary table, which is empty again afterwards. ``like``: with the columns and constraints of that table."""
+        signature = (None if like is None else like.name, *((field.name, field.type) for field in staged.schema))
         name = self._stages.get(signature)
         if name is None:
             name = f"connect_stage_{len(self._stages)}"
-            types = ", ".join(f"{self.dialect.quoted(field.name)} {_stage_type(field.type)}" for field in staged.schema)
+            columns = ", ".join(f"{self.dialect.quoted(field.name)} {_stage_type(field.type)}" for field in staged.schema)
+            if like is not None:
+                columns = f"LIKE {self.dialect.table(like.name)} INCLUDING CONSTRAINTS"
             self.run(f"DROP TABLE IF EXISTS pg_temp.{name}")
-            self.run(f"CREATE TEMPORARY TABLE {name} ({types}) ON COMMIT DELETE ROWS")
+            self.run(f"CREATE TEMPORARY TABLE {name} ({columns}) ON COMMIT DELETE ROWS")
             self._stages[signature] = name
         self._copy(TableName(name), staged, is_temporary=True)
         yield f"pg_temp.{name}"
