@@ -36,6 +36,7 @@ def test_a_foreign_cluster(home: dict[str, str], connect_url: str, unique: str, 
         "away": ["list", "--url", "http://127.0.0.1:1"],
         "nowhere": ["list", "--conn-id", "nowhere"],
         "no-url": ["list", "--url", "connect:8083"],
+        "new": ["new", "my-connector", "--sink", "--directory", str(tmp_path)],
     }
     done = dict(zip(commands, run_commands(home, list(commands.values())), strict=True))
     assert (done["wrong"].code, "tasks.max" in done["wrong"].out) == (1, True)
@@ -64,6 +65,7 @@ def test_a_foreign_cluster(home: dict[str, str], connect_url: str, unique: str, 
     assert (done["away"].code, "http://127.0.0.1:1" in done["away"].err) == (1, True)
     assert (done["nowhere"].code, "Connection nowhere does not exist" in done["nowhere"].err) == (1, True)
     assert (done["no-url"].code, "http://connect:8083" in done["no-url"].err) == (1, True)
+    assert "src/my_connector/sink.py" in done["new"].out, done["new"].err
     assert not any("geheim" in each.out + each.err for each in done.values())
 
 
