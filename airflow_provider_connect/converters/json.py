@@ -213,6 +213,10 @@ class JsonConverter(DataConverter):
         except NotPlain as odd:
             if odd.row is None or odd.row >= len(records):
                 return self._exact(topic, records)
+            if schema is None and not _begins_document(payloads):
+                with _counted_from(odd.row):
+                    self._exact(topic, records.slice(odd.row, 1))  # raises if it can't be read at all
+                return self._exact(topic, records)  # scalars of several types are one column
             return self._around(topic, records, payloads, schema, at=odd.row, after=after)
         return [ColumnRun(len(records), schema, column)]
 
@@ -228,16 +232,13 @@ class JsonConverter(DataConverter):
         return [*before, *odd]
 
     def _plain_schemaless(self, payloads: pa.Array, after: bytes) -> pa.Array:
-        first = payloads[0].as_py().lstrip()[:1]
-        if first in (b"{", b"["):
+        if _begins_document(payloads):
             texts = pc.binary_slice(payloads, 0, -len(after)) if after else payloads
             check_documents(texts)
             return _json_column(texts)
+        first = payloads[0].as_py().lstrip()[:1]
         schema = OPTIONAL_STRING_SCHEMA if first == b'"' else OPTIONAL_BOOLEAN_SCHEMA if first in (b"t", b"f") else OPTIONAL_INT64_SCHEMA
-        try:
-            return read_column(schema, payloads, self._rules, after=after)
-        except NotPlain as error:
-            raise NotPlain from error  # another type than the first record's: all are read together, into one column
+        return read_column(schema, payloads, self._rules, after=after)
 
     def _exact(self, topic: str, records: pa.Array) -> list[ColumnRun]:
         return list(column_runs(self._one_by_one(topic, records)))
@@ -286,6 +287,11 @@ class JsonConverter(DataConverter):
             return schema_of_json(self._node(content.encode()), self._read_node)
         except DataException as error:
             raise ConfigException.of(SCHEMA_CONTENT, content, error.message) from error
+
+
+def _begins_document(payloads: pa.Array) -> bool:
+    """Whether the first of these texts is an object or an array."""
+    return payloads[0].as_py().lstrip()[:1] in (b"{", b"[")
 
 
 def _joined(runs: list[ColumnRun]) -> list[ColumnRun]:

@@ -16,6 +16,8 @@ from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.log_consumer import LogRecord
 from tests.contract.dead_letter_scenes import SCENES, sink_config
 from tests.contract.record_dead_letters import GOLDEN, as_json, send_records
+from tests.integration.herder.killed_change import Moment
+from tests.integration.worker.killed_run import run_and_kill
 from tests.integration.worker.scene import Scene, eventually, make_topic, read_topic, send, values_of
 
 JSON = {
@@ -147,6 +149,27 @@ def test_letters_of_a_run_that_failed_are_written_by_the_next_one_alone(scene: S
         ("poison 2", "TRANSFORMATION"),
     ]
     assert context(letters(scene)[1])["exception.class.name"] == "builtins.ValueError"
+
+
+@pytest.mark.parametrize(
+    ("moment", "times"),
+    [
+        (Moment("worker.dead_letters:FencedLetters.send", "before"), 1),
+        (Moment("worker.dead_letters:FencedLetters.send", "after"), 2),
+        (Moment("worker.sink_delivery:AtLeastOnce._pre_commit", "after"), 1),
+        (Moment("worker.sink_delivery:AtLeastOnce._commit_group", "after"), 1),
+    ],
+    ids=lambda value: f"{value.side} {value.method.rpartition('.')[2]}" if isinstance(value, Moment) else str(value),
+)
+def test_killed_at_a_step_of_its_commit_it_loses_no_letter(scene: Scene, unique: str, moment: Moment, times: int) -> None:
+    """Between letters and data, and there alone, letters come again; lines are there once whichever step was the last."""
+    make_topic(scene.bootstrap, unique)
+    send(scene.bootstrap, unique, poisoned(300))
+    config = scene.file_sink(unique, delivery_guarantee="exactly_once") | JSON | tolerant(scene)
+    run_and_kill(scene, config, moment)
+    assert scene.run(config).state is RunState.DONE
+    assert len(scene.lines()) == len(set(scene.lines())) == 297
+    assert sorted(int(context(letter)["offset"]) for letter in letters(scene)) == sorted([7, 107, 207] * times)
 
 
 def test_retriable_failure_passes_and_nothing_is_skipped(scene: Scene, unique: str) -> None:
