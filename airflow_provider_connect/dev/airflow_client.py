@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from airflow_provider_connect.errors import ConnectException
 
+_LOCKED_SECONDS = 20.0  # another process of Airflow writes to its SQLite
 ENDED = frozenset({"success", "failed"})
 
 
@@ -73,12 +74,18 @@ class AirflowClient:
     ) -> dict[str, object]:
         if self._token is None:
             self._token = str(self._request("POST", "/auth/token", self._login, token=None)["access_token"])
-        try:
-            return self._request(method, path, content, token=self._token)
-        except urllib.error.HTTPError as error:
-            if error.code == 404 and missing is not None:
-                return missing
-            raise ConnectException(f"Airflow refused {method} {path}: {error.code} {error.read().decode(errors='replace')}") from error
+        deadline = time.monotonic() + _LOCKED_SECONDS
+        while True:
+            try:
+                return self._request(method, path, content, token=self._token)
+            except urllib.error.HTTPError as error:
+                said = error.read().decode(errors="replace")
+                if error.code == 404 and missing is not None:
+                    return missing
+                is_over = method == "POST" or time.monotonic() > deadline  # what was asked for twice would be there twice
+                if error.code != 500 or "Database error" not in said or is_over:
+                    raise ConnectException(f"Airflow refused {method} {path}: {error.code} {said}") from error
+            time.sleep(0.5)
 
     def _request(self, method: str, path: str, content: Mapping[str, object] | None, *, token: str | None) -> dict[str, object]:
         request = urllib.request.Request(f"{self._url}{path}", method=method, headers={"Content-Type": "application/json"})

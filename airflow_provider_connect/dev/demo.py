@@ -1,6 +1,7 @@
-"""The demonstration: a file goes through a Kafka topic into another file, by two connector DAGs that a real Airflow runs on Spark.
+"""The demonstration: a file goes through a Kafka topic into another file, and a table into a table of another database, by connector DAGs
+that a real Airflow runs on Spark.
 
-With ``--once`` it ends by itself, with exit code 0 only if both files are equal; otherwise everything stays up until Ctrl-C.
+With ``--once`` it ends by itself, with exit code 0 only if both copies are equal; otherwise everything stays up until Ctrl-C.
 """
 
 import argparse
@@ -14,7 +15,9 @@ import threading
 import time
 from pathlib import Path
 
+from airflow_provider_connect.dev import demo_tables
 from airflow_provider_connect.dev.airflow_client import AirflowClient, DagRun
+from airflow_provider_connect.dev.demo_tables import TABLE, DemoTables
 from airflow_provider_connect.dev.stack import DIRECTORY, Stack
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.ids import connector_for
@@ -22,7 +25,8 @@ from airflow_provider_connect.properties import parse_properties
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.status_store import StatusStore
 
-DAGS = {"connect.demo-file-source": "example_file_source.py", "connect.demo-file-sink": "example_file_sink.py"}
+FILE_DAGS = {"connect.demo-file-source": "example_file_source.py", "connect.demo-file-sink": "example_file_sink.py"}
+DAGS = {**FILE_DAGS, **demo_tables.DAGS}
 FOLDER_VARIABLE, INPUT, OUTPUT = "CONNECT_DEMO_DIR", "demo-input.txt", "demo-output.txt"
 _RUN_SECONDS, _FIRST_RUN_SECONDS, _SILENT_SECONDS = 180, 5, 10
 
@@ -31,13 +35,14 @@ def main() -> int:
     """Reads the command line, runs the demonstration, and takes everything down whatever happens."""
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--once", action="store_true", help="end when the copy is done")
+    parser.add_argument("--rows", type=int, default=50_000, help="length of the table that is copied")
     parser.add_argument("--lines", type=int, default=200_000, help="length of the file that is copied")
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts it in the background has it ignored
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     demo = Demo(DIRECTORY / "demo")
     try:
-        is_equal = demo.run(arguments.lines)
+        is_equal = demo.run(arguments.lines, arguments.rows)
         if not arguments.once:
             demo.say("Everything stays up. Ctrl-C ends it.")
             threading.Event().wait()
@@ -59,7 +64,8 @@ class Demo:
         self._directory = directory.absolute()
         self._files = self._directory / "files"
         self._started = time.monotonic()
-        self._stack = Stack(self._directory, variables={FOLDER_VARIABLE: str(self._files)}, say=self.say)
+        self._tables = DemoTables(self._files)
+        self._stack = Stack(self._directory, say=self.say)
 
     def say(self, text: str) -> None:
         """One line of progress, with the seconds since the start."""
@@ -69,20 +75,25 @@ class Demo:
         """Takes everything down. A second Ctrl-C does not cut it off."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._stack.down()
+        self._tables.end()
         self.say("Everything is down.")
 
-    def run(self, lines: int) -> bool:
-        """Copies a file of so many lines and tells the story. Whether the copy equals the original."""
+    def run(self, lines: int, rows: int) -> bool:
+        """Copies a file of so many lines and a table of so many rows, and tells the story. Whether the copies equal the originals."""
         self._stack.down()
         shutil.rmtree(self._directory, ignore_errors=True)
         self._files.mkdir(parents=True)
         _write_lines(self._files / INPUT, lines)
         self.say(f"wrote {self._files / INPUT}: {lines:,} lines, {(self._files / INPUT).stat().st_size:,} bytes")
+        variables = {FOLDER_VARIABLE: str(self._files), **self._tables.start(rows)}
+        self.say(f"filled the table {TABLE} of a {self._tables.database} database: {rows:,} rows")
+        self._stack = Stack(self._directory, variables=variables, say=self.say)
         _copy_examples(self._stack.dags_folder)
         state = self._stack.up()
         client = AirflowClient(str(state["airflow_url"]), str(state["username"]), str(state["password"]))
-        source, sink = DAGS
+        source, sink = FILE_DAGS
         runs = [self._run_connector(client, source, waits_for_schedule=True), self._run_connector(client, sink, waits_for_schedule=False)]
+        runs += [self._run_connector(client, dag_id, waits_for_schedule=False) for dag_id in demo_tables.DAGS]
         is_equal = self._report(runs)
         self._say_what_next(state)
         return is_equal
@@ -121,15 +132,17 @@ class Demo:
         for file, digest in zip((source, copy), sums, strict=True):
             size = file.stat().st_size if file.exists() else 0
             print(f"  {file.name:15} {_count_lines(file):>9,} lines  {size:>12,} bytes  sha256 {digest}")
+        shop, warehouse = self._tables.summaries()
+        for name, table in (("shop", shop), ("warehouse", warehouse)):
+            print(f"  {name + '.' + TABLE:15} {table.rows:>9,} rows   {table.total:>12,} pieces sha256 {table.digest}")
         for run in runs:
             print(f"  {run.dag_id}: {run.state}, {run.seconds:.1f} s from trigger to end")
         for line in _statuses(self._stack.worker_properties):
             print(f"  {line}")
-        print(
-            f"  The files are {'equal' if sums[0] == sums[1] else 'NOT EQUAL'}. {time.monotonic() - self._started:.1f} s in all.\n",
-            flush=True,
-        )
-        return sums[0] == sums[1]
+        same_files, same_tables = sums[0] == sums[1], shop == warehouse
+        told = [f"The {what} are {'equal' if same else 'NOT EQUAL'}." for what, same in (("files", same_files), ("tables", same_tables))]
+        print(f"  {' '.join(told)} {time.monotonic() - self._started:.1f} s in all.\n", flush=True)
+        return same_files and same_tables
 
     def _say_what_next(self, state: dict[str, object]) -> None:
         print(
@@ -137,6 +150,8 @@ class Demo:
             f"  Kafka           {state['bootstrap_servers']}\n"
             f"  Try next        append lines to {self._files / INPUT},\n"
             f"                  and see {OUTPUT} grow by just these lines within seconds;\n"
+            f"                  {self._tables.command()}\n"
+            f"                  and trigger example-jdbc-source, then example-jdbc-sink;\n"
             f"                  put a connector DAG of your own into {state['dags_folder']} (see dags/);\n"
             f"                  source {shlex.quote(str(state['environment']))} and use the airflow command.\n",
             flush=True,

@@ -8,13 +8,14 @@ from pathlib import Path
 from airflow_provider_connect.dev.marked import marked_processes
 from airflow_provider_connect.dev.stack import Stack
 
-COMMAND = [sys.executable, "-m", "airflow_provider_connect.dev.demo", "--lines", "3000"]
+COMMAND = [sys.executable, "-m", "airflow_provider_connect.dev.demo", "--lines", "3000", "--rows", "2000"]
 
 
-def test_once_copies_the_file_and_leaves_nothing(tmp_path: Path) -> None:
+def test_once_copies_file_and_table_and_leaves_nothing(tmp_path: Path) -> None:
     done = subprocess.run([*COMMAND, "--once"], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "The files are equal." in done.stdout
+    assert "The files are equal. The tables are equal." in done.stdout
+    assert done.stdout.count("2,000 rows") == 3
     assert done.stdout.count("3,000 lines") == 3
     assert "connector demo-file-source: RUNNING; task 0 RUNNING" in done.stdout
     assert marked_processes(Stack(tmp_path / ".dev" / "demo").mark) == []

@@ -1,0 +1,119 @@
+"""The second part of the demonstration: a table goes through a topic into a table of another database.
+
+PostgreSQL where PyPI's package of it is installed, else SQLite. Knows the example DAGs by their settings only.
+"""
+
+import hashlib
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, text
+
+from airflow_provider_connect.dev.postgres_server import PostgresServer
+
+DAGS = {"connect.example-jdbc-source": "example_jdbc_source.py", "connect.example-jdbc-sink": "example_jdbc_sink.py"}
+TABLE = "orders"
+_SHOP, _WAREHOUSE = "shop", "warehouse"
+_AT_ONCE = 5_000
+_MOMENT = {"postgresql": "to_char(changed_at, 'YYYY-MM-DD HH24:MI:SS.MS')", "sqlite": "strftime('%Y-%m-%d %H:%M:%f', changed_at)"}
+
+
+@dataclass(frozen=True, slots=True)
+class TableSummary:
+    """What a table holds: rows, the sum of a column, and a digest of all rows in the order of their keys."""
+
+    rows: int
+    total: int
+    digest: str
+
+
+class DemoTables:
+    """A shop with a table of orders, and a warehouse to which they shall come. ``folder`` takes the files of both."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._postgres = PostgresServer() if PostgresServer.is_installed() else None
+
+    @property
+    def database(self) -> str:
+        """The name of what keeps the tables."""
+        return "SQLite" if self._postgres is None else "PostgreSQL"
+
+    def start(self, rows: int) -> dict[str, str]:
+        """Makes both databases and fills the shop's table. Returns the variables that the example DAGs read."""
+        if self._postgres is not None:
+            self._postgres.start()
+            engine = create_engine(self._postgres.url(), isolation_level="AUTOCOMMIT")
+            with engine.connect() as connection:
+                for name in (_SHOP, _WAREHOUSE):
+                    connection.execute(text(f"create database {name}"))
+            engine.dispose()
+        self._fill(rows)
+        return {"CONNECT_EXAMPLE_JDBC_URL": self._url(_SHOP), "CONNECT_EXAMPLE_JDBC_SINK_URL": self._url(_WAREHOUSE)}
+
+    def end(self) -> None:
+        """May be called when nothing was started."""
+        if self._postgres is not None:
+            self._postgres.stop()
+
+    def summaries(self) -> tuple[TableSummary, TableSummary]:
+        """What the shop's and the warehouse's table hold."""
+        return self._summary(_SHOP), self._summary(_WAREHOUSE)
+
+    def command(self) -> str:
+        """How to add an order by hand."""
+        insert = f"insert into {TABLE} values (1000001, 'you', 1, 9.99, current_timestamp)"
+        if self._postgres is not None:
+            return f'psql {self._url(_SHOP)} -c "{insert}"'
+        program = "sqlite3" if shutil.which("sqlite3") else "python -m sqlite3"
+        return f'{program} {self._folder / _SHOP}.db "{insert}"'
+
+    def _fill(self, rows: int) -> None:
+        engine = self._engine(_SHOP)
+        with engine.begin() as connection:
+            connection.execute(
+                text(
+                    f"create table {TABLE} (id integer primary key, customer text not null, quantity integer not null, "
+                    "price double precision not null, changed_at timestamp not null)"
+                )
+            )
+            insert = text(f"insert into {TABLE} values (:id, :customer, :quantity, :price, :changed_at)")
+            for first in range(1, rows + 1, _AT_ONCE):
+                connection.execute(insert, [_order(number) for number in range(first, min(first + _AT_ONCE, rows + 1))])
+        engine.dispose()
+
+    def _summary(self, database: str) -> TableSummary:
+        engine = self._engine(database)
+        digest, rows, total = hashlib.sha256(), 0, 0
+        with engine.connect() as connection:
+            moment = _MOMENT[engine.dialect.name]
+            for row in connection.execute(text(f"select id, customer, quantity, price, {moment} from {TABLE} order by id")):
+                digest.update(repr(tuple(row)).encode())
+                rows, total = rows + 1, total + row[2]
+        engine.dispose()
+        return TableSummary(rows, total, digest.hexdigest())
+
+    def _engine(self, database: str) -> Engine:
+        if self._postgres is not None:
+            return create_engine(self._postgres.url(database))
+        return create_engine(f"sqlite:///{self._folder / database}.db")
+
+    def _url(self, database: str) -> str:
+        """The database as connectors are told it."""
+        if self._postgres is not None:
+            return self._postgres.url(database).replace("+psycopg2", "")
+        return f"jdbc:sqlite:{self._folder / database}.db"
+
+
+def _order(number: int) -> dict[str, Any]:
+    mark = hashlib.md5(b"%d" % number, usedforsecurity=False).hexdigest()
+    day, second = number % 28 + 1, number % 60
+    return {
+        "id": number,
+        "customer": f"customer {mark[:12]}",
+        "quantity": number % 17 + 1,
+        "price": number % 10_000 / 100,
+        "changed_at": f"2026-01-{day:02} 08:15:{second:02}.{number % 1000:03}",
+    }
