@@ -40,12 +40,12 @@ class TableWriter:
             error = self._refusal(records, start, stop)
             if error is None:
                 start, good = stop, good + stop - start
-                self._most = min(2 * self._most, self._settings.batch_size)
+                self._most = min(self._most + self._most // 2, self._settings.batch_size)
                 continue
             bad, error = self._until_bad(records, start, stop, error)
             if error is not None:
                 self._refuse(records.record(bad), error)
-                self._most = max(_FEWEST, min(self._most, 2 * (good + bad - start)))
+                self._most = max(_FEWEST, min(self._most, good + bad - start))
                 bad, good = bad + 1, 0
             start = bad
 
