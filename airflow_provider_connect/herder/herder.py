@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
-from airflow_provider_connect.errors import ConnectException, NotFoundException
+from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException
 from airflow_provider_connect.herder.chosen_versions import ChosenVersions
 from airflow_provider_connect.herder.connectors import ConnectorConfigs
 from airflow_provider_connect.herder.corrections import Corrections
@@ -336,7 +336,7 @@ class Herder:
 
     def _require_previewer(self) -> Previewer:
         if self._previewer is None:
-            raise ConnectException("This process makes no previews")
+            raise BadRequestException("This server makes no previews: its worker keeps offsets in a file and not on topics")
         return self._previewer
 
 
