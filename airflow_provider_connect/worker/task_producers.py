@@ -31,6 +31,7 @@ FAST_PRODUCER: dict[str, Any] = {
     "queue.buffering.max.kbytes": "2097151",
     "delivery.report.only.error": True,
 }
+BOUNDED_BY_WRITER = ("queue.buffering.max.messages", "queue.buffering.max.kbytes")  # which waits before: a full queue would be an error
 
 
 def transactional_producer(scene: TaskScene) -> TransactionalProducer:
@@ -75,7 +76,7 @@ def producer_config(scene: TaskScene, overrides: Mapping[str, str], *, transacti
     client_id = f"connector-producer-{scene.payload.connector}-{scene.payload.task}"
     config = client_config(scene.settings, "producer", overrides, client_id=client_id, transactional_id=transactional_id)
     chosen = {name.removeprefix("producer.") for name in scene.settings.values if name.startswith("producer.")} | set(overrides)
-    fast = {name: value for name, value in FAST_PRODUCER.items() if name not in chosen}
+    fast = {name: value for name, value in FAST_PRODUCER.items() if name not in chosen or name in BOUNDED_BY_WRITER}
     return {**config, **fast, **LastError().callbacks()}
 
 

@@ -37,7 +37,7 @@ def test_producer_settings_reach_the_producer_of_records(scene: Scene, unique: s
     [
         ("at_least_once", {"acks": "1"}),
         ("at_least_once", {"enable.idempotence": "false"}),
-        ("at_least_once", {"transactional.id": "mine"}),
+        ("at_least_once", {"transactional.id": "mine", "buffer.memory": "1024", "queue.buffering.max.messages": "10"}),
         ("exactly_once", {"acks": "1", "enable.idempotence": "false", "transactional.id": "mine", "transaction.timeout.ms": "30000"}),
         ("exactly_once", {"partitioner.ignore.keys": "true", "compression.type": "gzip", "max.block.ms": "1000", "linger.ms": "0"}),
     ],
