@@ -30,7 +30,19 @@ ANSWER_SECONDS = 100.0
 """How long an answer may take: a little longer than the 90 s after which Kafka Connect gives up itself."""
 
 
-class ConnectClient(ConnectVerbs):
+class _ByUrl:
+    """What either client can be made of."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+
+    @classmethod
+    def of(cls, url: str, *, login: str | None = None, password: str | None = None, token: str | None = None) -> Self:
+        """A client of the server at ``url``, such as ``http://connect:8083`` or ``https://airflow.example.com/connect``."""
+        return cls(Server.of(url, login=login, password=password, token=token))
+
+
+class ConnectClient(_ByUrl, ConnectVerbs):
     """See the module. Several threads may call at once. ``transport`` is httpx."""
 
     def __init__(
@@ -41,14 +53,9 @@ class ConnectClient(ConnectVerbs):
         timeout_seconds: float = ANSWER_SECONDS,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self.server = server
+        super().__init__(server)
         self._retry = retry or RetryLimits()
         self._http = httpx.Client(transport=transport, **server.client_arguments(timeout_seconds))
-
-    @classmethod
-    def of(cls, url: str, *, login: str | None = None, password: str | None = None, token: str | None = None) -> Self:
-        """A client of the server at ``url``, such as ``http://connect:8083`` or ``https://airflow.example.com/connect``."""
-        return cls(Server.of(url, login=login, password=password, token=token))
 
     def close(self) -> None:
         self._http.close()
@@ -81,7 +88,7 @@ class ConnectClient(ConnectVerbs):
             return lost(error)
 
 
-class AsyncConnectClient(AsyncConnectVerbs):
+class AsyncConnectClient(_ByUrl, AsyncConnectVerbs):
     """The twin of ``ConnectClient``, each verb to be awaited. Belongs to one event loop."""
 
     def __init__(
@@ -92,14 +99,9 @@ class AsyncConnectClient(AsyncConnectVerbs):
         timeout_seconds: float = ANSWER_SECONDS,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self.server = server
+        super().__init__(server)
         self._retry = retry or RetryLimits()
         self._http = httpx.AsyncClient(transport=transport, **server.client_arguments(timeout_seconds))
-
-    @classmethod
-    def of(cls, url: str, *, login: str | None = None, password: str | None = None, token: str | None = None) -> Self:
-        """A client of the server at ``url``, such as ``http://connect:8083`` or ``https://airflow.example.com/connect``."""
-        return cls(Server.of(url, login=login, password=password, token=token))
 
     async def close(self) -> None:
         await self._http.aclose()

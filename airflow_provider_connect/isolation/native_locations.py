@@ -135,7 +135,8 @@ def _origin(module: types.ModuleType) -> str:
 
 def _places(module: types.ModuleType) -> list[str]:
     """Its file, or the directories of a package without one."""
-    return [module.__file__] if getattr(module, "__file__", None) else [str(place) for place in getattr(module, "__path__", ())]
+    file: str | None = getattr(module, "__file__", None)
+    return [str(place) for place in getattr(module, "__path__", ())] if file is None else [file]
 
 
 def _is_compiled(name: str) -> bool:

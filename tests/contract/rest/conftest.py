@@ -1,7 +1,7 @@
 """The REST app under its own HTTP server over a real broker, with nobody to run anything: for what needs no runs."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,27 +13,9 @@ from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from tests.conftest import worker_properties
 from tests.contract.rest.server import Server
+from tests.no_runs import NoRuns
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
-
-
-class NoRuns:
-    """A Launcher that never starts anything."""
-
-    def is_running(self, connector: str) -> bool:
-        return False
-
-    def running(self) -> list[str]:
-        return []
-
-    def end(self, connector: str) -> None:
-        pass
-
-    def trigger(self, connector: str, tasks: Sequence[int] | None = None) -> None:
-        pass
-
-    def forget(self, connector: str) -> None:
-        pass
 
 
 @pytest.fixture(scope="package")

@@ -6,7 +6,7 @@ import json
 import shutil
 import threading
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,26 +20,8 @@ from airflow_provider_connect.server_info import server_info
 from airflow_provider_connect.settings import WorkerSettings
 from tests.integration.worker.scene import Scene, eventually, make_topic, values_of
 from tests.integration.worker.words import NAME, install
+from tests.no_runs import NoRuns
 from tests.unit.isolation.locations import tree
-
-
-class NoRuns:
-    """A launcher of a server that starts nothing."""
-
-    def is_running(self, connector: str) -> bool:
-        return False
-
-    def running(self) -> list[str]:
-        return []
-
-    def end(self, connector: str) -> None:
-        pass
-
-    def trigger(self, connector: str, tasks: Sequence[int] | None = None) -> None:
-        pass
-
-    def forget(self, connector: str) -> None:
-        pass
 
 
 @contextmanager

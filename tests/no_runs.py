@@ -1,0 +1,22 @@
+"""A launcher for servers that have nobody to run anything."""
+
+from collections.abc import Sequence
+
+
+class NoRuns:
+    """Never starts anything."""
+
+    def is_running(self, connector: str) -> bool:
+        return False
+
+    def running(self) -> list[str]:
+        return []
+
+    def end(self, connector: str) -> None:
+        pass
+
+    def trigger(self, connector: str, tasks: Sequence[int] | None = None) -> None:
+        pass
+
+    def forget(self, connector: str) -> None:
+        pass
