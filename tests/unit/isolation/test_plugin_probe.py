@@ -227,6 +227,17 @@ def test_texts_of_the_contract(probe: PluginProbe) -> None:
     assert errors_of(probe, **source, producer__override__linger__ms="soon") == {
         "producer.override.linger.ms": ["Invalid value soon for configuration linger.ms: Not a number of type LONG"]
     }
+    assert errors_of(probe, **source, producer__override__interceptor__classes="Audit") == {
+        "producer.override.interceptor.classes": [
+            "Invalid value Audit for configuration interceptor.classes: there is no Java in this client: leave it out"
+        ]
+    }
+    assert errors_of(probe, **source, offsets__storage__topic="connect-configs") == {
+        "offsets.storage.topic": [
+            "Invalid value connect-configs for configuration offsets.storage.topic: it is the worker's own topic for connector "
+            "configurations: name another, or leave it out"
+        ]
+    }
     assert errors_of(probe, **source, delivery__guarantee="perhaps").keys() == {"delivery.guarantee"}
 
 
