@@ -10,6 +10,7 @@ import contextlib
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, Final, Protocol
 
 from confluent_kafka import KafkaError, Producer
@@ -100,8 +101,8 @@ def _place(entry: tuple[tuple[TopicPartition, int], DeadLetter]) -> tuple[TopicP
 
 
 def context_headers(failure: Failure, connector: str, task: int, mask: Callable[[str], str] = str) -> HeaderList:
-    """Connect's headers about a failure, in its order. Class names are Java's where Connect has the class, else Python's; the stack trace
-    is Python's. ``mask`` takes secrets out of what exceptions say."""
+    """Connect's headers about a failure, in its order. Class names are Java's where Connect has the class, else Python's. ``mask`` takes
+    secrets out of what exceptions say."""
     record, operation, error = failure.record, failure.operation, failure.error
     named = {"topic": record.topic, "partition": record.partition, "offset": record.offset} if isinstance(record, ConsumedRecord) else {}
     named |= {
@@ -116,7 +117,7 @@ def context_headers(failure: Failure, connector: str, task: int, mask: Callable[
     return [(f"{PREFIX}{name}", str(value).encode("utf-8", "replace")) for name, value in named.items()]
 
 
-def error_class_name(error: Exception) -> str:
+def error_class_name(error: BaseException) -> str:
     """``org.apache.kafka.connect.errors.…`` for the exceptions that Connect has under the same name, else module and class."""
     for kind in type(error).__mro__:
         if kind.__module__ == errors.__name__:
@@ -126,9 +127,17 @@ def error_class_name(error: Exception) -> str:
     return f"{type(error).__module__}.{type(error).__qualname__}"
 
 
-def _stack_trace(error: Exception) -> str:
-    """Class and message in the first line, as in Java, then Python's trace."""
-    return f"{error_class_name(error)}: {error}\n{''.join(traceback.format_exception(error))}"
+def _stack_trace(error: BaseException) -> str:
+    """The exception and its causes as Java prints them; Python's own form reads and parses source files, which takes a millisecond."""
+    lines: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None:
+        lines.append(f"{'Caused by: ' if lines else ''}{error_class_name(cause)}: {cause}")
+        frames = [(frame.f_globals.get("__name__"), frame.f_code, line) for frame, line in traceback.walk_tb(cause.__traceback__)]
+        for module, code, line in reversed(frames):
+            lines.append(f"\tat {module}.{code.co_qualname}({PurePath(code.co_filename).name}:{line})")
+        cause = cause.__cause__
+    return "\n".join(lines) + "\n"
 
 
 def ensure_topic(admin: TopicAdmin, topic: str, replication_factor: int) -> None:
