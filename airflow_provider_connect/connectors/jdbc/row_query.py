@@ -61,9 +61,10 @@ class RowQuery:
         """Whether there is anything new, as a query that has a row then."""
         return f"SELECT 1 AS one FROM {self.source.place}{self._where(since, until)}"
 
-    def greatest(self) -> str:
-        """The greatest value of the incrementing column."""
-        return f"SELECT max({self._incrementing()}) AS greatest FROM {self.source.place}"
+    def extent(self) -> str:
+        """The least and the greatest value of the incrementing column."""
+        column = self._incrementing()
+        return f"SELECT min({column}) AS least, max({column}) AS greatest FROM {self.source.place}"
 
     def _where(self, since: SourceOffset, until: SourceOffset) -> str:
         conditions = [*self._behind(since), *self._up_to(until)]

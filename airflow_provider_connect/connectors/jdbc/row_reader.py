@@ -7,7 +7,7 @@ they may commit rows below the bound  3 one statement, whose rows stream. A lost
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -21,6 +21,7 @@ from airflow_provider_connect.connectors.jdbc.row_query import RowQuery, clock_q
 from airflow_provider_connect.connectors.jdbc.row_source import RowSource
 from airflow_provider_connect.connectors.jdbc.source_offset import SourceOffset
 from airflow_provider_connect.connectors.jdbc.source_settings import FROM_NOW, INCREMENTING, Mode, SourceSettings
+from airflow_provider_connect.connectors.jdbc.table_parts import TablePart
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
@@ -36,9 +37,13 @@ _PATIENCE_SECONDS: Final = 1.0
 class RowReader:
     """The new rows of one source. ``next`` is called until it returns None; between two calls the connection may have become another."""
 
-    def __init__(self, source: RowSource, settings: SourceSettings, since: SourceOffset, *, now: Callable[[], float]) -> None:
+    def __init__(
+        self, source: RowSource, settings: SourceSettings, since: SourceOffset, *, now: Callable[[], float], part: TablePart | None = None
+    ) -> None:
+        """``part``: only this range of the table."""
         self.source = source
         self.offset = since
+        self._part = part
         self._settings = settings
         self._now = now
         self._query = RowQuery.of(source, settings)
@@ -47,6 +52,11 @@ class RowReader:
         self._deadline = 0.0
         self._pages: ReadAhead[pa.RecordBatch] | None = None
         self._has_read = False
+        self._is_part_told = False
+
+    @property
+    def _partition(self) -> Mapping[str, object]:
+        return self.source.partition if self._part is None else self._part.partition
 
     @property
     def can_resume(self) -> bool:
@@ -59,7 +69,7 @@ class RowReader:
             since = self.offset
             self._until = self._bound(database)
             if self.offset != since:
-                return self._beginning()
+                return self.marker(self._partition, self.offset.to_json())  # which must not move until there are rows
         if self._until is None or not self._is_complete(database):
             return None if self._until is None or self._is_left() else WAITING
         if self._pages is None:
@@ -70,7 +80,7 @@ class RowReader:
             return WAITING
         if page is None:
             self.interrupted()
-            return None
+            return self._end_of_part()
         self._has_read = True
         return self._batch(page)
 
@@ -94,14 +104,19 @@ class RowReader:
                 initial = self._settings.timestamp_initial
                 self.offset = SourceOffset(None, now if initial == FROM_NOW else initial * 1_000_000)
             return SourceOffset(None, now - self._settings.timestamp_delay_ms * 1_000_000)
-        greatest = database.rows(self._query.greatest())[0][0]
+        if self._part is not None:
+            until = self._part.until
+            return None if self.offset.incrementing is not None and self.offset.incrementing >= until else SourceOffset(until)
+        _, greatest = database.rows(self._query.extent())[0]
         if greatest is None or (self.offset.incrementing is not None and int(greatest) <= self.offset.incrementing):
             return None
         return SourceOffset(int(greatest))
 
-    def _beginning(self) -> Batch:
-        """No rows yet, but the place where the first run began: it must not move with the runs until there are some."""
-        return self._batch_of(pa.array([], arrow_type(self._query.reading.schema)), self.offset)
+    def marker(self, partition: Mapping[str, object], offset: Mapping[str, object] | None) -> Batch:
+        """An offset without rows."""
+        schema = self._query.reading.schema
+        rows = pa.array([], arrow_type(schema))
+        return Batch(self.source.topic, rows, value_schema=schema, source_partition=partition, source_offset=offset)
 
     # 2
 
@@ -146,16 +161,20 @@ class RowReader:
         offset = self._offset_after(page)
         value = self._query.reading.struct(page)
         self.offset = offset
-        return self._batch_of(value, offset)
-
-    def _batch_of(self, value: pa.Array, offset: SourceOffset) -> Batch:
         return Batch(
             self.source.topic,
             value,
             value_schema=self._query.reading.schema,
-            source_partition=self.source.partition,
-            source_offset=offset.to_json() or None,
+            source_partition=self._partition,
+            source_offset=self._json(offset),
         )
+
+    def _end_of_part(self) -> Batch | None:
+        """Numbers have gaps: without rows up to its end, a range that is read says so itself."""
+        if self._part is None or self._is_part_told:
+            return None
+        self._is_part_told = True
+        return self.marker(self._partition, self._json(SourceOffset(self._part.until)))
 
     def _offset_after(self, page: pa.RecordBatch) -> SourceOffset:
         query, last = self._query, page.num_rows - 1
@@ -164,6 +183,11 @@ class RowReader:
         if query.timestamp_index is not None:
             time = nanoseconds_of(page.column(query.timestamp_index)[last], query.time_zone)
         return SourceOffset(number, time)
+
+    def _json(self, offset: SourceOffset) -> dict[str, object] | None:
+        if self._part is None or offset.incrementing is None:
+            return offset.to_json() or None
+        return self._part.range.offset(offset.incrementing, self._part.since)
 
     def _refuse_equal_numbers(self, page: pa.RecordBatch) -> None:
         assert self._query.incrementing_index is not None

@@ -16,8 +16,10 @@ from airflow_provider_connect.connectors.jdbc.row_reader import clock
 from airflow_provider_connect.connectors.jdbc.row_source import RowSource, query_source, table_source
 from airflow_provider_connect.connectors.jdbc.source_offset import QUERY_PARTITION, SourceOffset, known_offset, refuse_wrong
 from airflow_provider_connect.connectors.jdbc.source_settings import CONFIG_DEF, Mode, SourceSettings, errors_of
-from airflow_provider_connect.connectors.jdbc.source_task import TABLES, JdbcSourceTask, tables_text
+from airflow_provider_connect.connectors.jdbc.source_task import TABLES, JdbcSourceTask
 from airflow_provider_connect.connectors.jdbc.table_filter import TABLE_INCLUDE
+from airflow_provider_connect.connectors.jdbc.table_parts import Share, shares_text
+from airflow_provider_connect.connectors.jdbc.table_planning import is_behind, planned_shares
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.config_def import ConfigValue
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SourceConnector
@@ -40,9 +42,10 @@ class JdbcSourceConnector(SourceConnector):
         if settings.query is not None:
             return [self.config.originals]
         with closing(open_database(settings.url)) as database:
-            tables = marked(chosen_tables(database, settings))
-        count = min(max_tasks, len(tables))
-        return [{**self.config.originals, TABLES: tables_text(tables[number::count])} for number in range(count)]
+            tables = [Share(table, is_only) for table, is_only in marked(chosen_tables(database, settings))]
+            shares = planned_shares(database, settings, tables, self.context.offset, max_tasks)
+        count = min(max_tasks, len(shares))
+        return [{**self.config.originals, TABLES: shares_text(shares[number::count])} for number in range(count)]
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
         """Looks at the settings alone: whoever asks may not reach the database. ``check`` does."""
@@ -76,10 +79,7 @@ class JdbcSourceConnector(SourceConnector):
         with closing(open_database(settings.url)) as database:
             now = clock(database, settings) if settings.mode.has_timestamp else 0
             until = SourceOffset(None, now - settings.timestamp_delay_ms * 1_000_000) if settings.mode.has_timestamp else SourceOffset()
-            return any(
-                database.has_row(RowQuery.of(source, settings).any_row(_since(source, is_only, offsets), until))
-                for source, is_only in sources(database, settings)
-            )
+            return any(_is_behind(database, settings, source, until, offsets) for source in sources(database, settings))
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, looked at here
         for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
@@ -124,10 +124,16 @@ def sources(database: Database, settings: SourceSettings) -> list[tuple[RowSourc
     return found
 
 
-def _since(source: RowSource, is_only: bool, offsets: Offset) -> SourceOffset:
-    if source.table is None:
-        return SourceOffset.of(offsets(QUERY_PARTITION))
-    return SourceOffset.of(known_offset(source.table, offsets, is_only=is_only))
+def _is_behind(database: Database, settings: SourceSettings, source: tuple[RowSource, bool], until: SourceOffset, offsets: Offset) -> bool:
+    """Whether a source has rows that were not read. ``source`` comes with ``marked``'s word."""
+    rows, is_only = source
+    if rows.table is None:
+        since = SourceOffset.of(offsets(QUERY_PARTITION))
+    elif settings.mode is Mode.INCREMENTING and rows.is_stored:
+        return is_behind(database, settings, rows, Share(Table(rows.table), is_only), offsets)
+    else:
+        since = SourceOffset.of(known_offset(rows.table, offsets, is_only=is_only))
+    return database.has_row(RowQuery.of(rows, settings).any_row(since, until))
 
 
 def _is_in(table: Table, settings: SourceSettings) -> bool:

@@ -15,7 +15,9 @@ from airflow_provider_connect.errors import ConnectException
 
 INCREMENTING, TIMESTAMP, NANOS = "incrementing", "timestamp", "timestamp_nanos"
 TABLE, PROTOCOL, QUERY = "table", "protocol", "query"
+SPLIT, SINCE = "split", "since"
 QUERY_PARTITION: Final[Mapping[str, object]] = {QUERY: QUERY}
+_KEYS: Final = ({TABLE}, {TABLE, PROTOCOL}, {TABLE, PROTOCOL, SPLIT})
 _NANOS_A_SECOND: Final = 1_000_000_000
 _NANOS_A_MILLI: Final = 1_000_000
 
@@ -56,6 +58,11 @@ def table_partition(table: TableName) -> dict[str, object]:
     return {PROTOCOL: "1", TABLE: table.text}
 
 
+def split_partition(table: TableName, low: int, high: int) -> dict[str, object]:
+    """The source partition of a range of a table's incrementing column: the numbers greater than ``low``, up to ``high``."""
+    return {PROTOCOL: "1", TABLE: table.text, SPLIT: f"{low}-{high}"}
+
+
 def known_offset(
     table: TableName, offset: Callable[[Mapping[str, object]], Mapping[str, object] | None], *, is_only: bool
 ) -> Mapping[str, object] | None:
@@ -71,11 +78,11 @@ def refuse_wrong(partition: Any, offset: Any) -> None:  # Any: JSON from a user,
     """Raise ConnectException for an offset that this source cannot go on from."""
     if offset is None:
         return
-    is_known = isinstance(partition, Mapping) and (partition.keys() in ({TABLE}, {TABLE, PROTOCOL}) or dict(partition) == QUERY_PARTITION)
+    is_known = isinstance(partition, Mapping) and (partition.keys() in _KEYS or dict(partition) == QUERY_PARTITION)
     if not is_known:
         form = '{"protocol":"1","table":"database.schema.table"} or {"query":"query"}'
         raise ConnectException(f"Partition objects must be {form}, got {partition}")
-    if not isinstance(offset, Mapping) or not offset.keys() <= {INCREMENTING, TIMESTAMP, NANOS}:
+    if not isinstance(offset, Mapping) or not offset.keys() <= {INCREMENTING, TIMESTAMP, NANOS, SINCE}:
         raise ConnectException(f"Offset objects hold '{INCREMENTING}', '{TIMESTAMP}' and '{NANOS}' only: {offset}")
     SourceOffset.of(offset)
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from airflow_provider_connect.connectors.jdbc.column import Table
 from airflow_provider_connect.connectors.jdbc.database import Database, open_database
+from airflow_provider_connect.connectors.jdbc.key_ranges import Progress, ranges_between
 from airflow_provider_connect.connectors.jdbc.row_reader import WAITING, RowReader
-from airflow_provider_connect.connectors.jdbc.row_source import query_source, table_source
+from airflow_provider_connect.connectors.jdbc.row_source import RowSource, query_source, table_source
 from airflow_provider_connect.connectors.jdbc.source_offset import QUERY_PARTITION, SourceOffset, known_offset
 from airflow_provider_connect.connectors.jdbc.source_settings import CONFIG_DEF, SourceSettings
-from airflow_provider_connect.connectors.jdbc.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.table_parts import Share, TablePart, shares_of
+from airflow_provider_connect.connectors.jdbc.table_planning import extent_of
 from airflow_provider_connect.errors import ConnectException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Type
@@ -24,11 +24,17 @@ from airflow_provider_connect.sdk.task import SourceTask
 log = logging.getLogger(__name__)
 
 TABLES = "tables"
-"""In a task's config: JSON, for each table its catalog, schema, name and type, and whether another table has the same name."""
+"""In a task's config: what it reads, as ``table_parts.shares_text`` writes it."""
 
 
 class ConnectionLostException(ConnectException):
     """The database cannot be reached any more. The run fails, and may be tried again."""
+
+    retriable = True
+
+
+class OutdatedPlanException(ConnectException):
+    """Another run went on until this one took over. The run fails, and may be tried again."""
 
     retriable = True
 
@@ -41,9 +47,10 @@ class JdbcSourceTask(SourceTask):
 
     def start(self, config: Config) -> None:
         self._settings = SourceSettings.of(config)
-        self._waiting = tables_of(config[TABLES])
+        self._waiting = shares_of(config[TABLES])
         self._has_query = self._settings.query is not None
         self._reader: RowReader | None = None
+        self._folds: list[Batch] = []
         self._database: Database | None = None
         self._failures = 0
         self._not_before = 0.0
@@ -81,6 +88,9 @@ class JdbcSourceTask(SourceTask):
             if self._reader is None:
                 self._close()
                 return None
+            if self._folds:
+                folds, self._folds = self._folds, []
+                return folds
             page = self._reader.next(self._database)
             if page is not None:
                 self._failures = 0
@@ -95,11 +105,36 @@ class JdbcSourceTask(SourceTask):
             return RowReader(source, settings, SourceOffset.of(self.context.offset(QUERY_PARTITION)), now=time.monotonic)
         if not self._waiting:
             return None
-        table, is_only = self._waiting[0]
-        source = table_source(database, settings, table)
+        share = self._waiting[0]
+        source = table_source(database, settings, share.table)
+        known = SourceOffset.of(known_offset(share.table.name, self.context.offset, is_only=share.is_only))
+        if share.part is not None:
+            reader = RowReader(source, settings, self._begin_of(share.part), now=time.monotonic, part=share.part)
+        elif share.folds:
+            progress = self._progress(database, source, share)
+            reader = RowReader(source, settings, SourceOffset(progress.position), now=time.monotonic)
+            moved = [(source.partition, reader.offset.to_json()), *progress.fold(share.table.name)]
+            self._folds = [reader.marker(partition, offset) for partition, offset in moved]
+        else:
+            reader = RowReader(source, settings, known, now=time.monotonic)
         del self._waiting[0]
-        offset = known_offset(table.name, self.context.offset, is_only=is_only)
-        return RowReader(source, settings, SourceOffset.of(offset), now=time.monotonic)
+        return reader
+
+    def _begin_of(self, part: TablePart) -> SourceOffset:
+        reached = part.range.reached(self.context.offset(part.partition), part.since)
+        begin = part.range.low if part.since is None else max(part.since, part.range.low)
+        return SourceOffset(begin if reached is None else reached)
+
+    def _progress(self, database: Database, source: RowSource, share: Share) -> Progress:
+        """How far the ranges of a table were read. Looked at again: a run that was not yet fenced when this one was planned may have gone
+        on."""
+        name = share.table.name
+        since, least, greatest = extent_of(database, self._settings, source, share, self.context.offset)
+        ranges = [] if greatest is None else ranges_between(since, least, greatest)
+        progress = Progress.of(name, since, ranges, self.context.offset)
+        if progress.has_gap or progress.position is None:
+            raise OutdatedPlanException(f"Ranges of table {name} were read on while this run was planned. The next one goes on with them.")
+        return progress
 
     def _try_again(self, error: RetriableException) -> Sequence[Batch]:
         """Raises ConnectionLostException when that has been tried often enough, or would send rows twice."""
@@ -119,14 +154,3 @@ class JdbcSourceTask(SourceTask):
         if database is not None and is_free:
             with suppress(ConnectException):
                 database.close()
-
-
-def tables_text(tables: Sequence[tuple[Table, bool]]) -> str:
-    """The tables of a task as its config holds them."""
-    rows = [[table.name.catalog, table.name.schema, table.name.table, table.type, is_only] for table, is_only in tables]
-    return json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
-
-
-def tables_of(text: str) -> list[tuple[Table, bool]]:
-    """The inverse of ``tables_text``."""
-    return [(Table(TableName(name, schema, catalog), kind), is_only) for catalog, schema, name, kind, is_only in json.loads(text)]

@@ -14,6 +14,7 @@ from typing import Any
 import psycopg2
 import pytest
 
+from airflow_provider_connect.connectors.jdbc import key_ranges, table_planning
 from airflow_provider_connect.connectors.jdbc.source_connector import JdbcSourceConnector
 from airflow_provider_connect.connectors.jdbc.source_task import ConnectionLostException
 from airflow_provider_connect.dev.postgres_server import PostgresServer
@@ -415,3 +416,22 @@ def test_sqlite_goes_by_adbc(scene: Scene, unique: str) -> None:
         assert scene.readiness().state == "work"
         assert run(scene, config) == 1
         assert rows_of(scene, f"{unique}-lines")[-1] == {"id": 3001, "word": "late", "price": None, "at": 1717286400000, "seen": -1}
+
+
+def test_large_table_is_read_by_several_tasks_and_gone_on_with_by_one(scene: Scene, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (key_ranges, table_planning):
+        monkeypatch.setattr(module, "SIZE", 1000)
+    shop.make_orders()
+    shop.do("INSERT INTO orders (word) SELECT 'x' FROM generate_series(1, 4500)")
+    config = shop.config(mode="incrementing", tasks_max="2", batch_max_rows="100")
+    run(scene, config | {"batch.max.records": "300"})  # which ends both tasks in the middle
+    begun = len(rows_of(scene, f"{shop.name}-orders"))
+    assert 600 <= begun < 4500
+    assert scene.readiness().state == "work"
+    scene.put_config({"name": scene.connector, **config})
+    assert run(scene, config) == 4500 - begun
+    assert scene.readiness().state == "no-work"
+    shop.do("INSERT INTO orders (word) VALUES ('later')")
+    assert run(scene, config) == 1
+    assert scene.offsets().get(shop.partition()) == {"incrementing": 4501}
+    assert sorted(row["id"] for row in rows_of(scene, f"{shop.name}-orders")) == list(range(1, 4502))
