@@ -1,0 +1,80 @@
+"""What ``airflow connect preview`` and ``airflow connect upgrade`` print, and how they end."""
+
+from argparse import Namespace
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.cli import upgrades
+from airflow_provider_connect.model.preview_comparison import Change, Comparison, Difference, Subject
+from airflow_provider_connect.model.previews import Preview, PreviewedRecord, PreviewedTask, PreviewedTopic, PreviewEnd
+from airflow_provider_connect.model.upgrades import Upgrade, UpgradeState
+
+COMPARISON = Comparison("1.0", "2.1", 10, 3, [Difference(Subject.VALUE, Change.ADDED, "t", "note", None, "string?")])
+HELD = Upgrade(UpgradeState.HELD, "[2,3)", "1.0", "2.1", "C", reason="other fields", comparison=COMPARISON.to_json())
+PREVIEW = Preview(
+    "c",
+    "sink",
+    "org.example.Sink",
+    {"connector": "1.0", "task": "1.0"},
+    1,
+    [PreviewedTask(0, {}, 1, PreviewEnd.END, [{"kafka_topic": "t"}])],
+    [PreviewedTopic("t", 1, 12, {}, {"$": "string"})],
+    [PreviewedRecord(0, "t", 3, 44, None, None, {"id": 1}, [{"key": "h", "value": "x"}])],
+    skipped=2,
+    failures=["VALUE_CONVERTER JsonConverter: DataException: no JSON"],
+)
+
+
+@dataclass
+class Connect:
+    """A cluster with one answer to each question."""
+
+    known: Upgrade = HELD
+    forgotten: str = ""
+
+    def preview(self, name: str, config: object, *, records: int, version: str | None) -> Preview:
+        return PREVIEW
+
+    def upgrade(self, name: str) -> Upgrade:
+        return self.known
+
+    def compare_versions(self, name: str, to: str, *, records: int) -> Comparison:
+        return COMPARISON
+
+    def forget_upgrade(self, name: str) -> None:
+        self.forgotten = name
+
+
+def ended(command: Any, connect: Connect, **given: object) -> int:
+    """The exit code of a command, run with what its parser would give it."""
+    defaults = {"to": None, "canary": 100, "accept_schema_change": False, "dry_run": False, "forget": False, "output": "table"}
+    try:
+        command.__wrapped__(Namespace(**{"name": "c", **defaults, **given}), connect)
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def test_a_preview_is_printed_with_what_was_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended(upgrades.preview, Connect(), file=None, records=1, plugin_version=None) == 0
+    printed = capsys.readouterr().out
+    for part in ("sink org.example.Sink: connector 1.0", "1 records read", "2 records have failed", "t: 1 records, 12 bytes", '{"id": 1}'):
+        assert part in printed
+
+
+def test_an_upgrade_that_was_held_back_is_printed_with_its_differences(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended(upgrades.upgrade, Connect()) == 1
+    printed = capsys.readouterr().out
+    assert printed.startswith("HELD: from version 1.0 to 2.1 ([2,3))\nother fields\n\n3 of 10 records are the same")
+    assert printed.splitlines()[-1].split() == ["t", "value", "note", "added", "-", "string?"]
+    assert ended(upgrades.upgrade, Connect(replace(HELD, state=UpgradeState.DONE))) == 0
+
+
+def test_a_dry_run_ends_with_one_where_something_stands_in_the_way() -> None:
+    assert ended(upgrades.upgrade, Connect(), to="2.1", dry_run=True) == 1
+    assert ended(upgrades.upgrade, Connect(), to="2.1", dry_run=True, accept_schema_change=True) == 0
+    connect = Connect()
+    assert ended(upgrades.upgrade, connect, forget=True) == 0
+    assert connect.forgotten == "c"
