@@ -7,12 +7,14 @@ cannot tell. What fails for a passing reason is tried again by itself, later and
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 
+from airflow_provider_connect import config_providers
 from airflow_provider_connect.model.connector_settings import strip_framework_keys
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State
@@ -51,6 +53,7 @@ class TaskLoop:
         self.has_ended = False
         self._payload = payload
         self._checked = checked
+        self._values: tuple[Mapping[str, str], float] | None = None  # the resolved config, and until when it holds
         self._told = StopEvent()
         self._host = replace(host, wire=self._told)
         self._on_result = on_result
@@ -128,14 +131,24 @@ class TaskLoop:
         connector, payload = self._checked.connector, self._payload
         if not isinstance(connector, SourceConnector):
             return None
-        place = OffsetPlace.of(WorkerSettings.of(payload.settings, payload.secrets), self._checked.resolved)
+        settings = WorkerSettings.of(payload.settings, payload.secrets)
         try:
-            with closing(self._host.backing.offsets(place)) as offsets:
+            resolved = self._resolved(settings)
+            with closing(self._host.backing.offsets(OffsetPlace.of(settings, resolved))) as offsets:
                 known = offsets.read(payload.connector)
-            return connector.has_new_data(strip_framework_keys(self._checked.resolved), known.get)
+            return connector.has_new_data(strip_framework_keys(resolved), known.get)
         except Exception as error:  # (the connector's own code: a run will tell)
             log.debug("%s: its connector could not tell whether there is new data: %s", self._name, type(error).__name__)
             return None
+
+    def _resolved(self, settings: WorkerSettings) -> Mapping[str, str]:
+        """The connector's config, with values that are looked up anew when their time is over."""
+        if self._values is None or time.monotonic() >= self._values[1]:
+            providers = settings.config_providers(self._payload.connector)
+            resolved = config_providers.resolve(self._payload.connector_config, providers, self._payload.secrets)
+            ttl_ms = config_providers.shortest_ttl_ms(providers)
+            self._values = resolved, math.inf if ttl_ms is None else time.monotonic() + ttl_ms / 1000
+        return self._values[0]
 
     def _say_paused(self) -> None:
         """What a body says itself when it is paused in the middle of its work."""

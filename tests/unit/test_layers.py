@@ -55,7 +55,7 @@ PROGRAMS = {
 DOORS = {
     "client": "errors sdk model",
     "rest": "errors properties model herder server_info",
-    "standalone": "errors settings masking sdk model stores isolation worker herder rest properties server_info",
+    "standalone": "errors settings config_providers masking sdk model stores isolation worker herder rest properties server_info",
     "dev": "errors parent_death properties settings model stores launch",
     "skeleton": "errors",
 }

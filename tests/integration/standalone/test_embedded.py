@@ -65,6 +65,32 @@ def test_topics_are_those_that_the_connector_writes_to(place: str, worker_settin
         assert f"{unique}-in" not in connect.herder.connectors()
 
 
+def test_a_value_whose_time_is_over_is_looked_up_anew_while_the_worker_runs(bootstrap: str, tmp_path: Path, unique: str) -> None:
+    for name in ("a.txt", "b.txt", "c.txt"):
+        (tmp_path / name).write_text(f"from {name}\n")
+    place, out = tmp_path / "place", tmp_path / "out.txt"
+    place.write_text(str(tmp_path / "a.txt"))
+    worker = {
+        "bootstrap.servers": bootstrap,
+        "value.converter": STRING,
+        SETTING: str(tmp_path / "offsets"),
+        "config.providers": "dir",
+        "config.providers.dir.class": "DirectoryConfigProvider",
+        "config.providers.dir.param.ttl.ms": "500",
+    }
+    lines = {"name": f"{unique}-in", "connector.class": "FileStreamSource", "file": f"${{dir:{tmp_path}:place}}", "topic": unique}
+    sink = {"name": f"{unique}-out", "connector.class": "FileStreamSink", "file": str(out), "topics": unique}
+    with Connect(unique, worker) as connect:
+        connect.add_connector(lines)
+        connect.add_connector(sink)
+        wait_for(partial(_holds, out, ["from a.txt"]))
+        place.write_text(str(tmp_path / "b.txt"))
+        wait_for(partial(_holds, out, ["from a.txt", "from b.txt"]))
+        place.write_text(str(tmp_path / "c.txt"))
+        wait_for(partial(_holds, out, ["from a.txt", "from b.txt", "from c.txt"]))
+        assert connect.herder.connector_config(f"{unique}-in")["file"] == lines["file"], "no config changed"
+
+
 def test_what_is_wrong_is_said_where_it_is_asked_for(bootstrap: str, tmp_path: Path) -> None:
     worker = {"bootstrap.servers": bootstrap, SETTING: str(tmp_path / "offsets")}
     connect = Connect("app", worker)
