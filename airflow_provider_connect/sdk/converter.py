@@ -42,7 +42,7 @@ class Converter(Plugin):
     """Bytes on a topic ↔ data, for keys or for values.
 
     One instance serves one task, from one thread. Raises DataException for what cannot be converted; in the column form the exception
-    fails the whole column, and the framework then converts record by record to find the one at fault.
+    fails the whole column. The framework then converts parts of it to find the record at fault, unless ``DataException.record`` names it.
     """
 
     is_key: bool = False

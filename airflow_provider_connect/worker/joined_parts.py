@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from airflow_provider_connect.sdk.batch import Batch
@@ -44,7 +45,7 @@ def taken_raw(raw: RawBatch, ranges: Sequence[Range]) -> RawBatch:
         return raw
     offsets = raw.offsets
     if offsets is None:
-        offsets = pa.array(range(raw.first_offset, raw.first_offset + raw.num_records), pa.int64())
+        offsets = _offsets_from(raw.first_offset, raw.num_records)
     columns = {name: None if (column := getattr(raw, name)) is None else taken(column, ranges) for name in _COLUMNS}
     return RawBatch(
         raw.partition, raw.first_offset, raw.next_offset, **columns, timestamp_type=raw.timestamp_type, offsets=taken(offsets, ranges)
@@ -160,5 +161,8 @@ def _source_offsets_of(batch: Batch) -> Sequence[Mapping[str, object] | None]:
 def _offsets_of(batch: Batch) -> pa.Array:
     if batch.kafka_offset is not None:
         return batch.kafka_offset
-    first = batch.first_offset or 0
-    return pa.array(range(first, first + batch.num_records), pa.int64())
+    return _offsets_from(batch.first_offset or 0, batch.num_records)
+
+
+def _offsets_from(first: int, count: int) -> pa.Array:
+    return pa.array(np.arange(first, first + count, dtype=np.int64))
