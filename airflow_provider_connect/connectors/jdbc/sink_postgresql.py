@@ -259,6 +259,19 @@ class PostgresqlStore(AdbcDatabase):
             statement.bind_stream(rows)
             statement.execute_update()
 
+    def _answers(self) -> bool:
+        """Whether the server is still there, if only to refuse."""
+        statement = self._driver.AdbcStatement(self._connection)
+        try:
+            statement.set_sql_query("SELECT 1")
+            statement.execute_update()
+        except self._driver.Error as error:
+            return bool(error.sqlstate)
+        finally:
+            with contextlib.suppress(self._driver.Error):
+                statement.close()
+        return True
+
     @contextlib.contextmanager
     def _statements(self) -> Iterator[Any]:  # the driver's own statement
         if self._connection is None:
@@ -267,6 +280,8 @@ class PostgresqlStore(AdbcDatabase):
         try:
             yield statement
         except self._driver.Error as error:
+            if not error.sqlstate and not self._answers():
+                raise RetriableException(f"The connection to {self.url.place} was lost: {' '.join(str(error).split())}") from None
             raise refusal_of(self.url, str(error), error.sqlstate) from None
         finally:
             with contextlib.suppress(self._driver.Error):

@@ -215,9 +215,10 @@ class SinkSession:
     def _dropped_on_failure(self) -> Iterator[None]:
         try:
             yield
-        except BaseException:
-            self._is_complete = False
-            self._drop_connection()
+        except BaseException as error:
+            if not isinstance(error, DataException) or isinstance(error, RefusedException):  # else nothing was done
+                self._is_complete = False
+                self._drop_connection()
             raise
 
     def _offsets(self, store: SinkStore) -> OffsetsTable:

@@ -10,6 +10,7 @@ from airflow_provider_connect.connectors.jdbc.sink_postgresql import PostgresqlS
 from airflow_provider_connect.errors import ConnectException, FencedException, RetriableException
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_INT32_SCHEMA, OPTIONAL_STRING_SCHEMA, Schema
 from tests.integration.jdbc.sinks import UPSERT, Place, Reported, Sink
+from tests.integration.worker.scene import eventually
 
 INSERT = {"auto.create": "true"}
 CHECKED = "CREATE TABLE notes (id bigint PRIMARY KEY, text varchar(20) NOT NULL, CHECK (id % 50 <> 7))"
@@ -101,6 +102,25 @@ def test_what_was_put_comes_again_after_a_lost_connection(postgresql_place: Plac
     assert Sink(postgresql_place, INSERT, claim_order=2).offsets == {"notes": 8}
 
 
+@pytest.mark.parametrize("mode", ["insert", "upsert"])
+def test_a_connection_lost_in_the_middle_of_a_statement(postgresql_place: Place, mode: str) -> None:
+    postgresql_place.run(
+        "CREATE TABLE notes (id bigint PRIMARY KEY, text text)",
+        "CREATE FUNCTION slowly() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.01); RETURN NEW; END $$",
+        "CREATE TRIGGER slowly BEFORE INSERT ON notes FOR EACH ROW EXECUTE FUNCTION slowly()",
+    )
+    sink = Sink(postgresql_place, MODES[mode])
+    sink.put_notes(*((id, "a") for id in range(100)))
+    with ThreadPoolExecutor(1) as threads:
+        commit = threads.submit(sink.commit)
+        is_writing = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%notes%' AND pid <> pg_backend_pid()"
+        eventually(lambda: postgresql_place.rows(is_writing))
+        end_connections(postgresql_place)
+        commit.result(60)
+    assert [id for id, _ in sink.notes()] == list(range(100))
+    sink.end()
+
+
 def test_a_bad_record_is_reported_once_though_it_comes_again(postgresql_place: Place) -> None:
     postgresql_place.run(CHECKED)
     sink = Sink(postgresql_place, {"batch.size": "5"}, reported=(reported := Reported()))
@@ -163,11 +183,15 @@ def test_an_older_claim_writes_nothing(postgresql_place: Place, has_written: boo
     newer = Sink(postgresql_place, UPSERT, claim_order=2)
     newer.put_notes((1, "new"))
     newer.commit()
-    with pytest.raises(FencedException):
+
+    def write() -> None:
         for _ in range(3):
             with contextlib.suppress(RetriableException):
                 older.put([{"id": 3, "text": "old", "more": 1}], MORE, keys=[{"id": 3}])
             older.commit()
+
+    with pytest.raises(FencedException):
+        write()
     newer.put_notes((4, "new"))
     newer.commit()
     assert postgresql_place.rows("SELECT * FROM notes ORDER BY id") == [(1, "new"), (4, "new")]  # nor has it a new column
