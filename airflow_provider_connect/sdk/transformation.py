@@ -20,7 +20,8 @@ Record = TypeVar("Record", SourceRecord, SinkRecord)
 class Transformation(Plugin):
     """Changes, drops or splits records. Define ``apply`` or ``apply_batch``; the other is made of it.
 
-    Made anew for each task, configured once, called from one thread.
+    Made anew for each task, configured once, called from one thread. Where it raises, the same records come again in smaller batches, so
+    that the one at fault is found: it should have no side effects. DataException may name it (``record``).
     """
 
     header_converter: HeaderConverter = RAW_HEADERS
