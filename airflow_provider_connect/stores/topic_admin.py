@@ -43,6 +43,9 @@ _AWAY = frozenset(
 )
 """What librdkafka says when it had no answer, or no connection, in time."""
 
+_NO_LEADER = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
+"""What a broker says of a partition that was made a moment ago, or that is about to move."""
+
 _FORBIDDEN = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -249,7 +252,17 @@ class TopicAdmin:
         asked = {_KafkaPartition(*partition): spec() for partition in partitions}
         if not asked:
             return {}
-        level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
+        deadline = time.monotonic() + self._connection.timeout_seconds
+        while True:
+            try:
+                return self._offsets_once(asked, IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED)
+            except StoreTimeoutException as error:
+                found = kafka_error(error.__cause__) if error.__cause__ is not None else None
+                if found is None or found.code() not in _NO_LEADER or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.1)
+
+    def _offsets_once(self, asked: "dict[_KafkaPartition, OffsetSpec]", level: IsolationLevel) -> dict[TopicPartition, int]:
         found = self._connection.client.list_offsets(asked, isolation_level=level, request_timeout=self._connection.timeout_seconds)
         return {
             TopicPartition(partition.topic, partition.partition): self._connection.answer(

@@ -38,6 +38,14 @@ def test_topics_are_made_by_their_groups(scene: Scene, unique: str) -> None:
         assert all(first == 0 for first, _ in result.tasks[0].ranges[topic].values())
 
 
+def test_tasks_that_make_the_same_topic_at_once(scene: Scene, unique: str) -> None:
+    creation = ONE | {"topic.creation.default.partitions": "2"}
+    result = scene.run(scene.numbers(unique, tasks_max="4", tasks="4", until="50", **creation))
+    assert (result.state, result.error) == (RunState.DONE, None)
+    assert TopicAdmin(scene.settings).partitions([unique]) == {unique: 2}
+    assert len(values_of(scene.bootstrap, unique)) == 200
+
+
 def test_worker_that_forbids_it_leaves_topics_to_the_broker(scene: Scene, unique: str, caplog: pytest.LogCaptureFixture) -> None:
     scene.properties["topic.creation.enable"] = "false"
     bad = {"topic.creation.default.partitions": "0"}  # nobody looks at it
