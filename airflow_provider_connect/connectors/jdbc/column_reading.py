@@ -14,7 +14,7 @@ from airflow_provider_connect.connectors.jdbc.column import Column, ColumnKind
 from airflow_provider_connect.connectors.jdbc.column_schema import schema_of_column
 from airflow_provider_connect.connectors.jdbc.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE
 from airflow_provider_connect.connectors.jdbc.dialect import Dialect
-from airflow_provider_connect.connectors.jdbc.source_settings import NumericMapping
+from airflow_provider_connect.connectors.jdbc.source_config import NumericMapping
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.schema import DECIMAL, Schema, SchemaType, arrow_field, arrow_type

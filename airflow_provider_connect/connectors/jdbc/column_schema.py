@@ -7,7 +7,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.column import Column, ColumnKind
-from airflow_provider_connect.connectors.jdbc.source_settings import NumericMapping
+from airflow_provider_connect.connectors.jdbc.source_config import NumericMapping
 from airflow_provider_connect.sdk.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,

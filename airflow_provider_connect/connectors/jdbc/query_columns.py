@@ -11,7 +11,7 @@ from airflow_provider_connect.connectors.jdbc.database import Database, open_dat
 from airflow_provider_connect.connectors.jdbc.database_errors import StatementException
 from airflow_provider_connect.connectors.jdbc.database_url import POSTGRESQL, SQLITE, DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.metadata import read_columns
-from airflow_provider_connect.connectors.jdbc.source_settings import QUERY
+from airflow_provider_connect.connectors.jdbc.source_config import QUERY
 from airflow_provider_connect.connectors.jdbc.table_name import TableName
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.arrow import pa

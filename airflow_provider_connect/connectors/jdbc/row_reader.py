@@ -19,8 +19,9 @@ from airflow_provider_connect.connectors.jdbc.read_ahead import NotYet, ReadAhea
 from airflow_provider_connect.connectors.jdbc.row_pages import Pages
 from airflow_provider_connect.connectors.jdbc.row_query import RowQuery, clock_query
 from airflow_provider_connect.connectors.jdbc.row_source import RowSource
+from airflow_provider_connect.connectors.jdbc.source_config import FROM_NOW, INCREMENTING, Mode
 from airflow_provider_connect.connectors.jdbc.source_offset import SourceOffset
-from airflow_provider_connect.connectors.jdbc.source_settings import FROM_NOW, INCREMENTING, Mode, SourceSettings
+from airflow_provider_connect.connectors.jdbc.source_settings import SourceSettings
 from airflow_provider_connect.connectors.jdbc.table_parts import TablePart
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.arrow import pa, pc

@@ -13,8 +13,9 @@ from airflow_provider_connect.connectors.jdbc.database import Database
 from airflow_provider_connect.connectors.jdbc.dialect import Dialect, dialect_of
 from airflow_provider_connect.connectors.jdbc.metadata import read_columns
 from airflow_provider_connect.connectors.jdbc.query_columns import read_query_columns
+from airflow_provider_connect.connectors.jdbc.source_config import INCREMENTING, NON_NULL, QUERY, TIMESTAMP
 from airflow_provider_connect.connectors.jdbc.source_offset import QUERY_PARTITION, table_partition
-from airflow_provider_connect.connectors.jdbc.source_settings import INCREMENTING, NON_NULL, QUERY, TIMESTAMP, SourceSettings
+from airflow_provider_connect.connectors.jdbc.source_settings import SourceSettings
 from airflow_provider_connect.connectors.jdbc.table_filter import TABLE_INCLUDE
 from airflow_provider_connect.connectors.jdbc.table_name import TableName
 from airflow_provider_connect.errors import ConfigException

@@ -14,8 +14,9 @@ from airflow_provider_connect.connectors.jdbc.metadata import read_tables
 from airflow_provider_connect.connectors.jdbc.row_query import RowQuery
 from airflow_provider_connect.connectors.jdbc.row_reader import clock
 from airflow_provider_connect.connectors.jdbc.row_source import RowSource, query_source, table_source
+from airflow_provider_connect.connectors.jdbc.source_config import CONFIG_DEF, Mode
 from airflow_provider_connect.connectors.jdbc.source_offset import QUERY_PARTITION, SourceOffset, known_offset, refuse_wrong
-from airflow_provider_connect.connectors.jdbc.source_settings import CONFIG_DEF, Mode, SourceSettings, errors_of
+from airflow_provider_connect.connectors.jdbc.source_settings import SourceSettings, errors_of
 from airflow_provider_connect.connectors.jdbc.source_task import TABLES, JdbcSourceTask
 from airflow_provider_connect.connectors.jdbc.table_filter import TABLE_INCLUDE
 from airflow_provider_connect.connectors.jdbc.table_parts import Share, shares_text

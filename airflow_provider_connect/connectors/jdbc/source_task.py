@@ -12,8 +12,9 @@ from airflow_provider_connect.connectors.jdbc.database import Database, open_dat
 from airflow_provider_connect.connectors.jdbc.key_ranges import Progress, ranges_between
 from airflow_provider_connect.connectors.jdbc.row_reader import WAITING, RowReader
 from airflow_provider_connect.connectors.jdbc.row_source import RowSource, query_source, table_source
+from airflow_provider_connect.connectors.jdbc.source_config import CONFIG_DEF
 from airflow_provider_connect.connectors.jdbc.source_offset import QUERY_PARTITION, SourceOffset, known_offset
-from airflow_provider_connect.connectors.jdbc.source_settings import CONFIG_DEF, SourceSettings
+from airflow_provider_connect.connectors.jdbc.source_settings import SourceSettings
 from airflow_provider_connect.connectors.jdbc.table_parts import Share, TablePart, shares_of
 from airflow_provider_connect.connectors.jdbc.table_planning import extent_of
 from airflow_provider_connect.errors import ConnectException, RetriableException

@@ -8,8 +8,9 @@ from airflow_provider_connect.connectors.jdbc.database import Database
 from airflow_provider_connect.connectors.jdbc.key_ranges import MOST, SIZE, Progress, ranges_between
 from airflow_provider_connect.connectors.jdbc.row_query import RowQuery
 from airflow_provider_connect.connectors.jdbc.row_source import RowSource, table_source
+from airflow_provider_connect.connectors.jdbc.source_config import Mode
 from airflow_provider_connect.connectors.jdbc.source_offset import SourceOffset, known_offset
-from airflow_provider_connect.connectors.jdbc.source_settings import Mode, SourceSettings
+from airflow_provider_connect.connectors.jdbc.source_settings import SourceSettings
 from airflow_provider_connect.connectors.jdbc.table_parts import Share, TablePart
 
 Offset = Callable[[Mapping[str, object]], Mapping[str, object] | None]

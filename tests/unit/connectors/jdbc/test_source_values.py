@@ -13,8 +13,9 @@ from airflow_provider_connect.connectors.jdbc.dialect import dialect_of
 from airflow_provider_connect.connectors.jdbc.row_pages import Pages
 from airflow_provider_connect.connectors.jdbc.row_query import RowQuery
 from airflow_provider_connect.connectors.jdbc.row_source import RowSource
+from airflow_provider_connect.connectors.jdbc.source_config import CONFIG_DEF, NumericMapping
 from airflow_provider_connect.connectors.jdbc.source_offset import SourceOffset, known_offset, refuse_wrong, table_partition
-from airflow_provider_connect.connectors.jdbc.source_settings import CONFIG_DEF, NumericMapping, SourceSettings
+from airflow_provider_connect.connectors.jdbc.source_settings import SourceSettings
 from airflow_provider_connect.connectors.jdbc.table_filter import TableFilter
 from airflow_provider_connect.connectors.jdbc.table_name import TableName
 from airflow_provider_connect.errors import ConfigException, ConnectException
