@@ -127,12 +127,11 @@ TABLE_WORKS = {
 
 @dataclass(frozen=True, slots=True)
 class _Course:
-    """What everybody is given: ``records`` rows in ``source``, a table or a topic."""
+    """So many rows of a work, in tables of a server."""
 
     work: TableWork
     tables: Tables
     records: int
-    source: str
 
 
 class TableRaces:
@@ -150,17 +149,19 @@ class TableRaces:
         with server, self._contestants(work, names) as contestants:
             tables = Tables(server)
             warm_up = min(_1M // 10, *records)
-            for count, times in ((warm_up, 1), *((count, runs) for count in sorted(records))):
-                with self._source(work, tables, count) as source:
-                    for _, contestant in itertools.product(range(times), contestants):
-                        time.sleep(_REST_SECONDS)
-                        run = self._race(contestant, _Course(work, tables, count, source))
-                        if count != warm_up:
-                            yield run
+            list(self._take_turns(contestants, _Course(work, tables, warm_up), 1))
+            for count in sorted(records):
+                yield from self._take_turns(contestants, _Course(work, tables, count), runs)
 
-    def _race(self, contestant: Contestant, course: "_Course") -> Run:
+    def _take_turns(self, contestants: Sequence[Contestant], course: "_Course", runs: int) -> Iterator[Run]:
+        with self._source(course) as source:
+            for _, contestant in itertools.product(range(runs), contestants):
+                time.sleep(_REST_SECONDS)
+                yield self._race(contestant, course, source)
+
+    def _race(self, contestant: Contestant, course: "_Course", source: str) -> Run:
         work, records = course.work.name, course.records
-        with self._lane(contestant.name, course) as lane:
+        with self._lane(contestant.name, course, source) as lane:
             seconds, cost = timed(contestant, lane, limit_seconds=120 + records / _SLOWEST_PER_SECOND)
             delivered = lane.destination.count()
         run = Run(work, contestant.name, records, round(seconds, 3), round(cost.cpu_seconds, 3), cost.peak_rss_bytes, delivered)
@@ -168,8 +169,8 @@ class TableRaces:
         return run
 
     @contextmanager
-    def _lane(self, contestant: str, course: "_Course") -> Iterator[Lane]:
-        work, tables, records, source = course.work, course.tables, course.records, course.source
+    def _lane(self, contestant: str, course: "_Course", source: str) -> Iterator[Lane]:
+        work, tables, records = course.work, course.tables, course.records
         name = f"{work.name.lower()}-{contestant}-{next(self._numbers)}"
         if work.insert_mode is None:
             topic = f"{name}.{SCHEMA}.{source}" if contestant in PEERS else f"{name}.{source}"
@@ -188,10 +189,11 @@ class TableRaces:
         )
 
     @contextmanager
-    def _source(self, work: TableWork, tables: Tables, records: int) -> Iterator[str]:
+    def _source(self, course: "_Course") -> Iterator[str]:
         """The table or the topic that is read by everybody."""
+        work, records = course.work, course.records
         if work.insert_mode is None:
-            with tables.filled(f"orders_{records}", records) as table:
+            with course.tables.filled(f"orders_{records}", records) as table:
                 yield table
             return
         with self._topics.topic(f"orders-{work.name.lower()}-{records}") as topic:
