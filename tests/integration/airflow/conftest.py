@@ -127,8 +127,8 @@ class Airflow:
 
 @pytest.fixture(scope="package")
 def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
-    """The stack, once for all tests here; it ends with the last of them, since schedules never rest. Unknown to them: Airflow and the broker
-    are the same programs that users run."""
+    """The stack, once for all tests here; it ends with the last of them, since schedules never rest. Airflow and the broker are the same
+    programs that users run."""
     variables = {
         "AIRFLOW__CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL": "0",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",
