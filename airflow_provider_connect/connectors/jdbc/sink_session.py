@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -72,6 +73,8 @@ class SinkSession:
         self._claim = claim
         self._partitions: frozenset[TopicPartition] = frozenset()
         self._store: SinkStore | None = None
+        self._thread = ThreadPoolExecutor(1, "jdbc-sink")  # starts with the first work
+        self._attempt: tuple[Future[int], TableWriter, Records] | None = None
         self._is_begun = False
         self._is_complete = True  # whether everything in _uncommitted is written or waits to be
         self._uncommitted: list[Batch] = []
@@ -105,7 +108,7 @@ class SinkSession:
 
         def take() -> None:
             self._add(batch)
-            if not self._connected().holds_others_up:
+            if not self._opened().holds_others_up:
                 self._write_waiting(only_full=True)
 
         self._in_transaction(take)
@@ -131,6 +134,8 @@ class SinkSession:
         """Drop what was not committed."""
         self._forget()
         self._drop_connection()
+        self._thread.shutdown(wait=False)
+        self._thread = ThreadPoolExecutor(1, "jdbc-sink")  # partitions may be opened again
 
     # The transaction
 
@@ -150,9 +155,9 @@ class SinkSession:
 
     def _restore(self) -> None:
         """Where something is missing: write what was not committed again, unless its commit went through after all."""
-        store = self._connected()
         if self._is_complete:
             return
+        store = self._connected()
         if self._in_doubt is not None and self._claim is not None:
             found = self._offsets(store).read(self._in_doubt, self._claim[0])
             if all(found.get(partition) == offset for partition, offset in self._in_doubt.items()):
@@ -198,6 +203,18 @@ class SinkSession:
         self._uncommitted_bytes, self._in_doubt, self._is_complete = 0, None, True
 
     def _connected(self) -> SinkStore:
+        """The database, with nothing going on in it."""
+        self._finish_attempt()
+        return self._opened()
+
+    def _finish_attempt(self) -> None:
+        """Wait for what is being written. From where something was refused on, write it here."""
+        if self._attempt is not None:
+            (future, writer, records), self._attempt = self._attempt, None
+            writer.write(records.slice(future.result(), len(records)))
+
+    def _opened(self) -> SinkStore:
+        """The database, in which something may be going on."""
         if self._store is None:
             store = self._store = self._connect()
             if self._claim is not None and self._partitions:
@@ -205,6 +222,9 @@ class SinkSession:
         return self._store
 
     def _drop_connection(self) -> None:
+        if self._attempt is not None:
+            self._attempt[0].exception()  # waits
+            self._attempt = None
         if self._store is not None:
             self._store.close()
         self._store, self._is_begun = None, False
@@ -246,19 +266,25 @@ class SinkSession:
         waiting.count += batch.num_records
 
     def _column_name(self, field: str) -> str:
-        return column_name(field, self._connected().dialect)
+        return column_name(field, self._opened().dialect)
 
     def _write_waiting(self, *, only_full: bool) -> None:
         """Write what waits, or the tables of which enough waits for one statement."""
         for name, waiting in list(self._waiting.items()):
             if not only_full or waiting.count >= self._settings.batch_size:
-                self._write(name, waiting)
+                self._write(name, waiting, ahead=only_full)
 
-    def _write(self, name: str, waiting: _Waiting) -> None:
+    def _write(self, name: str, waiting: _Waiting, *, ahead: bool = False) -> None:
+        """Write records. ``ahead``: in a thread of its own, while more are read; whoever needs the database next waits for it."""
+        self._finish_attempt()
         writer = self._writer(name, waiting.layout)
         if writer is not None:
             self._begin()
-            writer.write(Records(waiting.batches))
+            records = Records(waiting.batches)
+            if ahead and writer.is_trusting:
+                self._attempt = self._thread.submit(writer.attempt, records), writer, records
+            else:
+                writer.write(records)
         del self._waiting[name]
 
     def _writer(self, name: str, layout: Layout) -> TableWriter | None:

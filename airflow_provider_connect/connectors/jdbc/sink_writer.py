@@ -33,7 +33,21 @@ class TableWriter:
         self._refuse = refuse
         self._most = settings.batch_size
 
+    @property
+    def is_trusting(self) -> bool:
+        """Whether nothing was refused lately."""
+        return self._most == self._settings.batch_size
+
+    def attempt(self, records: Records) -> int:
+        """Write records up to the first piece in which one is refused; how many. May be called from another thread, while nobody uses the
+        store."""
+        for start in range(0, len(records), self._most):
+            if self._refusal(records, start, min(start + self._most, len(records))) is not None:
+                return start
+        return len(records)
+
     def write(self, records: Records) -> None:
+        """Write the records but for those that are refused."""
         start = good = 0
         while start < len(records):
             stop = min(start + self._most, len(records))
