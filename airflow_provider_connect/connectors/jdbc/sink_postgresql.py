@@ -23,6 +23,7 @@ from airflow_provider_connect.errors import ConnectException, RetriableException
 from airflow_provider_connect.sdk.arrow import pa
 
 _SAVEPOINT, _MERGE, _NUMBER = "connect_piece", "connect_merge", "connect_row"
+_MOST_REMAINS: Final = 20_000  # deleted rows of a temporary table, which each statement passes; TRUNCATE makes new files each time
 _COPY_LINE: Final = re.compile(r"COPY \S.*?, line (\d+)")
 _PARALLEL: Final = frozenset(
     {"40001", "40P01", "55P03", "25P03", "25P04"}
@@ -42,6 +43,7 @@ class PostgresqlStore(AdbcDatabase):
         self._time_zone = time_zone
         self._stages: dict[tuple[object, ...], str] = {}
         self._saved_stages = self._stages
+        self._remains: dict[str, int] = {}
         [(self.session,)] = self.rows("SELECT pid || ' ' || backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
 
     # Transactions
@@ -248,9 +250,14 @@ class PostgresqlStore(AdbcDatabase):
             self.run(f"DROP TABLE IF EXISTS pg_temp.{name}")
             self.run(f"CREATE TEMPORARY TABLE {name} ({columns}) ON COMMIT DELETE ROWS")
             self._stages[signature] = name
+        self._remains[name] = self._remains.get(name, 0) + staged.num_rows
         self._copy(TableName(name), staged, is_temporary=True)
         yield f"pg_temp.{name}"
-        self.run(f"TRUNCATE pg_temp.{name}")
+        if self._remains[name] < _MOST_REMAINS:
+            self.run(f"DELETE FROM pg_temp.{name}")
+        else:
+            self.run(f"TRUNCATE pg_temp.{name}")
+            self._remains[name] = 0
 
     def _copy(self, name: TableName, rows: pa.Table, *, is_temporary: bool = False) -> None:
         place = {"adbc.ingest.temporary": "true"} if is_temporary else {"adbc.ingest.target_db_schema": str(name.schema)}
