@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.adbc_database import AdbcDatabase
-from airflow_provider_connect.connectors.jdbc.column import Column, ColumnKind
 from airflow_provider_connect.connectors.jdbc.database_errors import statement_refusal
 from airflow_provider_connect.connectors.jdbc.database_url import DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.metadata import read_columns
-from airflow_provider_connect.connectors.jdbc.sink_columns import cast_column, local_times
 from airflow_provider_connect.connectors.jdbc.sink_literal import text_literal
 from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
+from airflow_provider_connect.connectors.jdbc.sink_wire import stage_type, wire_column
 from airflow_provider_connect.connectors.jdbc.table_name import TableName
 from airflow_provider_connect.errors import ConnectException, RetriableException
 from airflow_provider_connect.sdk.arrow import pa
@@ -28,7 +26,6 @@ _COPY_LINE: Final = re.compile(r"COPY \S.*?, line (\d+)")
 _PARALLEL: Final = frozenset(
     {"40001", "40P01", "55P03", "25P03", "25P04"}
 )  # serialization, deadlock, a lock not had, a transaction timed out
-_TEXTS: Final = frozenset({"text", "varchar", "bpchar"})
 
 
 class PostgresqlStore(AdbcDatabase):
@@ -168,29 +165,9 @@ class PostgresqlStore(AdbcDatabase):
 
     def _converted(self, table: TargetTable, rows: pa.Table) -> list[tuple[pa.ChunkedArray, bool]]:
         """Each column as COPY writes it, and whether the table's own column takes that."""
-        return [self._column(table.columns[name], column) for name, column in zip(rows.column_names, rows.columns, strict=True)]
-
-    def _column(self, target: Column, column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, bool]:
-        given, types = column.type, pa.types
-        if types.is_timestamp(given):
-            return self._moments(target, column), True
-        if types.is_decimal(given) and target.kind is ColumnKind.DECIMAL:
-            return column, True
-        if types.is_integer(given) and target.kind is ColumnKind.DECIMAL:
-            return column.cast(pa.decimal128(19, 0)), True
-        wire = _wire().get(target.type_name)
-        if types.is_null(given):
-            return column.cast(wire or pa.string()), wire is not None
-        is_other = types.is_floating(given) and target.kind is ColumnKind.DECIMAL
-        if wire is None or is_other or types.is_string(given) != types.is_string(wire):
-            return column, False
-        return cast_column(target.name, column, wire, safe=not types.is_floating(wire)), True
-
-    def _moments(self, target: Column, column: pa.ChunkedArray) -> pa.ChunkedArray:
-        if target.kind is ColumnKind.TIMESTAMP_TZ:
-            return cast_column(target.name, column, pa.timestamp("us", "UTC"))
-        moments = local_times(column, self._time_zone) if self._time_zone != "UTC" else column
-        return cast_column(target.name, moments, pa.timestamp("us"))
+        return [
+            wire_column(table.columns[name], column, self._time_zone) for name, column in zip(rows.column_names, rows.columns, strict=True)
+        ]
 
     def _merge(self, table: TargetTable, rows: pa.Table, statement_of: Callable[[str], str], *, is_whole: bool = False) -> None:
         """Bring the rows into a temporary table, and from there where they belong, by one statement that reads a stage named ``s``.
@@ -244,7 +221,7 @@ class PostgresqlStore(AdbcDatabase):
         name = self._stages.get(signature)
         if name is None:
             name = f"connect_stage_{len(self._stages)}"
-            columns = ", ".join(f"{self.dialect.quoted(field.name)} {_stage_type(field.type)}" for field in staged.schema)
+            columns = ", ".join(f"{self.dialect.quoted(field.name)} {stage_type(field.type)}" for field in staged.schema)
             if like is not None:
                 columns = f"LIKE {self.dialect.table(like.name)} INCLUDING CONSTRAINTS"
             self.run(f"DROP TABLE IF EXISTS pg_temp.{name}")
@@ -295,23 +272,6 @@ class PostgresqlStore(AdbcDatabase):
                 statement.close()
 
 
-@functools.cache
-def _wire() -> Mapping[str, pa.DataType]:
-    """What the driver's COPY writes for a type of PostgreSQL."""
-    return {
-        "bool": pa.bool_(),
-        "int2": pa.int16(),
-        "int4": pa.int32(),
-        "int8": pa.int64(),
-        "float4": pa.float32(),
-        "float8": pa.float64(),
-        "bytea": pa.binary(),
-        "date": pa.date32(),
-        "time": pa.time64("us"),
-        **dict.fromkeys(_TEXTS, pa.string()),
-    }
-
-
 def refusal_of(url: DatabaseUrl, text: str, state: str | None) -> ConnectException:
     """What an error is: bad values, a transaction to be begun anew, or a refusal for good."""
     if state in _PARALLEL:
@@ -324,28 +284,3 @@ def refusal_of(url: DatabaseUrl, text: str, state: str | None) -> ConnectExcepti
 
 def _table(rows: pa.Table, columns: list[tuple[pa.ChunkedArray, bool]]) -> pa.Table:
     return pa.Table.from_arrays([column for column, _ in columns], names=rows.column_names)
-
-
-def _stage_type(type: pa.DataType) -> str:
-    """The type of PostgreSQL whose COPY format the driver writes for an Arrow type."""
-    types = pa.types
-    if types.is_decimal(type):
-        return "numeric"
-    if types.is_timestamp(type):
-        return "timestamptz" if type.tz else "timestamp"
-    for is_kind, name in (
-        (types.is_boolean, "bool"),
-        (types.is_int8, "int2"),
-        (types.is_int16, "int2"),
-        (types.is_int32, "int4"),
-        (types.is_int64, "int8"),
-        (types.is_float32, "float4"),
-        (types.is_float64, "float8"),
-        (types.is_binary, "bytea"),
-        (types.is_date, "date"),
-        (types.is_time, "time"),
-        (types.is_string, "text"),
-    ):
-        if is_kind(type):
-            return name
-    raise ConnectException(f"Arrow type {type} has no type in PostgreSQL")
