@@ -19,6 +19,8 @@ BODIES: Mapping[str, object] = {
     "/connectors": {"name": "", "config": {"connector.class": "NoSuchClass"}},
     "/connectors/{connector}/config": {"connector.class": "NoSuchClass"},
     "/connectors/{connector}/offsets": {"offsets": [{"partition": {}, "offset": None}]},
+    "/connectors/{connector}/upgrade": {"to": "[9999,)"},
+    "/connectors/{connector}/upgrade/comparison": {"to": "[9999,)"},
     "/connector-plugins/{plugin}/config/validate": {"connector.class": "NoSuchClass"},
     "/admin/loggers/{logger}": {"level": "LOUD"},
 }
