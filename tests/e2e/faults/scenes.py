@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,14 +82,19 @@ class SinkScene:
     def add(self, count: int = RECORDS) -> None:
         """More records on the topic."""
         new = lines(count)
-        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5, "enable.idempotence": True})  # in order, and once
-        for number, line in enumerate(new):
-            producer.produce(self.topic, line, partition=number % 3)
-        assert producer.flush(30) == 0
+        send(self.bootstrap, self.topic, new)
         self.sent += new
 
     def verdict(self) -> Verdict:
         return judge(self.sent, file_records(self.file))
+
+
+def send(bootstrap: str, topic: str, records: Sequence[bytes]) -> None:
+    """Write records to a topic of three partitions, in turn."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})  # in order, and once
+    for number, record in enumerate(records):
+        producer.produce(topic, record, partition=number % 3)
+    assert producer.flush(30) == 0
 
 
 def make_topic(bootstrap: str, topic: str, partitions: int = 1) -> None:

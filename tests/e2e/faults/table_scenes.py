@@ -7,19 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import Producer
 from sqlalchemy import create_engine, text
 
 from tests.e2e.faults.oracle import Verdict, judge, topic_records
 from tests.e2e.faults.runs import Runs
-from tests.e2e.faults.scenes import PLAIN, RECORDS, lines, make_topic
+from tests.e2e.faults.scenes import PLAIN, RECORDS, lines, make_topic, send
 
 GUARANTEE = "exactly_once"
 
 
 @dataclass(slots=True)
-class TableSourceScene:
-    """``JdbcSource`` in polls of 500 rows; a record is the text of its row."""
+class _TableScene:
+    """``database`` is SQLAlchemy's address of it."""
 
     bootstrap: str
     topic: str
@@ -28,9 +27,12 @@ class TableSourceScene:
     runs: Runs
     sent: list[bytes]
 
+
+class TableSourceScene(_TableScene):
+    """``JdbcSource`` in polls of 500 rows; a record is the text of its row."""
+
     @classmethod
     def make(cls, folder: Path, settings: Mapping[str, str], database: str, *, master: str = "local[2]") -> TableSourceScene:
-        """``database`` is SQLAlchemy's address of it."""
         name = f"table-source-{uuid.uuid4().hex[:8]}"
         table, bootstrap = name.replace("-", "_"), settings["bootstrap.servers"]
         config = {
@@ -64,20 +66,11 @@ class TableSourceScene:
         return judge(self.sent, topic_records(self.bootstrap, self.topic))
 
 
-@dataclass(slots=True)
-class TableSinkScene:
+class TableSinkScene(_TableScene):
     """``JdbcSink`` that commits after every put; a record is the text of a row to be."""
-
-    bootstrap: str
-    topic: str
-    database: str
-    table: str
-    runs: Runs
-    sent: list[bytes]
 
     @classmethod
     def make(cls, folder: Path, settings: Mapping[str, str], database: str, *, master: str = "local[2]") -> TableSinkScene:
-        """``database`` is SQLAlchemy's address of it."""
         name = f"table-sink-{uuid.uuid4().hex[:8]}"
         table, bootstrap = name.replace("-", "_"), settings["bootstrap.servers"]
         config = {
@@ -101,10 +94,7 @@ class TableSinkScene:
     def add(self, count: int = RECORDS) -> None:
         """More records on the topic."""
         new = lines(count)
-        producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5, "enable.idempotence": True})
-        for number, line in enumerate(new):
-            producer.produce(self.topic, line, partition=number % 3)
-        assert producer.flush(30) == 0
+        send(self.bootstrap, self.topic, new)
         self.sent += new
 
     def verdict(self) -> Verdict:
