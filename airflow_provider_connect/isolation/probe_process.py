@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
+import selectors
 import signal
 import subprocess
 import sys
@@ -86,15 +86,16 @@ class ProbeProcess:
         assert self._child.stdout is not None
         pieces: list[bytes] = []
         length = 0
-        while not pieces or not pieces[-1].endswith(b"\n"):
-            readable, _, _ = select.select([self._child.stdout], [], [], max(0.0, deadline - time.monotonic()))
-            if not readable:
-                raise TimeoutError
-            piece = os.read(self._child.stdout.fileno(), 1 << 16)
-            length += len(piece)
-            if not piece or length > LONGEST_ANSWER:
-                raise OSError("no whole answer")
-            pieces.append(piece)
+        with selectors.DefaultSelector() as selector:  # ``select.select`` knows no file with a number above 1,023
+            selector.register(self._child.stdout, selectors.EVENT_READ)
+            while not pieces or not pieces[-1].endswith(b"\n"):
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    raise TimeoutError
+                piece = os.read(self._child.stdout.fileno(), 1 << 16)
+                length += len(piece)
+                if not piece or length > LONGEST_ANSWER:
+                    raise OSError("no whole answer")
+                pieces.append(piece)
         return b"".join(pieces)
 
     def _how_it_ended(self) -> str:

@@ -57,7 +57,11 @@ class Application:
         self._switch.throw()
 
     def run(self) -> RunResult:
-        """1 claim 2 plan 3 host the tasks 4 report. Never raises: what goes wrong is in the result."""
+        """1 claim 2 plan 3 host the tasks 4 report. Never raises: what goes wrong is in the result. Called once."""
+        with closing(self._switch):
+            return self._run()
+
+    def _run(self) -> RunResult:
         spec = self._spec
         claim: Claim | None = None
         trial: UpgradeTrial | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import select
 import socket
 import threading
 from collections.abc import Callable
@@ -90,8 +89,13 @@ class StopWire:
         self._socket.setblocking(False)
 
     def is_cut(self) -> bool:
-        readable, _, _ = select.select([self._socket], [], [], 0)
-        return bool(readable)
+        try:
+            self._socket.recv(1)
+        except BlockingIOError:
+            return False
+        except OSError:  # reset: the driver has died
+            pass
+        return True
 
     def close(self) -> None:
         self._socket.close()
@@ -123,11 +127,15 @@ class StopSwitch:
         self._thrown = False
         self._lock = threading.Lock()
         self.address: tuple[str, int] = (host, self._listener.getsockname()[1])
-        threading.Thread(target=self._accept, name="stop-switch", daemon=True).start()
+        threading.Thread(target=self._accept, name=f"stop-switch {self.address[1]}", daemon=True).start()
 
     def close(self) -> None:
-        """Nobody connects any more."""
+        """Nobody connects any more, and nobody is told. Its thread ends."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # which ends ``accept``; ``close`` alone would not
         self._listener.close()
+        for body in list(self._bodies):
+            body.close()
 
     @property
     def thrown(self) -> bool:

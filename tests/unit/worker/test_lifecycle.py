@@ -1,5 +1,8 @@
 """Why and when a body ends."""
 
+import os
+import resource
+import threading
 import time
 
 from airflow_provider_connect.worker.lifecycle import StopReason, StopSignal, StopSwitch, StopWire
@@ -31,6 +34,37 @@ def test_after_a_long_silence_it_listens_before_it_answers() -> None:
     signal = StopSignal(follower, None, now=lambda: next(clock), deadline=100.0)
     assert [signal.reason() for _ in range(5)] == [None] * 5
     assert follower.listened == [0.0, 0.0, 0.1, 0.25, 0.0]
+
+
+def test_the_switch_leaves_no_thread_and_no_open_file() -> None:
+    switch = StopSwitch("127.0.0.1")
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == f"stop-switch {switch.address[1]}"]
+    wire = StopWire(switch.address)
+    wait_until(lambda: len(switch._bodies) == 1)
+    switch.close()
+    wait_until(wire.is_cut)
+    wire.close()
+    wait_until(lambda: not thread.is_alive())
+    assert [body.fileno() for body in (*switch._bodies, switch._listener)] == [-1, -1]
+
+
+def test_a_wire_works_in_a_process_of_many_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(4096, hard)), hard))
+    held = [os.dup(2) for _ in range(1100)]
+    try:
+        switch = StopSwitch("127.0.0.1")
+        wire = StopWire(switch.address)
+        assert not wire.is_cut()
+        wait_until(lambda: len(switch._bodies) == 1)
+        switch.throw()
+        wait_until(wire.is_cut)
+        wire.close()
+        switch.close()
+    finally:
+        for file in held:
+            os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_the_switch_ends_every_body_and_those_that_come_later() -> None:
