@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+from httpx import Response
+
 from tests.integration.airflow.conftest import Airflow, wait_until
 from tests.integration.worker.orders import NAME, install
 from tests.integration.worker.scene import make_topic, values_of
@@ -29,10 +31,15 @@ def test_an_upgrade_whose_first_run_fails_goes_back_before_the_retry(airflow: Ai
         install(versions, "2.0", breaks_at=40)
         until.write_text("60")
         url = f"/connect/connectors/{connector}"
-        seen = airflow.client.post(f"{url}/preview", json={"records": 2, "version": "2.0"}, timeout=120)
+
+        def preview() -> Response | None:
+            answer = airflow.client.post(f"{url}/preview", json={"records": 2, "version": "2.0"}, timeout=120)
+            return answer if answer.status_code == 200 else None
+
+        seen = wait_until(preview, 120, "version 2.0 is seen by the API server")
         assert [record["value"] for record in seen.json()["records"]] == [{"id": 20}, {"id": 21}], seen.text
         asked = {"to": "[2,3)", "canary": 10}
-        wait_until(lambda: airflow.client.put(f"{url}/upgrade", json=asked).status_code == 202, 60, "version 2.0 is seen by the API server")
+        wait_until(lambda: airflow.client.put(f"{url}/upgrade", json=asked).status_code == 202, 60, "the upgrade is taken")
         run = airflow.run(connector, 300)
         assert "the upgrade to version 2.0 failed, and version 1.0 holds again" in airflow.log(connector, run)
         found = airflow.client.get(f"{url}/upgrade").json()
