@@ -24,6 +24,10 @@ the last record has arrived; for ours of every process from spark-submit to the 
 the sum of resident sizes at the worst moment. Medians of the runs, contestants taking turns; the spread is that of our own contestant run
 against itself (A/A) in the same session: a difference smaller than that means nothing.
 
+W3, W4 and W4u go between a PostgreSQL (without fsync) and a topic: rows of six columns as JSON, with their schema where they come from the
+topic. The peers are Debezium's connectors (snapshot with `ExtractNewRecordState`; JDBC sink with `reWriteBatchedInserts`), tuned by
+`snapshot.fetch.size`, `max.batch.size` and `batch.size` besides.
+
 `REST` asks `GET /connectors?expand=status&expand=info`, one request after another on one connection, timed to the answer's last byte. Ours
 is Airflow's API server, with a DAG for each connector and a user whose rights are looked at each time; Kafka Connect's worker asks nobody
 who they are. Each connector has one task; those of Kafka Connect run, on an empty file; ours are paused, and Airflow is at rest.
