@@ -65,7 +65,8 @@ class Demo:
         self._files = self._directory / "files"
         self._started = time.monotonic()
         self._tables = DemoTables(self._files)
-        self._stack = Stack(self._directory, say=self.say)
+        variables = {FOLDER_VARIABLE: str(self._files), **self._tables.variables()}
+        self._stack = Stack(self._directory, variables=variables, say=self.say)
 
     def say(self, text: str) -> None:
         """One line of progress, with the seconds since the start."""
@@ -85,9 +86,8 @@ class Demo:
         self._files.mkdir(parents=True)
         _write_lines(self._files / INPUT, lines)
         self.say(f"wrote {self._files / INPUT}: {lines:,} lines, {(self._files / INPUT).stat().st_size:,} bytes")
-        variables = {FOLDER_VARIABLE: str(self._files), **self._tables.start(rows)}
+        self._tables.start(rows)
         self.say(f"filled the table {TABLE} of a {self._tables.database} database: {rows:,} rows")
-        self._stack = Stack(self._directory, variables=variables, say=self.say)
         _copy_examples(self._stack.dags_folder)
         state = self._stack.up()
         client = AirflowClient(str(state["airflow_url"]), str(state["username"]), str(state["password"]))

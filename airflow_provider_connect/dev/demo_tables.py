@@ -4,12 +4,12 @@ PostgreSQL where PyPI's package of it is installed, else SQLite. Knows the examp
 """
 
 import hashlib
-import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import create_engine, text
 
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 
@@ -41,8 +41,12 @@ class DemoTables:
         """The name of what keeps the tables."""
         return "SQLite" if self._postgres is None else "PostgreSQL"
 
-    def start(self, rows: int) -> dict[str, str]:
-        """Makes both databases and fills the shop's table. Returns the variables that the example DAGs read."""
+    def variables(self) -> dict[str, str]:
+        """What the example DAGs read."""
+        return {"CONNECT_EXAMPLE_JDBC_URL": self._url(_SHOP), "CONNECT_EXAMPLE_JDBC_SINK_URL": self._url(_WAREHOUSE)}
+
+    def start(self, rows: int) -> None:
+        """Makes both databases and fills the shop's table."""
         if self._postgres is not None:
             self._postgres.start()
             engine = create_engine(self._postgres.url(), isolation_level="AUTOCOMMIT")
@@ -51,7 +55,6 @@ class DemoTables:
                     connection.execute(text(f"create database {name}"))
             engine.dispose()
         self._fill(rows)
-        return {"CONNECT_EXAMPLE_JDBC_URL": self._url(_SHOP), "CONNECT_EXAMPLE_JDBC_SINK_URL": self._url(_WAREHOUSE)}
 
     def end(self) -> None:
         """May be called when nothing was started."""
@@ -65,13 +68,11 @@ class DemoTables:
     def command(self) -> str:
         """How to add an order by hand."""
         insert = f"insert into {TABLE} values (1000001, 'you', 1, 9.99, current_timestamp)"
-        if self._postgres is not None:
-            return f'psql {self._url(_SHOP)} -c "{insert}"'
-        program = "sqlite3" if shutil.which("sqlite3") else "python -m sqlite3"
-        return f'{program} {self._folder / _SHOP}.db "{insert}"'
+        program = f"import sqlalchemy; db = sqlalchemy.create_engine('{self._url(_SHOP)}').connect()"
+        return f'{sys.executable} -c "{program}; db.exec_driver_sql(\\"{insert}\\"); db.commit()"'
 
     def _fill(self, rows: int) -> None:
-        engine = self._engine(_SHOP)
+        engine = create_engine(self._url(_SHOP))
         with engine.begin() as connection:
             connection.execute(
                 text(
@@ -85,7 +86,7 @@ class DemoTables:
         engine.dispose()
 
     def _summary(self, database: str) -> TableSummary:
-        engine = self._engine(database)
+        engine = create_engine(self._url(database))
         digest, rows, total = hashlib.sha256(), 0, 0
         with engine.connect() as connection:
             moment = _MOMENT[engine.dialect.name]
@@ -95,16 +96,9 @@ class DemoTables:
         engine.dispose()
         return TableSummary(rows, total, digest.hexdigest())
 
-    def _engine(self, database: str) -> Engine:
-        if self._postgres is not None:
-            return create_engine(self._postgres.url(database))
-        return create_engine(f"sqlite:///{self._folder / database}.db")
-
     def _url(self, database: str) -> str:
-        """The database as connectors are told it."""
-        if self._postgres is not None:
-            return self._postgres.url(database).replace("+psycopg2", "")
-        return f"jdbc:sqlite:{self._folder / database}.db"
+        """SQLAlchemy's address of a database, which connectors take too."""
+        return f"sqlite:///{self._folder / database}.db" if self._postgres is None else self._postgres.url(database)
 
 
 def _order(number: int) -> dict[str, Any]:

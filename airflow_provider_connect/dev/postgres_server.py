@@ -42,7 +42,11 @@ class PostgresServer:
 
     def url(self, database: str = "postgres") -> str:
         """SQLAlchemy's address of a database."""
-        return f"postgresql+psycopg2://{USER}@{LOOPBACK}:{self.port}/{database}"
+        return self.uri(database).replace("postgresql:", "postgresql+psycopg2:", 1)
+
+    def uri(self, database: str = "postgres") -> str:
+        """libpq's address of a database."""
+        return f"postgresql://{USER}@{LOOPBACK}:{self.port}/{database}"
 
     def start(self) -> "PostgresServer":
         folder = self._folder = Path(tempfile.mkdtemp(prefix="postgres-"))

@@ -39,7 +39,7 @@ class Tables:
     def __init__(self, server: PostgresServer) -> None:
         self.server = server
         self.jdbc_url = f"jdbc:postgresql://{LOOPBACK}:{server.port}/{DATABASE}"
-        self.uri = server.url(DATABASE).replace("+psycopg2", "")
+        self.uri = server.uri(DATABASE)
 
     @contextmanager
     def filled(self, table: str, rows: int) -> Iterator[str]:

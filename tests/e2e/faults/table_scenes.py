@@ -38,7 +38,7 @@ class TableSourceScene(_TableScene):
         config = {
             "name": name,
             "connector.class": "JdbcSource",
-            "connection.url": database.replace("+psycopg2", ""),
+            "connection.url": database,
             "table.include": table,
             "mode": "incrementing",
             "incrementing.column.name": "id",
@@ -76,7 +76,7 @@ class TableSinkScene(_TableScene):
         config = {
             "name": name,
             "connector.class": "JdbcSink",
-            "connection.url": database.replace("+psycopg2", ""),
+            "connection.url": database,
             "topics": f"topic-{name}",
             "table.name.format": table,
             "auto.create": "true",

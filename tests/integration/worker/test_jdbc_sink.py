@@ -35,9 +35,9 @@ class Target:
     """A schema of its own, with a user's config for it."""
 
     def __init__(self, postgres: PostgresServer, name: str) -> None:
-        self.url = postgres.url().replace("+psycopg2", "") + f"?currentSchema={name}"
+        self.url = f"{postgres.uri()}?currentSchema={name}"
         self.name = name
-        self._connection: Any = psycopg2.connect(postgres.url().replace("+psycopg2", ""))
+        self._connection: Any = psycopg2.connect(postgres.uri())
         self._connection.autocommit = True
         self.do(f"CREATE SCHEMA {name}")
         self.do(f"SET search_path TO {name}")

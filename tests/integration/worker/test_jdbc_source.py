@@ -36,13 +36,14 @@ class Shop:
 
     def __init__(self, postgres: PostgresServer, name: str) -> None:
         self.url = postgres.url()
+        self._uri = postgres.uri()
         self.name = name.replace("-", "_").lower()
         self._connection = self.connect()
         self._connection.autocommit = True
         self.do(f"CREATE SCHEMA {self.name}")
 
     def connect(self) -> Any:  # a psycopg2 connection
-        connection = psycopg2.connect(self.url.replace("+psycopg2", ""))
+        connection = psycopg2.connect(self._uri)
         with connection.cursor() as cursor:
             cursor.execute(f"SET search_path TO {self.name}")
         connection.commit()
