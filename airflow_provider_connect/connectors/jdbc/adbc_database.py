@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.database_errors import connection_refusal, statement_refusal
 from airflow_provider_connect.connectors.jdbc.database_url import SQLITE, DatabaseUrl
-from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.errors import ConnectException, RetriableException
 from airflow_provider_connect.sdk.arrow import pa
 
 _BUSY_MS: Final = 5000
@@ -71,7 +71,12 @@ class AdbcDatabase:
                     continue
         self._statement = self._connection = self._database = None
 
-    def _executed(self, sql: str, options: Mapping[str, str] | None = None) -> _AdbcAnswer:
+    def _refusal(self, text: str, state: str | None) -> ConnectException:
+        """What an error of the driver is. ``state`` is its SQLSTATE where it has one."""
+        return statement_refusal(self._url, text, state)
+
+    def _executed(self, sql: str | None, options: Mapping[str, str] | None = None) -> _AdbcAnswer:
+        """``sql`` None: the statement is told otherwise what to do."""
         if self._connection is None:
             raise RetriableException(f"The connection to {self._url.place} is closed")
         return _AdbcAnswer(self, sql, options or {})
@@ -83,7 +88,7 @@ _POSTGRESQL_STREAM: Final = {"adbc.postgresql.batch_size_hint_bytes": str(_BATCH
 class _AdbcAnswer:
     """One statement from its execution to its end; foreign errors are translated."""
 
-    def __init__(self, database: AdbcDatabase, sql: str, options: Mapping[str, str]) -> None:
+    def __init__(self, database: AdbcDatabase, sql: str | None, options: Mapping[str, str]) -> None:
         self._database = database
         self._sql = sql
         self._options = options
@@ -99,7 +104,8 @@ class _AdbcAnswer:
         statement = database._statement = database._driver.AdbcStatement(database._connection)
         if self._options:
             statement.set_options(**self._options)
-        statement.set_sql_query(self._sql)
+        if self._sql is not None:
+            statement.set_sql_query(self._sql)
         return statement
 
     def reader(self) -> Any:  # a pa.RecordBatchReader
@@ -114,8 +120,8 @@ class _AdbcAnswer:
             except database._driver.Error:  # what was cut off in the middle
                 database.close()
         if isinstance(error, database._driver.Error):
-            raise statement_refusal(database._url, str(error), getattr(error, "sqlstate", None)) from None
+            raise database._refusal(str(error), getattr(error, "sqlstate", None)) from None
         if error is not None and kind is not None and kind.__module__.partition(".")[0] in ("pyarrow", "nanoarrow"):
-            raise statement_refusal(database._url, str(error), None) from None
+            raise database._refusal(str(error), None) from None
         if isinstance(error, OSError):  # so Arrow hands on what a driver's stream says
-            raise statement_refusal(database._url, str(error), None) from None
+            raise database._refusal(str(error), None) from None

@@ -65,7 +65,7 @@ class OffsetsTable:
                     raise FencedException(f"{partition} belongs to the newer claim {row.claim}, claim {claim} may no longer write")
             owner = f"claim = {self._text(claim)}, claim_order = {order}, session = {self._text(session)}"
             if found:
-                store.run(f"UPDATE {self._table} SET {owner} WHERE {self._where(found)}")
+                store.execute(f"UPDATE {self._table} SET {owner} WHERE {self._where(found)}")
             for partition in sorted(set(partitions) - found.keys()):
                 self._insert(partition, claim, order)
             store.commit()
@@ -83,7 +83,7 @@ class OffsetsTable:
         changed = {partition: offset for partition, offset in offsets.items() if found[partition] != offset}
         if changed:
             cases = " ".join(f"WHEN {self._is(partition)} THEN {offset}" for partition, offset in sorted(changed.items()))
-            self._store.run(f"UPDATE {self._table} SET next_offset = CASE {cases} END WHERE {self._where(changed)}")
+            self._store.execute(f"UPDATE {self._table} SET next_offset = CASE {cases} END WHERE {self._where(changed)}")
 
     def check(self, partitions: Collection[TopicPartition], claim: str) -> dict[TopicPartition, int | None]:
         """Lock the rows for the transaction under way; the offsets there. Raises FencedException unless every row has this very claim."""
@@ -100,7 +100,7 @@ class OffsetsTable:
         store = self._store
         store.begin()
         self.check(partitions, claim)
-        store.run(f"UPDATE {self._table} SET session = {self._text(store.session)} WHERE {self._where(partitions)}")
+        store.execute(f"UPDATE {self._table} SET session = {self._text(store.session)} WHERE {self._where(partitions)}")
         store.commit()
 
     def read(self, partitions: Collection[TopicPartition], claim: str) -> dict[TopicPartition, int | None]:
@@ -119,7 +119,7 @@ class OffsetsTable:
                 claim = row.claim if row.claim.endswith(_ALTERED) else row.claim + _ALTERED
                 value = "NULL" if offsets[partition] is None else str(offsets[partition])
                 changes = f"next_offset = {value}, claim = {self._text(claim)}"
-                store.run(f"UPDATE {self._table} SET {changes} WHERE {self._where([partition])}")
+                store.execute(f"UPDATE {self._table} SET {changes} WHERE {self._where([partition])}")
             store.commit()
         except ConnectException:
             _rollback(store)
@@ -129,7 +129,7 @@ class OffsetsTable:
         """Remove the rows: from here on somebody writes who does not keep them."""
         if partitions and self.exists():
             self._store.begin()
-            self._store.run(f"DELETE FROM {self._table} WHERE {self._where(partitions)}")
+            self._store.execute(f"DELETE FROM {self._table} WHERE {self._where(partitions)}")
             self._store.commit()
 
     def _create(self) -> None:
@@ -142,7 +142,7 @@ class OffsetsTable:
         )
         try:
             self._store.begin()
-            self._store.run(f"CREATE TABLE {self._table} ({columns}, PRIMARY KEY (connector, topic, kafka_partition))")
+            self._store.execute(f"CREATE TABLE {self._table} ({columns}, PRIMARY KEY (connector, topic, kafka_partition))")
             self._store.commit()
         except (StatementException, RefusedException) as error:
             _rollback(self._store)
@@ -158,7 +158,7 @@ class OffsetsTable:
         connector, topic = map(self._text, texts)
         values = f"{connector}, {topic}, {partition.partition}, NULL, {self._text(claim)}, {order}, {self._text(self._store.session)}"
         names = "connector, topic, kafka_partition, next_offset, claim, claim_order, session"
-        self._store.run(f"INSERT INTO {self._table} ({names}) VALUES ({values})")
+        self._store.execute(f"INSERT INTO {self._table} ({names}) VALUES ({values})")
 
     def _rows(self, partitions: Collection[TopicPartition], *, locked: bool) -> dict[TopicPartition, _Row]:
         columns = "topic, kafka_partition, next_offset, claim, claim_order, session"

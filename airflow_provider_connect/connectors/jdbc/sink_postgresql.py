@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.adbc_database import AdbcDatabase
-from airflow_provider_connect.connectors.jdbc.database_errors import statement_refusal
 from airflow_provider_connect.connectors.jdbc.database_url import DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.metadata import read_columns
@@ -26,6 +25,9 @@ _COPY_LINE: Final = re.compile(r"COPY \S.*?, line (\d+)")
 _PARALLEL: Final = frozenset(
     {"40001", "40P01", "55P03", "25P03", "25P04"}
 )  # serialization, deadlock, a lock not had, a transaction timed out
+_PARALLEL_WORDS: Final = re.compile(  # the driver tells no SQLSTATE of what went wrong while rows came
+    r"could not serialize access|deadlock detected|could not obtain lock|due to lock timeout|transaction timeout"
+)
 
 
 class PostgresqlStore(AdbcDatabase):
@@ -45,32 +47,27 @@ class PostgresqlStore(AdbcDatabase):
 
     # Transactions
 
-    def run(self, sql: str) -> None:
-        with self._statements() as statement:
-            statement.set_sql_query(sql)
-            statement.execute_update()
-
     def begin(self) -> None:
-        self.run("BEGIN")
+        self.execute("BEGIN")
 
     def commit(self) -> None:
-        self.run("COMMIT")
+        self.execute("COMMIT")
 
     def rollback(self) -> None:
-        self.run("ROLLBACK")
+        self.execute("ROLLBACK")
         self._stages.clear()  # some of them may be gone
 
     def save(self) -> None:
-        self.run(f"SAVEPOINT {_SAVEPOINT}")
+        self.execute(f"SAVEPOINT {_SAVEPOINT}")
         self._saved_stages = dict(self._stages)
 
     def restore(self) -> None:
-        self.run(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
+        self.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
         self.release()
         self._stages = self._saved_stages
 
     def release(self) -> None:
-        self.run(f"RELEASE SAVEPOINT {_SAVEPOINT}")
+        self.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
 
     def end_session(self, session: str) -> None:
         pid, _, start = session.partition(" ")
@@ -178,19 +175,19 @@ class PostgresqlStore(AdbcDatabase):
         columns = self._converted(table, rows)
         is_alike = is_whole and all(is_direct for _, is_direct in columns) and table.columns.keys() == set(rows.column_names)
         staged = _table(rows, columns)
-        self.run(f"SAVEPOINT {_MERGE}")
+        self.execute(f"SAVEPOINT {_MERGE}")
         try:
             with self._staged(staged, table if is_alike else None) as stage:
-                self.run(statement_of(stage))
+                self.execute(statement_of(stage))
         except RefusedException as error:
             if error.row is not None:
                 raise
             if rows.num_rows == 1:
                 raise RefusedException(error.message, 0) from error
-            self.run(f"ROLLBACK TO SAVEPOINT {_MERGE}")
+            self.execute(f"ROLLBACK TO SAVEPOINT {_MERGE}")
             self._stages = dict(self._saved_stages)
         else:
-            self.run(f"RELEASE SAVEPOINT {_MERGE}")
+            self.execute(f"RELEASE SAVEPOINT {_MERGE}")
             return
         numbered = staged.append_column(_NUMBER, pa.array(range(rows.num_rows), pa.int32()))
         with self._staged(numbered) as stage:
@@ -202,17 +199,17 @@ class PostgresqlStore(AdbcDatabase):
         start, stop = 0, count
         while start < count:
             middle = (start + stop + 1) // 2
-            self.run(f"SAVEPOINT {_MERGE}")
+            self.execute(f"SAVEPOINT {_MERGE}")
             try:
-                self.run(statement_of(start, middle))
+                self.execute(statement_of(start, middle))
             except RefusedException as error:
-                self.run(f"ROLLBACK TO SAVEPOINT {_MERGE}")
+                self.execute(f"ROLLBACK TO SAVEPOINT {_MERGE}")
                 if middle - start == 1:
                     raise RefusedException(error.message, start) from error
                 stop = middle
             else:
                 start, stop = middle, stop if stop > middle else count
-            self.run(f"RELEASE SAVEPOINT {_MERGE}")
+            self.execute(f"RELEASE SAVEPOINT {_MERGE}")
 
     @contextlib.contextmanager
     def _staged(self, staged: pa.Table, like: TargetTable | None = None) -> Iterator[str]:
@@ -224,27 +221,30 @@ class PostgresqlStore(AdbcDatabase):
             columns = ", ".join(f"{self.dialect.quoted(field.name)} {stage_type(field.type)}" for field in staged.schema)
             if like is not None:
                 columns = f"LIKE {self.dialect.table(like.name)} INCLUDING CONSTRAINTS"
-            self.run(f"DROP TABLE IF EXISTS pg_temp.{name}")
-            self.run(f"CREATE TEMPORARY TABLE {name} ({columns}) ON COMMIT DELETE ROWS")
+            self.execute(f"DROP TABLE IF EXISTS pg_temp.{name}")
+            self.execute(f"CREATE TEMPORARY TABLE {name} ({columns}) ON COMMIT DELETE ROWS")
             self._stages[signature] = name
         self._remains[name] = self._remains.get(name, 0) + staged.num_rows
         self._copy(TableName(name), staged, is_temporary=True)
         yield f"pg_temp.{name}"
         if self._remains[name] < _MOST_REMAINS:
-            self.run(f"DELETE FROM pg_temp.{name}")
+            self.execute(f"DELETE FROM pg_temp.{name}")
         else:
-            self.run(f"TRUNCATE pg_temp.{name}")
+            self.execute(f"TRUNCATE pg_temp.{name}")
             self._remains[name] = 0
 
     def _copy(self, name: TableName, rows: pa.Table, *, is_temporary: bool = False) -> None:
         place = {"adbc.ingest.temporary": "true"} if is_temporary else {"adbc.ingest.target_db_schema": str(name.schema)}
-        with self._statements() as statement:
-            statement.set_options(**{"adbc.ingest.target_table": name.table, "adbc.ingest.mode": "adbc.ingest.mode.append", **place})
+        options = {"adbc.ingest.target_table": name.table, "adbc.ingest.mode": "adbc.ingest.mode.append", **place}
+        with self._executed(None, options) as answer:
+            statement = answer.statement()
             statement.bind_stream(rows)
             statement.execute_update()
 
     def _answers(self) -> bool:
         """Whether the server is still there, if only to refuse."""
+        if self._connection is None:
+            return False
         statement = self._driver.AdbcStatement(self._connection)
         try:
             statement.set_sql_query("SELECT 1")
@@ -256,30 +256,17 @@ class PostgresqlStore(AdbcDatabase):
                 statement.close()
         return True
 
-    @contextlib.contextmanager
-    def _statements(self) -> Iterator[Any]:  # the driver's own statement
-        if self._connection is None:
-            raise RetriableException(f"The connection to {self.url.place} is closed")
-        statement = self._driver.AdbcStatement(self._connection)
-        try:
-            yield statement
-        except self._driver.Error as error:
-            if not error.sqlstate and not self._answers():
-                raise RetriableException(f"The connection to {self.url.place} was lost: {' '.join(str(error).split())}") from None
-            raise refusal_of(self.url, str(error), error.sqlstate) from None
-        finally:
-            with contextlib.suppress(self._driver.Error):
-                statement.close()
-
-
-def refusal_of(url: DatabaseUrl, text: str, state: str | None) -> ConnectException:
-    """What an error is: bad values, a transaction to be begun anew, or a refusal for good."""
-    if state in _PARALLEL:
-        return RetriableException(f"{url.place} has ended the transaction: {' '.join(text.split())}")
-    if state is not None and state.startswith(("22", "23", "44")):
-        line = _COPY_LINE.search(text)
-        return RefusedException(" ".join(text.split()), int(line[1]) - 1 if line else None)
-    return statement_refusal(url, text, state)
+    def _refusal(self, text: str, state: str | None) -> ConnectException:
+        """Bad values, a transaction to be begun anew, or a refusal for good."""
+        said = " ".join(text.split())
+        if not state and not self._answers():
+            return RetriableException(f"The connection to {self.url.place} was lost: {said}")
+        if state in _PARALLEL or (not state and _PARALLEL_WORDS.search(text)):
+            return RetriableException(f"{self.url.place} has ended the transaction: {said}")
+        if state is not None and state.startswith(("22", "23", "44")):
+            line = _COPY_LINE.search(text)
+            return RefusedException(said, int(line[1]) - 1 if line else None)
+        return super()._refusal(text, state)
 
 
 def _table(rows: pa.Table, columns: list[tuple[pa.ChunkedArray, bool]]) -> pa.Table:

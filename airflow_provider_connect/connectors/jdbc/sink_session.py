@@ -322,7 +322,7 @@ class SinkSession:
             if self._claim is not None:
                 self._offsets(store).check(self._partitions, self._claim[0])
             for statement in change.statements:
-                store.run(statement)
+                store.execute(statement)
             store.commit()
         except (StatementException, RefusedException):
             store.rollback()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.column import ColumnKind
-from airflow_provider_connect.connectors.jdbc.database_errors import statement_refusal
 from airflow_provider_connect.connectors.jdbc.database_url import MARIADB, MYSQL, SQLITE, DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.metadata import read_columns
@@ -37,20 +35,16 @@ class RowStore(SqlAlchemyDatabase):
         self.dialect = dialect
         self.holds_others_up = url.dialect == SQLITE
         self._time_zone = time_zone
-        with self._refusing():
-            if self.connection is not None and url.dialect != SQLITE:
-                self.connection.commit()
-                self.connection.execution_options(isolation_level="READ COMMITTED")
+        if url.dialect != SQLITE:
+            with self._refusing():
+                self._connected().commit()
+                self._connected().execution_options(isolation_level="READ COMMITTED")
 
     # Transactions
 
-    def run(self, sql: str) -> None:
-        with self._refusing():
-            self._execute(sql)
-
     def begin(self) -> None:
         if self.url.dialect == SQLITE:
-            self.run("BEGIN IMMEDIATE")
+            self.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
         self._end("COMMIT")
@@ -60,22 +54,20 @@ class RowStore(SqlAlchemyDatabase):
 
     def _end(self, word: str) -> None:
         if self.url.dialect == SQLITE:
-            self.run(word)
+            self.execute(word)
             return
         with self._refusing():
-            if self.connection is None:
-                raise RetriableException(f"The connection to {self.url.place} is closed")
-            self.connection.commit() if word == "COMMIT" else self.connection.rollback()
+            self._connected().commit() if word == "COMMIT" else self._connected().rollback()
 
     def save(self) -> None:
-        self.run(f"SAVEPOINT {_SAVEPOINT}" if self.url.dialect != "mssql" else f"SAVE TRANSACTION {_SAVEPOINT}")
+        self.execute(f"SAVEPOINT {_SAVEPOINT}" if self.url.dialect != "mssql" else f"SAVE TRANSACTION {_SAVEPOINT}")
 
     def restore(self) -> None:
-        self.run(f"ROLLBACK TO {_SAVEPOINT}" if self.url.dialect != "mssql" else f"ROLLBACK TRANSACTION {_SAVEPOINT}")
+        self.execute(f"ROLLBACK TO {_SAVEPOINT}" if self.url.dialect != "mssql" else f"ROLLBACK TRANSACTION {_SAVEPOINT}")
 
     def release(self) -> None:
         if self.url.dialect not in ("mssql", "oracle"):
-            self.run(f"RELEASE SAVEPOINT {_SAVEPOINT}")
+            self.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
 
     def end_session(self, session: str) -> None:
         """There is no such thing: what an older claim has left open ends with its process."""
@@ -157,9 +149,7 @@ class RowStore(SqlAlchemyDatabase):
     def _execute_rows(self, sql: str, table: TargetTable, rows: pa.Table) -> None:
         columns = [self._values(table, name, column) for name, column in zip(rows.column_names, rows.columns, strict=True)]
         with self._refusing():
-            if self.connection is None:
-                raise RetriableException(f"The connection to {self.url.place} is closed")
-            self.connection.exec_driver_sql(sql, list(zip(*columns, strict=True)))
+            self._connected().exec_driver_sql(sql, list(zip(*columns, strict=True)))
 
     def _values(self, table: TargetTable, name: str, column: pa.ChunkedArray) -> list[Any]:
         """A column as the driver's values. SQLite has neither times nor decimals: they are texts that sort as the values do."""
@@ -176,16 +166,8 @@ class RowStore(SqlAlchemyDatabase):
         values: list[Any] = column.to_pylist()
         return values
 
-    @contextlib.contextmanager
-    def _refusing(self) -> Iterator[None]:
-        """Translates errors: bad values, a transaction to be begun anew, or a refusal for good."""
-        errors = self._sqlalchemy.exc
-        try:
-            yield
-        except errors.SQLAlchemyError as error:
-            raise self._refusal_of(error) from None
-
-    def _refusal_of(self, error: Any) -> ConnectException:  # a SQLAlchemyError
+    def _refusal(self, error: Any) -> ConnectException:  # a SQLAlchemyError
+        """Bad values, a transaction to be begun anew, or a refusal for good."""
         errors, original = self._sqlalchemy.exc, getattr(error, "orig", None)
         text = " ".join(str(original or error).split())
         number = original.args[0] if original is not None and original.args and isinstance(original.args[0], int) else None
@@ -193,4 +175,4 @@ class RowStore(SqlAlchemyDatabase):
             return RetriableException(f"{self.url.place} has ended the transaction: {text}")
         if isinstance(error, errors.IntegrityError | errors.DataError) or number in _BAD_VALUES:
             return RefusedException(text)
-        return statement_refusal(self.url, text, None)
+        return super()._refusal(error)

@@ -36,9 +36,6 @@ class SinkStore(Database, Protocol):
     session: str
     """The connection's name to ``end_session``; empty where there is no such thing."""
 
-    def run(self, sql: str) -> None:
-        """Execute a statement that has no answer."""
-
     def begin(self) -> None: ...
 
     def commit(self) -> None: ...

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.connectors.jdbc.database_errors import connection_refusal, statement_refusal
 from airflow_provider_connect.connectors.jdbc.database_url import MARIADB, MYSQL, URL, DatabaseUrl
-from airflow_provider_connect.errors import ConfigException, DataException, RetriableException
+from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk.arrow import pa
 
 if TYPE_CHECKING:
@@ -36,19 +37,19 @@ class SqlAlchemyDatabase:
             raise connection_refusal(url, str(getattr(error, "orig", None) or error)) from None
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        with self._translated():
+        with self._refusing():
             return [tuple(row) for row in self._execute(sql)]
 
     def has_row(self, sql: str) -> bool:
-        with self._translated():
+        with self._refusing():
             return self._execute(sql).first() is not None
 
     def execute(self, sql: str) -> None:
-        with self._translated():
+        with self._refusing():
             self._execute(sql)
 
     def batches(self, sql: str, rows: int) -> Iterator[pa.RecordBatch]:
-        with self._translated():
+        with self._refusing():
             result = self._execute(sql, stream_results=True, max_row_buffer=rows)
             names = list(result.keys())
             while found := result.fetchmany(rows):
@@ -69,31 +70,26 @@ class SqlAlchemyDatabase:
         self.connection = None
 
     def _execute(self, sql: str, **options: object) -> Any:  # a CursorResult
+        return self._connected().execution_options(no_parameters=True, **options).exec_driver_sql(sql)
+
+    def _connected(self) -> Connection:
         if self.connection is None:
             raise RetriableException(f"The connection to {self._url.place} is closed")
-        return self.connection.execution_options(no_parameters=True, **options).exec_driver_sql(sql)
+        return self.connection
 
-    def _translated(self) -> _Translated:
-        return _Translated(self)
+    @contextlib.contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """Turns SQLAlchemy's errors into ours."""
+        try:
+            yield
+        except self._sqlalchemy.exc.SQLAlchemyError as error:
+            raise self._refusal(error) from None
 
-
-class _Translated:
-    """Turns SQLAlchemy's errors into ours."""
-
-    def __init__(self, database: SqlAlchemyDatabase) -> None:
-        self._database = database
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        errors = self._database._sqlalchemy.exc
-        if not isinstance(error, errors.SQLAlchemyError):
-            return
+    def _refusal(self, error: Any) -> ConnectException:  # a SQLAlchemyError
         text = str(getattr(error, "orig", None) or error)
         if getattr(error, "connection_invalidated", False):
-            raise RetriableException(f"The connection to {self._database._url.place} was lost: {text}") from None
-        raise statement_refusal(self._database._url, text, None) from None
+            return RetriableException(f"The connection to {self._url.place} was lost: {text}")
+        return statement_refusal(self._url, text, None)
 
 
 def _column(name: str, values: tuple[Any, ...]) -> pa.Array:

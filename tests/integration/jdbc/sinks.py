@@ -10,6 +10,8 @@ from typing import Any
 from airflow_provider_connect.connectors.jdbc.database import open_database
 from airflow_provider_connect.connectors.jdbc.database_url import parse_url
 from airflow_provider_connect.connectors.jdbc.sink_connector import JdbcSinkConnector
+from airflow_provider_connect.connectors.jdbc.sink_database import open_store
+from airflow_provider_connect.connectors.jdbc.sink_store import SinkStore
 from airflow_provider_connect.connectors.jdbc.sink_task import JdbcSinkTask
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import column_of
@@ -49,6 +51,11 @@ class Place:
         with closing(open_database(parse_url(self.url))) as database:
             for statement in statements:
                 database.execute(statement)
+
+
+def opened(place: Place) -> SinkStore:
+    """A connection as sinks have it."""
+    return open_store(JdbcSinkConnector.config_def.parse({"connection.url": place.url}))
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_connect.connectors.jdbc.sink_postgresql import PostgresqlStore
 from airflow_provider_connect.errors import ConnectException, FencedException, RetriableException
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_INT32_SCHEMA, OPTIONAL_STRING_SCHEMA, Schema
-from tests.integration.jdbc.sinks import UPSERT, Place, Reported, Sink
+from tests.integration.jdbc.sinks import UPSERT, Place, Reported, Sink, opened
 from tests.integration.worker.scene import eventually
 
 INSERT = {"auto.create": "true"}
@@ -245,6 +245,17 @@ def test_what_is_written_at_the_same_time_in_another_order_is_tried_again(postgr
     assert [row[0] for row in postgresql_place.rows("SELECT id FROM notes ORDER BY id")] == [0, 1, 2]
     for sink in sinks:
         sink.end()
+
+
+def test_rows_that_stay_locked_are_asked_for_again(postgresql_place: Place) -> None:
+    postgresql_place.run("CREATE TABLE notes (id bigint)", "INSERT INTO notes VALUES (1)")
+    with contextlib.closing(opened(postgresql_place)) as owner, contextlib.closing(opened(postgresql_place)) as other:
+        other.execute("SET lock_timeout = '10ms'")
+        for store in (owner, other):
+            store.begin()
+        assert owner.locked_rows("SELECT id FROM notes") == [(1,)]
+        with pytest.raises(RetriableException, match="has ended the transaction"):
+            other.locked_rows("SELECT id FROM notes")
 
 
 class Meeting:

@@ -2,13 +2,14 @@
 
 import datetime
 import uuid
+from contextlib import closing
 from decimal import Decimal
 
 import pytest
 
-from airflow_provider_connect.errors import FencedException
+from airflow_provider_connect.errors import FencedException, RetriableException
 from airflow_provider_connect.sdk.schema import INT16_SCHEMA, INT64_SCHEMA
-from tests.integration.jdbc.sinks import UPSERT, Place, Reported, Sink
+from tests.integration.jdbc.sinks import UPSERT, Place, Reported, Sink, opened
 from tests.integration.jdbc.test_sink_modes import LOCAL, OPTIONAL, ROW
 from tests.integration.jdbc.test_sink_tables import note
 from tests.mariadb_server import MariadbServer
@@ -72,3 +73,12 @@ def test_an_older_claim_writes_nothing(place: Place) -> None:
     assert Sink(place, UPSERT, claim_order=3).offsets == {"notes": 1}
     newer.end()
     older.end()
+
+
+def test_rows_that_stay_locked_are_asked_for_again(place: Place) -> None:
+    place.run("CREATE TABLE notes (id bigint PRIMARY KEY)", "INSERT INTO notes VALUES (1)")
+    with closing(opened(place)) as owner, closing(opened(place)) as other:
+        other.execute("SET innodb_lock_wait_timeout = 0")
+        assert owner.locked_rows("SELECT id FROM notes") == [(1,)]
+        with pytest.raises(RetriableException, match="has ended the transaction"):
+            other.locked_rows("SELECT id FROM notes")
