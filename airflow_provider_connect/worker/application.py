@@ -76,8 +76,9 @@ class Application:
                 return RunResult(spec.connector, RunState.SKIPPED, error=claimed.reason)
             claim = claimed
             self._on_claim(claim)
-            self._mask.add(planner.secrets(spec))
-            trial = UpgradeTrial(spec.connector, claim, store, partial(previews_apart, self._settings, spec.secrets))
+            state = store.read()
+            self._mask.add(planner.secrets(spec, state))
+            trial = UpgradeTrial(spec.connector, claim, store, partial(previews_apart, self._settings, spec.secrets), state=state)
             if spec.claim is None and trial.before_plan(is_whole=spec.tasks is None):
                 spec = self._spec = dataclasses.replace(spec, tasks=None)
             return self._claimed(planner, store, claim, trial)

@@ -91,9 +91,10 @@ def _answer(spec: RunSpec, mask: Mask) -> dict[str, object]:
     claim = planner.claim(spec)
     if isinstance(claim, NoPlan):
         return {"skipped": claim.reason}
-    trial = UpgradeTrial(spec.connector, claim, store, partial(previews_apart, settings, spec.secrets))
+    state = store.read()
+    trial = UpgradeTrial(spec.connector, claim, store, partial(previews_apart, settings, spec.secrets), state=state)
     try:
-        mask.add(planner.secrets(spec))
+        mask.add(planner.secrets(spec, state))
         trial.before_plan(is_whole=True)
         plan = planner.plan(spec, claim, PlanningContext(backing, spec.connector))
     except FencedException as error:

@@ -76,9 +76,9 @@ class Planner:
             return NoPlan(f"claim {spec.claim} is no longer the newest, {newest} is")
         return spec.claim
 
-    def secrets(self, spec: RunSpec) -> set[str]:
+    def secrets(self, spec: RunSpec, state: ClusterConfigState) -> set[str]:
         """What must not be shown of the connector's config, whatever its code says."""
-        raw = self._store.read().connector_config(spec.connector)
+        raw = state.connector_config(spec.connector)
         return secret_values(raw or {}, self._settings.config_providers(), spec.secrets)
 
     def plan(self, spec: RunSpec, claim: Claim, context: PlanningContext) -> Plan:

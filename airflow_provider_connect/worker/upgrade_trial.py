@@ -47,8 +47,8 @@ def previews_apart(settings: WorkerSettings, secrets: Mapping[str, str]) -> Prev
 
 
 class UpgradeTrial:
-    """Of one connector, for one run that has claimed it. ``previews`` is asked when there is something to compare; ``now_ms`` is the time
-    of day."""
+    """Of one connector, for one run that has claimed it. ``state`` was read after the claim: from then on only this run changes an upgrade
+    that is under way. ``previews`` is asked when there is something to compare; ``now_ms`` is the time of day."""
 
     def __init__(
         self,
@@ -57,6 +57,7 @@ class UpgradeTrial:
         store: ConfigChanges,
         previews: Callable[[], Previews],
         *,
+        state: ClusterConfigState,
         now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
     ) -> None:
         self._connector = connector
@@ -64,7 +65,9 @@ class UpgradeTrial:
         self._store = store
         self._previews = previews
         self._now_ms = now_ms
-        self._may_be_trying = True  # not known where somebody else has planned
+        self._config = state.connector_config(connector) or {}
+        self._found = _concerning(state, connector)
+        self._is_trying = self._is_own_trial(self._found)  # already, where somebody else has planned
 
     def before_plan(self, *, is_whole: bool) -> bool:
         """1 a trial that never reported has failed 2 where one was asked for, compare the versions 3 begin the trial.
@@ -72,8 +75,7 @@ class UpgradeTrial:
         Called before the plan, which then takes the version that is in force. ``is_whole``: all of the connector's tasks are to run; some
         of them alone try nothing. Returns whether all tasks have to be planned anew, because another version has planned them.
         """
-        upgrade = self._known()
-        self._may_be_trying = False
+        upgrade = self._found
         if upgrade is None:
             return False
         if upgrade.state is UpgradeState.TRIAL and upgrade.claim is not None:
@@ -83,8 +85,8 @@ class UpgradeTrial:
         if upgrade.state is UpgradeState.REQUESTED and is_whole:
             upgrade = self._compared(upgrade)
         if upgrade.state is UpgradeState.TRIAL:
-            self._change(upgrade, lambda known: upgrades.tried(known, self._claim))
-            self._may_be_trying = True
+            begun = self._change(upgrade, lambda known: upgrades.tried(known, self._claim))
+            self._is_trying = self._is_own_trial(begun)
             return True
         if upgrade.state is UpgradeState.ROLLED_BACK and not upgrade.is_replanned:
             self._change(upgrade, lambda known: dataclasses.replace(known, is_replanned=True))
@@ -112,25 +114,23 @@ class UpgradeTrial:
         log.warning("Connector %s goes back from version %s to %s: %s", self._connector, ended.new, ended.old, reason)
         return f"the upgrade to version {ended.new} failed, and version {ended.old} holds again"
 
-    def _known(self) -> Upgrade | None:
-        """The upgrade, if it says anything about the config that holds now."""
-        return _concerning(self._store.read(), self._connector)
+    def _is_own_trial(self, upgrade: Upgrade | None) -> bool:
+        return upgrade is not None and upgrade.state is UpgradeState.TRIAL and upgrade.claim == self._claim
 
     def _compared(self, upgrade: Upgrade) -> Upgrade:
         if upgrade.canary == 0:
             return self._change(upgrade, lambda known: dataclasses.replace(known, state=UpgradeState.TRIAL, reason=""))
         from airflow_provider_connect.model.preview_comparison import compared
 
-        config = self._store.read().connector_config(self._connector) or {}
         previews = self._previews()
         try:
-            old = previews.preview(self._connector, config, records=upgrade.canary, version=upgrade.old)
+            old = previews.preview(self._connector, self._config, records=upgrade.canary, version=upgrade.old)
         except ConnectException as error:
             log.warning("Connector %s: its next records cannot be read with version %s: %s", self._connector, upgrade.old, error.message)
             reason = f"the next records could not be read with version {upgrade.old}; the next run tries again: {error.message}"
             return self._change(upgrade, lambda known: dataclasses.replace(known, reason=reason))
         try:
-            new = previews.preview(self._connector, config, records=upgrade.canary, version=upgrade.new)
+            new = previews.preview(self._connector, self._config, records=upgrade.canary, version=upgrade.new)
         except ConnectException as error:
             reason = f"version {upgrade.new} could not read the next records: {error.message}"
             changed = self._change(upgrade, lambda known: upgrades.refused(known, reason))
@@ -167,7 +167,7 @@ class UpgradeTrial:
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             made.clear()
             known = _concerning(state, self._connector)
-            if known is None or known.state is not UpgradeState.TRIAL or known.claim != self._claim:
+            if known is None or not self._is_own_trial(known):
                 return []
             made.append(dataclasses.replace(step(known), changed_ms=self._now_ms()))
             records: list[ConfigRecord] = [UpgradeRecord(self._connector, made[0])]
@@ -176,7 +176,7 @@ class UpgradeTrial:
                 records.append(ConnectorRecord(self._connector, {**config, VERSION_KEY: made[0].to}))
             return records
 
-        if self._may_be_trying and self._known() is not None:
+        if self._is_trying:
             self._store.change(decide)
         return made[0] if made else None
 

@@ -127,7 +127,8 @@ def test_a_trial_that_was_killed_is_taken_back_by_the_next_run(orders: Orders) -
     orders.ask("2.0", canary=0)
     scene = orders.scene
     with ConfigStore(scene.settings) as store:
-        trial = UpgradeTrial(scene.connector, store.claim(scene.connector), store, lambda: PreviewRunner(scene.settings))
+        claim = store.claim(scene.connector)
+        trial = UpgradeTrial(scene.connector, claim, store, lambda: PreviewRunner(scene.settings), state=store.read())
         assert trial.before_plan(is_whole=True)
     assert orders.state is UpgradeState.TRIAL
     with pytest.raises(ConflictException, match=r"is trying version 2\.0"):

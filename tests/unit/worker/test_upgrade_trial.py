@@ -43,7 +43,8 @@ class Stage:
 
     def run(self) -> UpgradeTrial:
         """A run that has claimed the connector."""
-        return UpgradeTrial("c", self.store.claim("c"), self.store, lambda: self.previews, now_ms=lambda: 7)
+        claim = self.store.claim("c")
+        return UpgradeTrial("c", claim, self.store, lambda: self.previews, state=self.store.read(), now_ms=lambda: 7)
 
     @property
     def upgrade(self) -> Upgrade:
