@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from airflow_provider_connect.converters.json_text import quoted
 from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk.java_numbers import as_single, wrapped
 from airflow_provider_connect.sdk.java_text import double_text, in_hash_order, single_text
-from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType, Struct
+from airflow_provider_connect.sdk.schema import DATE, DECIMAL, INTEGER_BITS, TIME, TIMESTAMP, Schema, SchemaType, Struct
 
 EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 DAY_MS: Final = 86_400_000
-_BITS: Final = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaType.INT64: 64}
 _MOST_DIGITS: Final = 10_000
 _MILLISECOND: Final = datetime.timedelta(milliseconds=1)
 
@@ -175,7 +175,7 @@ def _write_struct(schema: Schema, value: Any, rules: JsonRules) -> str:
 
 _Writer = Callable[[Schema, Any, JsonRules], str]
 _WRITERS: Final[Mapping[str, _Writer]] = {
-    **dict.fromkeys(_BITS, _write_integer),
+    **dict.fromkeys(INTEGER_BITS, _write_integer),
     SchemaType.FLOAT32: lambda _schema, value, _rules: number_text(single_text(float(value))),
     SchemaType.FLOAT64: lambda _schema, value, _rules: number_text(double_text(float(value))),
     SchemaType.BOOLEAN: _write_boolean,
@@ -221,16 +221,10 @@ def _read_schemaless(node: Any) -> Any:
     return node
 
 
-def wrapped(number: int, bits: int) -> int:
-    """The lowest bits as a signed number: what a cast in Java leaves of a larger one."""
-    limit = 1 << (bits - 1)
-    return (number + limit) % (limit << 1) - limit
-
-
 def _read_integer(schema: Schema, node: Any, _rules: JsonRules) -> int:
     if isinstance(node, Decimal):
         node = _lowest_bits(node)
-    return wrapped(node, _BITS[schema.type]) if isinstance(node, int) and not isinstance(node, bool) else 0
+    return wrapped(node, INTEGER_BITS[schema.type]) if isinstance(node, int) and not isinstance(node, bool) else 0
 
 
 def _lowest_bits(number: Decimal) -> int:
@@ -243,11 +237,7 @@ def _read_double(_schema: Schema, node: Any, _rules: JsonRules) -> float:
 
 
 def _read_single(schema: Schema, node: Any, rules: JsonRules) -> float:
-    number = _read_double(schema, node, rules)
-    try:
-        return float(struct.unpack("f", struct.pack("f", number))[0])
-    except OverflowError:
-        return float("inf") if number > 0 else float("-inf")
+    return as_single(_read_double(schema, node, rules))
 
 
 def _read_bytes(_schema: Schema, node: Any, _rules: JsonRules) -> bytes | None:
@@ -352,7 +342,7 @@ def _kind(node: Any) -> str:
 
 _Reader = Callable[[Schema, Any, JsonRules], Any]
 _READERS: Final[Mapping[str, _Reader]] = {
-    **dict.fromkeys(_BITS, _read_integer),
+    **dict.fromkeys(INTEGER_BITS, _read_integer),
     SchemaType.FLOAT32: _read_single,
     SchemaType.FLOAT64: _read_double,
     SchemaType.BOOLEAN: lambda _schema, node, _rules: node is True,

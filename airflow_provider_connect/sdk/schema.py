@@ -281,7 +281,7 @@ _PYTHON_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     TIME: (datetime.time,),
     TIMESTAMP: (datetime.datetime,),
 }
-_BITS: Final = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaType.INT64: 64}
+INTEGER_BITS: Final = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaType.INT64: 64}
 
 
 def validate_value(schema: Schema, value: object, location: str = "value") -> None:
@@ -296,7 +296,7 @@ def validate_value(schema: Schema, value: object, location: str = "value") -> No
         raise DataException(
             f"Invalid Java object for schema{name} with type {schema.type.name}: class {type(value).__name__} for {location}"
         )
-    if logical is None and schema.type in _BITS:
+    if logical is None and schema.type in INTEGER_BITS:
         _validate_width(schema.type, value, location)
     elif logical == TIMESTAMP and isinstance(value, datetime.datetime) and value.utcoffset() is None:
         raise DataException(f"Invalid value: {value} without a time zone used for {location}, schema type: {schema.type.name}")
@@ -322,7 +322,7 @@ def _is_instance(value: object, kind: str) -> bool:
 
 
 def _validate_width(type: SchemaType, value: Any, location: str) -> None:
-    limit = 1 << (_BITS[type] - 1)
+    limit = 1 << (INTEGER_BITS[type] - 1)
     if not -limit <= value < limit:
         raise DataException(f"Invalid value: {value} is out of range for {location}, schema type: {type.name}")
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import datetime
 import math
 import re
-import struct
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.converter import NULL, SchemaAndValue
+from airflow_provider_connect.sdk.java_numbers import as_single
 from airflow_provider_connect.sdk.schema import (
     BOOLEAN_SCHEMA,
     DATE_SCHEMA,
@@ -277,19 +277,12 @@ def _number(number: Decimal) -> SchemaAndValue:
             if -(1 << (bits - 1)) <= whole < 1 << (bits - 1):
                 return SchemaAndValue(schema, int(whole))
     if exponent:
-        single = _as_single(float(number))
+        single = as_single(float(number))
         if math.isfinite(single):
             return SchemaAndValue(FLOAT32_SCHEMA, single)
         if math.isfinite(float(number)):
             return SchemaAndValue(FLOAT64_SCHEMA, float(number))
     return SchemaAndValue(decimal_schema(-exponent), number)
-
-
-def _as_single(number: float) -> float:
-    try:
-        return float(struct.unpack("f", struct.pack("f", number))[0])
-    except OverflowError:
-        return math.inf
 
 
 _DAY: Final = r"(?P<year>\d+)-(?P<month>\d+)-(?P<day>\d+)"

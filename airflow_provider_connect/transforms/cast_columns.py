@@ -10,8 +10,8 @@ from typing import Final
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.columns import column_of, values_of
 from airflow_provider_connect.sdk.java_text import double_text, single_text
-from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType, arrow_type
-from airflow_provider_connect.transforms.cast_values import BITS, FLOATS, cast_value, check_input
+from airflow_provider_connect.sdk.schema import DATE, DECIMAL, INTEGER_BITS, TIME, TIMESTAMP, Schema, SchemaType, arrow_type
+from airflow_provider_connect.transforms.cast_values import FLOATS, cast_value, check_input
 from airflow_provider_connect.transforms.one_by_one import one_by_one
 from airflow_provider_connect.transforms.simple_date_format import SimpleDateFormat
 
@@ -80,7 +80,7 @@ def _from_text(column: pa.Array, schema: Schema, target: SchemaType, type: pa.Da
         return column
     if target is SchemaType.BOOLEAN:
         return pc.equal(pc.ascii_lower(column), "true")
-    plain = _PLAIN_INTEGER if target in BITS else _PLAIN_NUMBER
+    plain = _PLAIN_INTEGER if target in INTEGER_BITS else _PLAIN_NUMBER
     if pc.all(pc.match_substring_regex(column, plain)).as_py():
         try:
             return column.cast(type)

@@ -6,20 +6,19 @@ import base64
 import datetime
 import math
 import re
-import struct
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
 from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk.java_numbers import as_single, wrapped
 from airflow_provider_connect.sdk.java_text import single_text, text_of
-from airflow_provider_connect.sdk.schema import DATE, TIME, TIMESTAMP, Schema, SchemaType
+from airflow_provider_connect.sdk.schema import DATE, INTEGER_BITS, TIME, TIMESTAMP, Schema, SchemaType
 from airflow_provider_connect.sdk.value_text import values_text
 from airflow_provider_connect.transforms.java_class import class_of_schema, class_of_value
 
-BITS: Final = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaType.INT64: 64}
 FLOATS: Final = frozenset({SchemaType.FLOAT32, SchemaType.FLOAT64})
-OUTPUTS: Final = (*BITS, SchemaType.FLOAT32, SchemaType.FLOAT64, SchemaType.BOOLEAN, SchemaType.STRING)
+OUTPUTS: Final = (*INTEGER_BITS, SchemaType.FLOAT32, SchemaType.FLOAT64, SchemaType.BOOLEAN, SchemaType.STRING)
 INPUTS: Final = (*OUTPUTS, SchemaType.BYTES)
 
 _INTEGER: Final = re.compile(r"[+-]?\d+")
@@ -51,21 +50,13 @@ def cast_value(value: Any, schema: Schema | None, target: SchemaType) -> Any:  #
     number = _beneath(value, schema)
     if target is SchemaType.BOOLEAN:
         return _as_boolean(number, schema)
-    if target in BITS:
-        return _as_integer(number, BITS[target], schema)
+    if target in INTEGER_BITS:
+        return _as_integer(number, INTEGER_BITS[target], schema)
     double = _as_double(number, schema)
     if target is SchemaType.FLOAT64:
         return double
     single = as_single(double)
     return single if schema is not None else float(single_text(single))  # without a schema: what its digits say
-
-
-def as_single(value: float) -> float:
-    """The nearest number of 32 bits."""
-    try:
-        return float(struct.unpack("f", struct.pack("f", value))[0])
-    except OverflowError:
-        return math.copysign(math.inf, value)
 
 
 def _type_of(value: Any) -> SchemaType:
@@ -152,12 +143,6 @@ def _truncated(value: float, bits: int) -> int:
     if abs(value) < limit:
         return int(value)
     return limit - 1 if value > 0 else -limit
-
-
-def wrapped(number: int, bits: int) -> int:
-    """The lowest bits as a signed number."""
-    limit = 1 << (bits - 1)
-    return (number + limit) % (limit << 1) - limit
 
 
 def _out_of_range(value: str) -> DataException:

@@ -13,9 +13,10 @@ from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import column_of
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, NonEmptyString, Type
+from airflow_provider_connect.sdk.java_numbers import as_single, wrapped
 from airflow_provider_connect.sdk.java_text import in_hash_order
-from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, TIMESTAMP, Field, Schema, SchemaType
-from airflow_provider_connect.transforms.cast_values import BITS, FLOATS, as_single, wrapped
+from airflow_provider_connect.sdk.schema import DATE, DECIMAL, INTEGER_BITS, TIME, TIMESTAMP, Field, Schema, SchemaType
+from airflow_provider_connect.transforms.cast_values import FLOATS
 from airflow_provider_connect.transforms.java_class import class_of_schema, class_of_value
 from airflow_provider_connect.transforms.name_lists import Names
 from airflow_provider_connect.transforms.one_by_one import one_by_one
@@ -27,7 +28,7 @@ FIELDS, REPLACEMENT = "fields", "replacement"
 _PURPOSE: Final = "mask fields"
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _NOTHING: Final[Mapping[str, Any]] = {
-    **dict.fromkeys(BITS, 0),
+    **dict.fromkeys(INTEGER_BITS, 0),
     **dict.fromkeys(FLOATS, 0.0),
     SchemaType.BOOLEAN: False,
     SchemaType.STRING: "",
@@ -106,7 +107,7 @@ def _replacement(text: str, kind: str, java_class: str) -> Any:
     """``text`` as a value of a schema type or logical type."""
     if kind == SchemaType.STRING:
         return text
-    if kind not in BITS and kind not in FLOATS and kind != DECIMAL:
+    if kind not in INTEGER_BITS and kind not in FLOATS and kind != DECIMAL:
         raise DataException(f"Cannot mask value of type class {java_class} with custom replacement.")
     if not _NUMBER.fullmatch(text):
         raise DataException(f"Unable to convert {text} (class java.lang.String) to {'number' if kind == DECIMAL else 'a number'}")
@@ -115,7 +116,7 @@ def _replacement(text: str, kind: str, java_class: str) -> Any:
         return number
     if kind in FLOATS:
         return float(number) if kind == SchemaType.FLOAT64 else as_single(float(number))
-    return wrapped(int(number), BITS[SchemaType(kind)])
+    return wrapped(int(number), INTEGER_BITS[SchemaType(kind)])
 
 
 class MaskFieldKey(MaskField):
