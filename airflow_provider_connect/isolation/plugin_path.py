@@ -98,9 +98,8 @@ def _below(directory: str) -> Iterator[Location]:
         if child.is_dir():
             yield Location(child.path, LocationForm.TREE, _tree_stamp(child.path))
         elif child.name.endswith((*_WHEEL_ENDINGS, ".py")) and child.is_file():  # a pipe would be read for ever
-            form = LocationForm.MODULE if child.name.endswith(".py") else LocationForm.WHEEL
             with contextlib.suppress(FileNotFoundError):  # removed in this moment
-                yield Location(child.path, form, _stamp(child.path))
+                yield Location(child.path, LocationForm.of(child.path), _stamp(child.path))
 
 
 def metadata_directories(tree: str) -> list[str]:

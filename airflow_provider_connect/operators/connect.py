@@ -19,6 +19,7 @@ from airflow.sdk import Asset, AssetAlias, Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException, AirflowSkipException
 
 from airflow_provider_connect.airflow_settings import SPARK_CONNECTION, airflow_secrets, own_option, run_directory, worker_settings
+from airflow_provider_connect.built_in_providers import AIRFLOWS_OWN
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.model.ids import consumer_group
 from airflow_provider_connect.model.run import Claim, RunResult, RunSpec, RunState, TaskResult
@@ -65,7 +66,6 @@ with _loaded_at_first_use("requests"):
 
 _log = logging.getLogger(__name__)
 _KILL_WAIT_SECONDS = 4.0  # Airflow sends SIGKILL five seconds after it called on_kill
-_AIRFLOW_VARIABLES = ("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_", "_AIRFLOW_", "__AIRFLOW_")
 
 
 class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignore[misc]  # Airflow is not typed for us
@@ -313,7 +313,7 @@ def application_path() -> str:
 
 def _without_airflow(environ: Mapping[str, str]) -> dict[str, str]:
     """``environ`` without Airflow's own settings, connections and keys, which an application must not see."""
-    return {name: value for name, value in environ.items() if not name.startswith(_AIRFLOW_VARIABLES)}
+    return {name: value for name, value in environ.items() if not name.startswith(AIRFLOWS_OWN)}
 
 
 def figures(result: RunResult) -> dict[str, dict[str, float]]:
