@@ -5,7 +5,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +13,9 @@ from airflow_provider_connect.dev.jar_cache import fetch_jars
 from airflow_provider_connect.dev.ports import LOOPBACK, free_ports
 from airflow_provider_connect.launch.java_runtime import JavaRuntime
 from airflow_provider_connect.parent_death import dies_with_parent
+from tests.benchmark.contestants import Contestant
 from tests.benchmark.measure import Cost, StandingProcess
+from tests.benchmark.works import PEERS
 
 VERSION = "4.3.1"
 HEAP = "2g"
@@ -161,6 +163,20 @@ class ConnectRun:
             if time.monotonic() > until:
                 raise TimeoutError(f"Kafka Connect did not delete {self._connector} in 60 s")
             time.sleep(0.1)
+
+
+@contextmanager
+def lined_up(
+    names: Sequence[str], ours: Contestant, worker: Callable[[], ConnectWorker], tuning: Mapping[str, str]
+) -> Iterator[list[Contestant]]:
+    """Those of ``names``. A worker is made, and up for the time of the ``with``, only where a peer is among them."""
+    own = [ours] if ours.name in names else []
+    peers = [name for name in names if name in PEERS]
+    if not peers:
+        yield own
+        return
+    with worker().started() as warm:
+        yield [*(ConnectContestant(name, warm, tuning=tuning if PEERS[name] else {}) for name in peers), *own]
 
 
 def _worker_settings(group: str, bootstrap_servers: str, port: int, *, exactly_once: bool) -> dict[str, str]:

@@ -30,6 +30,12 @@ class Run:
     peak_rss_bytes: int
     delivered: int
 
+    def __str__(self) -> str:
+        return (
+            f"{self.work}: {self.contestant} {self.records:,} records in {self.seconds:.2f} s, {self.cpu_seconds:.1f} CPU-s, "
+            f"{self.peak_rss_bytes / 1e6:,.0f} MB, {self.delivered:,} delivered"
+        )
+
 
 class Course:
     """Where races are run: a broker, the data, a folder for what arrives. Topics and files of a race are gone when it is over."""
@@ -53,9 +59,7 @@ class Course:
         """Runs the contestant once. Raises what it fails with, and TimeoutError when the records do not arrive."""
         name = f"{work.name.lower()}-{contestant.name}-{next(self._numbers)}"
         with self._lane(name, work, records, source_topic) as lane:
-            seconds, cost = timed(contestant, lane, limit_seconds=60 + records / _SLOWEST_PER_SECOND)
-            delivered = lane.destination.count()
-        return Run(work.name, contestant.name, records, round(seconds, 3), round(cost.cpu_seconds, 3), cost.peak_rss_bytes, delivered)
+            return run_in(lane, contestant, work.name, records, limit_seconds=60 + records / _SLOWEST_PER_SECOND)
 
     @contextmanager
     def _lane(self, name: str, work: Work, records: int, source_topic: str) -> Iterator["Lane"]:
@@ -81,7 +85,14 @@ class Lane:
     destination: Destination
 
 
-def timed(contestant: Contestant, lane: Lane, *, limit_seconds: float) -> tuple[float, Cost]:
+def run_in(lane: Lane, contestant: Contestant, work: str, records: int, *, limit_seconds: float) -> Run:
+    """Runs the contestant once and counts what arrived."""
+    seconds, cost = _timed(contestant, lane, limit_seconds=limit_seconds)
+    delivered = lane.destination.count()
+    return Run(work, contestant.name, records, round(seconds, 3), round(cost.cpu_seconds, 3), cost.peak_rss_bytes, delivered)
+
+
+def _timed(contestant: Contestant, lane: Lane, *, limit_seconds: float) -> tuple[float, Cost]:
     """Seconds from the request to the last record at the destination, and what that has cost."""
     started = time.monotonic()
     running = contestant.send(lane.connector, lane.config)

@@ -13,7 +13,7 @@ from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.launch.java_runtime import find_java
 from airflow_provider_connect.launch.prepare import prepare
 from tests.benchmark import rest_work
-from tests.benchmark.connect_peer import ConnectContestant, ConnectWorker
+from tests.benchmark.connect_peer import ConnectWorker, lined_up
 from tests.benchmark.contestants import Contestant
 from tests.benchmark.machine import describe
 from tests.benchmark.ours import OurContestant
@@ -108,20 +108,20 @@ class Session:
         races = TableRaces(bootstrap_servers, self._scratch, self._cache, self._java, self._say)
         for run in races.run(work, self._plan.contestants, self._plan.rows, self._plan.runs):
             self._note([run])
+            self._say(str(run))
         return race_table(work, [run for run in self._runs if run.work == work.name])
 
     @contextmanager
     def _contestants(self, work: Work, bootstrap_servers: str) -> Iterator[list[Contestant]]:
         """Those of the plan; the Kafka Connect worker is up inside the ``with``."""
-        ours: list[Contestant] = [self._ours(OURS, work, bootstrap_servers)] if OURS in self._plan.contestants else []
-        peers = [name for name in self._plan.contestants if name in PEERS]
-        if not peers:
-            yield ours
-            return
         directory = self._scratch / f"connect-{work.name.lower()}"
-        worker = ConnectWorker(directory, self._cache, self._java, bootstrap_servers, exactly_once=work.exactly_once)
-        with worker.started():
-            yield [*(ConnectContestant(name, worker, tuning=work.tuning() if PEERS[name] else {}) for name in peers), *ours]
+
+        def worker() -> ConnectWorker:
+            return ConnectWorker(directory, self._cache, self._java, bootstrap_servers, exactly_once=work.exactly_once)
+
+        ours = self._ours(OURS, work, bootstrap_servers)
+        with lined_up(self._plan.contestants, ours, worker, work.tuning()) as chosen:
+            yield chosen
 
     def _ours(self, name: str, work: Work, bootstrap_servers: str) -> OurContestant:
         directory = self._scratch / f"ours-{work.name.lower()}"
@@ -133,10 +133,7 @@ class Session:
                 time.sleep(_REST_SECONDS)
                 run = course.race(contestant, work, records, topic)
                 self._note([run])
-                self._say(
-                    f"{work.name}: {run.contestant} {records:,} records in {run.seconds:.2f} s, {run.cpu_seconds:.1f} CPU-s, "
-                    f"{run.peak_rss_bytes / 1e6:,.0f} MB, {run.delivered:,} delivered"
-                )
+                self._say(str(run))
 
     def _note(self, runs: Sequence[Run]) -> None:
         self._runs += runs

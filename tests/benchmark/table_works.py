@@ -11,12 +11,12 @@ from pathlib import Path
 from airflow_provider_connect.dev.ports import LOOPBACK
 from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
 from airflow_provider_connect.launch.java_runtime import JavaRuntime
-from tests.benchmark.connect_peer import ConnectContestant, ConnectWorker
+from tests.benchmark.connect_peer import ConnectWorker, lined_up
 from tests.benchmark.contestants import Contestant
 from tests.benchmark.debezium import debezium_plugins
 from tests.benchmark.destinations import TopicDestination
 from tests.benchmark.ours import OurContestant
-from tests.benchmark.race import Lane, Run, timed
+from tests.benchmark.race import Lane, Run, run_in
 from tests.benchmark.report import OURS
 from tests.benchmark.tables import DATABASE, SCHEMA, TableDestination, Tables, rows_file
 from tests.benchmark.topics import Topics
@@ -38,7 +38,6 @@ class TableWork:
     title: str
     insert_mode: str | None
     aims: Mapping[tuple[int, str], float]
-    exactly_once: bool = True
 
     def config(self, contestant: str, tables: Tables, table: str, topic: str) -> dict[str, str]:
         """Each contestant's own words for the same."""
@@ -146,27 +145,24 @@ class TableRaces:
     def run(self, work: TableWork, names: Sequence[str], records: Sequence[int], runs: int) -> Iterator[Run]:
         """Each run as it ends; one of every contestant before the first is not among them."""
         server = PostgresServer(wal_level="logical", shared_buffers="256MB", max_wal_size="4GB")
-        with server, self._contestants(work, names) as contestants:
+        with server, self._contestants(work, names) as chosen:
             tables = Tables(server)
             warm_up = min(_1M // 10, *records)
-            list(self._take_turns(contestants, _Course(work, tables, warm_up), 1))
+            self._say(f"{work.name}: everybody warms up on {warm_up:,} records")
+            list(self._take_turns(chosen, _Course(work, tables, warm_up), 1))
             for count in sorted(records):
-                yield from self._take_turns(contestants, _Course(work, tables, count), runs)
+                yield from self._take_turns(chosen, _Course(work, tables, count), runs)
 
-    def _take_turns(self, contestants: Sequence[Contestant], course: "_Course", runs: int) -> Iterator[Run]:
+    def _take_turns(self, chosen: Sequence[Contestant], course: "_Course", runs: int) -> Iterator[Run]:
         with self._source(course) as source:
-            for _, contestant in itertools.product(range(runs), contestants):
+            for _, contestant in itertools.product(range(runs), chosen):
                 time.sleep(_REST_SECONDS)
                 yield self._race(contestant, course, source)
 
     def _race(self, contestant: Contestant, course: "_Course", source: str) -> Run:
-        work, records = course.work.name, course.records
+        records = course.records
         with self._lane(contestant.name, course, source) as lane:
-            seconds, cost = timed(contestant, lane, limit_seconds=120 + records / _SLOWEST_PER_SECOND)
-            delivered = lane.destination.count()
-        run = Run(work, contestant.name, records, round(seconds, 3), round(cost.cpu_seconds, 3), cost.peak_rss_bytes, delivered)
-        self._say(f"{work}: {run.contestant} {records:,} records in {seconds:.2f} s, {run.cpu_seconds:.1f} CPU-s, {delivered:,} delivered")
-        return run
+            return run_in(lane, contestant, course.work.name, records, limit_seconds=120 + records / _SLOWEST_PER_SECOND)
 
     @contextmanager
     def _lane(self, contestant: str, course: "_Course", source: str) -> Iterator[Lane]:
@@ -202,18 +198,15 @@ class TableRaces:
 
     @contextmanager
     def _contestants(self, work: TableWork, names: Sequence[str]) -> Iterator[list[Contestant]]:
-        ours = OurContestant(OURS, self._scratch / f"ours-{work.name.lower()}", self._cache, self._bootstrap_servers, exactly_once=True)
-        peers = [name for name in names if name in PEERS]
-        if not peers:
-            yield [ours]
-            return
-        plugins = debezium_plugins(self._cache / "connect" / "debezium", self._java)
         directory = self._scratch / f"connect-{work.name.lower()}"
-        more = {"plugin.path": str(plugins)}
-        worker = ConnectWorker(directory, self._cache, self._java, self._bootstrap_servers, exactly_once=True, more=more)
-        with worker.started():
-            contestants = [ConnectContestant(name, worker, tuning=work.tuning() if PEERS[name] else {}) for name in peers]
-            yield [*contestants, *([ours] if OURS in names else [])]
+
+        def worker() -> ConnectWorker:
+            more = {"plugin.path": str(debezium_plugins(self._cache / "connect" / "debezium", self._java))}
+            return ConnectWorker(directory, self._cache, self._java, self._bootstrap_servers, exactly_once=True, more=more)
+
+        ours = OurContestant(OURS, self._scratch / f"ours-{work.name.lower()}", self._cache, self._bootstrap_servers, exactly_once=True)
+        with lined_up(names, ours, worker, work.tuning()) as chosen:
+            yield chosen
 
 
 def _converters(*, schemas: bool) -> dict[str, str]:

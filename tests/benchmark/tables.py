@@ -1,6 +1,7 @@
 """Rows in a real PostgreSQL and what stands for them in a topic: made on the server or once on disk, and the same on every machine."""
 
 import json
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from airflow_provider_connect.launch.cache import made_once
 
 DATABASE, SCHEMA = "postgres", "public"
 _AT_ONCE = 100_000
+_PAUSE_SECONDS = 0.25  # between two counts of the rows
 _FIELDS = (
     ("id", "int64", False),
     ("customer", "int32", False),
@@ -50,11 +52,11 @@ class Tables:
         finally:
             self.execute(f"drop table {table}")
 
-    def execute(self, *statements: str) -> None:
+    def execute(self, script: str) -> None:
+        """Statements with semicolons between them."""
         with adbc.connect(self.uri, autocommit=True) as connection, connection.cursor() as cursor:
-            for statement in ";".join(statements).split(";"):
-                if statement.strip():
-                    cursor.execute(statement)
+            for statement in filter(str.strip, script.split(";")):
+                cursor.execute(statement)
 
 
 class TableDestination:
@@ -63,9 +65,14 @@ class TableDestination:
     def __init__(self, tables: Tables, table: str, rows: int) -> None:
         self._table, self._rows = table, rows
         self._connection = adbc.connect(tables.uri, autocommit=True)
+        self._next_count = 0.0
 
     def is_complete(self) -> bool:
-        return self.count() >= self._rows
+        if time.monotonic() < self._next_count:
+            return False
+        is_complete = self.count() >= self._rows
+        self._next_count = time.monotonic() + _PAUSE_SECONDS
+        return is_complete
 
     def count(self) -> int:
         exists = self._ask("select count(*) from pg_class where relname = $1", [self._table])
