@@ -83,16 +83,31 @@ class PostgresqlStore(AdbcDatabase):
     def read_table(self, name: TableName) -> TargetTable | None:
         place = "= ANY (current_schemas(false))" if name.schema is None else f"= {text_literal(name.schema, self.dialect)}"
         found = self.rows(
-            "SELECT n.nspname::text, c.oid::int8 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind IN "
-            f"('r', 'p', 'v', 'f') AND c.relname = {text_literal(name.table, self.dialect)} AND n.nspname {place} "
+            "SELECT n.nspname::text, c.oid::int8, c.relkind IN ('r', 'p') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            f"WHERE c.relkind IN ('r', 'p', 'v', 'f') AND c.relname = {text_literal(name.table, self.dialect)} AND n.nspname {place} "
             "ORDER BY array_position(current_schemas(false), n.nspname) LIMIT 1"
         )
         if not found:
             return None
-        [(schema, oid)] = found
+        [(schema, oid, is_stored)] = found
         resolved = TableName(name.table, str(schema))
         columns = {column.name: column for column in read_columns(self, self.url, resolved)}
-        return TargetTable(resolved, columns, self._unique(int(oid)), dict(self._declared(int(oid))))
+        return TargetTable(resolved, columns, self._unique(int(oid)), self._declared(str(oid)), is_stored=bool(is_stored))
+
+    def lock_to_change(self, table: TargetTable) -> None:
+        if table.is_stored:
+            self.execute(f"LOCK TABLE {self.dialect.table(table.name)} IN ACCESS EXCLUSIVE MODE")
+
+    def lock_to_write(self, table: TargetTable) -> bool:
+        """Values are made to suit COPY into columns of certain types; where those are others by now, they may have to go another way."""
+        if not table.is_stored:
+            return True
+        name = self.dialect.table(table.name)
+        self.execute(f"LOCK TABLE ONLY {name} IN ROW EXCLUSIVE MODE")  # as any statement that writes rows does
+        is_same = self._declared(f"{text_literal(name, self.dialect)}::regclass") == table.declared
+        if not is_same:
+            self._stages.clear()
+        return is_same
 
     def _unique(self, oid: int) -> tuple[frozenset[str], ...]:
         by_index: dict[int, set[str]] = {}
@@ -104,11 +119,12 @@ class PostgresqlStore(AdbcDatabase):
             by_index.setdefault(index, set()).add(column)
         return tuple(map(frozenset, by_index.values()))
 
-    def _declared(self, oid: int) -> list[tuple[Any, ...]]:
-        return self.rows(
+    def _declared(self, oid: str) -> dict[str, str]:
+        rows = self.rows(
             f"SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = {oid} AND attnum > 0 "
             "AND NOT attisdropped"
         )
+        return dict(rows)
 
     # Rows
 

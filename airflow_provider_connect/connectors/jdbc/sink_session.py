@@ -82,6 +82,7 @@ class SinkSession:
         self._waiting: dict[str, _Waiting] = {}
         self._writers: dict[str, TableWriter] = {}
         self._tables: dict[str, TargetTable] = {}
+        self._held: set[str] = set()  # tables that keep their columns until the transaction ends
         self._reported: set[tuple[TopicPartition, int]] = set()
         self._committed: dict[TopicPartition, int] = {}
         self._in_doubt: dict[TopicPartition, int] | None = None
@@ -187,6 +188,7 @@ class SinkSession:
         if not self._is_begun:
             self._connected().begin()
             self._is_begun = True
+            self._held.clear()
 
     def _begin_anew(self) -> None:
         """Take back what was written since the last commit."""
@@ -280,6 +282,8 @@ class SinkSession:
         writer = self._writer(name, waiting.layout)
         if writer is not None:
             self._begin()
+            writer = self._held_writer(name, waiting.layout, writer)
+        if writer is not None:
             records = Records(waiting.batches)
             if ahead and writer.is_trusting:
                 self._attempt = self._thread.submit(writer.attempt, records), writer, records
@@ -300,6 +304,16 @@ class SinkSession:
         writer = self._writers[name] = TableWriter(self._connected(), table, layout, self._settings, self._refuse)
         return writer
 
+    def _held_writer(self, name: str, layout: Layout, writer: TableWriter) -> TableWriter | None:
+        """What writes these records in this transaction: another one where somebody has changed the table meanwhile."""
+        if name in self._held:
+            return writer
+        self._held.add(name)
+        if self._connected().lock_to_write(self._tables[name]):
+            return writer
+        self._forget_table(name)
+        return self._writer(name, layout)
+
     def _needed(self, name: str, layout: Layout) -> tuple[TargetTable | None, list[str]]:
         """The table, and what has to be changed in it for these records."""
         store = self._connected()
@@ -310,24 +324,37 @@ class SinkSession:
         return table, changes(layout, table, place, self._settings, store.dialect)
 
     def _change_table(self, change: _TableChange, done: set[str]) -> None:
-        """Another task may change the same table at the same time, and be faster."""
-        store = self._connected()
-        self._tables.pop(change.name, None)
-        self._writers.pop(change.name, None)
-        if done.issuperset(change.statements):
-            raise ConnectException(f"Table {change.name} is not as it should be after {'; '.join(change.statements)}")
-        done.update(change.statements)
+        """1 lock, refused to an older claim 2 look again: another task may have changed the table 3 change what is still to be changed.
+        A table that is made cannot be locked: there another task may be faster yet."""
+        store, table = self._connected(), self._tables.get(change.name)
+        self._forget_table(change.name)
+        statements = change.statements
         store.begin()
         try:
             if self._claim is not None:
                 self._offsets(store).check(self._partitions, self._claim[0])
-            for statement in change.statements:
+            if table is not None:
+                store.lock_to_change(table)  # 1
+                statements = self._needed(change.name, change.layout)[1]  # 2
+            if statements and done.issuperset(statements):
+                raise ConnectException(f"Table {change.name} is not as it should be after {'; '.join(statements)}")
+            done.update(statements)
+            for statement in statements:  # 3
                 store.execute(statement)
             store.commit()
-        except (StatementException, RefusedException):
+        except (StatementException, RefusedException) as error:
             store.rollback()
-            if self._needed(change.name, change.layout)[1] == change.statements:
-                raise
+            self._forget_table(change.name)
+            if self._needed(change.name, change.layout)[1] == statements:
+                raise ConnectException(
+                    f"Table {change.name} cannot be changed for new records by {'; '.join(statements)}: {error}. Make the change yourself, "
+                    "or give the user the right to"
+                ) from error
+        self._forget_table(change.name)
+
+    def _forget_table(self, name: str) -> None:
+        self._tables.pop(name, None)
+        self._writers.pop(name, None)
 
     def _refuse(self, record: Batch, error: RefusedException) -> None:
         partition, offset = place = place_of(record)

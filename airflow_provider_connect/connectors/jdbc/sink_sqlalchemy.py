@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.column import ColumnKind
+from airflow_provider_connect.connectors.jdbc.database_errors import StatementException
 from airflow_provider_connect.connectors.jdbc.database_url import MARIADB, MYSQL, SQLITE, DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.metadata import read_columns
 from airflow_provider_connect.connectors.jdbc.sink_columns import cast_column, local_times, refuse_wide_numbers
+from airflow_provider_connect.connectors.jdbc.sink_literal import text_literal
 from airflow_provider_connect.connectors.jdbc.sink_settings import INSERT_MODE
 from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
@@ -22,6 +25,9 @@ _SAVEPOINT: Final = "connect_piece"
 _PARALLEL: Final = (1205, 1213, 1020)  # MySQL's and MariaDB's: a lock not had, a deadlock, a row changed meanwhile
 _BAD_VALUES: Final = (1048, 1264, 1265, 1292, 1364, 1366, 1406, 1411, 1452, 3140, 3819, 4025)
 _MYSQLS: Final = (MYSQL, MARIADB)
+_DEFINITION: Final = re.compile(r"\s*`((?:[^`]|``)+)` \w+(?:\([^)]*\))?(?: unsigned)?(?: zerofill)? ?(.*?),?")  # of SHOW CREATE TABLE
+_LONGEST_LOCK: Final = 64
+_LOCK_SECONDS: Final = 60
 
 
 class RowStore(SqlAlchemyDatabase):
@@ -35,6 +41,7 @@ class RowStore(SqlAlchemyDatabase):
         self.dialect = dialect
         self.holds_others_up = url.dialect == SQLITE
         self._time_zone = time_zone
+        self._lock: str | None = None
         if url.dialect != SQLITE:
             with self._refusing():
                 self._connected().commit()
@@ -58,6 +65,9 @@ class RowStore(SqlAlchemyDatabase):
             return
         with self._refusing():
             self._connected().commit() if word == "COMMIT" else self._connected().rollback()
+        if self._lock is not None:
+            self.execute(f"DO RELEASE_LOCK({self._lock})")
+            self._lock = None
 
     def save(self) -> None:
         self.execute(f"SAVEPOINT {_SAVEPOINT}" if self.url.dialect != "mssql" else f"SAVE TRANSACTION {_SAVEPOINT}")
@@ -82,7 +92,28 @@ class RowStore(SqlAlchemyDatabase):
         if not columns:
             return None
         key = frozenset(column.name for column in columns.values() if column.key_position)
-        return TargetTable(name, columns, ((key,) if key else ()) + self._unique_indexes(name))
+        endings = self._endings(name) if self.url.dialect in _MYSQLS else {}
+        return TargetTable(name, columns, ((key,) if key else ()) + self._unique_indexes(name), endings=endings)
+
+    def _endings(self, name: TableName) -> dict[str, str]:
+        """What MySQL's definition of each column says behind the type: null or not, default, comment."""
+        try:
+            [row] = self.rows(f"SHOW CREATE TABLE {self.dialect.table(name)}")
+        except StatementException:  # without the right to see it
+            return {}
+        found = (_DEFINITION.fullmatch(line) for line in str(row[1]).splitlines())
+        return {match[1].replace("``", "`"): match[2] for match in found if match}
+
+    def lock_to_change(self, table: TargetTable) -> None:
+        """MySQL's changes commit, so a lock of ours keeps the other tasks away."""
+        if self.url.dialect in _MYSQLS:
+            self._lock = text_literal(f"connect.{table.name.table}"[:_LONGEST_LOCK], self.dialect)
+            if self.rows(f"SELECT GET_LOCK({self._lock}, {_LOCK_SECONDS})") != [(1,)]:
+                raise RetriableException(f"Another task has been changing table {table.name} for {_LOCK_SECONDS} s")
+
+    def lock_to_write(self, table: TargetTable) -> bool:
+        """Values go as they are; the database fits them into its columns."""
+        return True
 
     def _unique_indexes(self, name: TableName) -> tuple[frozenset[str], ...]:
         schema = name.schema or name.catalog

@@ -60,6 +60,13 @@ class SinkStore(Database, Protocol):
     def read_table(self, name: TableName) -> TargetTable | None:
         """The table as it is; None where there is none."""
 
+    def lock_to_change(self, table: TargetTable) -> None:
+        """Keep other tasks from changing the table until the transaction ends."""
+
+    def lock_to_write(self, table: TargetTable) -> bool:
+        """Keep everybody from changing the table's columns until the transaction ends, where rows are written in the form of those. Whether
+        they are still as they were read."""
+
     def insert(self, table: TargetTable, rows: pa.Table) -> None: ...
 
     def upsert(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None: ...

@@ -1,0 +1,205 @@
+"""Columns that have another type than the records: what becomes wider with nothing lost, what is refused, who else changes the table."""
+
+import datetime
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.sdk.schema import (
+    BOOLEAN_SCHEMA,
+    DATE_SCHEMA,
+    FLOAT32_SCHEMA,
+    FLOAT64_SCHEMA,
+    INT16_SCHEMA,
+    INT32_SCHEMA,
+    INT64_SCHEMA,
+    STRING_SCHEMA,
+    TIMESTAMP_SCHEMA,
+    Schema,
+    decimal_schema,
+)
+from tests.integration.jdbc.sinks import UPSERT, Place, Sink
+from tests.integration.jdbc.test_sink_tables import EVOLVE, note
+from tests.mariadb_server import MariadbServer
+
+MOMENT = datetime.datetime(2024, 2, 29, 12, 30, tzinfo=datetime.UTC)
+TWO, FOUR = decimal_schema(2), decimal_schema(4)
+# the column, what is in it, the schema of what comes, that, and the type of the column then in PostgreSQL and MariaDB
+WIDER: dict[str, tuple[str, str, Schema, Any, str, str]] = {
+    "int2 to int4": ("smallint", "5", INT32_SCHEMA, 2**31 - 1, "integer", "int(11)"),
+    "int4 to int8": ("integer", "5", INT64_SCHEMA, 2**62, "bigint", "bigint(20)"),
+    "float4 to float8": ("real", "1.5", FLOAT64_SCHEMA, 1.1, "double precision", "double"),
+    "int4 to float8": ("integer", "5", FLOAT64_SCHEMA, 1.1, "double precision", "double"),
+    "int2 to float4": ("smallint", "5", FLOAT32_SCHEMA, 1.5, "double precision", "double"),
+    "int8 to numeric": ("bigint", str(2**62), TWO, Decimal("9999999999999999999.25"), "numeric", "decimal(65,2)"),
+    "more digits": ("decimal(6,2)", "1.25", FOUR, Decimal("12345678.1234"), "numeric", "decimal(65,4)"),
+    "date to timestamp": ("date", "'2024-02-28'", TIMESTAMP_SCHEMA, MOMENT, "timestamp without time zone", "datetime(3)"),
+}
+REFUSED: dict[str, tuple[str, Schema, Any]] = {
+    "text to integer": ("text", INT32_SCHEMA, 5),
+    "boolean to timestamp": ("boolean", TIMESTAMP_SCHEMA, MOMENT),
+    "timestamp to date": ("timestamp", DATE_SCHEMA, MOMENT.date()),
+    "int8 to float8": ("bigint", FLOAT64_SCHEMA, 1.1),
+    "integer to text": ("integer", STRING_SCHEMA, "five"),
+    "integer to boolean": ("boolean", INT32_SCHEMA, 5),
+    "text to numeric": ("text", TWO, Decimal("1.25")),
+    "bytes to text": ("bytea", STRING_SCHEMA, "a"),
+}
+DECLARED = "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attname = 'n' AND attrelid = 'notes'::regclass"
+
+
+@pytest.fixture
+def mariadb_place(mariadb: MariadbServer) -> Place:
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    Place(mariadb.url, "mariadb").run(f"CREATE DATABASE {name}")
+    return Place(mariadb.url.rpartition("/")[0] + f"/{name}", "mariadb")
+
+
+def put(sink: Sink, id: int, schema: Schema, value: Any, *, topic: str = "notes") -> None:
+    """One record with the field ``n``, committed."""
+    sink.put([{"id": id, "text": None, "n": value}], note(n=schema), keys=[{"id": id}], topic=topic)
+    sink.commit()
+
+
+@pytest.mark.parametrize("case", WIDER)
+@pytest.mark.parametrize("dialect", ["postgresql", "mariadb"])
+def test_columns_become_wider_with_nothing_lost(request: pytest.FixtureRequest, dialect: str, case: str) -> None:
+    place: Place = request.getfixturevalue(f"{dialect}_place")
+    column, there, schema, value, postgresql, mariadb = WIDER[case]
+    column = column.replace("real", "float") if dialect == "mariadb" else column
+    place.run(f"CREATE TABLE notes (id bigint PRIMARY KEY, text varchar(9), n {column} NOT NULL DEFAULT {there})")
+    place.run("INSERT INTO notes (id) VALUES (1)")
+    sink = Sink(place, EVOLVE)
+    put(sink, 2, schema, value)
+    sink.end()
+    place.run("INSERT INTO notes (id) VALUES (3)")  # the default is still there
+    is_text = dialect == "postgresql" and postgresql == "numeric"
+    found = [row[0] for row in place.rows(f"SELECT {'n::text' if is_text else 'n'} FROM notes ORDER BY id")]
+    came = value.replace(tzinfo=None) if isinstance(value, datetime.datetime) else value
+    old = datetime.datetime(2024, 2, 28) if column == "date" else Decimal(there)
+    assert [Decimal(each) if is_text else each for each in found] == [old, came, old]
+    if dialect == "postgresql":
+        assert place.rows(DECLARED) == [(postgresql,)]
+    else:
+        [row] = place.rows("SHOW COLUMNS FROM notes LIKE 'n'")
+        assert (row[1], row[2]) == (mariadb, "NO")
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_would_lose_something_is_refused_by_table_column_and_types(postgresql_place: Place, case: str) -> None:
+    column, schema, value = REFUSED[case]
+    postgresql_place.run(f"CREATE TABLE notes (id bigint PRIMARY KEY, text text, n {column})")
+    sink = Sink(postgresql_place, EVOLVE)
+    with pytest.raises(ConnectException) as raised:
+        put(sink, 1, schema, value)
+    words = str(raised.value)
+    assert "Column n of table " in words
+    assert all(part in words for part in ("notes is", column, str(schema.name or schema.type.name), "Change the column's type")), words
+    sink.end()
+
+
+def test_without_auto_evolve_the_setting_is_named(postgresql_place: Place) -> None:
+    postgresql_place.run("CREATE TABLE notes (id bigint PRIMARY KEY, text text, n integer)")
+    sink = Sink(postgresql_place, UPSERT)
+    with pytest.raises(
+        ConfigException, match=r"auto\.evolve: Column n of table .*notes is integer, which takes no values of type .*Decimal"
+    ):
+        put(sink, 1, TWO, Decimal("1.25"))
+    sink.end()
+
+
+def test_integers_become_decimals_in_sqlite_as_they_are(sqlite_place: Place) -> None:
+    sqlite_place.run("CREATE TABLE notes (id integer PRIMARY KEY, text text, n integer, d date)")
+    sink = Sink(sqlite_place, EVOLVE)
+    put(sink, 1, INT32_SCHEMA, 5)
+    put(sink, 2, TWO, Decimal("1.25"))
+    assert sqlite_place.rows("SELECT cast(n AS text) FROM notes ORDER BY id") == [("5",), ("1.25",)]
+    sink.put([{"id": 1, "text": None, "d": MOMENT}], note(d=TIMESTAMP_SCHEMA), keys=[{"id": 1}])
+    with pytest.raises(ConnectException, match="Column d of table notes is date"):
+        sink.commit()
+    sink.end()
+
+
+def test_a_definition_keeps_what_it_says_besides_the_type(mariadb_place: Place) -> None:
+    mariadb_place.run(
+        "CREATE TABLE notes (id int PRIMARY KEY, text text, n smallint unsigned DEFAULT 7 COMMENT 'it''s, a number' CHECK (n > 1))"
+    )
+    sink = Sink(mariadb_place, EVOLVE)
+    put(sink, 1, INT64_SCHEMA, 2**40)
+    [(_, definition)] = mariadb_place.rows("SHOW CREATE TABLE notes")
+    assert "`n` bigint(20) DEFAULT 7 COMMENT 'it''s, a number' CHECK (`n` > 1)" in definition
+    assert "`id` bigint(20) NOT NULL" in definition
+    sink.end()
+
+
+def test_a_change_that_the_database_refuses_says_what_was_tried(postgresql_place: Place) -> None:
+    postgresql_place.run("CREATE TABLE notes (id bigint PRIMARY KEY, text text, n integer)", "CREATE VIEW seen AS SELECT n FROM notes")
+    sink = Sink(postgresql_place, EVOLVE)
+    with pytest.raises(
+        ConnectException, match=r'Table notes cannot be changed .*ALTER COLUMN "n" TYPE BIGINT.*view.*Make the change'
+    ) as raised:
+        put(sink, 1, INT64_SCHEMA, 2**40)
+    assert type(raised.value) is ConnectException, "no failure of a record"
+    sink.end()
+
+
+@pytest.mark.parametrize("mode", ["insert", "upsert"])
+@pytest.mark.parametrize(("schema", "value"), [(INT64_SCHEMA, 2**40), (TWO, Decimal("1.25")), (FLOAT64_SCHEMA, 1.25)])
+def test_a_task_that_goes_on_with_narrow_records_sees_what_another_has_changed(
+    postgresql_place: Place, mode: str, schema: Schema, value: Any
+) -> None:
+    settings = {**EVOLVE, "insert.mode": mode, "table.name.format": "notes"}
+    narrow, wide = (Sink(postgresql_place, settings, (topic,)) for topic in ("narrow", "wide"))
+    put(narrow, 1, INT32_SCHEMA, 11, topic="narrow")
+    put(wide, 2, schema, value, topic="wide")
+    put(narrow, 3, INT32_SCHEMA, 13, topic="narrow")
+    postgresql_place.run("ALTER TABLE notes ALTER COLUMN n TYPE numeric(30,3)")
+    put(narrow, 4, INT32_SCHEMA, 14, topic="narrow")
+    put(wide, 5, schema, value, topic="wide")
+    found = [float(row[0]) for row in postgresql_place.rows("SELECT n::text FROM notes ORDER BY id")]
+    assert found == [11, value, 13, 14, value]
+    for sink in (narrow, wide):
+        sink.end()
+
+
+def test_a_column_never_becomes_narrower_again(postgresql_place: Place) -> None:
+    settings = {**EVOLVE, "table.name.format": "notes"}
+    late, early = (Sink(postgresql_place, settings, (topic,)) for topic in ("late", "early"))
+    put(late, 1, INT16_SCHEMA, 1, topic="late")
+    put(early, 2, TWO, Decimal("1.25"), topic="early")
+    put(late, 3, INT64_SCHEMA, 2**40, topic="late")  # it knows a smallint, which would become a bigint
+    put(late, 4, TWO, Decimal("1.50"), topic="late")
+    found = [Decimal(row[0]) for row in postgresql_place.rows("SELECT n::text FROM notes ORDER BY id")]
+    assert found == [1, Decimal("1.25"), 2**40, Decimal("1.50")]
+    for sink in (late, early):
+        sink.end()
+
+
+@pytest.mark.parametrize("dialect", ["postgresql", "mariadb"])
+def test_several_tasks_make_one_column_wider_at_a_time(request: pytest.FixtureRequest, dialect: str) -> None:
+    place: Place = request.getfixturevalue(f"{dialect}_place")
+    sinks = [Sink(place, {**EVOLVE, "table.name.format": "notes"}, (f"t{number}",)) for number in range(4)]
+    steps: list[tuple[Schema, Any]] = [(INT16_SCHEMA, 5), (INT32_SCHEMA, 2**30), (INT64_SCHEMA, 2**60), (TWO, Decimal("0.25"))]
+
+    def run(number: int) -> None:
+        for step, (schema, value) in enumerate(steps):
+            put(sinks[number], 10 * number + step, schema, value, topic=f"t{number}")
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(run, range(4)))
+    found = [Decimal(row[0]) for row in place.rows("SELECT cast(n AS char(40)) FROM notes ORDER BY id")]
+    assert found == [value for _ in sinks for _, value in steps]
+    for sink in sinks:
+        sink.end()
+
+
+def test_a_boolean_goes_into_a_number_but_not_back(postgresql_place: Place) -> None:
+    sink = Sink(postgresql_place, EVOLVE)
+    put(sink, 1, INT32_SCHEMA, 5)
+    put(sink, 2, BOOLEAN_SCHEMA, True)
+    assert postgresql_place.rows("SELECT n FROM notes ORDER BY id") == [(5,), (1,)]
+    sink.end()
