@@ -62,7 +62,8 @@ class KafkaReader:
     A partition is done when its position reaches the end, or at the broker's end-of-partition event: behind the last record there may be
     nothing but transaction markers. One whose end is ``ENDLESS`` never is. ``positions`` says the offset after all that was passed, markers
     and aborted records included.
-    ``columns`` names what is wanted besides the value: ``key``, ``headers``, ``timestamp``.
+    ``held`` are the partitions of which nothing is read for now. ``columns`` names what is wanted besides the value: ``key``, ``headers``,
+    ``timestamp``.
     """
 
     def __init__(self, consumer: Consumer, ranges: Mapping[TopicPartition, tuple[int, int]], columns: frozenset[str]) -> None:
@@ -71,18 +72,18 @@ class KafkaReader:
         self._ends = {partition: end for partition, (_, end) in ranges.items()}
         self.positions = {partition: start for partition, (start, _) in ranges.items()}
         self._open = {partition for partition, (start, end) in ranges.items() if start < end}
-        self._held: frozenset[TopicPartition] = frozenset()
+        self.held: frozenset[TopicPartition] = frozenset()
         self._assign()
 
     @property
     def exhausted(self) -> bool:
         """Whether every partition is done; those that are held don't count: nobody may ever ask for the rest."""
-        return not self._open - self._held
+        return not self._open - self.held
 
     def hold(self, partitions: frozenset[TopicPartition]) -> None:
         """Read nothing of exactly these partitions until told otherwise."""
-        if partitions != self._held:
-            self._held = partitions
+        if partitions != self.held:
+            self.held = partitions
             self._assign()
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
@@ -108,14 +109,14 @@ class KafkaReader:
         return [_joined(run) for run in pieces.values()]
 
     def _assign(self) -> None:
-        self._consumer.assign([ClientPartition(p.topic, p.partition, self.positions[p]) for p in sorted(self._open - self._held)])
+        self._consumer.assign([ClientPartition(p.topic, p.partition, self.positions[p]) for p in sorted(self._open - self.held)])
 
     def _pieces(self, messages: list[Message]) -> Iterator[RawBatch]:
         ended: list[tuple[TopicPartition, int]] = []
         if any(map(Message.error, messages)):
             messages, ended = _records_and_ends(messages)
         for partition, run in self._runs(messages):
-            if partition in self._open and partition not in self._held:
+            if partition in self._open and partition not in self.held:
                 piece = self._piece(partition, run)
                 if piece is not None:
                     yield piece

@@ -25,6 +25,7 @@ from airflow_provider_connect.stores.log_consumer import CommittedOffset
 from airflow_provider_connect.stores.offset_place import sink_admin_overrides
 from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
+from airflow_provider_connect.worker.ahead_reader import AheadReader
 from airflow_provider_connect.worker.contexts import TaskSinkContext
 from airflow_provider_connect.worker.error_setup import columns_of, errant_records_of, sink_errors_of
 from airflow_provider_connect.worker.kafka_reader import ENDLESS, READER_SETTINGS, KafkaReader
@@ -128,9 +129,9 @@ class SinkBody:
             scene.tell(State.RUNNING)
             endless = scene.payload.endless
             ranges = {p: (start, ENDLESS if endless else max(start, self._ends[p])) for p, start in starts.items()}
-            reader = KafkaReader(consumer, ranges, self._columns(task))
             try:
-                reason = self._loop(task, context, reader, commit, errors).run()  # 5
+                with AheadReader(KafkaReader(consumer, ranges, self._columns(task))) as reader:
+                    reason = self._loop(task, context, reader, commit, errors).run()  # 5
             finally:
                 task.close(partitions)
         finally:
@@ -223,7 +224,7 @@ class SinkBody:
             starts[partition] = start_position(partition, known, exactly_once=self._exactly_once, reset=self._reset)
         return starts
 
-    def _loop(self, task: SinkTask, context: TaskSinkContext, reader: KafkaReader, commit: GroupCommit, errors: SinkErrors) -> SinkLoop:
+    def _loop(self, task: SinkTask, context: TaskSinkContext, reader: AheadReader, commit: GroupCommit, errors: SinkErrors) -> SinkLoop:
         scene = self._scene
         delivery: SinkDelivery = AtMostOnce(commit) if scene.payload.guarantee == Guarantee.AT_MOST_ONCE else AtLeastOnce(commit)
         return SinkLoop(

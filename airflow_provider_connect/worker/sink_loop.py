@@ -10,9 +10,10 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.worker.active_topics import ActiveTopics
+from airflow_provider_connect.worker.ahead_reader import AheadReader
 from airflow_provider_connect.worker.consumed_records import consumed_at, offset_at
 from airflow_provider_connect.worker.contexts import TaskSinkContext
-from airflow_provider_connect.worker.kafka_reader import KafkaReader, RawBatch
+from airflow_provider_connect.worker.kafka_reader import RawBatch
 from airflow_provider_connect.worker.lifecycle import StopReason, StopSignal
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.pipeline import SinkPipeline
@@ -37,7 +38,7 @@ class SinkLoop:
 
     task: SinkTask
     context: TaskSinkContext
-    reader: KafkaReader
+    reader: AheadReader
     pipeline: SinkPipeline
     delivery: SinkDelivery
     stop: StopSignal

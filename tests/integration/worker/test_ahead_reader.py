@@ -1,0 +1,86 @@
+"""Reading ahead of whoever works on what was read, on a real broker."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer
+
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.worker.ahead_reader import AheadReader
+from airflow_provider_connect.worker.kafka_reader import BATCH_RECORDS, READER_SETTINGS, KafkaReader, RawBatch
+from tests.integration.worker.scene import make_topic, send
+
+RECORDS = 3 * BATCH_RECORDS
+SECONDS = 10.0
+
+
+@pytest.fixture
+def partitions(bootstrap: str, unique: str) -> list[TopicPartition]:
+    """Two, each with ``RECORDS`` records that say their number."""
+    make_topic(bootstrap, unique, partitions=2)
+    send(bootstrap, unique, [str(number // 2) for number in range(2 * RECORDS)], partitions=2)
+    return [TopicPartition(unique, 0), TopicPartition(unique, 1)]
+
+
+@pytest.fixture
+def consumer(bootstrap: str, unique: str) -> Iterator[Consumer]:
+    consumer = Consumer({**READER_SETTINGS, "bootstrap.servers": bootstrap, "group.id": unique})
+    yield consumer
+    consumer.close()
+
+
+def ahead(consumer: Consumer, partitions: list[TopicPartition]) -> AheadReader:
+    return AheadReader(KafkaReader(consumer, dict.fromkeys(partitions, (0, RECORDS)), frozenset()))
+
+
+def numbers(raw: RawBatch) -> list[int]:
+    return [int(value) for value in raw.value.to_pylist()]
+
+
+def test_everything_comes_once_and_positions_are_of_what_was_handed_out(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    seen: dict[TopicPartition, list[int]] = {partition: [] for partition in partitions}
+    with ahead(consumer, partitions) as reader:
+        while not reader.exhausted:
+            for raw in reader.read(SECONDS):
+                seen[raw.partition] += numbers(raw)
+            assert reader.positions == {partition: len(found) for partition, found in seen.items()}
+    assert all(found == list(range(RECORDS)) for found in seen.values())
+
+
+def test_a_seek_takes_back_what_was_read_ahead(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    first = partitions[0]
+    with ahead(consumer, partitions) as reader:
+        counts = places(reader.read(SECONDS))
+        reader.seek(first, 5)
+        assert reader.positions[first] == 5
+        counts = Counter((partition, number) for partition, number in counts if partition != first or number < 5)
+        while not reader.exhausted:
+            counts += places(reader.read(SECONDS))
+    missing = {(first, number) for number in range(5)} - counts.keys()
+    assert counts == everything(partitions) - Counter(missing)
+
+
+def test_nothing_of_a_partition_that_is_held_comes_until_it_is_let_go(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    held, other = partitions
+    with ahead(consumer, partitions) as reader:
+        counts = places(reader.read(SECONDS))
+        before = reader.positions[held]
+        reader.hold(frozenset([held]))
+        while not reader.exhausted:
+            raws = reader.read(SECONDS)
+            assert {raw.partition for raw in raws} <= {other}
+            counts += places(raws)
+        assert reader.positions == {held: before, other: RECORDS}
+        reader.hold(frozenset())
+        while not reader.exhausted:
+            counts += places(reader.read(SECONDS))
+    assert counts == everything(partitions)
+
+
+def everything(partitions: list[TopicPartition]) -> Counter[tuple[TopicPartition, int]]:
+    return Counter((partition, number) for partition in partitions for number in range(RECORDS))
+
+
+def places(raws: list[RawBatch]) -> Counter[tuple[TopicPartition, int]]:
+    return Counter((raw.partition, number) for raw in raws for number in numbers(raw))
