@@ -1,7 +1,8 @@
 """Reads what is new in one table or query, once, up to a bound that is noted when it begins.
 
 1 the bound: the greatest number, or the database's clock less the delay  2 the transactions that write at this moment are waited for, since
-they may commit rows below the bound  3 one statement, whose rows stream. A lost connection is had again, from the last page on.
+they may commit rows below the bound, and other columns  3 the columns, again, and one statement, whose rows stream. A lost connection is had
+again, from the last page on.
 """
 
 from __future__ import annotations
@@ -12,18 +13,20 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from airflow_provider_connect.connectors.jdbc.column import TABLE, VIEW, Table
 from airflow_provider_connect.connectors.jdbc.column_reading import nanoseconds_of
 from airflow_provider_connect.connectors.jdbc.database import Database
+from airflow_provider_connect.connectors.jdbc.database_errors import StatementException
 from airflow_provider_connect.connectors.jdbc.open_transactions import open_writers
 from airflow_provider_connect.connectors.jdbc.read_ahead import NotYet, ReadAhead
 from airflow_provider_connect.connectors.jdbc.row_pages import Pages
 from airflow_provider_connect.connectors.jdbc.row_query import RowQuery, clock_query
-from airflow_provider_connect.connectors.jdbc.row_source import RowSource
+from airflow_provider_connect.connectors.jdbc.row_source import RowSource, table_source
 from airflow_provider_connect.connectors.jdbc.source_config import FROM_NOW, INCREMENTING, Mode
 from airflow_provider_connect.connectors.jdbc.source_offset import SourceOffset
 from airflow_provider_connect.connectors.jdbc.source_settings import SourceSettings
 from airflow_provider_connect.connectors.jdbc.table_parts import TablePart
-from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.schema import arrow_type
@@ -74,16 +77,22 @@ class RowReader:
         if self._until is None or not self._is_complete(database):
             return None if self._until is None or self._is_left() else WAITING
         if self._pages is None:
+            self._has_other_columns(database)
             self._pages = ReadAhead(self._read(database), database.cancel)
         try:
             page = self._pages.next(_PATIENCE_SECONDS)
+            batch = None if page is None else self._batch(page)
         except NotYet:
             return WAITING
-        if page is None:
+        except (StatementException, DataException):
+            if self.interrupted() and self.can_resume and self._has_other_columns(database):
+                return WAITING
+            raise
+        if batch is None:
             self.interrupted()
             return self._end_of_part()
         self._has_read = True
-        return self._batch(page)
+        return batch
 
     def interrupted(self) -> bool:
         """The connection is going: end what reads by it. ``next`` begins the statement anew, behind the last page.
@@ -148,6 +157,15 @@ class RowReader:
         assert self._until is not None
         rows = self._settings.batch_rows
         return Pages(rows, self._index_of_ties()).of(database.batches(self._query.rows(self.offset, self._until), rows))
+
+    def _has_other_columns(self, database: Database) -> bool:
+        """Look at the table's columns again; whether they are others. Raises ConfigException where the mode cannot use them any more."""
+        before = self.source
+        if before.table is None:
+            return False
+        self.source = table_source(database, self._settings, Table(before.table, TABLE if before.is_stored else VIEW))
+        self._query = RowQuery.of(self.source, self._settings)
+        return self.source.columns != before.columns
 
     def _index_of_ties(self) -> int | None:
         """Timestamps may be equal, and the numbers of a query or view. A table's numbers are not, nor timestamp and number together."""
