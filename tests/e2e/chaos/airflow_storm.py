@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 
-from tests.e2e.chaos.deck import GROUPS, Deck, StepDecks
+from tests.e2e.chaos.deck import FILES, Deck, StepDecks
 from tests.e2e.chaos.tally import Kill, Tally
 from tests.e2e.chaos.through_airflow import AirflowRuns
 from tests.e2e.faults.runs import Fault
@@ -26,7 +26,7 @@ class AirflowStorm:
         self._lingers = Deck([0.0, OVERLAP_SECONDS], chance)
 
     def run(self, kills: int) -> None:
-        groups = GROUPS[: min(len(GROUPS), kills)]
+        groups = FILES[: min(len(FILES), kills)]
         scenes = [self._make(*group) for group in groups]
         self._runs.define([scene.runs.config for scene in scenes])
         for number, (scene, (kind, guarantee)) in enumerate(zip(scenes, groups, strict=True)):

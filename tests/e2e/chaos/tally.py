@@ -71,6 +71,14 @@ class Tally:
             if not verdict.holds_for(guarantee):
                 self.violations.append(text)
 
+    def accounted(self, text: str, *, is_right: bool) -> None:
+        """A scene that knows by itself whether it is as promised."""
+        with self._lock:
+            self.scenes += 1
+            self.say(text if is_right else f"VIOLATION: {text}")
+            if not is_right:
+                self.violations.append(text)
+
     def broken(self, text: str) -> None:
         """Something other than the records went wrong: a run that never ended, or never came to its end."""
         with self._lock:

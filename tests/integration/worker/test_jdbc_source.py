@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -23,7 +22,7 @@ from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.sdk.testing_contexts import MemoryConnectorContext, MemorySourceContext
-from tests.integration.worker.scene import Scene, eventually, values_of
+from tests.integration.worker.scene import Scene, values_of
 from tests.mariadb_server import MariadbServer
 
 JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
@@ -260,44 +259,6 @@ def test_bulk_read_that_loses_its_connection_fails_and_may_be_tried_again(shop: 
         polled(started(config), between=lambda page: page == 1 and shop.do(kill) and None)
     assert lost.value.retriable
     assert not isinstance(lost.value, RetriableException), "the loop would go on for ever"
-
-
-def test_many_writers_while_runs_go_by_leave_nothing_behind(scene: Scene, shop: Shop) -> None:
-    """Inserts, changes and late commits, out of order, from eight connections: each row's last state arrives."""
-    shop.make_orders()
-    stop = threading.Event()
-
-    def write(number: int) -> None:
-        connection = shop.connect()
-        with connection.cursor() as cursor:
-            for turn in range(10_000):
-                if stop.is_set():
-                    break
-                cursor.execute(f"INSERT INTO orders (word) VALUES ('{number}-{turn}') RETURNING id")
-                row = cursor.fetchone()[0]
-                time.sleep(0.01 * (number % 3))
-                cursor.execute("UPDATE orders SET word = word || '!', at = clock_timestamp() WHERE id = %s", (max(1, row - number),))
-                if turn % 7 == 6:
-                    connection.rollback()
-                else:
-                    connection.commit()
-        connection.close()
-
-    writers = [threading.Thread(target=write, args=(number,)) for number in range(8)]
-    for writer in writers:
-        writer.start()
-    config = shop.config(mode="timestamp+incrementing")
-    try:
-        eventually(lambda: shop.do("SELECT count(*) FROM orders")[0][0] > 20)
-        runs = [run(scene, config) for _ in range(5)]
-    finally:
-        stop.set()
-        for writer in writers:
-            writer.join(30)
-    run(scene, config)
-    assert sum(runs) > 0
-    last = {row["id"]: row["word"] for row in rows_of(scene, f"{shop.name}-orders")}
-    assert last == dict(shop.do("SELECT id, word FROM orders"))
 
 
 def test_every_type_arrives(scene: Scene, shop: Shop) -> None:

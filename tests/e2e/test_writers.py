@@ -1,0 +1,49 @@
+"""Eight connections write to a table while runs bring it into another one: in the end both are equal, in each mode.
+
+``make chaos`` does so for minutes, with runs of Spark that are killed; here runs are in this process, for seconds.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.dev.postgres_server import PostgresServer
+from airflow_provider_connect.model.run import RunResult, RunState
+from tests.conftest import WorkerSettings
+from tests.e2e.writers.modes import MODES, Mode
+from tests.e2e.writers.scene import WriterScene
+from tests.integration.worker.scene import Scene
+
+QUICK = {"transaction.boundary.poll.linger.ms": "0", "offset.flush.interval.ms": "0"}  # many commits
+SECONDS = 0.5
+LONGEST_SECONDS = 0.3
+
+
+class RunsHere:
+    """Runs in this process, without Spark."""
+
+    def __init__(self, settings: dict[str, str], config: Mapping[str, str], folder: Path) -> None:
+        self._scene, self._config = Scene(settings, config["name"], folder), config
+
+    def goes_by(self) -> None:
+        self.ends_well()
+
+    def ends_well(self) -> RunResult:
+        result = self._scene.run(self._config)
+        assert (result.state, result.error) == (RunState.DONE, None)
+        return result
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+def test_what_is_written_while_runs_go_by_arrives(
+    mode: Mode, worker_settings: WorkerSettings, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    settings, seed = worker_settings() | QUICK, random.SystemRandom().randrange(1 << 32)
+    scene = WriterScene(mode, settings, postgres, lambda config: RunsHere(settings, config, tmp_path), longest_seconds=LONGEST_SECONDS)
+    account = scene.live_through(SECONDS, seed)
+    print(f"seed {seed}, {account}")
+    assert account.problems == [], f"seed {seed}, {account}"
