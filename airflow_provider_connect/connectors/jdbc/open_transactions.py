@@ -1,11 +1,16 @@
-"""The transactions that are writing to a table of PostgreSQL. Waits for nothing, and sees nothing of other databases."""
+"""The transactions that are writing to a table of PostgreSQL, and whether those of one moment have ended. Other databases tell nothing."""
 
 from __future__ import annotations
+
+import logging
+from collections.abc import Callable
 
 from airflow_provider_connect.connectors.jdbc.column import sql_text
 from airflow_provider_connect.connectors.jdbc.database import Database
 from airflow_provider_connect.connectors.jdbc.database_url import POSTGRESQL
 from airflow_provider_connect.connectors.jdbc.row_source import RowSource
+
+log = logging.getLogger(__name__)
 
 _WRITERS = """
 SELECT DISTINCT l.virtualtransaction::text FROM pg_catalog.pg_locks l
@@ -25,3 +30,39 @@ def open_writers(database: Database, source: RowSource) -> frozenset[str]:
     if source.dialect.name != POSTGRESQL or not source.is_stored:
         return frozenset()
     return frozenset(name for (name,) in database.rows(_WRITERS.format(table=sql_text(source.place))))
+
+
+class OpenTransactions:
+    """Those that were writing to one table when it was first asked for them. Whoever notes how far it reads before it asks, and reads when
+    they have ended, misses no row. The ranges of a table share them, since their bounds were noted together.
+
+    ``most_ms``: longer than that nobody should wait; 0: at all. ``now`` tells seconds.
+    """
+
+    def __init__(self, most_ms: int, now: Callable[[], float]) -> None:
+        self._most_ms = most_ms
+        self._now = now
+        self._writers: frozenset[str] | None = None if most_ms else frozenset()
+        self._deadline = 0.0
+        self._is_told = False
+
+    def have_ended(self, database: Database, source: RowSource) -> bool:
+        """Whether none of them is left. Asks the database, until that is so."""
+        if self._writers is not None and not self._writers:
+            return True
+        writing = open_writers(database, source)
+        if self._writers is None:
+            self._writers = writing
+            self._deadline = self._now() + self._most_ms / 1000
+        self._writers &= writing
+        return not self._writers
+
+    def take_too_long(self, source: RowSource) -> bool:
+        """Whether some have not ended in time, so that the source is left to the next run. Logged once."""
+        if self._now() < self._deadline:
+            return False
+        if not self._is_told:
+            self._is_told = True
+            name, seconds = source.name.capitalize(), self._most_ms / 1000
+            log.warning("%s is left to the next run: transactions have been writing to it for %g s", name, seconds)
+        return True

@@ -1,14 +1,13 @@
 """Reads what is new in one table or query, once, up to a bound that is noted when it begins.
 
 1 the bound: the greatest number, or the database's clock less the delay  2 the transactions that write at this moment are waited for, since
-they may commit rows below the bound, and other columns  3 the columns, again, and one statement, whose rows stream. A lost connection is had
-again, from the last page on.
+they may commit rows below the bound, and other columns  3 the columns, again, and one statement, whose rows stream. A lost connection is
+had again, from the last page on.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -17,7 +16,7 @@ from airflow_provider_connect.connectors.jdbc.column import TABLE, VIEW, Table
 from airflow_provider_connect.connectors.jdbc.column_reading import nanoseconds_of
 from airflow_provider_connect.connectors.jdbc.database import Database
 from airflow_provider_connect.connectors.jdbc.database_errors import StatementException
-from airflow_provider_connect.connectors.jdbc.open_transactions import open_writers
+from airflow_provider_connect.connectors.jdbc.open_transactions import OpenTransactions
 from airflow_provider_connect.connectors.jdbc.read_ahead import NotYet, ReadAhead
 from airflow_provider_connect.connectors.jdbc.row_pages import Pages
 from airflow_provider_connect.connectors.jdbc.row_query import RowQuery, clock_query
@@ -31,8 +30,6 @@ from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.schema import arrow_type
 
-log = logging.getLogger(__name__)
-
 WAITING: Final[tuple[Batch, ...]] = ()
 """Nothing now; ask again."""
 _PATIENCE_SECONDS: Final = 1.0
@@ -42,18 +39,22 @@ class RowReader:
     """The new rows of one source. ``next`` is called until it returns None; between two calls the connection may have become another."""
 
     def __init__(
-        self, source: RowSource, settings: SourceSettings, since: SourceOffset, *, now: Callable[[], float], part: TablePart | None = None
+        self,
+        source: RowSource,
+        settings: SourceSettings,
+        since: SourceOffset,
+        *,
+        writing: OpenTransactions,
+        part: TablePart | None = None,
     ) -> None:
-        """``part``: only this range of the table."""
+        """``part``: only this range of the table. ``writing``: asked for nothing yet, but by other ranges of it."""
         self.source = source
         self.offset = since
         self._part = part
         self._settings = settings
-        self._now = now
+        self._writing = writing
         self._query = RowQuery.of(source, settings)
         self._until: SourceOffset | None = None
-        self._writers: frozenset[str] | None = None
-        self._deadline = 0.0
         self._pages: ReadAhead[pa.RecordBatch] | None = None
         self._has_read = False
         self._is_part_told = False
@@ -75,9 +76,10 @@ class RowReader:
             if self.offset != since:
                 return self.marker(self._partition, self.offset.to_json())  # which must not move until there are rows
         if self._until is None or not self._is_complete(database):
-            return None if self._until is None or self._is_left() else WAITING
+            return None if self._until is None or self._writing.take_too_long(self.source) else WAITING
         if self._pages is None:
             self._has_other_columns(database)
+            self._refuse_doubled(database)
             self._pages = ReadAhead(self._read(database), database.cancel)
         try:
             page = self._pages.next(_PATIENCE_SECONDS)
@@ -132,24 +134,7 @@ class RowReader:
 
     def _is_complete(self, database: Database) -> bool:
         """Whether every transaction that was writing when the bound was noted has ended."""
-        if self._writers is not None and not self._writers:
-            return True
-        if self._settings.mode is Mode.BULK or not self._settings.open_transactions_ms:
-            self._writers = frozenset()
-            return True
-        writing = open_writers(database, self.source)
-        if self._writers is None:
-            self._writers = writing
-            self._deadline = self._now() + self._settings.open_transactions_ms / 1000
-        self._writers &= writing
-        return not self._writers
-
-    def _is_left(self) -> bool:
-        if self._now() < self._deadline:
-            return False
-        seconds = self._settings.open_transactions_ms / 1000
-        log.warning("%s is left to the next run: transactions have been writing to it for %g s", self.source.name.capitalize(), seconds)
-        return True
+        return self._settings.mode is Mode.BULK or self._writing.have_ended(database, self.source)
 
     # 3
 
@@ -208,6 +193,23 @@ class RowReader:
             return offset.to_json() or None
         return self._part.range.offset(offset.incrementing, self._part.since)
 
+    def _refuse_doubled(self, database: Database) -> None:
+        """Before the first row goes on: two of the new rows with one number. Nobody has to look where it is the whole primary key."""
+        source, until = self.source, self._until
+        if self._settings.mode is not Mode.INCREMENTING or not source.is_stored or source.has_unique_numbers or self._has_read:
+            return
+        assert until is not None
+        [(number,)] = database.rows(self._query.doubled(self.offset, until))
+        if number is not None:
+            raise self._not_growing(int(number))
+
+    def _not_growing(self, number: int) -> ConnectException:
+        return ConnectException(
+            f"Column {self._settings.incrementing} of {self.source.name} ({INCREMENTING}) does not grow with each row: {number} is there "
+            "twice, and a row that comes later with a number already read would never be seen. Name a column that is unique, or use mode "
+            f"{Mode.TIMESTAMP_INCREMENTING}."
+        )
+
     def _refuse_equal_numbers(self, page: pa.RecordBatch) -> None:
         assert self._query.incrementing_index is not None
         numbers = page.column(self._query.incrementing_index)
@@ -215,12 +217,7 @@ class RowReader:
         if self.offset.incrementing is not None and int(numbers[0].as_py()) == self.offset.incrementing:
             equal = 0
         if equal >= 0:
-            column = self._settings.incrementing
-            raise ConnectException(
-                f"Column {column} of {self.source.name} ({INCREMENTING}) does not grow with each row: {numbers[equal]} is there twice, and "
-                "a row that comes later with a number already read would never be seen. Name a column that is unique, or use mode "
-                f"{Mode.TIMESTAMP_INCREMENTING}."
-            )
+            raise self._not_growing(int(numbers[equal].as_py()))
 
 
 def clock(database: Database, settings: SourceSettings) -> int:

@@ -10,11 +10,13 @@ from contextlib import suppress
 
 from airflow_provider_connect.connectors.jdbc.database import Database, open_database
 from airflow_provider_connect.connectors.jdbc.key_ranges import Progress, ranges_between
+from airflow_provider_connect.connectors.jdbc.open_transactions import OpenTransactions
 from airflow_provider_connect.connectors.jdbc.row_reader import WAITING, RowReader
 from airflow_provider_connect.connectors.jdbc.row_source import RowSource, query_source, table_source
 from airflow_provider_connect.connectors.jdbc.source_config import CONFIG_DEF
 from airflow_provider_connect.connectors.jdbc.source_offset import QUERY_PARTITION, SourceOffset, known_offset
 from airflow_provider_connect.connectors.jdbc.source_settings import SourceSettings
+from airflow_provider_connect.connectors.jdbc.table_name import TableName
 from airflow_provider_connect.connectors.jdbc.table_parts import Share, TablePart, shares_of
 from airflow_provider_connect.connectors.jdbc.table_planning import extent_of
 from airflow_provider_connect.errors import ConnectException, RetriableException
@@ -52,6 +54,7 @@ class JdbcSourceTask(SourceTask):
         self._has_query = self._settings.query is not None
         self._reader: RowReader | None = None
         self._folds: list[Batch] = []
+        self._writing: dict[TableName, OpenTransactions] = {}  # to tables whose ranges are read here
         self._database: Database | None = None
         self._failures = 0
         self._not_before = 0.0
@@ -103,23 +106,27 @@ class JdbcSourceTask(SourceTask):
         if self._has_query:
             source = query_source(database, settings)
             self._has_query = False
-            return RowReader(source, settings, SourceOffset.of(self.context.offset(QUERY_PARTITION)), now=time.monotonic)
+            return RowReader(source, settings, SourceOffset.of(self.context.offset(QUERY_PARTITION)), writing=self._writing_now())
         if not self._waiting:
             return None
         share = self._waiting[0]
         source = table_source(database, settings, share.table)
         known = SourceOffset.of(known_offset(share.table.name, self.context.offset, is_only=share.is_only))
         if share.part is not None:
-            reader = RowReader(source, settings, self._begin_of(share.part), now=time.monotonic, part=share.part)
+            writing = self._writing.setdefault(share.table.name, self._writing_now())
+            reader = RowReader(source, settings, self._begin_of(share.part), writing=writing, part=share.part)
         elif share.folds:
             progress = self._progress(database, source, share)
-            reader = RowReader(source, settings, SourceOffset(progress.position), now=time.monotonic)
+            reader = RowReader(source, settings, SourceOffset(progress.position), writing=self._writing_now())
             moved = [(source.partition, reader.offset.to_json()), *progress.fold(share.table.name)]
             self._folds = [reader.marker(partition, offset) for partition, offset in moved]
         else:
-            reader = RowReader(source, settings, known, now=time.monotonic)
+            reader = RowReader(source, settings, known, writing=self._writing_now())
         del self._waiting[0]
         return reader
+
+    def _writing_now(self) -> OpenTransactions:
+        return OpenTransactions(self._settings.open_transactions_ms, time.monotonic)
 
     def _begin_of(self, part: TablePart) -> SourceOffset:
         reached = part.range.reached(self.context.offset(part.partition), part.since)

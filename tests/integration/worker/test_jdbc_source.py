@@ -85,12 +85,12 @@ def run(scene: Scene, config: dict[str, str]) -> int:
     return sum(task.records for task in result.tasks)
 
 
-def started(config: dict[str, str], offset: dict[str, Any] | None = None) -> SourceTask:
-    """A task of the only table, as a run starts it; with the committed offset of that table."""
+def started(config: dict[str, str], offset: dict[str, Any] | None = None, *, tasks: int = 1) -> SourceTask:
+    """The first of ``tasks`` of the only table, as a run starts it; with the committed offset of that table."""
     connector = JdbcSourceConnector()
     connector.initialize(MemoryConnectorContext())
     connector.start(JdbcSourceConnector.config_def.parse(config))
-    [own] = connector.task_configs(1)
+    own = connector.task_configs(tasks)[0]
     task = JdbcSourceConnector.task_class()
     context = MemorySourceContext(own)
     context.offset = lambda partition, default=None: offset or {}  # type: ignore[method-assign]
@@ -214,6 +214,24 @@ def test_table_whose_writers_do_not_end_is_left_to_the_next_run(shop: Shop) -> N
     late.commit()
     late.close()
     assert ids_of(polled(started(shop.config(mode="incrementing", open_transactions_wait_ms="50")))) == [1, 2]
+
+
+def test_ranges_of_one_table_wait_for_its_writers_together(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for module in (key_ranges, table_planning):
+        monkeypatch.setattr(module, "SIZE", 1000)
+    shop.make_orders()
+    shop.do("INSERT INTO orders (id, word) SELECT n, 'x' FROM generate_series(1, 4500) n WHERE n != 500")
+    late, config = shop.connect(), shop.config(mode="incrementing")
+    late.cursor().execute("INSERT INTO orders (id, word) VALUES (500, 'late')")
+    assert polled(started(config | {"open.transactions.wait.ms": "300"}, tasks=2)) == []
+    assert sum("is left to the next run" in record.message for record in caplog.records) == 1, "once for all three ranges"
+    task = started(config, tasks=2)
+    assert task.poll() == ()
+    late.commit()
+    late.close()
+    assert ids_of(polled(task)) == [*range(1, 1001), *range(2001, 3001), *range(4001, 4501)]
 
 
 def test_rows_within_the_delay_wait(shop: Shop) -> None:
