@@ -7,12 +7,12 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
+from typing import Self
 
 import pymysql
 
-from airflow_provider_connect.dev.ports import LOOPBACK, free_ports
-from airflow_provider_connect.parent_death import dies_with_parent
+from airflow_provider_connect.dev.own_server import OwnServer
+from airflow_provider_connect.dev.ports import LOOPBACK
 
 _PACKAGES = ("mariadb-server-core", "liburing2", "libaio1t64", "libaio1")  # the last two are one library of two releases
 _TABLES = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
@@ -22,17 +22,12 @@ class MissingServerError(Exception):
     """There is no MariaDB here, and none can be had."""
 
 
-class MariadbServer:
-    """One server with its data in a folder of its own, gone when it stops; database ``shop``, user ``root`` without password.
-
-    As a context manager it starts and stops. Raises MissingServerError.
-    """
+class MariadbServer(OwnServer):
+    """Database ``shop``, user ``root`` without password. Its start raises MissingServerError."""
 
     def __init__(self, cache: Path) -> None:
-        self.port = free_ports(1)[0]
+        super().__init__(signal.SIGTERM)
         self._cache = cache / "mariadb"
-        self._process: subprocess.Popen[bytes] | None = None
-        self._folder: Path | None = None
 
     @property
     def url(self) -> str:
@@ -43,7 +38,7 @@ class MariadbServer:
         """A connection that commits each statement."""
         return pymysql.connect(host=LOOPBACK, port=self.port, user="root", database="shop", autocommit=True)
 
-    def start(self) -> "MariadbServer":
+    def start(self) -> Self:
         program, share, environment = self._program()
         folder = self._folder = Path(tempfile.mkdtemp(prefix="mariadb-"))
         (folder / "data").mkdir()
@@ -53,38 +48,9 @@ class MariadbServer:
         text = f"CREATE DATABASE mysql;\nUSE mysql;\n{tables}\nCREATE DATABASE shop;\n"
         subprocess.run([*command, "--bootstrap"], input=text.encode(), env=environment, capture_output=True, check=True, timeout=120)
         own = [f"--port={self.port}", f"--bind-address={LOOPBACK}", f"--socket={folder / 'socket'}", "--skip-name-resolve"]
-        with (folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [*command, *own],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                preexec_fn=dies_with_parent(),  # noqa: PLW1509 - calls the kernel only
-            )
+        self._spawn([*command, *own], folder / "log", environment)
         self._wait(folder / "log")
         return self
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGTERM)
-            try:
-                self._process.wait(20)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait(10)
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-
-    def __enter__(self) -> "MariadbServer":
-        try:
-            return self.start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.stop()
 
     def _wait(self, log: Path) -> None:
         deadline = time.monotonic() + 60

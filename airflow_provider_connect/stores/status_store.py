@@ -5,22 +5,23 @@ import random as _random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from airflow_provider_connect.client_settings import ClientKind, internal_client_config
 from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.model.states import State
-from airflow_provider_connect.model.status import ConnectorStatus, StatusRecord, StatusState, TaskStatus, TopicReset, TopicStatus
+from airflow_provider_connect.model.status import StatusRecord, StatusState
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.backoff import Backoff
 from airflow_provider_connect.stores.kafka_errors import LastError, is_retriable, kafka_error
 from airflow_provider_connect.stores.log_consumer import LogConsumer, LogTruncatedException
 from airflow_provider_connect.stores.skipped import SkippedRecords
+from airflow_provider_connect.stores.status_verbs import StatusVerbs
 from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.wire import status_topic
+from airflow_provider_connect.wire.record import WireRecord
 
 ATTEMPT_TIMEOUT_MS = 10_000
 """How long one attempt may take. With the default retries and their waits, a broker may be away for more than a minute."""
@@ -42,12 +43,11 @@ class _Update:
     due: float = 0.0
 
 
-class StatusWriter:
+class StatusWriter(StatusVerbs):
     """Writes statuses without ever making the caller wait: a background thread sends them, in order for each key, the latest value only.
 
     What fails for a passing reason is sent again as ``status.storage.retry.*`` says; what fails for good, or too often, is logged with its
-    value. Thread, producer and connection come into being with the first status. ``claim`` is given to statuses that carry none. Safe to
-    share between threads.
+    value. Thread, producer and connection come into being with the first status. Safe to share between threads.
     """
 
     def __init__(
@@ -58,10 +58,10 @@ class StatusWriter:
         now: Callable[[], float] = time.monotonic,
         random: _random.Random | None = None,
     ) -> None:
+        super().__init__(claim)
         retry = settings.status_retry
         self._settings = settings
         self._topic = settings.status_topic
-        self._claim = claim
         self._now = now
         self._random = random or _random.Random()
         self._max_retries = retry.max_retries
@@ -74,31 +74,7 @@ class StatusWriter:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def put_connector(self, status: ConnectorStatus) -> None:
-        self._put(status)
-
-    def put_task(self, status: TaskStatus) -> None:
-        self._put(status)
-
-    def put_topic(self, status: TopicStatus) -> None:
-        """Notes that a connector uses a topic."""
-        self._put(status)
-
-    def delete_connector(self, connector: str) -> None:
-        """Removes the connector's status; readers drop those of its tasks with it."""
-        self._put(ConnectorStatus(connector, State.DESTROYED))
-
-    def delete_task(self, connector: str, task: int) -> None:
-        self._put(TaskStatus(connector, task, State.DESTROYED))
-
-    def delete_topic(self, connector: str, topic: str) -> None:
-        """Forgets that the connector has used the topic."""
-        self._put(TopicReset(topic, connector))
-
-    def _put(self, record: StatusRecord) -> None:
-        if record.claim is None and self._claim is not None:
-            record = replace(record, claim=self._claim)
-        wire = status_topic.encode(record)
+    def _put(self, record: StatusRecord, wire: WireRecord) -> None:
         with self._changed:
             self._numbers += 1
             self._pending[wire.key] = _Update(record, wire.key, wire.value, [*wire.headers], self._numbers)

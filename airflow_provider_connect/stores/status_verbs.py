@@ -1,0 +1,46 @@
+"""What can be said of a connector's states, as records of the status topic."""
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+
+from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.model.states import State
+from airflow_provider_connect.model.status import ConnectorStatus, StatusRecord, TaskStatus, TopicReset, TopicStatus
+from airflow_provider_connect.wire import status_topic
+from airflow_provider_connect.wire.record import WireRecord
+
+
+class StatusVerbs(ABC):
+    """``claim`` is given to statuses that carry none. Where they go is a subclass's ``_put``."""
+
+    def __init__(self, claim: Claim | None) -> None:
+        self._claim = claim
+
+    @abstractmethod
+    def _put(self, record: StatusRecord, wire: WireRecord) -> None: ...
+
+    def put_connector(self, status: ConnectorStatus) -> None:
+        self._note(status)
+
+    def put_task(self, status: TaskStatus) -> None:
+        self._note(status)
+
+    def put_topic(self, status: TopicStatus) -> None:
+        """Notes that a connector uses a topic."""
+        self._note(status)
+
+    def delete_connector(self, connector: str) -> None:
+        """Removes the connector's status; readers drop those of its tasks with it."""
+        self._note(ConnectorStatus(connector, State.DESTROYED))
+
+    def delete_task(self, connector: str, task: int) -> None:
+        self._note(TaskStatus(connector, task, State.DESTROYED))
+
+    def delete_topic(self, connector: str, topic: str) -> None:
+        """Forgets that the connector has used the topic."""
+        self._note(TopicReset(topic, connector))
+
+    def _note(self, record: StatusRecord) -> None:
+        if record.claim is None and self._claim is not None:
+            record = replace(record, claim=self._claim)
+        self._put(record, status_topic.encode(record))
