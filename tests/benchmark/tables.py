@@ -31,7 +31,7 @@ create table {table} (id bigint primary key, customer integer not null, amount d
 insert into {table}
 select n, n % 5003, (n % 100000) / 100.0, n % 3 = 0, 1700000000000 + n * 1000,
        case when n % 10 = 0 then null else 'order ' || md5(n::text) end
-from generate_series(1, {rows}) as n;
+from generate_series(1::bigint, {rows}) as n;
 analyze {table};
 """
 
