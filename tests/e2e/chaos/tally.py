@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tests.e2e.faults.oracle import Verdict
 
-VICTIMS = ("driver", "worker", "jvm", "supervisor", "task", "scheduler", "dag-processor", "api-server")
+VICTIMS = ("driver", "worker", "jvm", "backend", "supervisor", "task", "scheduler", "dag-processor", "api-server")
 
 
 @dataclass(frozen=True, slots=True)

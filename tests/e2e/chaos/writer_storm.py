@@ -1,22 +1,29 @@
-"""Tables that eight connections write to while runs bring them into other tables, one mode after another; of the runs some are killed."""
+"""Tables that eight connections write to while runs bring them into others, one mode after another; some of the runs are struck."""
 
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Mapping
+from contextlib import closing
+from functools import partial
 from pathlib import Path
+
+import psycopg2
 
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.model.run import RunResult, RunState
 from tests.conftest import worker_properties
 from tests.e2e.chaos.deck import StepDecks
 from tests.e2e.chaos.tally import Kill, Tally
-from tests.e2e.faults.runs import Fault, Runs
+from tests.e2e.faults.runs import Fault, Runs, Submission
 from tests.e2e.writers.modes import MODES, Mode
 from tests.e2e.writers.scene import WriterScene
 
-KILLED_SHARE = 0.3
-VICTIMS = ("worker", "driver", "jvm")
+STRUCK_SHARE = 0.4
+PROCESSES = ("worker", "driver", "jvm")
+BACKEND = "backend"
+LOOK_SECONDS = 0.02
 SETTINGS = {"transaction.boundary.poll.linger.ms": "0", "offset.flush.interval.ms": "0"}  # many commits
 
 
@@ -39,43 +46,81 @@ class WriterStorm:
     def _mode(self, mode: Mode, seconds: float, seed: int) -> None:
         settings = worker_properties(self._bootstrap, f"writers-{seed}") | SETTINGS
 
-        def make(config: Mapping[str, str]) -> KilledRuns:
+        def make(config: Mapping[str, str]) -> StruckRuns:
             chance = random.Random(f"{seed}/{config['connector.class']}")
-            return KilledRuns(Runs(self._folder, config["name"], settings, config), mode, self._tally, chance)
+            return StruckRuns(Runs(self._folder, config["name"], settings, config), mode, self._postgres.uri(), self._tally, chance)
 
         account = WriterScene(mode, settings, self._postgres, make).live_through(seconds, seed)
         self._tally.accounted(f"writers, seed {seed}, {account}", is_right=not account.problems)
 
 
-class KilledRuns:
-    """Runs of Spark, some of which die at a step of a commit that chance has chosen, if they come to it."""
+class StruckRuns:
+    """Runs of Spark. Of some a process dies at a step of a commit that chance has chosen, if they come to it; of some the database ends a
+    connection."""
 
-    def __init__(self, runs: Runs, mode: Mode, tally: Tally, chance: random.Random) -> None:
-        self._runs, self._tally, self._chance = runs, tally, chance
+    def __init__(self, runs: Runs, mode: Mode, database: str, tally: Tally, chance: random.Random) -> None:
+        """``database`` is libpq's address, for whoever may end others' connections."""
+        self._runs, self._database, self._tally, self._chance = runs, database, tally, chance
         self._guarantee = runs.config["delivery.guarantee"]
         self._direction = "table sink" if runs.config["connector.class"] == "JdbcSink" else "table source"
         self._kind = self._direction if mode.is_exactly_once or self._direction == "table sink" else "source"  # whose steps there are
         self._steps = StepDecks(chance)
-        self._was_killed = False
+        self._was_struck = False
 
     def goes_by(self) -> None:
-        if self._chance.random() >= KILLED_SHARE:
+        if self._chance.random() >= STRUCK_SHARE:
             self.ends_well()
             return
-        step, when, nth = self._steps.draw(self._kind, self._guarantee)
-        fault = Fault(step, when, nth, victim=self._chance.choice(VICTIMS), linger=self._chance.choice([0.0, 0.5]))
-        submission = self._runs.submit(fault)
-        result = submission.wait()
-        self._was_killed = submission.struck
-        if submission.struck:
-            self._tally.killed(Kill(fault.victim, self._direction, self._guarantee, f"{when} {step.rpartition(':')[2]}, call {nth}"))
-        elif result is None or result.state is not RunState.DONE:
-            self._tally.broken(f"{self._runs.connector} failed by itself: {result}\n{submission.output()[-2000:]}")
+        victim = self._chance.choice([*PROCESSES, BACKEND])
+        (self._lose_connection if victim == BACKEND else partial(self._lose_process, victim))()
 
     def ends_well(self) -> RunResult:
-        """Only the first run after a kill may have to be tried again."""
-        before, was_killed, self._was_killed = self._runs.count, self._was_killed, False
+        """Only the first run after one that was struck may have to be tried again."""
+        before, was_struck, self._was_struck = self._runs.count, self._was_struck, False
         result = self._runs.until_done()
-        if self._runs.count > before + 1 and not was_killed:
+        if self._runs.count > before + 1 and not was_struck:
             self._tally.broken(f"{self._runs.connector} came to its end at try {self._runs.count - before} only")
         return result
+
+    def _lose_process(self, victim: str) -> None:
+        step, when, nth = self._steps.draw(self._kind, self._guarantee)
+        submission = self._runs.submit(Fault(step, when, nth, victim=victim, linger=self._chance.choice([0.0, 0.5])))
+        result = submission.wait()
+        if submission.struck:
+            self._struck(victim, f"{when} {step.rpartition(':')[2]}, call {nth}")
+        elif result is None or result.state is not RunState.DONE:
+            self._failed(submission, result)
+
+    def _lose_connection(self) -> None:
+        """What has offsets goes on by another connection; all else is tried again."""
+        submission = self._runs.submit()
+        is_lost = self._end_connection(submission, self._chance.uniform(0, 1))
+        result = submission.wait()
+        if is_lost:
+            outcome = "gone" if result is None else result.state if result.error is None else f"{result.state}, {result.error}"
+            self._struck(BACKEND, f"the run was {outcome}")
+        if result is None or (result.state is not RunState.DONE and not (is_lost and result.retriable)):
+            self._failed(submission, result)
+
+    def _end_connection(self, submission: Submission, after_seconds: float) -> bool:
+        """End a connection that the run has so long after its first; False: it had none then."""
+        named, begun = "FROM pg_stat_activity WHERE application_name = %s", None
+        with closing(psycopg2.connect(self._database)) as connection, connection.cursor() as cursor:
+            connection.autocommit = True
+            while submission.process.poll() is None:
+                is_due = begun is not None and time.monotonic() > begun + after_seconds
+                cursor.execute(f"SELECT {'pg_terminate_backend(pid)' if is_due else 'true'} {named} LIMIT 1", (self._runs.connector,))
+                if cursor.fetchall() == [(True,)]:
+                    if is_due:
+                        return True
+                    begun = begun or time.monotonic()
+                time.sleep(LOOK_SECONDS)
+        return False
+
+    def _struck(self, victim: str, text: str) -> None:
+        self._was_struck = True
+        self._tally.killed(Kill(victim, self._direction, self._guarantee, text))
+
+    def _failed(self, submission: Submission, result: RunResult | None) -> None:
+        error = None if result is None else result.error
+        self._tally.broken(f"{self._runs.connector} failed by itself: {error}\n{submission.output()[-2000:]}")

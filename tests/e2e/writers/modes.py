@@ -49,11 +49,12 @@ class Mode:
         return WrittenTable(uri, name, self.clock, self.step, self.has_null_changes)
 
     def source_config(self, connector: str, url: str, table: str, delay_ms: int) -> dict[str, str]:
-        """Small pages, each in a transaction of its own, into ``topic_of(table)``."""
+        """Small pages, each in a transaction of its own, into ``topic_of(table)``. Its connections bear the connector's name."""
         config = {
             "name": connector,
             "connector.class": "JdbcSource",
-            "connection.url": url,
+            "connection.url": f"{url}?application_name={connector}",
+            "connection.backoff.ms": "100",
             "batch.max.rows": "200",
             "delivery.guarantee": self.guarantee,
             "key.converter": JSON,
@@ -73,7 +74,8 @@ class Mode:
         return {
             "name": connector,
             "connector.class": "JdbcSink",
-            "connection.url": url,
+            "connection.url": f"{url}?application_name={connector}",
+            "retry.backoff.ms": "100",
             "topics": topic_of(table),
             "table.name.format": target,
             "tasks.max": "2",
