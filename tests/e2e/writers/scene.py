@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -85,6 +86,7 @@ class WriterScene:
         self._configs = (source, mode.sink_config(f"sink-{name}", postgres.url(), name, self._target))
         self._source, self._sink = map(make_runs, self._configs)
         self._runs = [0, 0, 0]
+        self._is_over = False
 
     def live_through(self, seconds: float, seed: int) -> Account:
         """Runs go by, one after the other, for so long, and for the delay where there is one; then the writers end, and runs come until
@@ -93,7 +95,7 @@ class WriterScene:
         make_topic(self._settings["bootstrap.servers"], topic_of(self._table.name), partitions=3)
         held_back = self._delay_seconds if self._mode.needs_delay else 0.0
         until = time.monotonic() + seconds + held_back
-        with Writers(self._table, seed, self._longest_seconds) as writers, ThreadPoolExecutor(2) as pool:
+        with Writers(self._table, seed, self._longest_seconds) as writers, ThreadPoolExecutor(2) as pool, self._ended_early():
             going = [pool.submit(self._go_by, number, runs, until) for number, runs in enumerate((self._source, self._sink))]
             for each in going:
                 each.result()
@@ -104,8 +106,17 @@ class WriterScene:
         source, sink, last = self._runs
         return Account(self._mode, writers.written, target, topic, (source, sink, last), problems)
 
+    @contextmanager
+    def _ended_early(self) -> Iterator[None]:
+        """Let those that go by end after the run that they are at, if the block is left by an exception."""
+        try:
+            yield
+        except BaseException:
+            self._is_over = True
+            raise
+
     def _go_by(self, number: int, runs: ConnectorRuns, until: float) -> None:
-        while time.monotonic() < until or self._runs[number] < LEAST_RUNS:
+        while not self._is_over and (time.monotonic() < until or self._runs[number] < LEAST_RUNS):
             runs.goes_by()
             self._runs[number] += 1
 
