@@ -127,6 +127,9 @@ def parse_url(text: str) -> DatabaseUrl:
     return _sqlite(rest) if dialect == SQLITE else _server(dialect, driver, rest)
 
 
+_ENCODED: Final = (
+    "In user and password write %40 for @, %2F for /, %3A for : and %3F for ?, or use connection.user and connection.password."
+)
 _SUPPORTED: Final = "Use a URL of PostgreSQL, SQLite, MySQL or MariaDB, or of a database that SQLAlchemy has a driver for."
 
 
@@ -138,11 +141,15 @@ def _server(dialect: str, driver: str | None, rest: str) -> DatabaseUrl:
     match = _AUTHORITY.fullmatch(rest)
     if match is None:
         raise _refusal(f"{dialect}:…", f"This is not of the form {dialect}://host:port/database?option=value")
+    if match[1] is None and "@" in (match[3] or ""):
+        raise _refusal(f"{dialect}://…", f"There is an @ in the name of the database. {_ENCODED}")
     user, colon, password = (match[1] or "").partition(":")
     host, port = _host_and_port(dialect, match[2] or "")
     given = dict(parse_qsl(match[4] or "", keep_blank_values=True))
     lowered = {name.lower(): value for name, value in given.items()}
     url_user, url_password = lowered.pop("user", None), lowered.pop("password", None)
+    if url_password is not None and "" in lowered.values():
+        raise _refusal(f"{dialect}://…", f"An option has no value. In a password write %26 for &. {_ENCODED}")
     schema = lowered.pop("currentschema", None) if dialect == POSTGRESQL else None
     options = _known_options(dialect, lowered)
     if driver is not None and driver not in _SQLALCHEMY_DRIVERS:
@@ -163,13 +170,15 @@ def _server(dialect: str, driver: str | None, rest: str) -> DatabaseUrl:
 def _host_and_port(dialect: str, text: str) -> tuple[str | None, int | None]:
     if not text:
         return None, None
+    if "@" in text:
+        raise _refusal(f"{dialect}://…", f"There are two @. {_ENCODED}")
     if "," in text:  # several hosts, which only libpq takes
         return (text, None)
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
         return text, _PORTS.get(dialect)
     if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise _refusal(f"{dialect}://…:{port}", "The port must be a number between 1 and 65535.")
+        raise _refusal(f"{dialect}://…", f"The port must be a number between 1 and 65535. {_ENCODED}")
     return host, int(port)
 
 

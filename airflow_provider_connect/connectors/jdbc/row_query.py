@@ -66,6 +66,12 @@ class RowQuery:
         column = self._incrementing()
         return f"SELECT min({column}) AS least, max({column}) AS greatest FROM {self.source.place}"
 
+    def doubled(self, since: SourceOffset, until: SourceOffset) -> str:
+        """The least number among the new ones that two rows have; null where each has its own."""
+        column = self._incrementing()
+        doubled = f"SELECT {column} AS number FROM {self.source.place}{self._where(since, until)} GROUP BY {column} HAVING count(*) > 1"
+        return f"SELECT min(number) AS number FROM ({doubled}) AS connect_doubled"
+
     def _where(self, since: SourceOffset, until: SourceOffset) -> str:
         conditions = [*self._behind(since), *self._up_to(until)]
         return f" WHERE {' AND '.join(conditions)}" if conditions else ""

@@ -41,6 +41,12 @@ class RowSource:
     is_stored: bool = False
 
     @property
+    def has_unique_numbers(self) -> bool:
+        """Whether the incrementing column is the whole primary key."""
+        key = [column.name for column in self.columns if column.key_position]
+        return self.incrementing is not None and key == [self.incrementing.name]
+
+    @property
     def name(self) -> str:
         """What error texts call it."""
         return "the query" if self.table is None else f"table {self.table}"

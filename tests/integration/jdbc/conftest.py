@@ -1,4 +1,5 @@
-"""Databases for the tests of JDBC connectors: of a real PostgreSQL that all share, a schema each; of SQLite, a file each."""
+"""Databases for the tests of JDBC connectors: of a real PostgreSQL that all share, a schema each; of a real MariaDB, a database each; of
+SQLite, a file each."""
 
 import uuid
 from pathlib import Path
@@ -7,6 +8,7 @@ import pytest
 
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from tests.integration.jdbc.sinks import Place
+from tests.mariadb_server import MariadbServer
 
 
 @pytest.fixture
@@ -15,6 +17,13 @@ def postgresql_place(postgres: PostgresServer) -> Place:
     schema = f"test_{uuid.uuid4().hex[:12]}"
     Place(address, "postgresql").run(f"CREATE SCHEMA {schema}")
     return Place(f"{address}?currentSchema={schema}", "postgresql")
+
+
+@pytest.fixture
+def mariadb_place(mariadb: MariadbServer) -> Place:
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    Place(mariadb.url, "mariadb").run(f"CREATE DATABASE {name}")
+    return Place(mariadb.url.rpartition("/")[0] + f"/{name}", "mariadb")
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """JdbcSink by SQLAlchemy, on a real MariaDB: what differs from one database to another."""
 
 import datetime
-import uuid
 from contextlib import closing
 from decimal import Decimal
 
@@ -12,14 +11,11 @@ from airflow_provider_connect.sdk.schema import INT16_SCHEMA, INT64_SCHEMA
 from tests.integration.jdbc.sinks import UPSERT, Place, Reported, Sink, opened
 from tests.integration.jdbc.test_sink_modes import LOCAL, OPTIONAL, ROW
 from tests.integration.jdbc.test_sink_tables import note
-from tests.mariadb_server import MariadbServer
 
 
 @pytest.fixture
-def place(mariadb: MariadbServer) -> Place:
-    name = f"test_{uuid.uuid4().hex[:12]}"
-    Place(mariadb.url, "mariadb").run(f"CREATE DATABASE {name}")
-    return Place(mariadb.url.rpartition("/")[0] + f"/{name}", "mariadb")
+def place(mariadb_place: Place) -> Place:
+    return mariadb_place
 
 
 def test_a_value_of_each_type_arrives(place: Place) -> None:

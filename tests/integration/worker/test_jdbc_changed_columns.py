@@ -1,4 +1,4 @@
-"""Columns that change in a source's table, as a run sees it and as they come out of another database: PostgreSQL → topic → PostgreSQL."""
+"""Columns of a source's table that change while a run reads it, on a real PostgreSQL."""
 
 from __future__ import annotations
 
@@ -12,19 +12,14 @@ from airflow_provider_connect.connectors.jdbc.row_reader import RowReader
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.batch import Batch
 from tests.integration.worker.scene import eventually
-from tests.integration.worker.test_jdbc_sink import target
 from tests.integration.worker.test_jdbc_source import ALL_MODES, Shop, polled, shop, started
 
-__all__ = ["shop", "target"]
-SCHEMAS = {"value.converter.schemas.enable": "true"}
+__all__ = ["shop"]
 MODES = ("bulk", *ALL_MODES)
 
 
 def rows_of(pages: list[Batch]) -> list[dict[str, Any]]:
     return [row for page in pages if page.value is not None for row in page.value.to_pylist()]
-
-
-# ── while a run reads ──
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -1,5 +1,7 @@
 """URLs of all kinds to places, and what of them is refused."""
 
+import re
+
 import pytest
 
 from airflow_provider_connect.connectors.jdbc.database_url import DatabaseUrl, parse_url
@@ -79,6 +81,25 @@ def test_password_is_in_no_text_but_that_for_the_driver() -> None:
     with pytest.raises(ConfigException) as refused:
         parse_url("postgresql://ann:topsecret@db/shop?service=x")
     assert "topsecret" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "ann:half@topsecret@db/shop",
+        "ann:topsecret/half@db/shop",
+        "ann:half:topsecret/@db/shop",
+        "ann:half@topsecret@half@db/shop",
+        "ann:half/@topsecret@db/shop",
+        "ann:1234/topsecret@db/shop",
+        "db/shop?user=ann&password=half&topsecret",
+    ],
+)
+@pytest.mark.parametrize("scheme", ["postgresql", "jdbc:mariadb", "mysql+pymysql"])
+def test_password_that_was_not_encoded_is_not_told(scheme: str, rest: str) -> None:
+    with pytest.raises(ConfigException, match=r"connection\.url.*%40") as refused:
+        parse_url(f"{scheme}://{rest}")
+    assert not {"topsecret", "half", "1234"} & set(re.findall(r"\w+", refused.value.message))
 
 
 def test_drivers_get_urls_in_their_own_form() -> None:
