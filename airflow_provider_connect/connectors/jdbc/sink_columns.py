@@ -38,6 +38,14 @@ def local_times(column: pa.ChunkedArray, time_zone: str) -> pa.ChunkedArray:
     return pc.local_timestamp(column.cast(pa.timestamp(column.type.unit, time_zone)))
 
 
+def midnights(column: pa.ChunkedArray, target: Column, time_zone: str) -> pa.ChunkedArray:
+    """Days as the moments at which they begin in ``time_zone``: of UTC, or for a column without a zone as clocks there show them."""
+    local = column.cast(pa.timestamp("us"))
+    if target.kind is ColumnKind.TIMESTAMP:
+        return local
+    return pc.assume_timezone(local, time_zone, ambiguous="earliest", nonexistent="latest").cast(pa.timestamp("us", "UTC"))
+
+
 def refuse_nulls(rows: pa.Table, table: TargetTable, keys: Collection[str]) -> None:
     """Raise RefusedException for the first null in the key, or in another column that takes none."""
     found: list[tuple[int, str]] = []

@@ -18,7 +18,7 @@ _TAKEN_BY: Final[Mapping[str, tuple[ColumnKind, ...]]] = {
     SchemaType.BOOLEAN: (ColumnKind.BOOLEAN, *_INTEGERS),
     SchemaType.STRING: (ColumnKind.STRING, ColumnKind.OTHER, ColumnKind.DATE, ColumnKind.TIME, *_TIMESTAMPS),
     SchemaType.BYTES: (ColumnKind.BYTES,),
-    DATE: (ColumnKind.DATE,),
+    DATE: (ColumnKind.DATE, *_TIMESTAMPS),
     TIME: (ColumnKind.TIME,),
     TIMESTAMP: _TIMESTAMPS,
 }
@@ -39,7 +39,8 @@ def is_taken(column: Column, schema: Schema) -> bool:
 
 
 def wider(column: Column, schema: Schema) -> Schema | None:
-    """As what the column would hold all that it may hold now and all values of ``schema``; None where it does already, or nothing does."""
+    """As what the column would hold all that it may hold now and all values of ``schema``; None where it does already, or nothing does.
+    Records of the schema that it was made for are taken then, too: they may still come."""
     if schema.logical_name == DECIMAL:
         is_short = column.kind is ColumnKind.DECIMAL and column.scale is not None and column.scale < schema.scale
         return schema if column.kind in _INTEGERS or is_short else None

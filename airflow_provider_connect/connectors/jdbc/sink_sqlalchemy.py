@@ -11,7 +11,7 @@ from airflow_provider_connect.connectors.jdbc.database_errors import StatementEx
 from airflow_provider_connect.connectors.jdbc.database_url import MARIADB, MYSQL, SQLITE, DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.metadata import read_columns
-from airflow_provider_connect.connectors.jdbc.sink_columns import cast_column, local_times, refuse_wide_numbers
+from airflow_provider_connect.connectors.jdbc.sink_columns import cast_column, local_times, midnights, refuse_wide_numbers
 from airflow_provider_connect.connectors.jdbc.sink_literal import text_literal
 from airflow_provider_connect.connectors.jdbc.sink_settings import INSERT_MODE
 from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
@@ -118,7 +118,7 @@ class RowStore(SqlAlchemyDatabase):
     def _unique_indexes(self, name: TableName) -> tuple[frozenset[str], ...]:
         schema = name.schema or name.catalog
         with self._refusing():
-            inspector = self._sqlalchemy.inspect(self.connection)
+            inspector = self._sqlalchemy.inspect(self._connected().execution_options(no_parameters=False))  # its names may have %
             indexes = inspector.get_indexes(name.table, schema=schema)
             constraints = inspector.get_unique_constraints(name.table, schema=schema)
         columns = [index["column_names"] for index in indexes if index.get("unique")]
@@ -186,7 +186,9 @@ class RowStore(SqlAlchemyDatabase):
         """A column as the driver's values. SQLite has neither times nor decimals: they are texts that sort as the values do."""
         target, types = table.columns[name], pa.types
         refuse_wide_numbers(column, target)
-        if types.is_timestamp(column.type):
+        if types.is_date(column.type) and target.kind in (ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ):
+            column = midnights(column, target, self._time_zone).cast(pa.timestamp("us"))
+        elif types.is_timestamp(column.type):
             zone = "UTC" if target.kind is ColumnKind.TIMESTAMP_TZ else self._time_zone
             column = cast_column(name, local_times(column, zone), pa.timestamp("us"))
         elif types.is_decimal(column.type) and target.kind is not ColumnKind.DECIMAL:

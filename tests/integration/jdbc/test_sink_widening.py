@@ -1,7 +1,6 @@
 """Columns that have another type than the records: what becomes wider with nothing lost, what is refused, who else changes the table."""
 
 import datetime
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import Any
@@ -24,7 +23,6 @@ from airflow_provider_connect.sdk.schema import (
 )
 from tests.integration.jdbc.sinks import UPSERT, Place, Sink
 from tests.integration.jdbc.test_sink_tables import EVOLVE, note
-from tests.mariadb_server import MariadbServer
 
 MOMENT = datetime.datetime(2024, 2, 29, 12, 30, tzinfo=datetime.UTC)
 TWO, FOUR = decimal_schema(2), decimal_schema(4)
@@ -42,7 +40,7 @@ WIDER: dict[str, tuple[str, str, Schema, Any, str, str]] = {
 REFUSED: dict[str, tuple[str, Schema, Any]] = {
     "text to integer": ("text", INT32_SCHEMA, 5),
     "boolean to timestamp": ("boolean", TIMESTAMP_SCHEMA, MOMENT),
-    "timestamp to date": ("timestamp", DATE_SCHEMA, MOMENT.date()),
+    "date to time": ("time", DATE_SCHEMA, MOMENT.date()),
     "int8 to float8": ("bigint", FLOAT64_SCHEMA, 1.1),
     "integer to text": ("integer", STRING_SCHEMA, "five"),
     "integer to boolean": ("boolean", INT32_SCHEMA, 5),
@@ -50,13 +48,6 @@ REFUSED: dict[str, tuple[str, Schema, Any]] = {
     "bytes to text": ("bytea", STRING_SCHEMA, "a"),
 }
 DECLARED = "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WHERE attname = 'n' AND attrelid = 'notes'::regclass"
-
-
-@pytest.fixture
-def mariadb_place(mariadb: MariadbServer) -> Place:
-    name = f"test_{uuid.uuid4().hex[:12]}"
-    Place(mariadb.url, "mariadb").run(f"CREATE DATABASE {name}")
-    return Place(mariadb.url.rpartition("/")[0] + f"/{name}", "mariadb")
 
 
 def put(sink: Sink, id: int, schema: Schema, value: Any, *, topic: str = "notes") -> None:
@@ -177,6 +168,45 @@ def test_a_column_never_becomes_narrower_again(postgresql_place: Place) -> None:
     assert found == [1, Decimal("1.25"), 2**40, Decimal("1.50")]
     for sink in (late, early):
         sink.end()
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        ((INT32_SCHEMA, 5), (INT64_SCHEMA, 2**60)),
+        ((INT64_SCHEMA, 5), (TWO, Decimal("0.25"))),
+        ((INT32_SCHEMA, 5), (FLOAT64_SCHEMA, 0.1)),
+        ((FLOAT32_SCHEMA, 0.5), (FLOAT64_SCHEMA, 0.1)),
+        ((TWO, Decimal("0.25")), (FOUR, Decimal("0.0625"))),
+        ((DATE_SCHEMA, MOMENT.date()), (TIMESTAMP_SCHEMA, MOMENT)),
+    ],
+)
+@pytest.mark.parametrize("dialect", ["postgresql", "mariadb"])
+def test_old_and_new_records_by_turns_in_one_transaction(
+    request: pytest.FixtureRequest, dialect: str, turns: tuple[tuple[Schema, Any], tuple[Schema, Any]]
+) -> None:
+    place: Place = request.getfixturevalue(f"{dialect}_place")
+    sink = Sink(place, EVOLVE)
+    for id, (schema, value) in enumerate(2 * turns):
+        sink.put([{"id": id, "text": None, "n": value}], note(n=schema), keys=[{"id": id}])
+    sink.commit()
+    sink.end()
+    (_, old), (_, new) = turns
+    shown = "cast(n AS char(40))" if isinstance(new, Decimal) else "n"
+    found = [Decimal(row[0]) if isinstance(new, Decimal) else row[0] for row in place.rows(f"SELECT {shown} FROM notes ORDER BY id")]
+    if isinstance(new, datetime.datetime):
+        old, new = datetime.datetime(2024, 2, 29), new.replace(tzinfo=None)
+    assert found == [old, new, old, new]
+
+
+@pytest.mark.parametrize("column", ["timestamptz", "timestamp"])
+def test_days_in_a_column_of_moments_begin_in_the_zone_of_the_config(postgresql_place: Place, column: str) -> None:
+    postgresql_place.run(f"CREATE TABLE notes (id bigint PRIMARY KEY, text text, n {column})")
+    sink = Sink(postgresql_place, {**UPSERT, "db.timezone": "Europe/Berlin"})
+    put(sink, 1, DATE_SCHEMA, MOMENT.date())
+    sink.end()
+    zone = "AT TIME ZONE 'Europe/Berlin'" if column == "timestamptz" else ""
+    assert postgresql_place.rows(f"SELECT n {zone} FROM notes") == [(datetime.datetime(2024, 2, 29),)]
 
 
 @pytest.mark.parametrize("dialect", ["postgresql", "mariadb"])
