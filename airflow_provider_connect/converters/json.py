@@ -42,6 +42,9 @@ _PAYLOAD: Final = re.compile(rb'\s*,\s*"payload"\s*:')
 _FIRST_LOOK: Final = 64  # records that are compared with the first; then four times as many, and so on
 _ODD_DISTANCE: Final = 64  # records between two that are not for Arrow's parser; where they lie closer, more are read exactly at once
 _ODD_GROWTH: Final = 8
+_WARY_COLUMNS: Final = 1000  # that are looked through before they are read, after one that could not be
+_MOST_ODD: Final = 0.01  # of the records; where more look broken, that is their look
+_CLOSED_BY: Final = {b"{": b"}", b"[": b"]", b'"': b'"'}
 _NO_END: Final = (1 << 31) - 1  # Arrow fails where it is given none
 
 
@@ -126,6 +129,7 @@ class JsonConverter(DataConverter):
         self._envelopes: _Cache[Schema | None, str] = _Cache(self.settings[CACHE_SIZE])
         self._schemas: _Cache[bytes, Schema | None] = _Cache(self.settings[CACHE_SIZE])
         self._fixed = self._fixed_schema(self.settings[SCHEMA_CONTENT])
+        self._wary = 0
 
     # Writing
 
@@ -181,6 +185,32 @@ class JsonConverter(DataConverter):
         return SchemaAndValue(schema, self._read_node(schema, node["payload"]))
 
     def to_connect_column(self, topic: str, column: pa.Array) -> list[ColumnRun]:
+        try:
+            return self._runs(topic, column)
+        except DataException:
+            self._wary = _WARY_COLUMNS
+            raise
+
+    def unreadable(self, topic: str, column: pa.Array) -> dict[int, Exception]:
+        """Those that do not begin or end as the others do, and are broken. Nobody looks until a record could not be read."""
+        if not self._wary:
+            return {}
+        self._wary -= 1
+        found: dict[int, Exception] = {}
+        try:
+            odd = _odd_ones(column, self._prefix if self._has_schemas and self._fixed is None else lambda record: record[:1])
+        except DataException:  # the first one's schema is none
+            return {}
+        for index in odd:
+            try:
+                self.to_connect_data(topic, column[index].as_py())
+            except DataException as error:
+                found[index] = error
+        if found:
+            self._wary = _WARY_COLUMNS
+        return found
+
+    def _runs(self, topic: str, column: pa.Array) -> list[ColumnRun]:
         runs: list[ColumnRun] = []
         start, self._odd = 0, 1
         while start < len(column):
@@ -350,6 +380,18 @@ def _json_column(texts: pa.Array) -> pa.Array:
         raise NotPlain from error
     is_null = pc.equal(pc.ascii_trim_whitespace(storage), "null")
     return pa.ExtensionArray.from_storage(pa.json_(), pc.if_else(is_null, None, storage))
+
+
+def _odd_ones(column: pa.Array, prefix_of: Callable[[bytes], bytes]) -> list[int]:
+    """The few records that do not begin and end as the first one does. ``prefix_of`` says of that one how they all should begin."""
+    first = next((value.as_py() for value in column if value.is_valid), b"")
+    start = prefix_of(first)
+    end = b"}}" if len(start) > 1 and first.endswith(b"}}") else _CLOSED_BY.get(start[:1], b"")
+    if not (end and first.endswith(end)):
+        return []
+    looks_whole = pc.and_(pc.starts_with(column, start), pc.ends_with(column, end))
+    odd = pc.indices_nonzero(pc.invert(looks_whole)).to_pylist()
+    return odd if len(odd) <= 1 + _MOST_ODD * len(column) else []
 
 
 def _leading(column: pa.Array, test: Callable[[pa.Array], pa.Array]) -> int:

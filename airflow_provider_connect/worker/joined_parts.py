@@ -30,6 +30,30 @@ def ranges_of(parts: Iterable[Part[Result]]) -> list[Range]:
     return ranges
 
 
+def ranges_without(count: int, left_out: Iterable[int]) -> list[Range]:
+    """Of so many records all but some, which are given in their order."""
+    ranges: list[Range] = []
+    start = 0
+    for index in (*left_out, count):
+        if index > start:
+            ranges.append((start, index - start))
+        start = index + 1
+    return ranges
+
+
+def narrowed(ranges: Sequence[Range], kept: Sequence[Range]) -> list[Range]:
+    """``kept`` counts among the records of ``ranges``: the same ones as the whole counts them."""
+    found: list[Range] = []
+    for start, length in kept:
+        first = 0
+        for begin, count in ranges:
+            low, high = max(start, first), min(start + length, first + count)
+            if low < high:
+                found.append((begin + low - first, high - low))
+            first += count
+    return found
+
+
 def taken(column: pa.Array, ranges: Sequence[Range]) -> pa.Array:
     """These records of a column."""
     if not ranges:

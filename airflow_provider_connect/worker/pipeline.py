@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,13 +17,15 @@ from airflow_provider_connect.sdk.records import SourceRecord
 from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.transformation import Predicate, Transformation
 from airflow_provider_connect.worker.consumed_records import consumed, consumed_at, offset_at
-from airflow_provider_connect.worker.failures import ErrorStage, FailedRecord, Operation, ReadRecord
+from airflow_provider_connect.worker.failures import ErrorStage, FailedRecord, Failure, Operation, ReadRecord
 from airflow_provider_connect.worker.joined_parts import (
     Range,
     common_runs,
     joined_batches,
     joined_runs,
+    narrowed,
     ranges_of,
+    ranges_without,
     taken,
     taken_batch,
     taken_raw,
@@ -228,8 +231,23 @@ class SinkPipeline:
         count = raw.num_records
         if not count:
             return raw, [], None
+        operation = Operation(stage, class_name_of(type(converter)))
+        broken = converter.unreadable(raw.partition.topic, column)
+        if broken:
+            for index, error in sorted(broken.items(), key=itemgetter(0)):
+                self.errors.failed(Failure(operation, error, consumed(raw, index)))
+            ranges = ranges_without(count, sorted(broken))
+            left, runs, kept = self._converted(operation, converter, taken_raw(raw, ranges), taken(column, ranges))
+            return left, runs, ranges if kept is None else narrowed(ranges, kept)
+        return self._converted(operation, converter, raw, column)
+
+    def _converted(
+        self, operation: Operation, converter: Converter, raw: RawBatch, column: pa.Array
+    ) -> tuple[RawBatch, list[ColumnRun], list[Range] | None]:
+        """As ``_runs``, record by record where that must be."""
+        count = raw.num_records
         parts = self.errors.parts(
-            Operation(stage, class_name_of(type(converter))),
+            operation,
             count,
             lambda start, length: converter.to_connect_column(raw.partition.topic, _cut(column, start, length)),
             lambda index: consumed(raw, index),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from airflow_provider_connect.connectors.jdbc.column import Column, ColumnKind
 from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
@@ -31,6 +31,29 @@ def _first_misfit(column: pa.ChunkedArray, wanted: pa.DataType, *, safe: bool) -
         except pa.ArrowException:
             high = middle
     return low
+
+
+def misfits(count: int, check: Callable[[int], object]) -> dict[int, str]:
+    """Why some of ``count`` rows cannot be written, by their places. ``check(start)`` looks at the rows from ``start`` on, and raises
+    RefusedException with the place, among these, of the first bad one."""
+    found: dict[int, str] = {}
+    start = 0
+    while start < count:
+        try:
+            check(start)
+            break
+        except RefusedException as error:
+            if error.row is None:
+                raise
+            found[start + error.row] = error.message
+            start += error.row + 1
+    return found
+
+
+def rest_of(count: int, left_out: Collection[int]) -> pa.Array:
+    """The places of ``count`` rows without some."""
+    places = pa.array(range(count), pa.int64())
+    return places.filter(pc.invert(pc.is_in(places, pa.array(list(left_out), pa.int64())))) if left_out else places
 
 
 def local_times(column: pa.ChunkedArray, time_zone: str) -> pa.ChunkedArray:

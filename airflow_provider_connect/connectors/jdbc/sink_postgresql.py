@@ -11,7 +11,10 @@ from airflow_provider_connect.connectors.jdbc.adbc_database import AdbcDatabase
 from airflow_provider_connect.connectors.jdbc.database_url import DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.metadata import read_columns
+from airflow_provider_connect.connectors.jdbc.sink_columns import misfits, rest_of
 from airflow_provider_connect.connectors.jdbc.sink_literal import text_literal
+from airflow_provider_connect.connectors.jdbc.sink_settings import InsertMode
+from airflow_provider_connect.connectors.jdbc.sink_statements import ROW, StageStatements, sieve_function
 from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
 from airflow_provider_connect.connectors.jdbc.sink_wire import stage_type, wire_column
@@ -19,7 +22,8 @@ from airflow_provider_connect.connectors.jdbc.table_name import TableName
 from airflow_provider_connect.errors import ConnectException, RetriableException
 from airflow_provider_connect.sdk.arrow import pa
 
-_SAVEPOINT, _MERGE, _NUMBER = "connect_piece", "connect_merge", "connect_row"
+_SAVEPOINT: Final = "connect_piece"
+_SIFTED_ROWS: Final = 10_000  # at a time
 _MOST_REMAINS: Final = 20_000  # deleted rows of a temporary table, which each statement passes; TRUNCATE makes new files each time
 _COPY_LINE: Final = re.compile(r"COPY \S.*?, line (\d+)")
 _PARALLEL: Final = frozenset(
@@ -129,116 +133,74 @@ class PostgresqlStore(AdbcDatabase):
     # Rows
 
     def insert(self, table: TargetTable, rows: pa.Table) -> None:
-        columns = self._converted(table, rows)
-        if all(is_direct for _, is_direct in columns):
-            self._copy(table.name, _table(rows, columns))
-            return
-        names = ", ".join(map(self.dialect.quoted, rows.column_names))
-        self._merge(
-            table,
-            rows,
-            lambda stage: f"INSERT INTO {self.dialect.table(table.name)} ({names}) SELECT {self._cast(table, rows)} FROM {stage} s",
-        )
+        staged, statements = self._prepared(table, rows)
+        if statements.cast:
+            self._merge(staged, statements.insert)
+        else:
+            self._copy(table.name, staged)
 
     def upsert(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
-        quoted = self.dialect.quoted
-        changes = ", ".join(f"{quoted(name)} = EXCLUDED.{quoted(name)}" for name in rows.column_names if name not in keys)
-        names, conflict = ", ".join(map(quoted, rows.column_names)), ", ".join(map(quoted, keys))
-        self._merge(
-            table,
-            rows,
-            lambda stage: (
-                f"INSERT INTO {self.dialect.table(table.name)} ({names}) SELECT {self._cast(table, rows)} FROM {stage} s "
-                f"ON CONFLICT ({conflict}) DO {f'UPDATE SET {changes}' if changes else 'NOTHING'}"
-            ),
-            is_whole=True,
-        )
+        staged, statements = self._prepared(table, rows)
+        self._merge(staged, lambda stage: statements.upsert(stage, keys))
 
     def update(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
-        changes = ", ".join(f"{self.dialect.quoted(name)} = {self._value(table, name)}" for name in rows.column_names if name not in keys)
-        if changes:
-            self._merge(
-                table,
-                rows,
-                lambda stage: f"UPDATE {self.dialect.table(table.name)} t SET {changes} FROM {stage} s WHERE {self._same(table, keys)}",
-            )
+        if not set(rows.column_names) <= set(keys):
+            staged, statements = self._prepared(table, rows)
+            self._merge(staged, lambda stage: statements.update(stage, keys))
 
     def delete(self, table: TargetTable, rows: pa.Table) -> None:
-        same = self._same(table, rows.column_names)
-        self._merge(table, rows, lambda stage: f"DELETE FROM {self.dialect.table(table.name)} t USING {stage} s WHERE {same}")
+        staged, statements = self._prepared(table, rows)
+        self._merge(staged, statements.delete)
 
-    def _same(self, table: TargetTable, keys: Sequence[str]) -> str:
-        return " AND ".join(f"t.{self.dialect.quoted(name)} = {self._value(table, name)}" for name in keys)
+    def sift(self, table: TargetTable, rows: pa.Table, keys: Sequence[str], mode: InsertMode) -> dict[int, str]:
+        if mode is InsertMode.UPDATE and set(rows.column_names) <= set(keys):
+            return {}
+        refused = misfits(rows.num_rows, lambda start: self._prepared(table, rows.slice(start)))
+        places = rest_of(rows.num_rows, refused)
+        staged, statements = self._prepared(table, rows.take(places) if refused else rows)
+        for start in range(0, len(places), _SIFTED_ROWS):
+            some = staged.slice(start, _SIFTED_ROWS)
+            numbered = some.append_column(ROW, pa.array(range(some.num_rows), pa.int32()))
+            with self._staged(numbered) as stage:
+                sieve = self._sieve(stage, lambda stage: statements.write(stage, keys, mode))
+                found = self.rows(f"SELECT * FROM {sieve}({some.num_rows})")
+            refused |= {places[start + place].as_py(): reason for place, reason in found}
+        return refused
 
-    def _cast(self, table: TargetTable, rows: pa.Table) -> str:
-        return ", ".join(self._value(table, name) for name in rows.column_names)
+    def _sieve(self, stage: str, statement_of: Callable[[str], str]) -> str:
+        """A temporary function that brings the rows of a stage where they belong."""
+        signature = (stage, statement_of(stage))
+        if signature not in self._stages:
+            self._stages[signature] = f"pg_temp.connect_sieve_{len(self._stages)}"
+            self.execute(f"CREATE TEMPORARY SEQUENCE IF NOT EXISTS {ROW}")
+            self.execute(sieve_function(self._stages[signature], stage, statement_of, self.dialect))
+        return self._stages[signature]
 
-    def _value(self, table: TargetTable, name: str) -> str:
-        return f"s.{self.dialect.quoted(name)}::{table.declared[name]}"
+    def _prepared(self, table: TargetTable, rows: pa.Table) -> tuple[pa.Table, StageStatements]:
+        """The rows as COPY writes them, and how they get from a stage into the table."""
+        names = rows.column_names
+        columns = [wire_column(table.columns[name], column, self._time_zone) for name, column in zip(names, rows.columns, strict=True)]
+        cast = {name for name, (_, is_direct) in zip(names, columns, strict=True) if not is_direct}
+        staged = pa.Table.from_arrays([column for column, _ in columns], names=names)
+        return staged, StageStatements(self.dialect, table, names, cast)
 
-    def _converted(self, table: TargetTable, rows: pa.Table) -> list[tuple[pa.ChunkedArray, bool]]:
-        """Each column as COPY writes it, and whether the table's own column takes that."""
-        return [
-            wire_column(table.columns[name], column, self._time_zone) for name, column in zip(rows.column_names, rows.columns, strict=True)
-        ]
-
-    def _merge(self, table: TargetTable, rows: pa.Table, statement_of: Callable[[str], str], *, is_whole: bool = False) -> None:
-        """Bring the rows into a temporary table, and from there where they belong, by one statement that reads a stage named ``s``.
-
-        ``is_whole``: rows are new ones of the table. Where they have all its columns, the temporary table has its constraints, too, so
-        that COPY names the row that is refused. Otherwise it is looked for among rows that have numbers.
-        """
-        columns = self._converted(table, rows)
-        is_alike = is_whole and all(is_direct for _, is_direct in columns) and table.columns.keys() == set(rows.column_names)
-        staged = _table(rows, columns)
-        self.execute(f"SAVEPOINT {_MERGE}")
-        try:
-            with self._staged(staged, table if is_alike else None) as stage:
-                self.execute(statement_of(stage))
-        except RefusedException as error:
-            if error.row is not None:
-                raise
-            if rows.num_rows == 1:
-                raise RefusedException(error.message, 0) from error
-            self.execute(f"ROLLBACK TO SAVEPOINT {_MERGE}")
-            self._stages = dict(self._saved_stages)
-        else:
-            self.execute(f"RELEASE SAVEPOINT {_MERGE}")
-            return
-        numbered = staged.append_column(_NUMBER, pa.array(range(rows.num_rows), pa.int32()))
-        with self._staged(numbered) as stage:
-            some = f"(SELECT * FROM {stage} WHERE {_NUMBER} >= {{}} AND {_NUMBER} < {{}})"
-            self._find_refused(rows.num_rows, lambda start, stop: statement_of(some.format(start, stop)))
-
-    def _find_refused(self, count: int, statement_of: Callable[[int, int], str]) -> None:
-        """Do everything before the first row that is refused, and raise RefusedException with its number. Returns where there is none."""
-        start, stop = 0, count
-        while start < count:
-            middle = (start + stop + 1) // 2
-            self.execute(f"SAVEPOINT {_MERGE}")
-            try:
-                self.execute(statement_of(start, middle))
-            except RefusedException as error:
-                self.execute(f"ROLLBACK TO SAVEPOINT {_MERGE}")
-                if middle - start == 1:
-                    raise RefusedException(error.message, start) from error
-                stop = middle
-            else:
-                start, stop = middle, stop if stop > middle else count
-            self.execute(f"RELEASE SAVEPOINT {_MERGE}")
+    def _merge(self, staged: pa.Table, statement_of: Callable[[str], str]) -> None:
+        """Bring the rows into a temporary table, and from there where they belong."""
+        with self._staged(staged) as stage:
+            self.execute(statement_of(stage))
 
     @contextlib.contextmanager
-    def _staged(self, staged: pa.Table, like: TargetTable | None = None) -> Iterator[str]:
-        """The rows in a temporary table, which is empty again afterwards. ``like``: with the columns and constraints of that table."""
-        signature = (None if like is None else like.name, *((field.name, field.type) for field in staged.schema))
+    def _staged(self, staged: pa.Table) -> Iterator[str]:
+        """The rows in a temporary table, which is empty again afterwards. Where they have numbers these are an index."""
+        signature = tuple((field.name, field.type) for field in staged.schema)
         name = self._stages.get(signature)
         if name is None:
             name = f"connect_stage_{len(self._stages)}"
             columns = ", ".join(f"{self.dialect.quoted(field.name)} {stage_type(field.type)}" for field in staged.schema)
-            if like is not None:
-                columns = f"LIKE {self.dialect.table(like.name)} INCLUDING CONSTRAINTS"
             self.execute(f"DROP TABLE IF EXISTS pg_temp.{name}")
             self.execute(f"CREATE TEMPORARY TABLE {name} ({columns}) ON COMMIT DELETE ROWS")
+            if ROW in staged.column_names:
+                self.execute(f"CREATE INDEX ON pg_temp.{name} ({ROW})")
             self._stages[signature] = name
         self._remains[name] = self._remains.get(name, 0) + staged.num_rows
         self._copy(TableName(name), staged, is_temporary=True)
@@ -283,7 +245,3 @@ class PostgresqlStore(AdbcDatabase):
             line = _COPY_LINE.search(text)
             return RefusedException(said, int(line[1]) - 1 if line else None)
         return super()._refusal(text, state)
-
-
-def _table(rows: pa.Table, columns: list[tuple[pa.ChunkedArray, bool]]) -> pa.Table:
-    return pa.Table.from_arrays([column for column, _ in columns], names=rows.column_names)

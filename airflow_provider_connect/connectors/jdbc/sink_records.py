@@ -69,6 +69,17 @@ class Effect:
     written: pa.Array | None
 
 
+def behind_others(keys: pa.Table, rows: Sequence[int]) -> list[int]:
+    """Which of these rows have a key that an earlier row has, too."""
+    if not rows:
+        return []
+    import polars as pl
+
+    frame = pl.DataFrame(pl.from_arrow(keys.rename_columns([f"key {number}" for number in range(keys.num_columns)])))
+    is_first = frame.select(pl.struct(pl.all()).is_first_distinct()).to_series()
+    return [row for row in rows if not is_first[row]]
+
+
 EVERYTHING: Final = Effect(None, None)
 
 

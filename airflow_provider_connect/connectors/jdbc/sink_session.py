@@ -6,7 +6,8 @@ Columns of the records since the last commit stay in memory for that, so a commi
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
@@ -18,7 +19,7 @@ from airflow_provider_connect.connectors.jdbc.sink_records import Records, place
 from airflow_provider_connect.connectors.jdbc.sink_settings import SinkSettings
 from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException, SinkStore, column_name, table_name
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable, changes
-from airflow_provider_connect.connectors.jdbc.sink_writer import TableWriter
+from airflow_provider_connect.connectors.jdbc.sink_writer import Refusal, TableWriter
 from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
@@ -74,7 +75,8 @@ class SinkSession:
         self._partitions: frozenset[TopicPartition] = frozenset()
         self._store: SinkStore | None = None
         self._thread = ThreadPoolExecutor(1, "jdbc-sink")  # starts with the first work
-        self._attempt: tuple[Future[int], TableWriter, Records] | None = None
+        self._attempt: tuple[Future[list[Refusal]], Iterator[Refusal], Records] | None = None
+        self._is_tolerant = False  # whether a refused record was left out before
         self._is_begun = False
         self._is_complete = True  # whether everything in _uncommitted is written or waits to be
         self._uncommitted: list[Batch] = []
@@ -210,10 +212,10 @@ class SinkSession:
         return self._opened()
 
     def _finish_attempt(self) -> None:
-        """Wait for what is being written. From where something was refused on, write it here."""
+        """Wait for what is being written. Report what was refused; behind the first that ever was, the rest is written here."""
         if self._attempt is not None:
-            (future, writer, records), self._attempt = self._attempt, None
-            writer.write(records.slice(future.result(), len(records)))
+            (future, refusals, records), self._attempt = self._attempt, None
+            self._refuse(records, itertools.chain(future.result(), refusals))
 
     def _opened(self) -> SinkStore:
         """The database, in which something may be going on."""
@@ -285,10 +287,12 @@ class SinkSession:
             writer = self._held_writer(name, waiting.layout, writer)
         if writer is not None:
             records = Records(waiting.batches)
-            if ahead and writer.is_trusting:
-                self._attempt = self._thread.submit(writer.attempt, records), writer, records
+            refusals = writer.write(records)
+            if ahead:
+                some = refusals if self._is_tolerant else itertools.islice(refusals, 1)
+                self._attempt = self._thread.submit(list, some), refusals, records
             else:
-                writer.write(records)
+                self._refuse(records, refusals)
         del self._waiting[name]
 
     def _writer(self, name: str, layout: Layout) -> TableWriter | None:
@@ -301,7 +305,7 @@ class SinkSession:
             raise _TableChange(name, layout, statements)
         if table is None:
             return None
-        writer = self._writers[name] = TableWriter(self._connected(), table, layout, self._settings, self._refuse)
+        writer = self._writers[name] = TableWriter(self._connected(), table, layout, self._settings)
         return writer
 
     def _held_writer(self, name: str, layout: Layout, writer: TableWriter) -> TableWriter | None:
@@ -356,12 +360,15 @@ class SinkSession:
         self._tables.pop(name, None)
         self._writers.pop(name, None)
 
-    def _refuse(self, record: Batch, error: RefusedException) -> None:
-        partition, offset = place = place_of(record)
-        if place not in self._reported:
-            table = self._settings.table_of(record.topic)
-            self._report(record, RefusedException(f"Table {table} refuses the record at offset {offset} of {partition}: {error}"))
-            self._reported.add(place)
+    def _refuse(self, records: Records, refusals: Iterable[Refusal]) -> None:
+        for index, error in refusals:
+            record = records.record(index)
+            partition, offset = place = place_of(record)
+            if place not in self._reported:
+                table = self._settings.table_of(record.topic)
+                self._report(record, RefusedException(f"Table {table} refuses the record at offset {offset} of {partition}: {error}"))
+                self._reported.add(place)
+            self._is_tolerant = True
 
     def _refuse_all(self, batch: Batch, error: DataException) -> None:
         """Records that cannot be rows at all."""

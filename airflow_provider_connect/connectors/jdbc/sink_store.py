@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from airflow_provider_connect.connectors.jdbc.database import Database
 from airflow_provider_connect.connectors.jdbc.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE, DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.dialect import Dialect
+from airflow_provider_connect.connectors.jdbc.sink_settings import InsertMode
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
 from airflow_provider_connect.connectors.jdbc.table_name import TableName
 from airflow_provider_connect.errors import DataException
@@ -75,6 +76,14 @@ class SinkStore(Database, Protocol):
 
     def delete(self, table: TargetTable, rows: pa.Table) -> None:
         """Delete the rows that have the values of ``rows`` in those columns."""
+
+
+@runtime_checkable
+class SiftingStore(SinkStore, Protocol):
+    """A database that finds bad rows by itself."""
+
+    def sift(self, table: TargetTable, rows: pa.Table, keys: Sequence[str], mode: InsertMode) -> dict[int, str]:
+        """Write the rows as if one by one, in their order, but for those that are refused; why they are, by their places."""
 
 
 def table_name(text: str, dialect: Dialect) -> TableName:

@@ -2,66 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.sink_columns import refuse_nulls
+from airflow_provider_connect.connectors.jdbc.sink_columns import misfits, refuse_nulls, rest_of
 from airflow_provider_connect.connectors.jdbc.sink_layout import Layout
-from airflow_provider_connect.connectors.jdbc.sink_records import Records, effect_of
+from airflow_provider_connect.connectors.jdbc.sink_records import Records, behind_others, effect_of
 from airflow_provider_connect.connectors.jdbc.sink_settings import DELETE_ENABLED, InsertMode, SinkSettings
-from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException, SinkStore
+from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException, SiftingStore, SinkStore
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
 from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.batch import Batch
 
-Refuse = Callable[[Batch, RefusedException], None]
+Refusal = tuple[int, RefusedException]  # which record, and why
 _FEWEST: Final = 64
 
 
 class TableWriter:
     """Writes the records of one layout into one table, some at a time, each time all of them or none.
 
-    A bad record is told to ``refuse``, which raises where it is not to be left out. It is found by the place that the database names, or
-    else by halving. Where there is one there are more: the next pieces are about as long as the last good run was.
+    Where one is refused the database finds the bad ones, if it can; else the place that it names, or halving, finds them one by one. Where
+    there is one there are more: the next records go through the sieve at once, or in pieces about as long as the last good run was.
     """
 
-    def __init__(self, store: SinkStore, table: TargetTable, layout: Layout, settings: SinkSettings, refuse: Refuse) -> None:
+    def __init__(self, store: SinkStore, table: TargetTable, layout: Layout, settings: SinkSettings) -> None:
         self._store = store
         self._table = table
         self.layout = layout
         self._settings = settings
-        self._refuse = refuse
         self._most = settings.batch_size
+        self._is_wary = False
 
-    @property
-    def is_trusting(self) -> bool:
-        """Whether nothing was refused lately."""
-        return self._most == self._settings.batch_size
-
-    def attempt(self, records: Records) -> int:
-        """Write records up to the first piece in which one is refused; how many. May be called from another thread, while nobody uses the
-        store."""
-        for start in range(0, len(records), self._most):
-            if self._refusal(records, start, min(start + self._most, len(records))) is not None:
-                return start
-        return len(records)
-
-    def write(self, records: Records) -> None:
-        """Write the records but for those that are refused."""
-        start = good = 0
+    def write(self, records: Records) -> Iterator[Refusal]:
+        """Write the records but for those that are refused, which come out in their order. Some are written each time the next is asked
+        for, from any thread, while nobody else uses the store."""
+        start = 0
         while start < len(records):
             stop = min(start + self._most, len(records))
-            error = self._refusal(records, start, stop)
-            if error is None:
-                start, good = stop, good + stop - start
-                self._most = min(self._most + self._most // 2, self._settings.batch_size)
-                continue
-            bad, error = self._until_bad(records, start, stop, error)
-            if error is not None:
-                self._refuse(records.record(bad), error)
-                self._most = max(_FEWEST, min(self._most, good + bad - start))
-                bad, good = bad + 1, 0
-            start = bad
+            error = None
+            if not self._is_wary:
+                error = self._refusal(records, start, stop)
+                if error is None:
+                    start = stop
+                    self._most = min(self._most + self._most // 2, self._settings.batch_size)
+                    continue
+            count, refused = self._sifted(records.slice(start, stop))
+            for place, reason in sorted(refused.items()):
+                yield start + place, RefusedException(reason)
+            self._is_wary = bool(refused)
+            if not count:
+                count = yield from self._searched(records, start, stop, error)
+            start += count
+
+    def _sifted(self, records: Records) -> tuple[int, dict[int, str]]:
+        """Write some records from the front, as the database sifts them: how many are dealt with, and why some of these are refused. None
+        are where the database cannot do that, or refuses a delete.
+
+        Where the last change of a key is refused the one before it counts: then those before the refused one are written first.
+        """
+        store, layout, mode = self._store, self.layout, self._settings.insert_mode
+        if not isinstance(store, SiftingStore):
+            return 0, {}
+        rows, deletes = self._rows(records)
+        refused = misfits(len(records), lambda start: self._refuse_nulls(*_behind(start, records, rows, deletes)))
+        places = rest_of(len(records), refused)
+        if refused:
+            rows, deletes = rows.take(places), None if deletes is None else deletes.take(places)
+        keys = rows.select(list(layout.keys))
+        effect = effect_of(keys, deletes, mode)
+        written = effect.written if effect.written is not None else pa.array(range(rows.num_rows), pa.int64())
+        store.save()
+        try:
+            if effect.deleted is not None:
+                self._apply(keys, effect.deleted, lambda some: store.delete(self._table, some))
+            found = store.sift(self._table, rows.take(written), layout.keys, mode)
+        except RefusedException:
+            store.restore()
+            return 0, {}
+        bad = [written[place].as_py() for place in found]
+        hidden = [] if mode is InsertMode.INSERT else behind_others(keys, bad)
+        if hidden:
+            store.restore()
+            return self._sifted(records.slice(0, places[min(hidden)].as_py()))
+        store.release()
+        return len(records), refused | {places[row].as_py(): reason for row, reason in zip(bad, found.values(), strict=True)}
+
+    def _searched(self, records: Records, start: int, stop: int, error: RefusedException | None) -> Generator[Refusal, None, int]:
+        """Write records up to and without the first that is refused, which comes out; how many were dealt with."""
+        error = error or self._refusal(records, start, stop)
+        if error is None:
+            return stop - start
+        bad, error = self._until_bad(records, start, stop, error)
+        if error is None:
+            return bad - start
+        yield bad, error
+        self._most = max(_FEWEST, min(self._most, bad - start))
+        return bad + 1 - start
 
     def _until_bad(
         self, records: Records, start: int, stop: int, error: RefusedException
@@ -92,10 +127,7 @@ class TableWriter:
 
     def _write_whole(self, records: Records) -> None:
         """All or nothing. The place in a RefusedException is that among ``records``."""
-        rows = records.table(self.layout)
-        deletes = records.deletes() if self.layout.has_deletes else None
-        if deletes is not None and not pc.any(deletes).as_py():
-            deletes = None
+        rows, deletes = self._rows(records)
         self._refuse_nulls(records, rows, deletes)
         keys = list(self.layout.keys)
         effect = effect_of(rows.select(keys), deletes, self._settings.insert_mode)
@@ -108,6 +140,11 @@ class TableWriter:
             self._store.restore()
             raise
         self._store.release()
+
+    def _rows(self, records: Records) -> tuple[pa.Table, pa.ChunkedArray | None]:
+        """The records' rows, and which of them are deletes; None: not one."""
+        deletes = records.deletes() if self.layout.has_deletes else None
+        return records.table(self.layout), None if deletes is None or not pc.any(deletes).as_py() else deletes
 
     def _apply(self, rows: pa.Table, places: pa.Array | None, write: Callable[[pa.Table], None]) -> None:
         """Write the rows at ``places``, or all."""
@@ -147,3 +184,9 @@ class TableWriter:
         except RefusedException as error:
             places = pc.indices_nonzero(kept)
             raise RefusedException(error.message, places[error.row].as_py()) from error
+
+
+def _behind(
+    start: int, records: Records, rows: pa.Table, deletes: pa.ChunkedArray | None
+) -> tuple[Records, pa.Table, pa.ChunkedArray | None]:
+    return records.slice(start, len(records)), rows.slice(start), None if deletes is None else deletes.slice(start)

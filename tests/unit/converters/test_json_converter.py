@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -257,6 +258,42 @@ def test_bytes_that_are_no_utf8_are_refused() -> None:
         for form in (lambda d: converter().to_connect_data("t", d), lambda d: converter().to_connect_column("t", pa.array([d]))):
             with pytest.raises(DataException):
                 form(data)
+
+
+_ENVELOPE = '{"schema":{"type":"struct","fields":[{"field":"n","type":"int32","optional":false}],"optional":false},"payload":'
+
+
+@pytest.mark.parametrize(
+    ("enable", "good", "broken"),
+    [
+        (True, f'{_ENVELOPE}{{"n":1}}}}', [f'{_ENVELOPE}{{"n":1}}', f'{_ENVELOPE}{{"n":1', '{"n":1}', "no JSON", "", "{"]),
+        (False, '{"n":1}', ['{"n":1', 'n":1}', "no JSON", "{", '{"n":1,']),
+        (False, '"text"', ['"text', "text", "tex{"]),
+        (False, "[1]", ["[1", "]", "[1,"]),
+    ],
+)
+def test_broken_records_are_found_among_good_ones(enable: bool, good: str, broken: list[str]) -> None:
+    reader = converter(**{"schemas.enable": enable})
+    texts: list[bytes | None] = [good.encode()] * 1000
+    for number, text in enumerate(broken):
+        texts[100 * number + 7] = text.encode()
+    texts[50], texts[51] = None, good.encode() + b" "
+    column = pa.array(texts, pa.binary())
+    assert reader.unreadable("t", column) == {}  # nothing was broken so far
+    with pytest.raises(DataException):
+        reader.to_connect_column("t", column)
+    found = reader.unreadable("t", column)
+    assert list(found) == [100 * number + 7 for number in range(len(broken))]
+    assert all(isinstance(error, DataException) for error in found.values())
+    assert reader.unreadable("t", column.filter(pc.invert(pc.is_in(column, pa.array([text.encode() for text in broken]))))) == {}
+
+
+def test_records_that_look_different_are_not_broken() -> None:
+    reader = converter(**{"schemas.enable": False})
+    with pytest.raises(DataException):
+        reader.to_connect_column("t", pa.array([b"{"]))
+    for texts in ([b"1", b"2"], [b'{"a":1}', b"1", b"true"], [b' {"a":1}', b'{"a":1}\n'], [None, None], [b'{"a":1}'] * 10 + [b"[1]"] * 10):
+        assert reader.unreadable("t", pa.array(texts, pa.binary())) == {}
 
 
 def test_schemaless_columns_have_the_type_of_their_records() -> None:

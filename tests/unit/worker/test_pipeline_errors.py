@@ -97,10 +97,13 @@ def numbers(batch: Batch) -> list[int]:
 
 
 @settings(deadline=None)
-@given(st.integers(1, 60), st.dictionaries(st.integers(0, 59), st.sampled_from(["key", "value"]), max_size=20))
-def test_sink_gets_all_but_the_broken_records_with_all_that_belongs_to_them(count: int, bad: dict[int, str]) -> None:
+@given(st.integers(1, 60), st.dictionaries(st.integers(0, 59), st.sampled_from(["key", "value"]), max_size=20), st.booleans())
+def test_sink_gets_all_but_the_broken_records_with_all_that_belongs_to_them(count: int, bad: dict[int, str], is_warned: bool) -> None:
     errors, reported = tolerant()
-    batches = list(SinkPipeline(converters(), (), errors).batches(raw(count, bad)))
+    pipeline = SinkPipeline(converters(), (), errors)
+    list(pipeline.batches(raw(1, dict.fromkeys([0] if is_warned else [], "value"))))  # after one that is broken others are looked for
+    reported.clear()
+    batches = list(pipeline.batches(raw(count, bad)))
     bad = {index: role for index, role in bad.items() if index < count}
     assert [number for batch in batches for number in numbers(batch)] == [i for i in range(count) if i not in bad]
     assert len(batches) <= 1

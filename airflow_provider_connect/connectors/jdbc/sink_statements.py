@@ -1,0 +1,120 @@
+"""Statements of PostgreSQL that bring rows from a stage, named ``s``, into a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider_connect.connectors.jdbc.dialect import Dialect
+from airflow_provider_connect.connectors.jdbc.sink_literal import text_literal
+from airflow_provider_connect.connectors.jdbc.sink_settings import InsertMode
+from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
+
+ROW: Final = "connect_row"  # a column of a stage that numbers its rows from 0 on, and the sequence that counts them
+_SIEVE: Final = """
+#variable_conflict use_column
+<<connect_sieve>>
+DECLARE
+  first int := 0;       -- the row that comes next
+  size int := total;    -- how many rows to try together
+  usual int := total;
+  is_cut boolean := false;  -- whether this try ends before a row that is said to be bad
+  refused int := 0;
+  bad int; said text; detail text;
+BEGIN
+  WHILE connect_sieve.first < total LOOP
+    PERFORM setval('pg_temp.{row}', connect_sieve.first + 1, false);
+    BEGIN
+      {statement};
+      connect_sieve.first := connect_sieve.first + connect_sieve.size;
+      connect_sieve.size := CASE WHEN connect_sieve.is_cut THEN 1 ELSE connect_sieve.usual END;
+      connect_sieve.is_cut := false;
+    EXCEPTION WHEN data_exception OR integrity_constraint_violation OR with_check_option_violation THEN
+      GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL;
+      connect_sieve.bad := currval('pg_temp.{row}') - 1;
+      IF connect_sieve.size = 1 THEN
+        place := connect_sieve.first;
+        reason := concat_ws(' ', 'ERROR:', said, 'DETAIL: ' || nullif(detail, ''));
+        RETURN NEXT;
+        connect_sieve.refused := connect_sieve.refused + 1;
+        connect_sieve.first := connect_sieve.first + 1;
+        connect_sieve.usual := greatest(1, connect_sieve.first / connect_sieve.refused);
+        connect_sieve.size := connect_sieve.usual;
+        connect_sieve.is_cut := false;
+      ELSIF connect_sieve.bad < least(connect_sieve.first + connect_sieve.size, total) - 1 THEN
+        connect_sieve.is_cut := connect_sieve.bad > connect_sieve.first;
+        connect_sieve.size := greatest(1, connect_sieve.bad - connect_sieve.first);
+      ELSE
+        connect_sieve.is_cut := false;
+        connect_sieve.usual := connect_sieve.size / 2;
+        connect_sieve.size := connect_sieve.usual;
+      END IF;
+    END;
+  END LOOP;
+END
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StageStatements:
+    """``names`` are the columns of the stage; those of ``cast`` have other types there than in the table."""
+
+    dialect: Dialect
+    table: TargetTable
+    names: Sequence[str]
+    cast: Collection[str]
+
+    def insert(self, stage: str) -> str:
+        names = ", ".join(map(self.dialect.quoted, self.names))
+        values = ", ".join(map(self._value, self.names))
+        return f"INSERT INTO {self._target} ({names}) SELECT {values} FROM {stage} s"
+
+    def upsert(self, stage: str, keys: Sequence[str]) -> str:
+        quoted = self.dialect.quoted
+        changes = ", ".join(f"{quoted(name)} = EXCLUDED.{quoted(name)}" for name in self.names if name not in keys)
+        conflict = ", ".join(map(quoted, keys))
+        return f"{self.insert(stage)} ON CONFLICT ({conflict}) DO {f'UPDATE SET {changes}' if changes else 'NOTHING'}"
+
+    def update(self, stage: str, keys: Sequence[str]) -> str:
+        changes = ", ".join(f"{self.dialect.quoted(name)} = {self._value(name)}" for name in self.names if name not in keys)
+        return f"UPDATE {self._target} t SET {changes} FROM {stage} s WHERE {self._same(keys)}"
+
+    def delete(self, stage: str) -> str:
+        return f"DELETE FROM {self._target} t USING {stage} s WHERE {self._same(self.names)}"
+
+    def write(self, stage: str, keys: Sequence[str], mode: InsertMode) -> str:
+        """The statement of a mode."""
+        if mode is InsertMode.INSERT:
+            return self.insert(stage)
+        return self.upsert(stage, keys) if mode is InsertMode.UPSERT else self.update(stage, keys)
+
+    @property
+    def _target(self) -> str:
+        return self.dialect.table(self.table.name)
+
+    def _same(self, keys: Sequence[str]) -> str:
+        return " AND ".join(f"t.{self.dialect.quoted(name)} = {self._as_declared(name)}" for name in keys)
+
+    def _value(self, name: str) -> str:
+        """A cast that is written down cuts texts off that are too long; what needs none is refused then."""
+        return self._as_declared(name) if name in self.cast else f"s.{self.dialect.quoted(name)}"
+
+    def _as_declared(self, name: str) -> str:
+        return f"s.{self.dialect.quoted(name)}::{self.table.declared[name]}"
+
+
+def sieve_function(name: str, stage: str, statement_of: Callable[[str], str], dialect: Dialect) -> str:
+    """The statement that makes a function: of the ``total`` rows of a numbered stage it brings in what the table takes, as if row by row
+    in their order, and returns the ``place`` of each row that is refused with the ``reason``.
+
+    It tries many rows at once. A sequence, which no failure takes back, tells which row was on its way then; where that cannot be, because
+    a constraint is looked at when all rows are there, it halves what it tries. Errors that are not about values go out.
+    """
+    some = (
+        f"(SELECT * FROM (SELECT * FROM {stage} WHERE {ROW} >= connect_sieve.first ORDER BY {ROW} LIMIT connect_sieve.size) r "
+        f"WHERE nextval('pg_temp.{ROW}') > 0)"
+    )
+    body = _SIEVE.format(row=ROW, statement=statement_of(some))
+    head = f"CREATE OR REPLACE FUNCTION {name}(total int) RETURNS TABLE (place int, reason text) LANGUAGE plpgsql"
+    return f"{head} AS {text_literal(body, dialect)}"

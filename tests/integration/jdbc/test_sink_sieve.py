@@ -1,0 +1,155 @@
+"""Bad records among many: what is left out, and what the others come to, is the same as if each record were written alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_INT64_SCHEMA, OPTIONAL_STRING_SCHEMA, Schema
+from tests.integration.jdbc.sinks import UPSERT, Place, Reported, Sink
+
+ROW = Schema.struct({"id": INT64_SCHEMA, "size": OPTIONAL_INT64_SCHEMA, "text": OPTIONAL_STRING_SCHEMA})
+Row = tuple[int, int | None, str | None]
+COUNT = 100
+MODES = {
+    "insert": {},
+    "insert and delete": {**UPSERT, "insert.mode": "insert", "delete.enabled": "true"},
+    "upsert": {**UPSERT, "delete.enabled": "true"},
+    "update": {"insert.mode": "update", "pk.mode": "record_key"},
+}
+TABLE = "CREATE TABLE {table} (id bigint PRIMARY KEY, size smallint NOT NULL, text varchar(20), CHECK (size <> 13))"
+WRONG: Mapping[str, Row] = {
+    "a key that is there": (1000, 1, "there"),
+    "null": (5001, None, "null"),
+    "check": (5002, 13, "check"),
+    "range": (5003, 40_000, "range"),
+    "text too long": (5004, 1, "x" * 21),
+    "zero byte": (5005, 1, "\0"),
+    "a key twice": (7, 1, "again"),
+}
+
+
+def good(count: int = COUNT) -> list[Row]:
+    return [(number, number % 10, f"note {number}") for number in range(count)]
+
+
+def with_wrong(places: Mapping[int, str]) -> list[Row]:
+    """Good rows, and at these places bad ones."""
+    rows = good()
+    for place, name in places.items():
+        rows[place] = WRONG[name]
+    return rows
+
+
+def in_turn(places: Sequence[int]) -> dict[int, str]:
+    return dict(zip(places, list(WRONG) * COUNT, strict=False))
+
+
+WHERE: Mapping[str, Mapping[int, str]] = {
+    "first": {0: "check"},
+    "last": {COUNT - 1: "check"},
+    "adjacent": in_turn(range(50, 64)),
+    "here and there": in_turn(range(3, COUNT, 11)),
+    "all of them": dict.fromkeys(range(COUNT), "null"),
+    "every other": dict.fromkeys(range(1, COUNT, 2), "check"),
+    "none": {},
+}
+
+
+class Both:
+    """The same records for two tables: many at once into ``notes``, one by one into ``single``."""
+
+    def __init__(self, place: Place, mode: str, table: str = TABLE) -> None:
+        self.place = place
+        for name in ("notes", "single"):
+            place.run(*(text.format(table=name) for text in table.split(";")))
+            place.run(f"INSERT INTO {name} (id, size, text) VALUES (1000, 1, '[]')")
+        self.reported = {"notes": Reported(), "single": Reported()}
+        self.sinks = {
+            name: Sink(place, {**MODES[mode], "table.name.format": name, "batch.size": size}, (name,), reported=self.reported[name])
+            for name, size in (("notes", "1000"), ("single", "1"))
+        }
+
+    def fill(self, text: str) -> None:
+        """Give both tables a row for each number."""
+        numbers = f"SELECT n, 1, '{text}' FROM generate_series(0, {COUNT}) n"
+        self.place.run(*(f"INSERT INTO {name} (id, size, text) {numbers}" for name in self.sinks))
+
+    def write(self, rows: Sequence[Row | int], **more: Any) -> None:
+        """Rows, and keys of rows to delete."""
+        for name, sink in self.sinks.items():
+            values = [None if isinstance(row, int) else dict(zip(("id", "size", "text"), row, strict=True)) for row in rows]
+            keys = [{"id": row if isinstance(row, int) else row[0]} for row in rows]
+            sink.put(values, ROW, keys=keys, topic=name, **more)
+            sink.commit()
+
+    def agree(self, unseen: Set[int] = frozenset()) -> set[int]:
+        """Compare; the offsets of what was refused. ``unseen`` are those that only come to light where each is written."""
+        columns = "id, size, CAST(text AS text) AS text"
+        rows = {name: sorted(self.place.rows(f"SELECT {columns} FROM {name}"), key=repr) for name in self.sinks}
+        assert rows["notes"] == rows["single"]
+        assert self.reported["notes"].errors.keys() == self.reported["single"].errors.keys() - unseen
+        for sink in self.sinks.values():
+            sink.end()
+        return set(self.reported["notes"].errors)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("where", WHERE)
+def test_bad_records_are_those_that_would_be_refused_alone(postgresql_place: Place, mode: str, where: str) -> None:
+    both = Both(postgresql_place, mode)
+    if mode == "update":
+        both.fill("old")
+    both.write(with_wrong(WHERE[where]))
+    both.write([(2000 + number, size, text) for number, size, text in good(20)])
+    bad = both.agree()
+    wanted = {place for place, name in WHERE[where].items() if name.startswith(("null", "check", "range", "text", "zero"))}
+    if mode.startswith("insert"):
+        wanted |= {place for place, name in WHERE[where].items() if name.startswith("a key") and (name, place) != ("a key twice", 7)}
+    assert wanted <= bad if mode != "update" else True  # no row has the key of some
+
+
+def test_the_same_in_a_database_that_does_not_sift(sqlite_place: Place) -> None:
+    both = Both(sqlite_place, "upsert", TABLE.replace("varchar(20)", "text CHECK (length(text) <= 20)"))
+    both.write([row for row in with_wrong(WHERE["here and there"]) if row[2] != "\0"])
+    assert both.agree()
+
+
+def test_an_earlier_change_counts_where_the_last_is_refused(postgresql_place: Place) -> None:
+    both = Both(postgresql_place, "upsert")
+    both.write([(1, 1, "a"), (2, 1, "a"), (1, 2, "b"), (1, 13, "c"), (2, 13, "b"), (2, 2, "c"), 1000, (1000, 13, "new"), (3, 1, "a")])
+    both.write([(1, 3, "d"), 1, (1, 13, "e"), (4, 1, "a"), (4, 13, "b"), 3, (3, 13, "c"), (3, 3, "d")])
+    assert both.agree(unseen={4, 15}) == {3, 7, 11, 13}  # a later change of the same key is good
+
+
+PLAIN = "CREATE TABLE {table} (id bigint PRIMARY KEY, size smallint, text text)"
+WHEN = {
+    "foreign key": "CREATE TABLE {table}_sizes (size smallint PRIMARY KEY);INSERT INTO {table}_sizes SELECT generate_series(0, 9);"
+    "CREATE TABLE {table} (id bigint PRIMARY KEY, size smallint REFERENCES {table}_sizes, text text)",
+    "unique at the end of a statement": "CREATE TABLE {table} (id bigint, size smallint CHECK (size <> 13), text text, "
+    "UNIQUE (id) DEFERRABLE INITIALLY IMMEDIATE)",
+    "trigger after each row": f"{PLAIN};CREATE TRIGGER refuse AFTER INSERT OR UPDATE ON {{table}} FOR EACH ROW EXECUTE FUNCTION refuse()",
+    "trigger before each row": f"{PLAIN};CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON {{table}} FOR EACH ROW EXECUTE FUNCTION refuse()",
+    "column that is cast": "CREATE TABLE {table} (id bigint PRIMARY KEY, size smallint CHECK (size <> 13), text json)",
+    "columns named as the server's own": "CREATE TABLE {table} (id bigint PRIMARY KEY, size smallint CHECK (size <> 13), text text, "
+    '"first" int, connect_row int, total int, place int)',
+}
+REFUSE = """CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+IF NEW.size = 13 THEN RAISE check_violation USING MESSAGE = 'not thirteen'; END IF; RETURN NEW; END $$"""
+
+
+@pytest.mark.parametrize("mode", ["insert", "upsert", "update"])
+@pytest.mark.parametrize("kind", WHEN)
+def test_whenever_the_database_looks_at_a_row(postgresql_place: Place, mode: str, kind: str) -> None:
+    if mode == "upsert" and "unique" in kind:
+        return  # such a constraint is none to upsert by
+    postgresql_place.run(REFUSE)
+    both = Both(postgresql_place, mode, WHEN[kind])
+    if mode == "update":
+        both.fill("[]")
+    wrong = {11, 12, 50, COUNT - 1}
+    both.write([(id, 13 if id in wrong else size, f'["{text}"]') for id, size, text in good()])
+    assert both.agree() == wrong
+    assert all("violates" in error or "not thirteen" in error for error in both.reported["notes"].errors.values())
