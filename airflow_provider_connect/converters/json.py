@@ -39,7 +39,7 @@ _NOT_READ: Final = "Converting byte[] to Kafka Connect data failed due to serial
 _NOT_WRITTEN: Final = "Converting Kafka Connect data to byte[] failed due to serialization error: "
 _ENVELOPE: Final = re.compile(rb'\s*\{\s*"schema"\s*:')
 _PAYLOAD: Final = re.compile(rb'\s*,\s*"payload"\s*:')
-_FIRST_LOOK: Final = 64  # records that are compared with the first; then four times as many, and so on
+_FIRST_LOOK: Final = 64  # records that are compared with the first; then 16 times as many, and so on
 _ODD_DISTANCE: Final = 64  # records between two that are not for Arrow's parser; where they lie closer, more are read exactly at once
 _ODD_GROWTH: Final = 8
 _WARY_COLUMNS: Final = 1000  # that are looked through before they are read, after one that could not be
@@ -401,7 +401,7 @@ def _leading(column: pa.Array, test: Callable[[pa.Array], pa.Array]) -> int:
         first_failed = pc.index(test(column.slice(start, look)), False).as_py()
         if first_failed >= 0:
             return start + int(first_failed)
-        start, look = start + look, look * 4
+        start, look = start + look, look * 16
     return len(column)
 
 
