@@ -87,6 +87,7 @@ _SQLITE: Final = Dialect(
         SchemaType.FLOAT64: "REAL",
         SchemaType.STRING: "TEXT",
     },
+    quotes=("`", "`"),  # within " a name that is no column, such as one that was just dropped, would be a text
 )
 _MYSQL: Final = Dialect(
     MYSQL,

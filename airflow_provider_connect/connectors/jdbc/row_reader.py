@@ -20,7 +20,7 @@ from airflow_provider_connect.connectors.jdbc.open_transactions import OpenTrans
 from airflow_provider_connect.connectors.jdbc.read_ahead import NotYet, ReadAhead
 from airflow_provider_connect.connectors.jdbc.row_pages import Pages
 from airflow_provider_connect.connectors.jdbc.row_query import RowQuery, clock_query
-from airflow_provider_connect.connectors.jdbc.row_source import RowSource, table_source
+from airflow_provider_connect.connectors.jdbc.row_source import RowSource, query_source, table_source
 from airflow_provider_connect.connectors.jdbc.source_config import FROM_NOW, INCREMENTING, Mode
 from airflow_provider_connect.connectors.jdbc.source_offset import SourceOffset
 from airflow_provider_connect.connectors.jdbc.source_settings import SourceSettings
@@ -144,11 +144,12 @@ class RowReader:
         return Pages(rows, self._index_of_ties()).of(database.batches(self._query.rows(self.offset, self._until), rows))
 
     def _has_other_columns(self, database: Database) -> bool:
-        """Look at the table's columns again; whether they are others. Raises ConfigException where the mode cannot use them any more."""
+        """Look at the columns again; whether they are others. Raises ConfigException where the mode cannot use them any more."""
         before = self.source
-        if before.table is None:
-            return False
-        self.source = table_source(database, self._settings, Table(before.table, TABLE if before.is_stored else VIEW))
+        if before.table is not None:
+            self.source = table_source(database, self._settings, Table(before.table, TABLE if before.is_stored else VIEW))
+        elif self._has_read:  # else it was looked at just now, and nobody was waited for
+            self.source = query_source(database, self._settings)
         self._query = RowQuery.of(self.source, self._settings)
         return self.source.columns != before.columns
 

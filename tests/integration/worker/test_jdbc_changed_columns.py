@@ -83,10 +83,11 @@ def test_a_table_that_changes_under_a_reader(shop: Shop, monkeypatch: pytest.Mon
     assert found == [{key: value for key, value in row.items() if not late_column or key != "extra"}]
 
 
-def test_columns_that_change_while_the_connection_is_lost(shop: Shop) -> None:
+@pytest.mark.parametrize("query", ["", "SELECT * FROM {}.orders"])
+def test_columns_that_change_while_the_connection_is_lost(shop: Shop, query: str) -> None:
     shop.do("CREATE TABLE orders (id int PRIMARY KEY, word text, n int)")
     shop.do("INSERT INTO orders SELECT n, repeat('x', 500), n FROM generate_series(1, 60000) n")
-    config = shop.config(mode="incrementing", connection_backoff_ms="10")
+    config = shop.config(mode="incrementing", connection_backoff_ms="10", query=query.format(shop.name))
     config["connection.url"] += "?application_name=changed"
     kill = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'changed'"
 

@@ -12,7 +12,7 @@ from airflow_provider_connect.sdk.schema import INT32_SCHEMA, STRING_SCHEMA, TIM
     ("product", "expected"),
     [
         ("postgresql", '"a""b; DROP TABLE x"'),
-        ("sqlite", '"a""b; DROP TABLE x"'),
+        ("sqlite", '`a"b; DROP TABLE x`'),
         ("mysql", '`a"b; DROP TABLE x`'),
         ("mssql", '[a"b; DROP TABLE x]'),
         ("oracle", '"a""b; DROP TABLE x"'),
@@ -35,7 +35,7 @@ def test_without_quoting_only_plain_names_pass() -> None:
 def test_tables_have_the_parts_that_the_product_takes() -> None:
     assert dialect_of("postgresql").table(TableName("t", "s", "db")) == '"s"."t"'
     assert dialect_of("mysql").table(TableName("t", None, "db")) == "`db`.`t`"
-    assert dialect_of("sqlite").table(TableName("t")) == '"t"'
+    assert dialect_of("sqlite").table(TableName("t")) == "`t`"
 
 
 @pytest.mark.parametrize(

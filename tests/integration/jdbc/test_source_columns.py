@@ -1,0 +1,43 @@
+"""Columns that change between a reader's look at a table and its statement, in databases that are read row by row or keep one file."""
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.connectors.jdbc.database import Database
+from airflow_provider_connect.connectors.jdbc.row_reader import RowReader
+from tests.integration.jdbc.sinks import Place
+from tests.integration.worker.test_jdbc_source import polled, started
+
+CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
+    "added": ("ALTER TABLE orders ADD extra int DEFAULT 7", {"id": 1, "n": 5, "extra": 7}),
+    "dropped": ("ALTER TABLE orders DROP COLUMN n", {"id": 1}),
+    "renamed": ("ALTER TABLE orders RENAME COLUMN n TO m", {"id": 1, "m": 5}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("moment", ["before the columns are read again", "between that and the statement"])
+@pytest.mark.parametrize("dialect", ["mariadb", "sqlite"])
+def test_a_table_that_changes_under_a_reader(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, dialect: str, moment: str, change: str
+) -> None:
+    place: Place = request.getfixturevalue(f"{dialect}_place")
+    statement, row = CHANGES[change]
+    place.run("CREATE TABLE orders (id integer PRIMARY KEY, n int)", "INSERT INTO orders VALUES (1, 5)")
+    look = RowReader._has_other_columns
+
+    def change_once(reader: RowReader, database: Database) -> bool:
+        monkeypatch.undo()
+        if moment.startswith("before"):
+            place.run(statement)
+        changed = look(reader, database)
+        if moment.startswith("between"):
+            place.run(statement)
+        return changed
+
+    monkeypatch.setattr(RowReader, "_has_other_columns", change_once)
+    own = {"connection.url": place.url, "mode": "incrementing", "incrementing.column.name": "id", "topic.prefix": "shop-"}
+    found = [each for page in polled(started(own)) if page.value is not None for each in page.value.to_pylist()]
+    is_late = moment.startswith("between") and change == "added"  # which the next run sees
+    assert found == [{key: value for key, value in row.items() if not is_late or key != "extra"}]
