@@ -87,24 +87,25 @@ class PostgresqlStore(AdbcDatabase):
     def read_table(self, name: TableName) -> TargetTable | None:
         place = "= ANY (current_schemas(false))" if name.schema is None else f"= {text_literal(name.schema, self.dialect)}"
         found = self.rows(
-            "SELECT n.nspname::text, c.oid::int8, c.relkind IN ('r', 'p') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "SELECT n.nspname::text, c.oid::int8, c.relkind IN ('r', 'p') AND has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE') "
+            "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
             f"WHERE c.relkind IN ('r', 'p', 'v', 'f') AND c.relname = {text_literal(name.table, self.dialect)} AND n.nspname {place} "
             "ORDER BY array_position(current_schemas(false), n.nspname) LIMIT 1"
         )
         if not found:
             return None
-        [(schema, oid, is_stored)] = found
+        [(schema, oid, is_lockable)] = found
         resolved = TableName(name.table, str(schema))
         columns = {column.name: column for column in read_columns(self, self.url, resolved)}
-        return TargetTable(resolved, columns, self._unique(int(oid)), self._declared(str(oid)), is_stored=bool(is_stored))
+        return TargetTable(resolved, columns, self._unique(int(oid)), self._declared(str(oid)), is_lockable=bool(is_lockable))
 
     def lock_to_change(self, table: TargetTable) -> None:
-        if table.is_stored:
+        if table.is_lockable:
             self.execute(f"LOCK TABLE {self.dialect.table(table.name)} IN ACCESS EXCLUSIVE MODE")
 
     def lock_to_write(self, table: TargetTable) -> bool:
         """Values are made to suit COPY into columns of certain types; where those are others by now, they may have to go another way."""
-        if not table.is_stored:
+        if not table.is_lockable:
             return True
         name = self.dialect.table(table.name)
         self.execute(f"LOCK TABLE ONLY {name} IN ROW EXCLUSIVE MODE")  # as any statement that writes rows does

@@ -19,15 +19,15 @@ from airflow_provider_connect.errors import ConfigException, ConnectException
 @dataclass(frozen=True, slots=True)
 class TargetTable:
     """A table as it is. ``unique`` holds the columns of the primary key and of each unique index, ``declared`` the columns' whole types as
-    SQL, where a store needs them, ``endings`` what stands behind the types, where it has to be said again with a new type. ``is_stored``:
-    rows lie in the table itself, as they do not for a view."""
+    SQL, where a store needs them, ``endings`` what stands behind the types, where it has to be said again with a new type. ``is_lockable``:
+    it is no view, and the user has the rights that locking it takes."""
 
     name: TableName
     columns: Mapping[str, Column]
     unique: tuple[frozenset[str], ...] = ()
     declared: Mapping[str, str] = field(default_factory=dict)
     endings: Mapping[str, str] = field(default_factory=dict)
-    is_stored: bool = True
+    is_lockable: bool = True
 
 
 def changes(layout: Layout, table: TargetTable | None, name: TableName, settings: SinkSettings, dialect: Dialect) -> list[str]:

@@ -1,6 +1,7 @@
 """Columns that have another type than the records: what becomes wider with nothing lost, what is refused, who else changes the table."""
 
 import datetime
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import Any
@@ -233,3 +234,17 @@ def test_a_boolean_goes_into_a_number_but_not_back(postgresql_place: Place) -> N
     put(sink, 2, BOOLEAN_SCHEMA, True)
     assert postgresql_place.rows("SELECT n FROM notes ORDER BY id") == [(5,), (1,)]
     sink.end()
+
+
+@pytest.mark.parametrize("rights", ["INSERT", "INSERT (id, text)"])
+def test_a_user_who_may_do_no_more_than_insert(postgresql_place: Place, rights: str) -> None:
+    """What a table is locked with takes no more rights than writing does."""
+    schema, role = postgresql_place.url.rpartition("=")[2], f"clerk_{uuid.uuid4().hex[:8]}"
+    postgresql_place.run("CREATE TABLE notes (id bigint PRIMARY KEY, text text)", f"CREATE ROLE {role} LOGIN")
+    postgresql_place.run(f"GRANT USAGE ON SCHEMA {schema} TO {role}", f"GRANT {rights} ON notes TO {role}")
+    sink = Sink(postgresql_place, {"connection.user": role, "insert.mode": "insert"}, exactly_once=False)
+    sink.put_notes((1, "a"), (2, "b"))
+    sink.commit()
+    assert sink.notes() == [(1, "a"), (2, "b")]
+    sink.end()
+    postgresql_place.run(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
