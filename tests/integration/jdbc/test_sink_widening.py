@@ -22,7 +22,7 @@ from airflow_provider_connect.sdk.schema import (
     Schema,
     decimal_schema,
 )
-from tests.integration.jdbc.sinks import UPSERT, Place, Sink
+from tests.integration.jdbc.sinks import UPSERT, Place, Reported, Sink
 from tests.integration.jdbc.test_sink_tables import EVOLVE, note
 
 MOMENT = datetime.datetime(2024, 2, 29, 12, 30, tzinfo=datetime.UTC)
@@ -248,3 +248,30 @@ def test_a_user_who_may_do_no_more_than_insert(postgresql_place: Place, rights: 
     assert sink.notes() == [(1, "a"), (2, "b")]
     sink.end()
     postgresql_place.run(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+
+
+@pytest.mark.parametrize("mode", ["insert", "upsert"])
+def test_bad_records_before_and_after_a_change_are_the_only_ones_left_out(postgresql_place: Place, mode: str) -> None:
+    postgresql_place.run("CREATE TABLE notes (id bigint PRIMARY KEY CHECK (id % 10 <> 3), text text, n integer)")
+    sink = Sink(postgresql_place, {**EVOLVE, "insert.mode": mode}, reported=(reported := Reported()))
+    steps: list[tuple[Schema, Any]] = [
+        (INT32_SCHEMA, 5),
+        (INT64_SCHEMA, 2**40),
+        (INT32_SCHEMA, 6),
+        (TWO, Decimal("0.25")),
+        (INT32_SCHEMA, 7),
+    ]
+    for step, (schema, value) in enumerate(steps):
+        ids = range(20 * step, 20 * step + 20)
+        sink.put([{"id": id, "text": None, "n": value} for id in ids], note(n=schema), keys=[{"id": id} for id in ids])
+        if step % 2:
+            sink.commit()
+    sink.commit()
+    postgresql_place.run("ALTER TABLE notes ALTER n TYPE numeric(30,2), ADD more text, DROP text")
+    sink.put([{"id": id, "text": "t", "n": 8} for id in range(100, 120)], note(n=INT32_SCHEMA), keys=[{"id": id} for id in range(100, 120)])
+    sink.commit()
+    sink.end()
+    good = [id for id in range(120) if id % 10 != 3]
+    assert sorted(reported.errors) == [id for id in range(120) if id % 10 == 3]
+    found = [(row[0], Decimal(row[1])) for row in postgresql_place.rows("SELECT id, n::text FROM notes ORDER BY id")]
+    assert found == [(id, Decimal([*(value for _, value in steps), 8][id // 20])) for id in good]
