@@ -97,6 +97,9 @@ class ErrantRecordReporter(Protocol):
         Records keep their Kafka offsets, by which the queue gets them as they lie on the topic. Within ``put`` they are in the queue before
         ``pre_commit`` is called; within ``pre_commit`` when this returns: report before the destination takes note of its offsets."""
 
+    def report_all(self, failures: Iterable[tuple[SinkRecord | Batch, Exception]]) -> None:
+        """The same for many, which take one write to the queue instead of one each."""
+
 
 class SinkTaskContext(Protocol):
     """What the framework offers a sink task.

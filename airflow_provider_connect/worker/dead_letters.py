@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final, Protocol
@@ -63,6 +63,8 @@ class DeadLetterQueue:
         self._headers = headers
         self._metrics = metrics
         self._waiting: dict[tuple[TopicPartition, int], DeadLetter] = {}
+        self._through: list[DeadLetter] = []
+        self._is_gathering = False
         self.waiting_bytes = 0
         self.writes_through = writes_through
 
@@ -72,12 +74,29 @@ class DeadLetterQueue:
         assert isinstance(record, ConsumedRecord)
         letter = DeadLetter(record, [*record.headers, *self._headers(failure)])
         if self.writes_through:
-            self._send([letter])
+            self._through.append(letter)
+            if not self._is_gathering:
+                self._send_through()
             return
         place = TopicPartition(record.topic, record.partition), record.offset
         if place not in self._waiting:
             self.waiting_bytes += record.num_bytes
         self._waiting[place] = letter
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Letters that would be written at once are written when the ``with`` ends, however it does, all of them in one."""
+        self._is_gathering = True
+        try:
+            yield
+        finally:
+            self._is_gathering = False
+            self._send_through()
+
+    def _send_through(self) -> None:
+        letters, self._through = self._through, []
+        if letters:
+            self._send(letters)
 
     def settle(self, positions: Mapping[TopicPartition, int]) -> None:
         """Write the letters of all records before ``positions``, by partition and offset; those behind them wait on."""

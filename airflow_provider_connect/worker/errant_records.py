@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable
+
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import SinkRecord
 from airflow_provider_connect.worker.consumed_records import Originals
+from airflow_provider_connect.worker.dead_letters import DeadLetterQueue
 from airflow_provider_connect.worker.failures import SINK_TASK, ConsumedRecord, ErrorStage, Failure, Operation
 from airflow_provider_connect.worker.pipeline import Converters
 from airflow_provider_connect.worker.tolerance import Tolerance
@@ -18,8 +22,11 @@ class ErrantRecords:
     bytes are made anew by the task's converters, as in Connect. ``originals`` None: nobody wants its bytes. Called from the task's own
     thread."""
 
-    def __init__(self, tolerance: Tolerance, originals: Originals | None, converters: Converters) -> None:
+    def __init__(
+        self, tolerance: Tolerance, originals: Originals | None, converters: Converters, queue: DeadLetterQueue | None = None
+    ) -> None:
         self._tolerance = tolerance
+        self._queue = queue
         self._originals = originals
         self._converters = converters
 
@@ -28,6 +35,11 @@ class ErrantRecords:
         listed = records.sink_records(self._converters.header) if isinstance(records, Batch) else [records]
         for record in listed:
             self._tolerance.failed(Failure(PUT, error, self._original(record)))
+
+    def report_all(self, failures: Iterable[tuple[SinkRecord | Batch, Exception]]) -> None:
+        with contextlib.nullcontext() if self._queue is None else self._queue.together():
+            for records, error in failures:
+                self.report(records, error)
 
     def _original(self, record: SinkRecord) -> ConsumedRecord:
         place, offset = record.topic_partition, record.kafka_offset

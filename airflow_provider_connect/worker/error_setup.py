@@ -71,7 +71,7 @@ def errant_records_of(scene: TaskScene, errors: SinkErrors) -> ErrantRecordRepor
     """The reporter that a sink task is offered. None, as in Connect, where neither a log nor a queue would hear of it."""
     if errors.queue is None and not scene.connector_settings.errors.log_enable:
         return None
-    return ErrantRecords(errors.tolerance, errors.originals, scene.converters)
+    return ErrantRecords(errors.tolerance, errors.originals, scene.converters, errors.queue)
 
 
 def columns_of(scene: TaskScene) -> frozenset[str]:

@@ -43,7 +43,8 @@ _TABLE = """create table {table} (id bigint primary key, customer integer not nu
 
 def _no_json(line: str, number: int) -> str:
     """Cut off, no JSON at all, short and broken, broken in the middle."""
-    broken = (line[: len(line) - 40], "order " * 30, '{"id":1,', line.replace('"amount":', '"amount"='))
+    inside = line.replace('"amount":', '"amount"=').replace('"id=', '"\\id=')
+    broken = (line[: len(line) - 40], "order " * 30, '{"id":1,', inside)
     return broken[number // EVERY % len(broken)]
 
 

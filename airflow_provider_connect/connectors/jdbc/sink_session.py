@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
@@ -26,7 +26,7 @@ from airflow_provider_connect.sdk.records import TopicPartition
 
 UNCOMMITTED_BYTES: Final = 64 << 20
 Offsets = Mapping[TopicPartition, int]
-Report = Callable[[Batch, Exception], None]
+Report = Callable[[Sequence[tuple[Batch, Exception]]], None]
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class SinkSession:
     """Takes batches, writes them table by table, commits them with their offsets.
 
     ``claim`` None: without offsets of our own, at least once. ``report`` is told of each record that the database refuses, once, and raises
-    where it may not be left out. After a RetriableException the same call may be made again: the transaction is begun anew from the
+    where one may not be left out. After a RetriableException the same call may be made again: the transaction is begun anew from the
     last commit, on a new connection. After any other exception the session is of no use.
     """
 
@@ -361,18 +361,22 @@ class SinkSession:
         self._writers.pop(name, None)
 
     def _refuse(self, records: Records, refusals: Iterable[Refusal]) -> None:
-        for index, error in refusals:
-            record = records.record(index)
-            partition, offset = place = place_of(record)
-            if place not in self._reported:
-                table = self._settings.table_of(record.topic)
-                self._report(record, RefusedException(f"Table {table} refuses the record at offset {offset} of {partition}: {error}"))
-                self._reported.add(place)
+        """Report the first that ever was by itself, for nobody may be there who tolerates it."""
+        refusals = iter(refusals)
+        while found := list(refusals if self._is_tolerant else itertools.islice(refusals, 1)):
+            failures: dict[tuple[TopicPartition, int], tuple[Batch, Exception]] = {}
+            for index, error in found:
+                record = records.record(index)
+                partition, offset = place = place_of(record)
+                text = f"Table {self._settings.table_of(record.topic)} refuses the record at offset {offset} of {partition}: {error}"
+                failures[place] = record, RefusedException(text)
+            self._report([failure for place, failure in failures.items() if place not in self._reported])
+            self._reported |= failures.keys()
             self._is_tolerant = True
 
     def _refuse_all(self, batch: Batch, error: DataException) -> None:
         """Records that cannot be rows at all."""
         place = place_of(batch)
         if place not in self._reported:
-            self._report(batch, error)
+            self._report([(batch, error)])
             self._reported.add(place)

@@ -12,6 +12,7 @@ from airflow_provider_connect.connectors.jdbc.sink_settings import InsertMode
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
 
 ROW: Final = "connect_row"  # a column of a stage that numbers its rows from 0 on, and the sequence that counts them
+_START_ROWS: Final = 30  # what a statement costs before its first row, in rows: few at a time are less to do again, many start less often
 _SIEVE: Final = """
 #variable_conflict use_column
 <<connect_sieve>>
@@ -39,7 +40,7 @@ BEGIN
         RETURN NEXT;
         connect_sieve.refused := connect_sieve.refused + 1;
         connect_sieve.first := connect_sieve.first + 1;
-        connect_sieve.usual := greatest(1, connect_sieve.first / connect_sieve.refused);
+        connect_sieve.usual := ceil(sqrt(2.0 * {start_rows} * (connect_sieve.first / connect_sieve.refused - 1)) + 1);
         connect_sieve.size := connect_sieve.usual;
         connect_sieve.is_cut := false;
       ELSIF connect_sieve.bad < least(connect_sieve.first + connect_sieve.size, total) - 1 THEN
@@ -115,6 +116,6 @@ def sieve_function(name: str, stage: str, statement_of: Callable[[str], str], di
         f"(SELECT * FROM (SELECT * FROM {stage} WHERE {ROW} >= connect_sieve.first ORDER BY {ROW} LIMIT connect_sieve.size) r "
         f"WHERE nextval('pg_temp.{ROW}') > 0)"
     )
-    body = _SIEVE.format(row=ROW, statement=statement_of(some))
-    head = f"CREATE OR REPLACE FUNCTION {name}(total int) RETURNS TABLE (place int, reason text) LANGUAGE plpgsql"
+    body = _SIEVE.format(row=ROW, start_rows=_START_ROWS, statement=statement_of(some))
+    head = f"CREATE OR REPLACE FUNCTION {name}(total int) RETURNS TABLE (place int, reason text) LANGUAGE plpgsql SET enable_sort = off"
     return f"{head} AS {text_literal(body, dialect)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import ClassVar, TypeVar
 
 from airflow_provider_connect.connectors.jdbc.sink_database import open_store
@@ -84,12 +84,13 @@ class JdbcSinkTask(SinkTask):
         if self._failures > self._most_failures:
             raise ConnectException(f"Given up after {self._most_failures} tries again ({MAX_RETRIES}): {error}") from error
 
-    def _report(self, record: Batch, error: Exception) -> None:
+    def _report(self, failures: Sequence[tuple[Batch, Exception]]) -> None:
         """Hand over what cannot be written. Raises where nobody takes it."""
         reporter = self.context.errant_record_reporter
         if reporter is not None:
-            reporter.report(record, error)
-        elif isinstance(error, RefusedException):  # of an earlier batch, maybe
-            raise ConnectException(str(error)) from error
-        else:
+            reporter.report_all(failures)
+            return
+        for _, error in failures:
+            if isinstance(error, RefusedException):  # of an earlier batch, maybe
+                raise ConnectException(str(error)) from error
             raise error

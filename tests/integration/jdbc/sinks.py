@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,6 +34,10 @@ class Reported:
         for record in records.sink_records() if isinstance(records, Batch) else [records]:
             assert record.kafka_offset not in self.errors, "reported twice"
             self.errors[record.kafka_offset] = str(error)
+
+    def report_all(self, failures: Iterable[tuple[SinkRecord | Batch, Exception]]) -> None:
+        for records, error in failures:
+            self.report(records, error)
 
 
 @dataclass(slots=True)

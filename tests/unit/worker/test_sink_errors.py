@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -126,3 +127,15 @@ def test_much_that_waits_asks_for_a_commit_but_not_again_and_again() -> None:
     assert errors.is_full
     errors.committed({})  # the task vouches for nothing yet
     assert not errors.is_full
+
+
+def test_letters_reported_together_are_written_together() -> None:
+    journal = Journal()
+    queue = DeadLetterQueue("dlq", journal, headers=lambda _: [], metrics=TaskMetrics(is_source=False), writes_through=True)
+    for everything in (True, False):
+        made, _ = tolerance(everything=everything)
+        reporter = ErrantRecords(Tolerance(made.settings, queue.add), None, converters(), queue)
+        with contextlib.nullcontext() if everything else pytest.raises(DataException, match="Tolerance exceeded"):
+            reporter.report_all((record(offset), DataException("no")) for offset in (3, 4))
+            reporter.report(record(5), DataException("no"))
+    assert journal.said == ["letters 3 4", "letters 5", "letters 3"]
