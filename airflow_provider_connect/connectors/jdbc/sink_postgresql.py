@@ -14,7 +14,7 @@ from airflow_provider_connect.connectors.jdbc.metadata import read_columns
 from airflow_provider_connect.connectors.jdbc.sink_columns import misfits, rest_of
 from airflow_provider_connect.connectors.jdbc.sink_literal import text_literal
 from airflow_provider_connect.connectors.jdbc.sink_settings import InsertMode
-from airflow_provider_connect.connectors.jdbc.sink_statements import ROW, StageStatements, sieve_function
+from airflow_provider_connect.connectors.jdbc.sink_statements import COUNTER, StageStatements, sieve_function, with_columns
 from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
 from airflow_provider_connect.connectors.jdbc.sink_wire import stage_type, wire_column
@@ -161,11 +161,10 @@ class PostgresqlStore(AdbcDatabase):
         staged, statements = self._prepared(table, rows.take(places) if refused else rows)
         for start in range(0, len(places), _SIFTED_ROWS):
             some = staged.slice(start, _SIFTED_ROWS)
-            numbered = some.append_column(ROW, pa.array(range(some.num_rows), pa.int32()))
-            with self._staged(numbered) as stage:
+            with self._staged(some, is_ordered=True) as stage:
                 sieve = self._sieve(stage, lambda stage: statements.write(stage, keys, mode))
                 found = self.rows(f"SELECT * FROM {sieve}({some.num_rows})")
-            refused |= {places[start + place].as_py(): reason for place, reason in found}
+            refused |= {places[start + place].as_py(): with_columns(reason, table, rows.column_names) for place, reason in found}
         return refused
 
     def _sieve(self, stage: str, statement_of: Callable[[str], str]) -> str:
@@ -173,7 +172,7 @@ class PostgresqlStore(AdbcDatabase):
         signature = (stage, statement_of(stage))
         if signature not in self._stages:
             self._stages[signature] = f"pg_temp.connect_sieve_{len(self._stages)}"
-            self.execute(f"CREATE TEMPORARY SEQUENCE IF NOT EXISTS {ROW}")
+            self.execute(f"CREATE TEMPORARY SEQUENCE IF NOT EXISTS {COUNTER}")
             self.execute(sieve_function(self._stages[signature], stage, statement_of, self.dialect))
         return self._stages[signature]
 
@@ -191,22 +190,20 @@ class PostgresqlStore(AdbcDatabase):
             self.execute(statement_of(stage))
 
     @contextlib.contextmanager
-    def _staged(self, staged: pa.Table) -> Iterator[str]:
-        """The rows in a temporary table, which is empty again afterwards. Where they have numbers these are an index."""
-        signature = tuple((field.name, field.type) for field in staged.schema)
+    def _staged(self, staged: pa.Table, *, is_ordered: bool = False) -> Iterator[str]:
+        """The rows in a temporary table, which is empty again afterwards. ``is_ordered``: there they lie in their order."""
+        signature = is_ordered, *((field.name, field.type) for field in staged.schema)
         name = self._stages.get(signature)
         if name is None:
             name = f"connect_stage_{len(self._stages)}"
             columns = ", ".join(f"{self.dialect.quoted(field.name)} {stage_type(field.type)}" for field in staged.schema)
             self.execute(f"DROP TABLE IF EXISTS pg_temp.{name}")
             self.execute(f"CREATE TEMPORARY TABLE {name} ({columns}) ON COMMIT DELETE ROWS")
-            if ROW in staged.column_names:
-                self.execute(f"CREATE INDEX ON pg_temp.{name} ({ROW})")
             self._stages[signature] = name
         self._remains[name] = self._remains.get(name, 0) + staged.num_rows
         self._copy(TableName(name), staged, is_temporary=True)
         yield f"pg_temp.{name}"
-        if self._remains[name] < _MOST_REMAINS:
+        if self._remains[name] < _MOST_REMAINS and not is_ordered:  # where rows were deleted others lie in between
             self.execute(f"DELETE FROM pg_temp.{name}")
         else:
             self.execute(f"TRUNCATE pg_temp.{name}")

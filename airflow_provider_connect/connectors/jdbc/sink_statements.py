@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -11,13 +12,14 @@ from airflow_provider_connect.connectors.jdbc.sink_literal import text_literal
 from airflow_provider_connect.connectors.jdbc.sink_settings import InsertMode
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
 
-ROW: Final = "connect_row"  # a column of a stage that numbers its rows from 0 on, and the sequence that counts them
-_START_ROWS: Final = 30  # what a statement costs before its first row, in rows: few at a time are less to do again, many start less often
+COUNTER: Final = "connect_row"  # a temporary sequence
+_START_ROWS: Final = 100  # what a statement costs before its first row, in rows: few at a time are less to do again, many start less often
 _SIEVE: Final = """
 #variable_conflict use_column
 <<connect_sieve>>
 DECLARE
   first int := 0;       -- the row that comes next
+  spot tid := '(0,0)';  -- and where it lies
   size int := total;    -- how many rows to try together
   usual int := total;
   is_cut boolean := false;  -- whether this try ends before a row that is said to be bad
@@ -28,6 +30,7 @@ BEGIN
     PERFORM setval('pg_temp.{row}', connect_sieve.first + 1, false);
     BEGIN
       {statement};
+      {advance};
       connect_sieve.first := connect_sieve.first + connect_sieve.size;
       connect_sieve.size := CASE WHEN connect_sieve.is_cut THEN 1 ELSE connect_sieve.usual END;
       connect_sieve.is_cut := false;
@@ -39,6 +42,7 @@ BEGIN
         reason := concat_ws(' ', 'ERROR:', said, 'DETAIL: ' || nullif(detail, ''));
         RETURN NEXT;
         connect_sieve.refused := connect_sieve.refused + 1;
+        {advance};
         connect_sieve.first := connect_sieve.first + 1;
         connect_sieve.usual := ceil(sqrt(2.0 * {start_rows} * (connect_sieve.first / connect_sieve.refused - 1)) + 1);
         connect_sieve.size := connect_sieve.usual;
@@ -55,6 +59,19 @@ BEGIN
   END LOOP;
 END
 """
+
+
+_TYPE: Final = re.compile(r"too long for type (.+?)(?: DETAIL: |$)")
+_DIGITS: Final = re.compile(r"A field with precision (\d+), scale (-?\d+)")
+_RANGE: Final = re.compile(r"ERROR: (\w+) out of range")
+
+
+def with_columns(reason: str, table: TargetTable, names: Collection[str]) -> str:
+    """What PostgreSQL says of a value that does not fit, with the columns that it may mean: it tells no more than their type."""
+    digits, found = _DIGITS.search(reason), _TYPE.search(reason) or _RANGE.search(reason)
+    type = f"numeric({digits[1]},{digits[2]})" if digits else found[1] if found else None
+    columns = [name for name in names if type is not None and table.declared.get(name) == type]
+    return f"{reason} (column {' or '.join(columns)})" if columns else reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +123,15 @@ class StageStatements:
 
 
 def sieve_function(name: str, stage: str, statement_of: Callable[[str], str], dialect: Dialect) -> str:
-    """The statement that makes a function: of the ``total`` rows of a numbered stage it brings in what the table takes, as if row by row
-    in their order, and returns the ``place`` of each row that is refused with the ``reason``.
+    """The statement that makes a function: of the ``total`` rows of a stage, which lie in it in their order, it brings in what the table
+    takes, as if row by row, and returns the ``place`` of each row that is refused with the ``reason``.
 
     It tries many rows at once. A sequence, which no failure takes back, tells which row was on its way then; where that cannot be, because
     a constraint is looked at when all rows are there, it halves what it tries. Errors that are not about values go out.
     """
-    some = (
-        f"(SELECT * FROM (SELECT * FROM {stage} WHERE {ROW} >= connect_sieve.first ORDER BY {ROW} LIMIT connect_sieve.size) r "
-        f"WHERE nextval('pg_temp.{ROW}') > 0)"
-    )
-    body = _SIEVE.format(row=ROW, start_rows=_START_ROWS, statement=statement_of(some))
-    head = f"CREATE OR REPLACE FUNCTION {name}(total int) RETURNS TABLE (place int, reason text) LANGUAGE plpgsql SET enable_sort = off"
+    behind = f"FROM {stage} WHERE ctid >= connect_sieve.spot"
+    some = f"(SELECT * FROM (SELECT * {behind} LIMIT connect_sieve.size) r WHERE nextval('pg_temp.{COUNTER}') > 0)"
+    advance = f"SELECT ctid INTO connect_sieve.spot {behind} OFFSET connect_sieve.size LIMIT 1"
+    body = _SIEVE.format(row=COUNTER, start_rows=_START_ROWS, advance=advance, statement=statement_of(some))
+    head = f"CREATE OR REPLACE FUNCTION {name}(total int) RETURNS TABLE (place int, reason text) LANGUAGE plpgsql"
     return f"{head} AS {text_literal(body, dialect)}"

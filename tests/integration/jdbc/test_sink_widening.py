@@ -1,6 +1,7 @@
 """Columns that have another type than the records: what becomes wider with nothing lost, what is refused, who else changes the table."""
 
 import datetime
+import re
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -275,3 +276,20 @@ def test_bad_records_before_and_after_a_change_are_the_only_ones_left_out(postgr
     assert sorted(reported.errors) == [id for id in range(120) if id % 10 == 3]
     found = [(row[0], Decimal(row[1])) for row in postgresql_place.rows("SELECT id, n::text FROM notes ORDER BY id")]
     assert found == [(id, Decimal([*(value for _, value in steps), 8][id // 20])) for id in good]
+
+
+@pytest.mark.parametrize(
+    ("column", "schema", "value"),
+    [("varchar(5)", STRING_SCHEMA, "too long"), ("numeric(6,2)", TWO, Decimal("123456789.25")), ("smallint", INT32_SCHEMA, 2**20)],
+)
+@pytest.mark.parametrize("dialect", ["postgresql", "mariadb"])
+@pytest.mark.parametrize("mode", ["insert", "upsert"])
+def test_a_value_beyond_the_limit_of_a_column_is_refused_by_its_name(
+    request: pytest.FixtureRequest, mode: str, dialect: str, *, column: str, schema: Schema, value: Any
+) -> None:
+    place: Place = request.getfixturevalue(f"{dialect}_place")
+    place.run(f"CREATE TABLE notes (id bigint PRIMARY KEY, text varchar(9), n {column})")
+    sink = Sink(place, {**UPSERT, "insert.mode": mode}, reported=(reported := Reported()))
+    put(sink, 1, schema, value)
+    sink.end()
+    assert re.search(r"Table notes refuses the record at offset 0 of notes-0: .*column '?n\b", reported.errors[0]), reported.errors
