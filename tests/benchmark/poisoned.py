@@ -33,6 +33,7 @@ from tests.benchmark.topics import Topics
 
 CHECKOUT = Path(__file__).parents[2]
 EVERY = 1000
+_STARTS = 4  # runs of a single record, of which the fastest is what starting takes
 _DATA = "org.apache.kafka.connect.errors.DataException"
 _REFUSED = "airflow_provider_connect.connectors.jdbc.sink_store.RefusedException"
 _ID = re.compile(rb"\bid=(\d+)")
@@ -123,9 +124,9 @@ class Course:
         ):
             for topic, file in zip((one, clean, poisoned), files, strict=True):
                 self._topics.fill(topic, file)
-            self._run(work, one, files[0])
+            start = min((self._run(work, one, files[0]) for _ in range(_STARTS)), key=lambda took: took.seconds)
             for _ in range(runs):
-                start, *taken = [self._run(work, topic, file) for topic, file in zip((one, clean, poisoned), files, strict=True)]
+                taken = [self._run(work, topic, file) for topic, file in zip((clean, poisoned), files[1:], strict=True)]
                 first, second = (Took(took.seconds - start.seconds, took.cpu_seconds - start.cpu_seconds) for took in taken)
                 yield first, second
 
