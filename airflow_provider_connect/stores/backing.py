@@ -133,7 +133,8 @@ class Backing(Protocol):
 
     def status_notes(self, claim: Claim | None = None) -> StatusNotes: ...
 
-    def offsets(self, place: OffsetPlace) -> Offsets: ...
+    def offsets(self, place: OffsetPlace, *, settle_seconds: float | None = None) -> Offsets:
+        """``settle_seconds`` bounds the wait for an open transaction; None: as for any answer."""
 
     def committer(self, connector: str, claim: Claim) -> OffsetCommitter | None:
         """Who commits source offsets. None: the transactions of each task's own id do."""
@@ -162,8 +163,8 @@ class TopicBacking:
     def status_notes(self, claim: Claim | None = None) -> StatusNotes:
         return StatusWriter(self._settings, claim=claim)
 
-    def offsets(self, place: OffsetPlace) -> Offsets:
-        return ConnectorOffsets(self._settings, place)
+    def offsets(self, place: OffsetPlace, *, settle_seconds: float | None = None) -> Offsets:
+        return ConnectorOffsets(self._settings, place, settle_seconds=settle_seconds)
 
     def committer(self, connector: str, claim: Claim) -> OffsetCommitter | None:
         return None

@@ -44,7 +44,7 @@ class LocalBacking:
     def status_notes(self, claim: Claim | None = None) -> StatusNotes:
         return self._statuses.under(claim)
 
-    def offsets(self, place: OffsetPlace) -> Offsets:
+    def offsets(self, place: OffsetPlace, *, settle_seconds: float | None = None) -> Offsets:
         """The file, whatever ``offsets.storage.topic`` says."""
         return FileOffsets(self._file)
 

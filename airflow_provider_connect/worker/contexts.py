@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import closing
 from typing import Any
 
 from airflow_provider_connect.errors import ConnectException
@@ -13,27 +14,35 @@ from airflow_provider_connect.sdk.task import ErrantRecordReporter, TransactionC
 from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.offset_place import OffsetPlace
 from airflow_provider_connect.stores.offset_store import SourceOffsets
+from airflow_provider_connect.stores.topic_log import OpenTransactionException
 
 log = logging.getLogger(__name__)
 
 
 class PlanningContext:
     """A connector's context while the planner asks it for task configs. Offsets are read, in ``place``, when first asked for; unless they
-    are given."""
+    are given. ``take_over`` ends a transaction that hides some of them, since who it belongs to was killed or is about to be fenced."""
 
     def __init__(self, backing: Backing, name: str, *, offsets: SourceOffsets | None = None) -> None:
         self.name = name
         self.place: OffsetPlace | None = None
+        self.take_over: Callable[[], None] = lambda: None
         self._backing = backing
         self._offsets = offsets
 
     def offset(self, partition: Mapping[str, object]) -> dict[str, Any] | None:
         if self._offsets is None:
-            assert self.place is not None  # the planner knows it before it starts the connector
-            store = self._backing.offsets(self.place)
-            self._offsets = store.read(self.name)
-            store.close()
+            try:
+                self._offsets = self._read(settle_seconds=0.0)
+            except OpenTransactionException:
+                self.take_over()
+                self._offsets = self._read()
         return self._offsets.get(partition)
+
+    def _read(self, settle_seconds: float | None = None) -> SourceOffsets:
+        assert self.place is not None  # the planner knows it before it starts the connector
+        with closing(self._backing.offsets(self.place, settle_seconds=settle_seconds)) as store:
+            return store.read(self.name)
 
     def request_task_reconfiguration(self) -> None:
         """Every run plans anew: the next one will see what changed."""

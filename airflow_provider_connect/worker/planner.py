@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 
 from airflow_provider_connect.errors import FencedException
 from airflow_provider_connect.masking import secret_values
@@ -96,6 +97,7 @@ class Planner:
         self._looked_up(checked.variables.values())
         warn_of_what_is_not_used(checked, self._settings)
         context.place = OffsetPlace.of(self._settings, checked.resolved)
+        context.take_over = partial(self._end_open, checked, claim)
         guarantee = guarantee_of(checked, self._settings, exactly_once=self._backing.exactly_once)
         planned = spec.claim is not None or (spec.tasks is not None and self._is_planned(spec.connector))
         if planned:
@@ -135,6 +137,14 @@ class Planner:
             if newest != claim:  # 2
                 raise FencedException(f"claim {claim} of {checked.name} is no longer the newest, {newest} is")
             owner.write(repairs(offsets, checked.name))  # 3
+
+    def _end_open(self, checked: CheckedConnector, claim: Claim) -> None:
+        """The tasks of the last run have an open transaction: fence them now rather than when the plan is made."""
+        state = self._store.read()
+        if state.claims.get(checked.name) != claim:
+            raise FencedException(f"claim {claim} of {checked.name} is no longer the newest, {state.claims.get(checked.name)} is")
+        if self._has_ids(checked):
+            self._fence.fence(checked.name, range(state.fencing_counts.get(checked.name, 0)), self._overrides(checked))
 
     def _publish(self, checked: CheckedConnector, configs: Sequence[Mapping[str, str]], claim: Claim) -> None:
         """Task configs, then the commit record; then, for a smaller set, the ids no longer hosted are fenced before the count says so."""

@@ -22,6 +22,7 @@ from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.sdk.testing_contexts import MemoryConnectorContext, MemorySourceContext
+from tests.e2e.killed_run import run_and_kill
 from tests.integration.worker.scene import Scene, values_of
 from tests.mariadb_server import MariadbServer
 
@@ -232,6 +233,18 @@ def test_ranges_of_one_table_wait_for_its_writers_together(
     late.commit()
     late.close()
     assert ids_of(polled(task)) == [*range(1, 1001), *range(2001, 3001), *range(4001, 4501)]
+
+
+def test_plan_does_not_wait_for_the_transaction_of_a_run_that_was_killed(scene: Scene, shop: Shop) -> None:
+    """What the next run looks for in order to plan is hidden behind it, for a minute if nobody ends it."""
+    shop.make_orders()
+    shop.do("INSERT INTO orders (word) SELECT 'x' FROM generate_series(1, 10)")
+    config = shop.config(mode="incrementing")
+    run(scene, config)
+    shop.do("INSERT INTO orders (word) SELECT 'y' FROM generate_series(1, 10)")
+    run_and_kill(scene)
+    run(scene, config)
+    assert sorted(row["id"] for row in rows_of(scene, f"{shop.name}-orders")) == list(range(1, 21))
 
 
 def test_rows_within_the_delay_wait(shop: Shop) -> None:
