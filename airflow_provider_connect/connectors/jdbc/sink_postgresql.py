@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.adbc_database import AdbcDatabase
+from airflow_provider_connect.connectors.jdbc.database_errors import StatementException
 from airflow_provider_connect.connectors.jdbc.database_url import DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.metadata import read_columns
 from airflow_provider_connect.connectors.jdbc.sink_columns import misfits, rest_of
+from airflow_provider_connect.connectors.jdbc.sink_hope import Hope
 from airflow_provider_connect.connectors.jdbc.sink_literal import text_literal
 from airflow_provider_connect.connectors.jdbc.sink_settings import InsertMode
 from airflow_provider_connect.connectors.jdbc.sink_statements import COUNTER, StageStatements, sieve_function, with_columns
@@ -23,7 +25,8 @@ from airflow_provider_connect.errors import ConnectException, RetriableException
 from airflow_provider_connect.sdk.arrow import pa
 
 _SAVEPOINT: Final = "connect_piece"
-_SIFTED_ROWS: Final = 10_000  # at a time
+_NEW: Final = "connect_new"
+_SIFTED_ROWS: Final = 50_000  # at a time
 _MOST_REMAINS: Final = 20_000  # deleted rows of a temporary table, which each statement passes; TRUNCATE makes new files each time
 _COPY_LINE: Final = re.compile(r"COPY \S.*?, line (\d+)")
 _PARALLEL: Final = frozenset(
@@ -47,6 +50,7 @@ class PostgresqlStore(AdbcDatabase):
         self._stages: dict[tuple[object, ...], str] = {}
         self._saved_stages = self._stages
         self._remains: dict[str, int] = {}
+        self._hopes: dict[TableName, Hope] = {}
         [(self.session,)] = self.rows("SELECT pid || ' ' || backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
 
     # Transactions
@@ -142,7 +146,9 @@ class PostgresqlStore(AdbcDatabase):
 
     def upsert(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
         staged, statements = self._prepared(table, rows)
-        self._merge(staged, lambda stage: statements.upsert(stage, keys))
+        is_plain = table.is_lockable and frozenset(keys) in table.unique and not statements.cast  # no view, which COPY does not know
+        if not (is_plain and self._is_all_new(table, staged)):
+            self._merge(staged, lambda stage: statements.upsert(stage, keys))
 
     def update(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
         if not set(rows.column_names) <= set(keys):
@@ -183,6 +189,23 @@ class PostgresqlStore(AdbcDatabase):
         cast = {name for name, (_, is_direct) in zip(names, columns, strict=True) if not is_direct}
         staged = pa.Table.from_arrays([column for column, _ in columns], names=names)
         return staged, StageStatements(self.dialect, table, names, cast)
+
+    def _is_all_new(self, table: TargetTable, staged: pa.Table) -> bool:
+        """Whether the rows went in as they are, since the table has none of them. That costs half of what a merge costs."""
+        hope = self._hopes.setdefault(table.name, Hope())
+        if not hope.takes_chance():
+            return False
+        self.execute(f"SAVEPOINT {_NEW}")
+        is_all_new = True
+        try:
+            self._copy(table.name, staged)
+            hope.fulfilled()
+        except (RefusedException, StatementException):  # whatever it was: the merge will tell
+            is_all_new = False
+            self.execute(f"ROLLBACK TO SAVEPOINT {_NEW}")
+            hope.disappointed()
+        self.execute(f"RELEASE SAVEPOINT {_NEW}")
+        return is_all_new
 
     def _merge(self, staged: pa.Table, statement_of: Callable[[str], str]) -> None:
         """Bring the rows into a temporary table, and from there where they belong."""
