@@ -146,8 +146,7 @@ class PostgresqlStore(AdbcDatabase):
 
     def upsert(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
         staged, statements = self._prepared(table, rows)
-        is_plain = table.is_lockable and frozenset(keys) in table.unique and not statements.cast  # no view, which COPY does not know
-        if not (is_plain and self._is_all_new(table, staged)):
+        if statements.cast or not self._is_all_new(table, staged):
             self._merge(staged, lambda stage: statements.upsert(stage, keys))
 
     def update(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
