@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.columns import column_of, conform, is_json, values_of
+from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.columns import column_of, conform, is_json, row_numbers, values_of
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, HeaderConverter
 from airflow_provider_connect.sdk.records import Header, Headers, SinkRecord, SourceRecord, TopicPartition
 from airflow_provider_connect.sdk.schema import Schema, schema_of
@@ -84,7 +84,7 @@ class Batch:
     @property
     def kafka_offsets(self) -> pa.Array:
         """The offset of each record, int64; only where ``is_from_kafka``."""
-        return _offsets_from(self.first_offset or 0, self.num_records) if self.kafka_offset is None else self.kafka_offset
+        return row_numbers(self.num_records, self.first_offset or 0) if self.kafka_offset is None else self.kafka_offset
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -254,15 +254,6 @@ def _schema_of_column(column: pa.Array) -> Schema | None:
     if pa.types.is_null(column.type) or is_json(column.type):
         return None
     return schema_of(pa.field("column", column.type, nullable=column.null_count > 0))
-
-
-def _offsets_from(first: int, count: int) -> pa.Array:
-    return pc.add(pa.array(range(count), type=pa.int64()), first) if count < 16 else _arange(first, count)
-
-
-def _arange(first: int, count: int) -> pa.Array:
-    ones = pa.nulls(count, pa.int64()).fill_null(1)
-    return pc.cumulative_sum(ones, start=first - 1)
 
 
 def _last_offset(offsets: Sequence[Mapping[str, object] | None]) -> Mapping[str, object] | None:

@@ -12,8 +12,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.schema import TIMESTAMP, Schema, SchemaType, Struct, arrow_type
+
+
+def row_numbers(count: int, first: int = 0) -> pa.Array:
+    """``first`` and the numbers that follow it, as many as ``count`` (int64)."""
+    ones = pa.nulls(count, pa.int64()).fill_null(1)
+    return pc.cumulative_sum(ones, start=first - 1)
 
 
 def column_of(values: Iterable[Any], schema: Schema | None) -> pa.Array:

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import headers_type
+from airflow_provider_connect.sdk.columns import row_numbers
 
 
 def with_header(headers: pa.Array | None, key: str, values: pa.Array) -> pa.Array:
@@ -13,7 +14,7 @@ def with_header(headers: pa.Array | None, key: str, values: pa.Array) -> pa.Arra
     type = headers_type()
     keys = pa.repeat(pa.scalar(key, pa.string()), len(values))
     added = pa.StructArray.from_arrays([keys, values], fields=list(type.value_type))
-    rows = pa.array(range(len(values) + 1), type=pa.int32())
+    rows = row_numbers(len(values) + 1).cast(pa.int32())
     if headers is None:
         return pa.ListArray.from_arrays(rows, added, type=type)
     offsets, entries = _dense(headers)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.columns import column_of, conform
+from airflow_provider_connect.sdk.columns import column_of, conform, row_numbers
 from airflow_provider_connect.sdk.schema import Field, Schema, SchemaType, arrow_type
 from airflow_provider_connect.transforms.java_class import class_of_schema
 
@@ -38,8 +38,7 @@ def defaulted(values: pa.Array, schema: Schema, *, within: pa.Array) -> pa.Array
     default = column_of([schema.default], schema).cast(values.type)
     if not pa.types.is_nested(values.type):
         return pc.if_else(missing, default[0], values)
-    rows = pa.array(range(len(values)), type=pa.int64())
-    return pa.concat_arrays([values, default]).take(pc.if_else(missing, len(values), rows))
+    return pa.concat_arrays([values, default]).take(pc.if_else(missing, len(values), row_numbers(len(values))))
 
 
 def constant(value: pa.Array, like: pa.Array) -> pa.Array:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
+from airflow_provider_connect.sdk.columns import row_numbers
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.kafka_errors import is_retriable, translated
 
@@ -213,4 +214,4 @@ def _or_nulls(column: pa.Array | None, length: int, kind: pa.DataType) -> pa.Arr
 
 
 def _offsets_of(piece: RawBatch) -> pa.Array:
-    return piece.offsets if piece.offsets is not None else pa.array(range(piece.first_offset, piece.next_offset), pa.int64())
+    return piece.offsets if piece.offsets is not None else row_numbers(piece.next_offset - piece.first_offset, piece.first_offset)

@@ -8,6 +8,7 @@ from airflow_provider_connect.connectors.jdbc.column import Column, ColumnKind
 from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
 from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.columns import row_numbers
 
 
 def cast_column(name: str, column: pa.ChunkedArray, wanted: pa.DataType, *, safe: bool = True) -> pa.ChunkedArray:
@@ -52,7 +53,7 @@ def misfits(count: int, check: Callable[[int], object]) -> dict[int, str]:
 
 def rest_of(count: int, left_out: Collection[int]) -> pa.Array:
     """The places of ``count`` rows without some."""
-    places = pa.array(range(count), pa.int64())
+    places = row_numbers(count)
     return places.filter(pc.invert(pc.is_in(places, pa.array(list(left_out), pa.int64())))) if left_out else places
 
 

@@ -12,6 +12,7 @@ from airflow_provider_connect.connectors.jdbc.sink_settings import DELETE_ENABLE
 from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException, SiftingStore, SinkStore
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
 from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.columns import row_numbers
 
 Refusal = tuple[int, RefusedException]  # which record, and why
 _FEWEST: Final = 64
@@ -69,7 +70,7 @@ class TableWriter:
             rows, deletes = rows.take(places), None if deletes is None else deletes.take(places)
         keys = rows.select(list(layout.keys))
         effect = effect_of(keys, deletes, mode)
-        written = effect.written if effect.written is not None else pa.array(range(rows.num_rows), pa.int64())
+        written = effect.written if effect.written is not None else row_numbers(rows.num_rows)
         store.save()
         try:
             if effect.deleted is not None:
