@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import re
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 from airflow_provider_connect.converters.data_converter import TYPE_KEY, DataConverter
-from airflow_provider_connect.converters.json_reader import NotPlain, check_documents, read_column
+from airflow_provider_connect.converters.json_looks import begins_document, envelope_of, is_written_otherwise, leading, odd_ones
+from airflow_provider_connect.converters.json_reader import NotPlain, check_documents, json_column, read_column
 from airflow_provider_connect.converters.json_schemas import schema_of_json, schema_text
 from airflow_provider_connect.converters.json_text import read_json
 from airflow_provider_connect.converters.json_values import JsonRules, read_value, write_value
 from airflow_provider_connect.converters.json_writer import column_text, texts_of
+from airflow_provider_connect.converters.recent import Recent
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.columns import conform, is_json, values_of
@@ -37,14 +37,9 @@ _NO_ENVELOPE: Final = (
 )
 _NOT_READ: Final = "Converting byte[] to Kafka Connect data failed due to serialization error: "
 _NOT_WRITTEN: Final = "Converting Kafka Connect data to byte[] failed due to serialization error: "
-_ENVELOPE: Final = re.compile(rb'\s*\{\s*"schema"\s*:')
-_PAYLOAD: Final = re.compile(rb'\s*,\s*"payload"\s*:')
-_FIRST_LOOK: Final = 64  # records that are compared with the first; then 16 times as many, and so on
 _ODD_DISTANCE: Final = 64  # records between two that are not for Arrow's parser; where they lie closer, more are read exactly at once
 _ODD_GROWTH: Final = 8
 _WARY_COLUMNS: Final = 1000  # that are looked through before they are read, after one that could not be
-_MOST_ODD: Final = 0.01  # of the records; where more look broken, that is their look
-_CLOSED_BY: Final = {b"{": b"}", b"[": b"]", b'"': b'"'}
 _NO_END: Final = (1 << 31) - 1  # Arrow fails where it is given none
 
 
@@ -126,8 +121,8 @@ class JsonConverter(DataConverter):
         super().configure(config, is_key=is_key)
         self._has_schemas: bool = self.settings[SCHEMAS_ENABLE]
         self._rules = JsonRules(self.settings[DECIMAL_FORMAT].upper() == "NUMERIC", self.settings[REPLACE_NULL])
-        self._envelopes: _Cache[Schema | None, str] = _Cache(self.settings[CACHE_SIZE])
-        self._schemas: _Cache[bytes, Schema | None] = _Cache(self.settings[CACHE_SIZE])
+        self._envelopes: Recent[Schema | None, str] = Recent(self.settings[CACHE_SIZE])
+        self._schemas: Recent[bytes, Schema | None] = Recent(self.settings[CACHE_SIZE])
         self._fixed = self._fixed_schema(self.settings[SCHEMA_CONTENT])
         self._wary = 0
 
@@ -198,7 +193,7 @@ class JsonConverter(DataConverter):
         self._wary -= 1
         found: dict[int, Exception] = {}
         try:
-            odd = _odd_ones(column, self._prefix if self._has_schemas and self._fixed is None else lambda record: record[:1])
+            odd = odd_ones(column, self._prefix if self._has_schemas and self._fixed is None else lambda record: record[:1])
         except DataException:  # the first one's schema is none
             return {}
         for index in odd:
@@ -224,16 +219,16 @@ class JsonConverter(DataConverter):
     def _next_runs(self, topic: str, column: pa.Array) -> list[ColumnRun]:
         """One or more runs from the front of a column."""
         if not column[0].is_valid:
-            nulls = _leading(column, pc.is_null)
+            nulls = leading(column, pc.is_null)
             return [ColumnRun(nulls, None, pa.nulls(nulls))]
         if self._has_schemas and self._fixed is None:
             prefix = self._prefix(column[0].as_py())
             if not prefix:
-                return self._exact(topic, column.slice(0, _leading(column, _is_written_otherwise)))
-            run = column.slice(0, _leading(column, lambda part: pc.fill_null(pc.starts_with(part, prefix), False)))
+                return self._exact(topic, column.slice(0, leading(column, is_written_otherwise)))
+            run = column.slice(0, leading(column, lambda part: pc.fill_null(pc.starts_with(part, prefix), False)))
             payloads = pc.binary_slice(run, len(prefix), _NO_END)
             return self._read(topic, run, payloads, self._schemas.get(prefix, lambda: None), after=b"}")
-        run = column.slice(0, _leading(column, pc.is_valid))
+        run = column.slice(0, leading(column, pc.is_valid))
         return self._read(topic, run, run, self._fixed, after=b"")
 
     def _read(self, topic: str, records: pa.Array, payloads: pa.Array, schema: Schema | None, *, after: bytes) -> list[ColumnRun]:
@@ -243,7 +238,7 @@ class JsonConverter(DataConverter):
         except NotPlain as odd:
             if odd.row is None or odd.row >= len(records):
                 return self._exact(topic, records)
-            if schema is None and not _begins_document(payloads):
+            if schema is None and not begins_document(payloads):
                 with _counted_from(odd.row):
                     self._exact(topic, records.slice(odd.row, 1))  # raises if it can't be read at all
                 return self._exact(topic, records)  # scalars of several types are one column
@@ -262,10 +257,10 @@ class JsonConverter(DataConverter):
         return [*before, *odd]
 
     def _plain_schemaless(self, payloads: pa.Array, after: bytes) -> pa.Array:
-        if _begins_document(payloads):
+        if begins_document(payloads):
             texts = pc.binary_slice(payloads, 0, -len(after)) if after else payloads
             check_documents(texts)
-            return _json_column(texts)
+            return json_column(texts)
         first = payloads[0].as_py().lstrip()[:1]
         schema = OPTIONAL_STRING_SCHEMA if first == b'"' else OPTIONAL_BOOLEAN_SCHEMA if first in (b"t", b"f") else OPTIONAL_INT64_SCHEMA
         return read_column(schema, payloads, self._rules, after=after)
@@ -283,16 +278,11 @@ class JsonConverter(DataConverter):
 
     def _prefix(self, record: bytes) -> bytes:
         """An envelope's bytes up to its payload, the schema read into the cache; empty if the record is written in another way."""
-        opening = _ENVELOPE.match(record)
-        if opening is None:
+        envelope = envelope_of(record)
+        if envelope is None:
             return b""
-        end = _end_of_value(record, opening.end())
-        payload = _PAYLOAD.match(record, end) if end else None
-        if payload is None:
-            return b""
-        prefix = record[: payload.end()]
-        self._schemas.get(prefix, lambda: schema_of_json(self._node(record[opening.end() : end]), self._read_node))
-        return prefix
+        self._schemas.get(envelope.prefix, lambda: schema_of_json(self._node(envelope.schema), self._read_node))
+        return envelope.prefix
 
     def _node(self, data: bytes) -> Any:
         if not data.strip(b" \t\r\n"):
@@ -319,11 +309,6 @@ class JsonConverter(DataConverter):
             raise ConfigException.of(SCHEMA_CONTENT, content, error.message) from error
 
 
-def _begins_document(payloads: pa.Array) -> bool:
-    """Whether the first of these texts is an object or an array."""
-    return payloads[0].as_py().lstrip()[:1] in (b"{", b"[")
-
-
 def _joined(runs: list[ColumnRun]) -> list[ColumnRun]:
     """Neighbours of one schema and type, which were read in different ways, as one run."""
     if len(runs) < 2:
@@ -345,78 +330,3 @@ def _counted_from(start: int) -> Iterator[None]:
     except DataException as error:
         error.record = None if error.record is None else start + error.record
         raise
-
-
-Key = TypeVar("Key")
-Value = TypeVar("Value")
-
-
-class _Cache(Generic[Key, Value]):
-    """What was used last, up to a number of entries."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._entries: OrderedDict[Key, Value] = OrderedDict()
-
-    def get(self, key: Key, make: Callable[[], Value]) -> Value:
-        if key in self._entries:
-            self._entries.move_to_end(key)
-            return self._entries[key]
-        value = self._entries[key] = make()
-        if len(self._entries) > max(self._size, 1):
-            self._entries.popitem(last=False)
-        return value
-
-
-def _is_written_otherwise(records: pa.Array) -> pa.Array:
-    """Records whose envelope does not begin as Connect and we write it."""
-    return pc.fill_null(pc.invert(pc.starts_with(records, b'{"schema":')), False)
-
-
-def _json_column(texts: pa.Array) -> pa.Array:
-    try:
-        storage = texts.cast(pa.string())
-    except pa.ArrowInvalid as error:  # not UTF-8
-        raise NotPlain from error
-    is_null = pc.equal(pc.ascii_trim_whitespace(storage), "null")
-    return pa.ExtensionArray.from_storage(pa.json_(), pc.if_else(is_null, None, storage))
-
-
-def _odd_ones(column: pa.Array, prefix_of: Callable[[bytes], bytes]) -> list[int]:
-    """The few records that do not begin and end as the first one does. ``prefix_of`` says of that one how they all should begin."""
-    first = next((value.as_py() for value in column if value.is_valid), b"")
-    start = prefix_of(first)
-    end = b"}}" if len(start) > 1 and first.endswith(b"}}") else _CLOSED_BY.get(start[:1], b"")
-    if not (end and first.endswith(end)):
-        return []
-    looks_whole = pc.and_(pc.starts_with(column, start), pc.ends_with(column, end))
-    odd = pc.indices_nonzero(pc.invert(looks_whole)).to_pylist()
-    return odd if len(odd) <= 1 + _MOST_ODD * len(column) else []
-
-
-def _leading(column: pa.Array, test: Callable[[pa.Array], pa.Array]) -> int:
-    """How many values from the front pass. Looks at few first, so that short runs in a long column cost little."""
-    start, look = 1, _FIRST_LOOK
-    while start < len(column):
-        first_failed = pc.index(test(column.slice(start, look)), False).as_py()
-        if first_failed >= 0:
-            return start + int(first_failed)
-        start, look = start + look, look * 16
-    return len(column)
-
-
-_STRING_OR_BRACE: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
-
-
-def _end_of_value(record: bytes, start: int) -> int:
-    """Where the JSON object or ``null`` at ``start`` ends; 0 if there is neither."""
-    text = record[start:].lstrip()
-    start = len(record) - len(text)
-    if text.startswith(b"null"):
-        return start + 4
-    depth = 0
-    for match in _STRING_OR_BRACE.finditer(record, start) if text.startswith(b"{") else ():
-        depth += {b"{": 1, b"}": -1}.get(match[0], 0)
-        if depth == 0:
-            return match.end()
-    return 0

@@ -76,6 +76,16 @@ def check_documents(texts: pa.Array) -> None:
         raise NotPlain
 
 
+def json_column(texts: pa.Array) -> pa.Array:
+    """Texts that are one JSON value each (binary, no nulls) as they are; ``null`` is null. Raises NotPlain."""
+    try:
+        storage = texts.cast(pa.string())
+    except pa.ArrowInvalid as error:  # not UTF-8
+        raise NotPlain from error
+    is_null = pc.equal(pc.ascii_trim_whitespace(storage), "null")
+    return pa.ExtensionArray.from_storage(pa.json_(), pc.if_else(is_null, None, storage))
+
+
 def _has_no_json(data: bytes) -> bool:
     """Whether there may be words that the parser reads as numbers and JSON does not know. The letter is found faster than the word."""
     return any(word[:1] in data and word in data for word in _NO_JSON)
