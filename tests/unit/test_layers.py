@@ -65,8 +65,8 @@ AIRFLOW = {
     "airflow_launcher": "model mirror connector_files airflow_dags airflow_requests airflow_settings",
     "dag_removal": "model airflow_requests complaints",
     "airflow_requests": "model operators airflow_dags",
-    "operators": "errors built_in_providers parent_death settings model dag_settings run_directory airflow_settings worker launch client hooks "
-    "triggers",
+    "operators": "errors built_in_providers parent_death settings model dag_settings run_directory airflow_settings worker launch client "
+    "hooks triggers",
     "retry": "errors dag_settings stores airflow_settings",
     "dag": "errors model dag_settings airflow_settings operators retry",
     "bundle": "errors model stores connector_files airflow_settings dag",
