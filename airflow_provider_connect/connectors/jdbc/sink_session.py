@@ -7,26 +7,31 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.database_errors import StatementException
 from airflow_provider_connect.connectors.jdbc.sink_layout import Layout, layout_of
 from airflow_provider_connect.connectors.jdbc.sink_offsets import OffsetsTable
-from airflow_provider_connect.connectors.jdbc.sink_records import Records, place_of
+from airflow_provider_connect.connectors.jdbc.sink_records import Records
+from airflow_provider_connect.connectors.jdbc.sink_refusals import Refusals, Report
 from airflow_provider_connect.connectors.jdbc.sink_settings import SinkSettings
 from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException, SinkStore, column_name, table_name
-from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable, changes
-from airflow_provider_connect.connectors.jdbc.sink_writer import Refusal, TableWriter
-from airflow_provider_connect.errors import ConnectException, DataException
+from airflow_provider_connect.connectors.jdbc.sink_tables import SinkTables, TableChange
+from airflow_provider_connect.connectors.jdbc.sink_writer import Refusal
+from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
 
 UNCOMMITTED_BYTES: Final = 64 << 20
 Offsets = Mapping[TopicPartition, int]
-Report = Callable[[Sequence[tuple[Batch, Exception]]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Connection:
+    store: SinkStore
+    tables: SinkTables
 
 
 @dataclass(slots=True)
@@ -36,16 +41,6 @@ class _Waiting:
     layout: Layout
     batches: list[Batch]
     count: int = 0
-
-
-class _TableChange(Exception):
-    """A table must be changed before anything else is written."""
-
-    def __init__(self, name: str, layout: Layout, statements: list[str]) -> None:
-        super().__init__(name)
-        self.name = name
-        self.layout = layout
-        self.statements = statements
 
 
 class SinkSession:
@@ -68,24 +63,19 @@ class SinkSession:
     ) -> None:
         self._connect = connect
         self._settings = settings
-        self._report = report
+        self._refusals = Refusals(report, settings.table_of)
         self._offsets_table = offsets_table
         self._connector = connector
         self._claim = claim
         self._partitions: frozenset[TopicPartition] = frozenset()
-        self._store: SinkStore | None = None
+        self._connection: _Connection | None = None
         self._thread = ThreadPoolExecutor(1, "jdbc-sink")  # starts with the first work
         self._attempt: tuple[Future[list[Refusal]], Iterator[Refusal], Records] | None = None
-        self._is_tolerant = False  # whether a refused record was left out before
         self._is_begun = False
         self._is_complete = True  # whether everything in _uncommitted is written or waits to be
         self._uncommitted: list[Batch] = []
         self._uncommitted_bytes = 0
         self._waiting: dict[str, _Waiting] = {}
-        self._writers: dict[str, TableWriter] = {}
-        self._tables: dict[str, TargetTable] = {}
-        self._held: set[str] = set()  # tables that keep their columns until the transaction ends
-        self._reported: set[tuple[TopicPartition, int]] = set()
         self._committed: dict[TopicPartition, int] = {}
         self._in_doubt: dict[TopicPartition, int] | None = None
 
@@ -97,7 +87,7 @@ class SinkSession:
     def open(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int] | None:
         """Take the partitions over; the offsets that the database holds, None if it is to hold none."""
         with self._dropped_on_failure():
-            offsets = self._offsets(self._connected())
+            offsets = self._offsets(self._connected().store)
             if self._claim is None:
                 offsets.forget(partitions)
                 return None
@@ -111,7 +101,7 @@ class SinkSession:
 
         def take() -> None:
             self._add(batch)
-            if not self._opened().holds_others_up:
+            if not self._opened().store.holds_others_up:
                 self._write_waiting(only_full=True)
 
         self._in_transaction(take)
@@ -152,15 +142,15 @@ class SinkSession:
                     self._restore()
                     work()
                     return
-                except _TableChange as change:
+                except TableChange as change:
                     self._begin_anew()
-                    self._change_table(change, done)
+                    self._connected().tables.change(change, done, self._check_claim)
 
     def _restore(self) -> None:
         """Where something is missing: write what was not committed again, unless its commit went through after all."""
         if self._is_complete:
             return
-        store = self._connected()
+        store = self._connected().store
         if self._in_doubt is not None and self._claim is not None:
             found = self._offsets(store).read(self._in_doubt, self._claim[0])
             if all(found.get(partition) == offset for partition, offset in self._in_doubt.items()):
@@ -177,7 +167,7 @@ class SinkSession:
 
     def _commit(self, offsets: dict[TopicPartition, int]) -> None:
         """1 our offsets, which is refused to an older claim 2 commit. A connection that is lost in 2 leaves that in doubt."""
-        store = self._connected()
+        store = self._connected().store
         if self._claim is not None and offsets:
             self._begin()
             self._offsets(store).write(offsets, self._claim[0])  # 1
@@ -188,14 +178,15 @@ class SinkSession:
 
     def _begin(self) -> None:
         if not self._is_begun:
-            self._connected().begin()
+            connection = self._connected()
+            connection.store.begin()
+            connection.tables.begun()
             self._is_begun = True
-            self._held.clear()
 
     def _begin_anew(self) -> None:
         """Take back what was written since the last commit."""
         if self._is_begun:
-            self._connected().rollback()
+            self._connected().store.rollback()
         self._is_begun = self._is_complete = False
         self._waiting.clear()
 
@@ -203,10 +194,10 @@ class SinkSession:
         """Everything is committed, or given up."""
         self._uncommitted.clear()
         self._waiting.clear()
-        self._reported.clear()
+        self._refusals.forget()
         self._uncommitted_bytes, self._in_doubt, self._is_complete = 0, None, True
 
-    def _connected(self) -> SinkStore:
+    def _connected(self) -> _Connection:
         """The database, with nothing going on in it."""
         self._finish_attempt()
         return self._opened()
@@ -215,25 +206,24 @@ class SinkSession:
         """Wait for what is being written. Report what was refused; behind the first that ever was, the rest is written here."""
         if self._attempt is not None:
             (future, refusals, records), self._attempt = self._attempt, None
-            self._refuse(records, itertools.chain(future.result(), refusals))
+            self._refusals.tell(records, itertools.chain(future.result(), refusals))
 
-    def _opened(self) -> SinkStore:
+    def _opened(self) -> _Connection:
         """The database, in which something may be going on."""
-        if self._store is None:
-            store = self._store = self._connect()
+        if self._connection is None:
+            store = self._connect()
+            self._connection = _Connection(store, SinkTables(store, self._settings))
             if self._claim is not None and self._partitions:
                 self._offsets(store).renew(self._partitions, self._claim[0])
-        return self._store
+        return self._connection
 
     def _drop_connection(self) -> None:
         if self._attempt is not None:
             self._attempt[0].exception()  # waits
             self._attempt = None
-        if self._store is not None:
-            self._store.close()
-        self._store, self._is_begun = None, False
-        self._writers.clear()
-        self._tables.clear()
+        if self._connection is not None:
+            self._connection.store.close()
+        self._connection, self._is_begun = None, False
 
     @contextlib.contextmanager
     def _dropped_on_failure(self) -> Iterator[None]:
@@ -244,6 +234,11 @@ class SinkSession:
                 self._is_complete = False
                 self._drop_connection()
             raise
+
+    def _check_claim(self) -> None:
+        """Raise FencedException within a transaction that somebody newer forbids."""
+        if self._claim is not None:
+            self._offsets(self._connected().store).check(self._partitions, self._claim[0])
 
     def _offsets(self, store: SinkStore) -> OffsetsTable:
         return OffsetsTable(store, table_name(self._offsets_table, store.dialect), self._connector)
@@ -263,14 +258,14 @@ class SinkSession:
             try:
                 layout = layout_of(self._settings, batch, self._column_name)
             except DataException as error:
-                self._refuse_all(batch, error)
+                self._refusals.tell_of_all(batch, error)
                 return
             waiting = self._waiting[name] = _Waiting(layout, [])
         waiting.batches.append(batch)
         waiting.count += batch.num_records
 
     def _column_name(self, field: str) -> str:
-        return column_name(field, self._opened().dialect)
+        return column_name(field, self._opened().store.dialect)
 
     def _write_waiting(self, *, only_full: bool) -> None:
         """Write what waits, or the tables of which enough waits for one statement."""
@@ -281,102 +276,16 @@ class SinkSession:
     def _write(self, name: str, waiting: _Waiting, *, ahead: bool = False) -> None:
         """Write records. ``ahead``: in a thread of its own, while more are read; whoever needs the database next waits for it."""
         self._finish_attempt()
-        writer = self._writer(name, waiting.layout)
+        tables = self._opened().tables
+        writer = tables.writer(name, waiting.layout)
         if writer is not None:
             self._begin()
-            writer = self._held_writer(name, waiting.layout, writer)
+            writer = tables.held_writer(name, waiting.layout, writer)
         if writer is not None:
             records = Records(waiting.batches)
             refusals = writer.write(records)
             if ahead:
-                some = refusals if self._is_tolerant else itertools.islice(refusals, 1)
-                self._attempt = self._thread.submit(list, some), refusals, records
+                self._attempt = self._thread.submit(list, self._refusals.as_far_as_known(refusals)), refusals, records
             else:
-                self._refuse(records, refusals)
+                self._refusals.tell(records, refusals)
         del self._waiting[name]
-
-    def _writer(self, name: str, layout: Layout) -> TableWriter | None:
-        """What writes these records. None: they are deletes of a table that there is not yet."""
-        writer = self._writers.get(name)
-        if writer is not None and writer.layout == layout:
-            return writer
-        table, statements = self._needed(name, layout)
-        if statements:
-            raise _TableChange(name, layout, statements)
-        if table is None:
-            return None
-        writer = self._writers[name] = TableWriter(self._connected(), table, layout, self._settings)
-        return writer
-
-    def _held_writer(self, name: str, layout: Layout, writer: TableWriter) -> TableWriter | None:
-        """What writes these records in this transaction: another one where somebody has changed the table meanwhile."""
-        if name in self._held:
-            return writer
-        self._held.add(name)
-        if self._connected().lock_to_write(self._tables[name]):
-            return writer
-        self._forget_table(name)
-        return self._writer(name, layout)
-
-    def _needed(self, name: str, layout: Layout) -> tuple[TargetTable | None, list[str]]:
-        """The table, and what has to be changed in it for these records."""
-        store = self._connected()
-        place = table_name(name, store.dialect)
-        table = self._tables.get(name) or store.read_table(place)
-        if table is not None:
-            self._tables[name] = table
-        return table, changes(layout, table, place, self._settings, store.dialect)
-
-    def _change_table(self, change: _TableChange, done: set[str]) -> None:
-        """1 lock, refused to an older claim 2 look again: another task may have changed the table 3 change what is still to be changed.
-        A table that is made cannot be locked: there another task may be faster yet."""
-        store, table = self._connected(), self._tables.get(change.name)
-        self._forget_table(change.name)
-        statements = change.statements
-        store.begin()
-        try:
-            if self._claim is not None:
-                self._offsets(store).check(self._partitions, self._claim[0])
-            if table is not None:
-                store.lock_to_change(table)  # 1
-                statements = self._needed(change.name, change.layout)[1]  # 2
-            if statements and done.issuperset(statements):
-                raise ConnectException(f"Table {change.name} is not as it should be after {'; '.join(statements)}")
-            done.update(statements)
-            for statement in statements:  # 3
-                store.execute(statement)
-            store.commit()
-        except (StatementException, RefusedException) as error:
-            store.rollback()
-            self._forget_table(change.name)
-            if self._needed(change.name, change.layout)[1] == statements:
-                raise ConnectException(
-                    f"Table {change.name} cannot be changed for new records by {'; '.join(statements)}: {error}. Make the change yourself, "
-                    "or give the user the right to"
-                ) from error
-        self._forget_table(change.name)
-
-    def _forget_table(self, name: str) -> None:
-        self._tables.pop(name, None)
-        self._writers.pop(name, None)
-
-    def _refuse(self, records: Records, refusals: Iterable[Refusal]) -> None:
-        """Report the first that ever was by itself, for nobody may be there who tolerates it."""
-        refusals = iter(refusals)
-        while found := list(refusals if self._is_tolerant else itertools.islice(refusals, 1)):
-            failures: dict[tuple[TopicPartition, int], tuple[Batch, Exception]] = {}
-            for index, error in found:
-                record = records.record(index)
-                partition, offset = place = place_of(record)
-                text = f"Table {self._settings.table_of(record.topic)} refuses the record at offset {offset} of {partition}: {error}"
-                failures[place] = record, RefusedException(text)
-            self._report([failure for place, failure in failures.items() if place not in self._reported])
-            self._reported |= failures.keys()
-            self._is_tolerant = True
-
-    def _refuse_all(self, batch: Batch, error: DataException) -> None:
-        """Records that cannot be rows at all."""
-        place = place_of(batch)
-        if place not in self._reported:
-            self._report([(batch, error)])
-            self._reported.add(place)
