@@ -72,6 +72,7 @@ def test_a_run_in_progress_ends_after_its_batch_when_its_connector_is_paused(
     figures = airflow.xcoms(connector, run).get("return_value", {})  # none where the pause came before the task began
     assert figures.get("0", {}).get("records", 0) < 3_000_000
     airflow.set_paused(connector, paused=False)
+    wait_until(lambda: airflow.target_state(connector) is TargetState.STARTED, 60, "STARTED")
     run = airflow.run(connector)
     assert airflow.xcoms(connector, run)["return_value"]["0"]["records"] > 0
 
