@@ -106,6 +106,10 @@ class Airflow:
         assert state == "success", self.log(connector, run)
         return run
 
+    def runs(self, connector: str) -> list[str]:
+        """The ids of all runs."""
+        return [run["dag_run_id"] for run in self.api("GET", f"/dags/{dag_id_for(connector)}/dagRuns")["dag_runs"]]
+
     def tasks(self, connector: str, run: str) -> list[dict[str, Any]]:
         found = self.api("GET", f"/dags/{dag_id_for(connector)}/dagRuns/{quote(run)}/taskInstances")["task_instances"]
         return list(found)
