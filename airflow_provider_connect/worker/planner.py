@@ -19,6 +19,7 @@ from airflow_provider_connect.stores.fencing import Fence
 from airflow_provider_connect.stores.offset_place import OffsetPlace, sink_overrides
 from airflow_provider_connect.worker.checked_connector import CheckedConnector, check_connector, guarantee_of, warn_of_what_is_not_used
 from airflow_provider_connect.worker.contexts import PlanningContext
+from airflow_provider_connect.worker.newest_claim import need_newest
 from airflow_provider_connect.worker.task_configs import task_configs
 
 
@@ -133,16 +134,13 @@ class Planner:
         self._fence.fence(checked.name, range(1, tasks), self._overrides(checked))  # 1
         offsets = self._backing.offsets(OffsetPlace.of(self._settings, checked.resolved))
         with closing(offsets), self._fence.owner(checked.name, self._overrides(checked)) as owner:
-            newest = self._store.read().claims.get(checked.name)
-            if newest != claim:  # 2
-                raise FencedException(f"claim {claim} of {checked.name} is no longer the newest, {newest} is")
+            need_newest(self._store.read(), checked.name, claim)  # 2
             owner.write(repairs(offsets, checked.name))  # 3
 
     def _end_open(self, checked: CheckedConnector, claim: Claim) -> None:
         """The tasks of the last run have an open transaction: fence them now rather than when the plan is made."""
         state = self._store.read()
-        if state.claims.get(checked.name) != claim:
-            raise FencedException(f"claim {claim} of {checked.name} is no longer the newest, {state.claims.get(checked.name)} is")
+        need_newest(state, checked.name, claim)
         if self._has_ids(checked):
             self._fence.fence(checked.name, range(state.fencing_counts.get(checked.name, 0)), self._overrides(checked))
 

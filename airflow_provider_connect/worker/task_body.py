@@ -38,6 +38,7 @@ from airflow_provider_connect.worker.active_topics import ActiveTopics
 from airflow_provider_connect.worker.checked_connector import CheckedConnector, check_connector
 from airflow_provider_connect.worker.lifecycle import StopReason, StopSignal, StopWire, Wire
 from airflow_provider_connect.worker.metrics import TaskMetrics
+from airflow_provider_connect.worker.newest_claim import need_newest
 from airflow_provider_connect.worker.pipeline import Converters
 from airflow_provider_connect.worker.pipeline_setup import converters_of
 from airflow_provider_connect.worker.task_payload import TaskPayload
@@ -98,9 +99,7 @@ class TaskScene:
         """Raise FencedException unless the claim is the newest and the connector STARTED. Asked right after the id was taken over: who came
         late has fenced the newer owner by that, and must not go on in its place."""
         state, payload = self.configs.read(), self.payload
-        newest = state.claims.get(payload.connector)
-        if newest != payload.claim:
-            raise FencedException(f"claim {payload.claim} of {payload.connector} is no longer the newest, {newest} is")
+        need_newest(state, payload.connector, payload.claim)
         if state.target_state(payload.connector) is not TargetState.STARTED:
             raise FencedException(f"connector {payload.connector} is {state.target_state(payload.connector)}")
 

@@ -32,6 +32,9 @@ class ColumnKind(StrEnum):
     """What only its text can be had of: arrays, intervals, network addresses …"""
 
 
+TIMESTAMPS = (ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ)
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """``type_name`` is the database's own word, in lower case. ``precision`` and ``scale`` are those of a DECIMAL, None where it has no

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.column import Column, ColumnKind
+from airflow_provider_connect.connectors.jdbc.column import TIMESTAMPS, Column, ColumnKind
 from airflow_provider_connect.connectors.jdbc.column_schema import schema_of_column
 from airflow_provider_connect.connectors.jdbc.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE
 from airflow_provider_connect.connectors.jdbc.dialect import Dialect
@@ -118,7 +118,7 @@ def _sqlite_expression(column: Column, place: str, schema: Schema) -> tuple[str,
     if found is not None:
         expression, nothing = found
         return expression.replace("{place}", place), nothing
-    if column.kind in (ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ):
+    if column.kind in TIMESTAMPS:
         return sqlite_milliseconds(place), "0"
     word, nothing = _SQLITE_STORAGE.get(str(schema.type), ("INTEGER", "0"))
     if schema.logical_name == DECIMAL:

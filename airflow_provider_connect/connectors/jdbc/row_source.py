@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from airflow_provider_connect.connectors.jdbc.column import TABLE, Column, ColumnKind, Table
+from airflow_provider_connect.connectors.jdbc.column import TABLE, TIMESTAMPS, Column, ColumnKind, Table
 from airflow_provider_connect.connectors.jdbc.database import Database
 from airflow_provider_connect.connectors.jdbc.dialect import Dialect, dialect_of
 from airflow_provider_connect.connectors.jdbc.metadata import read_columns
@@ -21,7 +21,6 @@ from airflow_provider_connect.connectors.jdbc.table_name import TableName
 from airflow_provider_connect.errors import ConfigException
 
 _NUMBERS = (ColumnKind.INT8, ColumnKind.INT16, ColumnKind.INT32, ColumnKind.INT64)
-_TIMES = (ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ)
 _ALIAS = "connect_rows"
 
 
@@ -108,13 +107,13 @@ def _mistakes(settings: SourceSettings, columns: list[Column], name: str, *, mus
     for each, column in found:
         if column is None:
             yield ConfigException.of(TIMESTAMP, each, _no_column(columns, name)).message
-        elif column.kind not in _TIMES:
+        elif column.kind not in TIMESTAMPS:
             reason = f"Column {column.name} of {name} is of type {column.type_name}. Name a column that holds date and time."
             yield ConfigException.of(TIMESTAMP, each, reason).message
     known = [column for _, column in found if column is not None]
-    if len({column.kind for column in known if column.kind in _TIMES}) > 1:
+    if len({column.kind for column in known if column.kind in TIMESTAMPS}) > 1:
         yield ConfigException.of(TIMESTAMP, ",".join(settings.timestamps), f"Of {name}, some have a time zone and some have none.").message
-    if must_tell_null and known and all(column.is_nullable and column.kind in _TIMES for column in known):
+    if must_tell_null and known and all(column.is_nullable and column.kind in TIMESTAMPS for column in known):
         names = ", ".join(column.name for column in known)
         reason = (
             f"Column {names} of {name} may be null, and rows where it is would never be read. Declare it NOT NULL, "

@@ -5,28 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.column import Column, ColumnKind
-from airflow_provider_connect.sdk.schema import DATE, DECIMAL, FLOAT64_SCHEMA, TIME, TIMESTAMP, Schema, SchemaType
+from airflow_provider_connect.connectors.jdbc.column import TIMESTAMPS, Column, ColumnKind
+from airflow_provider_connect.sdk.schema import DATE, DECIMAL, FLOAT64_SCHEMA, INTEGER_BITS, TIME, TIMESTAMP, Schema, SchemaType
 
 _INTEGERS: Final = (ColumnKind.INT8, ColumnKind.INT16, ColumnKind.INT32, ColumnKind.INT64)
 _FLOATS: Final = (ColumnKind.FLOAT32, ColumnKind.FLOAT64)
-_TIMESTAMPS: Final = (ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ)
 _TAKEN_BY: Final[Mapping[str, tuple[ColumnKind, ...]]] = {
-    **dict.fromkeys((SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64), (*_INTEGERS, ColumnKind.DECIMAL, *_FLOATS)),
+    **dict.fromkeys(INTEGER_BITS, (*_INTEGERS, ColumnKind.DECIMAL, *_FLOATS)),
     **dict.fromkeys((SchemaType.FLOAT32, SchemaType.FLOAT64), (*_FLOATS, ColumnKind.DECIMAL)),
     DECIMAL: (ColumnKind.DECIMAL, *_FLOATS),
     SchemaType.BOOLEAN: (ColumnKind.BOOLEAN, *_INTEGERS),
-    SchemaType.STRING: (ColumnKind.STRING, ColumnKind.OTHER, ColumnKind.DATE, ColumnKind.TIME, *_TIMESTAMPS),
+    SchemaType.STRING: (ColumnKind.STRING, ColumnKind.OTHER, ColumnKind.DATE, ColumnKind.TIME, *TIMESTAMPS),
     SchemaType.BYTES: (ColumnKind.BYTES,),
-    DATE: (ColumnKind.DATE, *_TIMESTAMPS),
+    DATE: (ColumnKind.DATE, *TIMESTAMPS),
     TIME: (ColumnKind.TIME,),
-    TIMESTAMP: _TIMESTAMPS,
+    TIMESTAMP: TIMESTAMPS,
 }
 _BITS: Final[Mapping[str, int]] = {
-    SchemaType.INT8: 8,
-    SchemaType.INT16: 16,
-    SchemaType.INT32: 32,
-    SchemaType.INT64: 64,
+    **{str(kind): bits for kind, bits in INTEGER_BITS.items()},
     SchemaType.FLOAT32: 32,
     SchemaType.FLOAT64: 64,
 }

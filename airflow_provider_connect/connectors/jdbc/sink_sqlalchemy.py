@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from airflow_provider_connect.connectors.jdbc.column import ColumnKind
+from airflow_provider_connect.connectors.jdbc.column import TIMESTAMPS, ColumnKind
 from airflow_provider_connect.connectors.jdbc.database_errors import StatementException
 from airflow_provider_connect.connectors.jdbc.database_url import MARIADB, MYSQL, SQLITE, DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.dialect import Dialect
@@ -186,7 +186,7 @@ class RowStore(SqlAlchemyDatabase):
         """A column as the driver's values. SQLite has neither times nor decimals: they are texts that sort as the values do."""
         target, types = table.columns[name], pa.types
         refuse_wide_numbers(column, target)
-        if types.is_date(column.type) and target.kind in (ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ):
+        if types.is_date(column.type) and target.kind in TIMESTAMPS:
             column = midnights(column, target, self._time_zone).cast(pa.timestamp("us"))
         elif types.is_timestamp(column.type):
             zone = "UTC" if target.kind is ColumnKind.TIMESTAMP_TZ else self._time_zone

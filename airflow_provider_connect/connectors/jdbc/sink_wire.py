@@ -6,19 +6,18 @@ import functools
 from collections.abc import Mapping
 from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.column import Column, ColumnKind
+from airflow_provider_connect.connectors.jdbc.column import TIMESTAMPS, Column, ColumnKind
 from airflow_provider_connect.connectors.jdbc.sink_columns import cast_column, local_times, midnights
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.arrow import pa
 
-_MOMENTS: Final = (ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ)
 _TEXTS: Final = frozenset({"text", "varchar", "bpchar"})
 
 
 def wire_column(target: Column, column: pa.ChunkedArray, time_zone: str) -> tuple[pa.ChunkedArray, bool]:
     """The column as COPY writes it, and whether ``target`` takes it so: else it is staged, and cast by the server."""
     given, types = column.type, pa.types
-    if types.is_timestamp(given) or (types.is_date(given) and target.kind in _MOMENTS):
+    if types.is_timestamp(given) or (types.is_date(given) and target.kind in TIMESTAMPS):
         return _moments(target, column, time_zone), True
     if types.is_decimal(given) and target.kind is ColumnKind.DECIMAL:
         return column, True
