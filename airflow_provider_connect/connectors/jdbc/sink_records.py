@@ -6,7 +6,7 @@ import bisect
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.sink_layout import Layout, deletes_of, offsets_of
 from airflow_provider_connect.connectors.jdbc.sink_settings import InsertMode
@@ -75,8 +75,7 @@ def behind_others(keys: pa.Table, rows: Sequence[int]) -> list[int]:
         return []
     import polars as pl
 
-    frame = pl.DataFrame(pl.from_arrow(keys.rename_columns([f"key {number}" for number in range(keys.num_columns)])))
-    is_first = frame.select(pl.struct(pl.all()).is_first_distinct()).to_series()
+    is_first = _frame(keys).select(pl.struct(pl.all()).is_first_distinct()).to_series()
     return [row for row in rows if not is_first[row]]
 
 
@@ -93,8 +92,8 @@ def effect_of(keys: pa.Table, deletes: pa.ChunkedArray | None, mode: InsertMode)
 
     if deletes is None and mode is InsertMode.INSERT:
         return EVERYTHING
-    names = [f"key {number}" for number in range(keys.num_columns)]
-    frame = pl.DataFrame(pl.from_arrow(keys.rename_columns(names))).with_row_index("row")
+    frame = _frame(keys).with_row_index("row")
+    names = frame.columns[1:]
     is_last = pl.col(names[0]).is_last_distinct() if len(names) == 1 else pl.struct(*names).is_last_distinct()
     if deletes is None:
         last = frame.filter(is_last)
@@ -106,3 +105,10 @@ def effect_of(keys: pa.Table, deletes: pa.ChunkedArray | None, mode: InsertMode)
     if mode is not InsertMode.INSERT:
         written = written.filter(is_last)
     return Effect(left.filter("is delete")["row"].to_arrow(), written["row"].to_arrow())
+
+
+def _frame(keys: pa.Table) -> Any:  # a polars DataFrame
+    """The keys under names that no other column has."""
+    import polars as pl
+
+    return pl.DataFrame(pl.from_arrow(keys.rename_columns([f"key {number}" for number in range(keys.num_columns)])))
