@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from typing import Final
 
 from airflow_provider_connect.connectors.jdbc.column import Column, ColumnKind
 from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.columns import row_numbers
+
+_FEWEST: Final = 64
 
 
 def cast_column(name: str, column: pa.ChunkedArray, wanted: pa.DataType, *, safe: bool = True) -> pa.ChunkedArray:
@@ -34,20 +37,21 @@ def _first_misfit(column: pa.ChunkedArray, wanted: pa.DataType, *, safe: bool) -
     return low
 
 
-def misfits(count: int, check: Callable[[int], object]) -> dict[int, str]:
-    """Why some of ``count`` rows cannot be written, by their places. ``check(start)`` looks at the rows from ``start`` on, and raises
-    RefusedException with the place, among these, of the first bad one."""
+def misfits(count: int, check: Callable[[int, int], object]) -> dict[int, str]:
+    """Why some of ``count`` rows cannot be written, by their places. ``check(start, length)`` looks at so many rows from ``start`` on, and
+    raises RefusedException with the place, among these, of the first bad one. Behind a bad one few are looked at first, then twice as many.
+    """
     found: dict[int, str] = {}
-    start = 0
+    start, length = 0, count
     while start < count:
         try:
-            check(start)
-            break
+            check(start, length)
+            start, length = start + length, 2 * length
         except RefusedException as error:
             if error.row is None:
                 raise
             found[start + error.row] = error.message
-            start += error.row + 1
+            start, length = start + error.row + 1, max(_FEWEST, error.row)
     return found
 
 

@@ -161,7 +161,7 @@ class PostgresqlStore(AdbcDatabase):
     def sift(self, table: TargetTable, rows: pa.Table, keys: Sequence[str], mode: InsertMode) -> dict[int, str]:
         if mode is InsertMode.UPDATE and set(rows.column_names) <= set(keys):
             return {}
-        refused = misfits(rows.num_rows, lambda start: self._prepared(table, rows.slice(start)))
+        refused = misfits(rows.num_rows, lambda start, length: self._prepared(table, rows.slice(start, length)))
         places = rest_of(rows.num_rows, refused)
         staged, statements = self._prepared(table, rows.take(places) if refused else rows)
         for start in range(0, len(places), _SIFTED_ROWS):

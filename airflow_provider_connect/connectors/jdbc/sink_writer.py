@@ -64,7 +64,7 @@ class TableWriter:
         if not isinstance(store, SiftingStore):
             return 0, {}
         rows, deletes = self._rows(records)
-        refused = misfits(len(records), lambda start: self._refuse_nulls(*_behind(start, records, rows, deletes)))
+        refused = misfits(len(records), lambda *piece: self._refuse_nulls(*_piece_of(piece, records, rows, deletes)))
         places = rest_of(len(records), refused)
         if refused:
             rows, deletes = rows.take(places), None if deletes is None else deletes.take(places)
@@ -187,7 +187,8 @@ class TableWriter:
             raise RefusedException(error.message, places[error.row].as_py()) from error
 
 
-def _behind(
-    start: int, records: Records, rows: pa.Table, deletes: pa.ChunkedArray | None
+def _piece_of(
+    piece: tuple[int, int], records: Records, rows: pa.Table, deletes: pa.ChunkedArray | None
 ) -> tuple[Records, pa.Table, pa.ChunkedArray | None]:
-    return records.slice(start, len(records)), rows.slice(start), None if deletes is None else deletes.slice(start)
+    start, length = piece
+    return records.slice(start, start + length), rows.slice(start, length), None if deletes is None else deletes.slice(start, length)
