@@ -78,7 +78,7 @@ class RowReader:
         if self._until is None or not self._is_complete(database):
             return None if self._until is None or self._writing.take_too_long(self.source) else WAITING
         if self._pages is None:
-            self._has_other_columns(database)
+            self._reread_columns(database)
             self._refuse_doubled(database)
             self._pages = ReadAhead(self._read(database), database.cancel)
         try:
@@ -87,7 +87,7 @@ class RowReader:
         except NotYet:
             return WAITING
         except (StatementException, DataException):
-            if self.interrupted() and self.can_resume and self._has_other_columns(database):
+            if self.interrupted() and self.can_resume and self._reread_columns(database):
                 return WAITING
             raise
         if batch is None:
@@ -143,7 +143,7 @@ class RowReader:
         rows = self._settings.batch_rows
         return Pages(rows, self._index_of_ties()).of(database.batches(self._query.rows(self.offset, self._until), rows))
 
-    def _has_other_columns(self, database: Database) -> bool:
+    def _reread_columns(self, database: Database) -> bool:
         """Look at the columns again; whether they are others. Raises ConfigException where the mode cannot use them any more."""
         before = self.source
         if before.table is not None:

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.database import Database
-from airflow_provider_connect.connectors.jdbc.row_reader import RowReader
+from tests.integration.jdbc.changes_under_readers import BEFORE, BETWEEN, change_once
 from tests.integration.jdbc.sinks import Place
 from tests.integration.worker.test_jdbc_source import polled, started
 
@@ -17,7 +16,7 @@ CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("moment", ["before the columns are read again", "between that and the statement"])
+@pytest.mark.parametrize("moment", [BEFORE, BETWEEN])
 @pytest.mark.parametrize("dialect", ["mariadb", "sqlite"])
 def test_a_table_that_changes_under_a_reader(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, dialect: str, moment: str, change: str
@@ -25,19 +24,8 @@ def test_a_table_that_changes_under_a_reader(
     place: Place = request.getfixturevalue(f"{dialect}_place")
     statement, row = CHANGES[change]
     place.run("CREATE TABLE orders (id integer PRIMARY KEY, n int)", "INSERT INTO orders VALUES (1, 5)")
-    look = RowReader._has_other_columns
-
-    def change_once(reader: RowReader, database: Database) -> bool:
-        monkeypatch.undo()
-        if moment.startswith("before"):
-            place.run(statement)
-        changed = look(reader, database)
-        if moment.startswith("between"):
-            place.run(statement)
-        return changed
-
-    monkeypatch.setattr(RowReader, "_has_other_columns", change_once)
+    change_once(monkeypatch, moment, lambda: place.run(statement))
     own = {"connection.url": place.url, "mode": "incrementing", "incrementing.column.name": "id", "topic.prefix": "shop-"}
     found = [each for page in polled(started(own)) if page.value is not None for each in page.value.to_pylist()]
-    is_late = moment.startswith("between") and change == "added"  # which the next run sees
+    is_late = moment == BETWEEN and change == "added"  # which the next run sees
     assert found == [{key: value for key, value in row.items() if not is_late or key != "extra"}]

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.database import Database
-from airflow_provider_connect.connectors.jdbc.row_reader import RowReader
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.batch import Batch
+from tests.integration.jdbc.changes_under_readers import BEFORE, BETWEEN, change_once
 from tests.integration.worker.scene import eventually
 from tests.integration.worker.test_jdbc_source import ALL_MODES, Shop, polled, shop, started
 
@@ -62,24 +61,13 @@ CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("moment", ["before the columns are read again", "between that and the statement"])
+@pytest.mark.parametrize("moment", [BEFORE, BETWEEN])
 def test_a_table_that_changes_under_a_reader(shop: Shop, monkeypatch: pytest.MonkeyPatch, moment: str, change: str) -> None:
     statement, row = CHANGES[change]
     shop.do("CREATE TABLE orders (id int PRIMARY KEY, n int); INSERT INTO orders VALUES (1, 5)")
-    look = RowReader._has_other_columns
-
-    def change_once(reader: RowReader, database: Database) -> bool:
-        monkeypatch.undo()
-        if moment.startswith("before"):
-            shop.do(statement)
-        changed = look(reader, database)
-        if moment.startswith("between"):
-            shop.do(statement)
-        return changed
-
-    monkeypatch.setattr(RowReader, "_has_other_columns", change_once)
+    change_once(monkeypatch, moment, lambda: shop.do(statement))
     found = rows_of(polled(started(shop.config(mode="incrementing"))))
-    late_column = moment.startswith("between") and change == "added"  # which the next run sees
+    late_column = moment == BETWEEN and change == "added"  # which the next run sees
     assert found == [{key: value for key, value in row.items() if not late_column or key != "extra"}]
 
 

@@ -1,0 +1,26 @@
+"""A table that somebody alters while a source is about to read it."""
+
+from collections.abc import Callable
+
+import pytest
+
+from airflow_provider_connect.connectors.jdbc.database import Database
+from airflow_provider_connect.connectors.jdbc.row_reader import RowReader
+
+BEFORE, BETWEEN = "before the columns are read again", "between that and the statement"
+
+
+def change_once(monkeypatch: pytest.MonkeyPatch, moment: str, change: Callable[[], None]) -> None:
+    """Make the ``change`` at that moment of the next reader's work."""
+    reread = RowReader._reread_columns
+
+    def reread_changed(reader: RowReader, database: Database) -> bool:
+        monkeypatch.undo()
+        if moment == BEFORE:
+            change()
+        is_other = reread(reader, database)
+        if moment == BETWEEN:
+            change()
+        return is_other
+
+    monkeypatch.setattr(RowReader, "_reread_columns", reread_changed)
