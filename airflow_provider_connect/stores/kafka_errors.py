@@ -28,7 +28,9 @@ _REFUSED = frozenset(
 _RETRIABLE = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._DESTROY,  # a broker's handle is, after a lost connection, with the request that waited for it
         KafkaError._MSG_TIMED_OUT,
+        KafkaError._NOENT,  # no leader is known, after a lost connection
         KafkaError._QUEUE_FULL,
         KafkaError._RESOLVE,
         KafkaError._TIMED_OUT,

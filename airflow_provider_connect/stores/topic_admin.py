@@ -15,6 +15,7 @@ from confluent_kafka import TopicPartition as _KafkaPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # the package exports them without saying so
     AdminClient,
     ConfigResource,
+    ListOffsetsResultInfo,
     NewTopic,
     OffsetSpec,
     ResourceType,
@@ -43,8 +44,16 @@ _AWAY = frozenset(
 )
 """What librdkafka says when it had no answer, or no connection, in time."""
 
-_NO_LEADER = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
-"""What a broker says of a partition that was made a moment ago, or that is about to move."""
+_NO_LEADER = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError._NOENT,
+        KafkaError._TRANSPORT,
+    }
+)
+"""What is said of a partition that was made a moment ago, or is about to move, or whose leader's connection was lost."""
 
 _FORBIDDEN = frozenset(
     {
@@ -265,11 +274,16 @@ class TopicAdmin:
     def _offsets_once(self, asked: "dict[_KafkaPartition, OffsetSpec]", level: IsolationLevel) -> dict[TopicPartition, int]:
         found = self._connection.client.list_offsets(asked, isolation_level=level, request_timeout=self._connection.timeout_seconds)
         return {
-            TopicPartition(partition.topic, partition.partition): self._connection.answer(
-                future, f"looking up offsets of {partition}"
-            ).offset
-            for partition, future in found.items()
+            TopicPartition(partition.topic, partition.partition): self._offset(partition, future) for partition, future in found.items()
         }
+
+    def _offset(self, partition: _KafkaPartition, future: "Future[ListOffsetsResultInfo]") -> int:
+        stage = f"looking up offsets of {partition}"
+        offset = self._connection.answer(future, stage).offset
+        if offset < 0:  # librdkafka's answer, without an error, when the leader's connection is lost
+            error = KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
+            raise self._connection.failure(error, stage) from error
+        return int(offset)
 
     def ensure_internal_topics(self) -> dict[str, str]:
         """Makes the internal topics that are missing and checks the others (contract §2.1). Returns their ids.
