@@ -43,5 +43,5 @@ contract: setup ## replay all that was recorded of a real Kafka Connect, with re
 bench: setup ## race Kafka Connect; W=W1 for one work
 	@$(PY) -m tests.benchmark $(if $(W),--work $(W))
 
-chaos: setup ## kill everything everywhere and count records; KILLS=60 of runs, TABLES=60 of those with tables, WRITERS=300 seconds of writing to tables that runs read, CONTROL=30 of servers, SEED=of a run to repeat
+chaos: setup ## kill everything everywhere and count records; KILLS=60 of runs, TABLES=60 of those with tables or of their connections, WRITERS=300 seconds of writing to tables that runs read, CONTROL=30 of servers, SEED=of a run to repeat
 	@$(PY) -m tests.e2e.chaos $(if $(KILLS),--kills $(KILLS)) $(if $(TABLES),--table-kills $(TABLES)) $(if $(WRITERS),--writer-seconds $(WRITERS)) $(if $(CONTROL),--control-kills $(CONTROL)) $(if $(SEED),--seed $(SEED))

@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=60, help="SIGKILLs of runs in all")
     parser.add_argument("--airflow-kills", type=int, help="of these so many through Airflow; a quarter unless said")
     parser.add_argument("--control-kills", type=int, default=30, help="SIGKILLs besides, of those who control connectors")
-    parser.add_argument("--table-kills", type=int, default=60, help="SIGKILLs besides, of runs between PostgreSQL and topics")
+    parser.add_argument("--table-kills", type=int, default=60, help="besides, of runs with tables, and of their connections")
     parser.add_argument("--writer-seconds", type=float, default=300, help="how long tables are written to while runs go by, over all modes")
     parser.add_argument("--no-outages", dest="outages", action="store_false", help="the broker stays")
     parser.add_argument("--no-crowd", dest="crowd", action="store_false", help="no clients of two API servers")

@@ -6,11 +6,18 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Generic, TypeVar
 
+from tests.e2e.faults.runs import CUT
 from tests.e2e.faults.steps import STEPS
 
 _Card = TypeVar("_Card")
 FILES = [(kind, guarantee) for kind in ("source", "sink") for guarantee in STEPS[kind]]
 TABLES = [(kind, guarantee) for kind in ("table source", "table sink") for guarantee in STEPS[kind]]
+PROCESSES = {name: (name, "SIGKILL") for name in ("worker", "driver", "jvm")}
+CONNECTIONS = {  # which a run loses, and lives on
+    "broker connection": ("broker connection", CUT),
+    "backend": ("backend", "SIGTERM"),  # as ``pg_terminate_backend`` does
+    "killed backend": ("backend", "SIGKILL"),  # whose database ends all others too
+}
 TRANSACTION_ENDS = (
     "airflow_provider_connect.worker.source_delivery:TransactionalProducer.commit"  # offsets of every guarantee go through it
 )

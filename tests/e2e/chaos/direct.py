@@ -1,4 +1,4 @@
-"""Scenes whose runs are spark-submits of our own: driver, Python worker and JVM are killed."""
+"""Scenes whose runs are spark-submits of our own: driver, Python worker and JVM are killed, connections to broker and database lost."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+from airflow_provider_connect.model.run import RunResult, RunState
 from tests.conftest import worker_properties
-from tests.e2e.chaos.deck import Deck, StepDecks
+from tests.e2e.chaos.deck import CONNECTIONS, PROCESSES, Deck, StepDecks
 from tests.e2e.chaos.tally import Kill, Tally
-from tests.e2e.faults.runs import Fault
+from tests.e2e.faults.runs import Fault, ending
 from tests.e2e.faults.scenes import SinkScene, SourceScene
 from tests.e2e.faults.table_scenes import TableSinkScene, TableSourceScene
 
@@ -20,7 +21,7 @@ Scene = SourceScene | SinkScene | TableSourceScene | TableSinkScene
 
 class DirectStorm:
     """Kills ``kills`` times, a few in each scene, with new records before each. ``groups`` are kinds of scenes with their guarantees;
-    those with tables need ``database``, SQLAlchemy's address of a PostgreSQL."""
+    those with tables need ``database``, SQLAlchemy's address of a PostgreSQL, and lose connections too."""
 
     def __init__(
         self,
@@ -36,7 +37,8 @@ class DirectStorm:
         self._folder, self._bootstrap, self._tally, self._chance, self._database = folder, bootstrap, tally, chance, database
         self._groups = Deck(groups, chance)
         self._steps = StepDecks(chance)
-        self._victims = Deck(["worker", "driver", "jvm"], chance)
+        self._struck = PROCESSES | (CONNECTIONS if database else {})
+        self._victims = Deck(list(self._struck), chance)
 
     def run(self, kills: int) -> None:
         done = number = 0
@@ -70,15 +72,24 @@ class DirectStorm:
 
     def _kill(self, scene: Scene, kind: str, guarantee: str) -> None:
         """One kill that strikes. A step that a run does not come to so often is tried at its first call, then another one."""
-        victim = self._victims.draw()
+        name = self._victims.draw()
+        victim, signal = self._struck[name]
         while True:
             step, when, nth = self._steps.draw(kind, guarantee)
             for call in dict.fromkeys([nth, 1]):
-                fault = Fault(step, when, call, victim=victim, linger=self._chance.choice([0.0, 0.5]))
+                fault = Fault(step, when, call, signal, victim, linger=self._chance.choice([0.0, 0.5]))
                 submission = scene.runs.submit(fault)
-                submission.wait()
+                result = submission.wait()
                 if submission.struck:
-                    self._tally.killed(Kill(victim, kind, guarantee, f"{when} {step.rpartition(':')[2]}, call {call}"))
+                    self._tally.killed(Kill(name, kind, guarantee, f"{when} {step.rpartition(':')[2]}, call {call}"))
+                    if name in CONNECTIONS:
+                        self._outlived(fault, result)
                     return
                 self._tally.missed(f"{kind}, {guarantee}: {fault}")
                 scene.add(ADDED)
+
+    def _outlived(self, fault: Fault, result: RunResult | None) -> None:
+        """A run that has lost a connection comes to its end, or fails and may be tried again."""
+        self._tally.say(f"the run was {ending(result)}")
+        if result is None or (result.state is not RunState.DONE and not result.retriable):
+            self._tally.broken(f"{fault}: the run was {ending(result)}")

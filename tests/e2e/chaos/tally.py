@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 
 from tests.e2e.faults.oracle import Verdict
 
-VICTIMS = ("driver", "worker", "jvm", "backend", "supervisor", "task", "scheduler", "dag-processor", "api-server")
+RUN_VICTIMS = ("driver", "worker", "jvm", "broker connection", "backend", "killed backend")
+VICTIMS = (*RUN_VICTIMS, "supervisor", "task", "scheduler", "dag-processor", "api-server")
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """One SIGKILL that struck."""
+    """What was struck: a process by SIGKILL, or a connection."""
 
     victim: str
     direction: str
@@ -89,10 +90,10 @@ class Tally:
         """Counts of victims by guarantee, and what was broken."""
         counts = Counter((kill.victim, kill.guarantee) for kill in self.kills)
         guarantees = sorted({kill.guarantee for kill in self.kills})
-        rows = [f"{'':14}" + "".join(f"{guarantee:>15}" for guarantee in guarantees) + f"{'all':>7}"]
+        rows = [f"{'':18}" + "".join(f"{guarantee:>15}" for guarantee in guarantees) + f"{'all':>7}"]
         for victim in VICTIMS:
             cells = [counts[victim, guarantee] for guarantee in guarantees]
-            rows.append(f"{victim:14}" + "".join(f"{cell:>15}" for cell in cells) + f"{sum(cells):>7}")
+            rows.append(f"{victim:18}" + "".join(f"{cell:>15}" for cell in cells) + f"{sum(cells):>7}")
         places = len({(kill.direction, kill.guarantee, kill.step) for kill in self.kills})
         rows.append(
             f"{len(self.kills)} kills at {places} places in {self.scenes} scenes, {self.seconds:.0f} s; {self.never_struck} not struck"

@@ -14,14 +14,14 @@ import psycopg2
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.model.run import RunResult, RunState
 from tests.conftest import worker_properties
-from tests.e2e.chaos.deck import StepDecks
+from tests.e2e.chaos.deck import PROCESSES, StepDecks
 from tests.e2e.chaos.tally import Kill, Tally
-from tests.e2e.faults.runs import Fault, Runs, Submission
+from tests.e2e.faults.connections import backends
+from tests.e2e.faults.runs import Fault, Runs, Submission, ending
 from tests.e2e.writers.modes import MODES, Mode
 from tests.e2e.writers.scene import WriterScene
 
 STRUCK_SHARE = 0.4
-PROCESSES = ("worker", "driver", "jvm")
 BACKEND = "backend"
 LOOK_SECONDS = 0.02
 SETTINGS = {"transaction.boundary.poll.linger.ms": "0", "offset.flush.interval.ms": "0"}  # many commits
@@ -97,23 +97,22 @@ class StruckRuns:
         is_lost = self._end_connection(submission, self._chance.uniform(0, 1))
         result = submission.wait()
         if is_lost:
-            outcome = "gone" if result is None else result.state if result.error is None else f"{result.state}, {result.error}"
-            self._struck(BACKEND, f"the run was {outcome}")
+            self._struck(BACKEND, f"the run was {ending(result)}")
         if result is None or (result.state is not RunState.DONE and not (is_lost and result.retriable)):
             self._failed(submission, result)
 
     def _end_connection(self, submission: Submission, after_seconds: float) -> bool:
         """End a connection that the run has so long after its first; False: it had none then."""
-        named, begun = "FROM pg_stat_activity WHERE application_name = %s", None
+        begun = None
         with closing(psycopg2.connect(self._database)) as connection, connection.cursor() as cursor:
             connection.autocommit = True
             while submission.process.poll() is None:
-                is_due = begun is not None and time.monotonic() > begun + after_seconds
-                cursor.execute(f"SELECT {'pg_terminate_backend(pid)' if is_due else 'true'} {named} LIMIT 1", (self._runs.connector,))
-                if cursor.fetchall() == [(True,)]:
-                    if is_due:
-                        return True
+                for pid in backends(connection, self._runs.connector)[:1]:
                     begun = begun or time.monotonic()
+                    if time.monotonic() > begun + after_seconds:
+                        cursor.execute("SELECT pg_terminate_backend(%s)", (pid,))
+                        if cursor.fetchone() == (True,):
+                            return True
                 time.sleep(LOOK_SECONDS)
         return False
 

@@ -8,7 +8,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from airflow_provider_connect.launch.submit_options import submit_options
@@ -19,11 +19,13 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 APPLICATION = CHECKOUT / "spark_jobs" / "run_connector.py"
 INJECTED = Path(__file__).parent / "injected"
 RUN_SECONDS = 120.0
+CUT = "cut"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What goes wrong in a run, once. ``step`` is ``module:Class.method`` of the product; see ``injected/sitecustomize.py``."""
+    """What goes wrong in a run, once. ``step`` is ``module:Class.method`` of the product; see ``injected/sitecustomize.py``. ``signal`` is
+    ``CUT`` for a connection."""
 
     step: str
     when: str = "before"
@@ -100,19 +102,10 @@ class Runs:
         path = [*self.python_path, str(CHECKOUT)]
         environment["PYTHONPATH"] = os.pathsep.join(path)
         if fault is not None:
-            told = {
-                "step": fault.step,
-                "when": fault.when,
-                "nth": fault.nth,
-                "signal": fault.signal,
-                "victim": fault.victim,
-                "linger": fault.linger,
-                "token": str(token),
-                "run_dir": str(directory),
-            }
-            environment |= {"FAULT": json.dumps(told), "PYTHONPATH": os.pathsep.join([str(INJECTED), *path])}
+            told = self.told(fault, token)
+            environment |= {"FAULT": told, "PYTHONPATH": os.pathsep.join([str(INJECTED), *path])}
             if not self.master.startswith("local"):
-                options.conf.update({"spark.executorEnv.FAULT": json.dumps(told), "spark.executorEnv.PYTHONPATH": str(INJECTED)})
+                options.conf.update({"spark.executorEnv.FAULT": told, "spark.executorEnv.PYTHONPATH": str(INJECTED)})
         command = options.command(self.master, str(APPLICATION), "--run-dir", str(directory))
         with (directory / "output").open("wb") as output:
             process = subprocess.Popen(
@@ -125,6 +118,11 @@ class Runs:
             )
         return Submission(directory, process, token)
 
+    def told(self, fault: Fault, token: Path) -> str:
+        """The fault as ``injected/sitecustomize.py`` takes it. ``token`` lies in the run's directory."""
+        places = {"bootstrap": self.settings["bootstrap.servers"], "database": self.config.get("connection.url", "")}
+        return json.dumps({**asdict(fault), **places, "connector": self.connector, "token": str(token), "run_dir": str(token.parent)})
+
     def until_done(self, tries: int = 4) -> RunResult:
         """Run again as Airflow's retries would, until a run says that it came to the end."""
         for _ in range(tries):
@@ -133,6 +131,13 @@ class Runs:
             if result is not None and result.state is RunState.DONE:
                 return result
         raise AssertionError(f"{self.connector} is not done after {tries} tries: {result}\n{submission.output()[-4000:]}")
+
+
+def ending(result: RunResult | None) -> str:
+    """How a run ended, in words."""
+    if result is None:
+        return "gone"
+    return str(result.state) if result.error is None else f"{result.state}, {result.error}"
 
 
 def wait_for(condition: object, timeout_seconds: float) -> None:

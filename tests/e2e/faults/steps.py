@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from tests.e2e.faults.runs import Fault
+from tests.e2e.faults.runs import CUT, Fault
 
 _SOURCE = "airflow_provider_connect.worker.source_delivery"
 _SINK = "airflow_provider_connect.worker.sink_delivery"
 _FILE = "airflow_provider_connect.connectors.claimed_file"
 _TABLE = "airflow_provider_connect.connectors.jdbc"
 
+LINGER_SECONDS = 0.05  # new connections are cut too
 SOURCE_STEPS = {
     "exactly_once": (
         f"{_SOURCE}:ExactlyOnce.deliver",
@@ -61,3 +63,10 @@ def each_step_once(kind: str) -> Iterator[tuple[str, Fault]]:
     for number, (guarantee, step) in enumerate(commit_steps(kind)):
         nth = 1 if step.endswith("_commit_group") else 2  # in a run of three partitions puts come more than once, commits may not
         yield guarantee, Fault(step, "before" if number % 5 == 0 else "after", nth=nth, victim=victims[number % 3])
+
+
+def each_step_loses_connections(kind: str) -> Iterator[Fault]:
+    """As ``each_step_once``, but connections are lost, of either sort; backends end by either signal in turn."""
+    for number, (_, fault) in enumerate(each_step_once(kind)):
+        yield replace(fault, victim="broker connection", signal=CUT, linger=LINGER_SECONDS)
+        yield replace(fault, victim="backend", signal=("SIGTERM", "SIGKILL")[number % 2])

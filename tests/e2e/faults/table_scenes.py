@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import create_engine, text
+from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy.exc import OperationalError
 
 from tests.e2e.faults.oracle import Verdict, judge, topic_records
-from tests.e2e.faults.runs import Runs
+from tests.e2e.faults.runs import Runs, wait_for
 from tests.e2e.faults.scenes import PLAIN, RECORDS, lines, make_topic, send
 
 GUARANTEE = "exactly_once"
+RESTART_SECONDS = 30.0  # of a database one of whose backends was killed
 
 
 @dataclass(slots=True)
 class _TableScene:
-    """``database`` is SQLAlchemy's address of it."""
+    """``database`` is SQLAlchemy's address of it. The run's connections to it bear the connector's name."""
 
     bootstrap: str
     topic: str
@@ -38,7 +41,8 @@ class TableSourceScene(_TableScene):
         config = {
             "name": name,
             "connector.class": "JdbcSource",
-            "connection.url": database,
+            "connection.url": f"{database}?application_name={name}",
+            "connection.backoff.ms": "100",
             "table.include": table,
             "mode": "incrementing",
             "incrementing.column.name": "id",
@@ -76,7 +80,8 @@ class TableSinkScene(_TableScene):
         config = {
             "name": name,
             "connector.class": "JdbcSink",
-            "connection.url": database,
+            "connection.url": f"{database}?application_name={name}",
+            "retry.backoff.ms": "100",
             "topics": f"topic-{name}",
             "table.name.format": table,
             "auto.create": "true",
@@ -98,15 +103,29 @@ class TableSinkScene(_TableScene):
         self.sent += new
 
     def verdict(self) -> Verdict:
-        engine = create_engine(self.database)
-        with engine.connect() as connection:
+        with _connected(self.database) as connection:
             arrived = [line.encode() for line in connection.execute(text(f"select line from {self.table}")).scalars()]
-        engine.dispose()
         return judge(self.sent, arrived)
 
 
 def _execute(database: str, statement: str, rows: list[dict[str, str]] | None = None) -> None:
-    engine = create_engine(database)
-    with engine.begin() as connection:
+    with _connected(database) as connection, connection.begin():
         connection.execute(text(statement), rows)
+
+
+@contextmanager
+def _connected(database: str) -> Iterator[Connection]:
+    """As soon as the database answers."""
+    engine = create_engine(database)
+    wait_for(lambda: _answers(engine), RESTART_SECONDS)
+    with engine.connect() as connection:
+        yield connection
     engine.dispose()
+
+
+def _answers(engine: Engine) -> bool:
+    try:
+        engine.connect().close()
+    except OperationalError:
+        return False
+    return True

@@ -15,6 +15,7 @@ from airflow_provider_connect.stores.log_consumer import CommittedOffset, LogCon
 from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin, TopicSpec
 from airflow_provider_connect.stores.topic_log import TopicFollower, TopicLog
 from tests.conftest import WorkerSettings as MakeSettings
+from tests.e2e.faults import connections
 from tests.integration.stores.conftest import Produce
 
 
@@ -147,6 +148,18 @@ def test_ends_stop_before_open_transactions(settings: WorkerSettings, bootstrap:
             time.sleep(0.01)
         records, ends = consumer.read({at: 0})
         assert ([record.value for record in records], ends[at].position) == ([b"v"], 2)  # behind the marker
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.5])
+def test_offsets_are_looked_up_though_connections_are_cut(settings: WorkerSettings, bootstrap: str, seconds: float) -> None:
+    """A client that has lost its broker knows no leader for a moment: librdkafka calls that no entry."""
+    at = TopicPartition(settings.status_topic, 0)
+    admin = TopicAdmin(settings)
+    for _ in range(2):
+        assert admin.end_offsets([at]) == {at: 0}
+        assert connections.cut(bootstrap, seconds)
+        assert admin.beginning_offsets([at]) == {at: 0}
+        connections.wait_until_calm()
 
 
 def test_topic_made_anew_is_noticed(settings: WorkerSettings, produce: Produce) -> None:

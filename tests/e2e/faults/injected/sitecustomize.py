@@ -1,7 +1,8 @@
 """Loaded by every Python process of a run that has this folder on its PYTHONPATH: makes one step of a commit fatal.
 
-``FAULT`` is JSON: ``step`` (``module:Class.method``), ``when`` (before, after), ``nth`` call, ``signal``, ``victim`` (worker, driver, jvm)
-and ``token``, a file whose creation makes the fault happen only once however many processes come by. Product code knows nothing of this.
+``FAULT`` is JSON: ``step`` (``module:Class.method``), ``when`` (before, after), ``nth`` call, ``signal``, ``victim`` (worker, driver, jvm;
+or broker connection, backend, which the process only loses) and ``token``, a file whose creation makes the fault happen only once however
+many processes come by. Product code knows nothing of this.
 """
 
 import contextlib
@@ -32,9 +33,26 @@ def strike() -> None:
     with contextlib.suppress(FileExistsError):
         os.close(os.open(FAULT["token"], os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         Path(f"{FAULT['token']}.pid").write_text(str(os.getpid()))
+        if FAULT["victim"] in ("broker connection", "backend"):
+            if not lose_connections():
+                os.unlink(FAULT["token"])  # nothing has happened
+            return
         os.kill(victim_pid(), getattr(signal, FAULT["signal"]))
         if FAULT["victim"] != "worker":
             time.sleep(float(FAULT.get("linger", 0)))  # whether the step still happens is left to chance
+
+
+def lose_connections() -> bool:
+    """Those to the broker, for as long as the fault lingers, or the backends of the run. False: there are none at this step."""
+    from tests.e2e.faults import connections  # here: every process of a run loads this module, and few need that one
+
+    linger = float(FAULT["linger"])
+    if FAULT["victim"] == "broker connection":
+        return connections.cut(FAULT["bootstrap"], linger)
+    if not connections.end_backends(FAULT["database"], FAULT["connector"], FAULT["signal"]):
+        return False
+    time.sleep(linger)
+    return True
 
 
 def wrap(module: object) -> None:

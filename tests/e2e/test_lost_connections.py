@@ -1,0 +1,83 @@
+"""A run loses its connections to the broker, or the database its backends, between any two steps of a commit, tables on either side.
+
+``make chaos`` does so to runs of Spark; here runs are in this process.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.dev.postgres_server import PostgresServer
+from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.worker import sink_body
+from tests.conftest import WorkerSettings
+from tests.e2e.faults import connections
+from tests.e2e.faults.runs import INJECTED, Fault, ending
+from tests.e2e.faults.steps import each_step_loses_connections
+from tests.e2e.faults.table_scenes import TableSinkScene, TableSourceScene
+from tests.integration.worker.scene import Scene
+
+TRIES = 3
+SOON_SECONDS = 2.0
+
+
+@pytest.fixture(scope="module")
+def own_postgres() -> Iterator[PostgresServer]:
+    """A server of this module's own: it ends all its connections when a backend is killed."""
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.mark.parametrize("fault", each_step_loses_connections("table source"), ids=str)
+def test_table_source(
+    fault: Fault, tmp_path: Path, worker_settings: WorkerSettings, own_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(TableSourceScene.make(tmp_path, worker_settings(), own_postgres.url()), fault, monkeypatch)
+
+
+@pytest.mark.parametrize("fault", each_step_loses_connections("table sink"), ids=str)
+def test_table_sink(
+    fault: Fault, tmp_path: Path, worker_settings: WorkerSettings, own_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(TableSinkScene.make(tmp_path, worker_settings(), own_postgres.url()), fault, monkeypatch)
+
+
+def check(scene: TableSourceScene | TableSinkScene, fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    for patience in ("ANSWER_SECONDS", "COMMIT_SECONDS"):  # librdkafka may wait in vain for a coordinator's connection that was lost
+        monkeypatch.setattr(sink_body, patience, SOON_SECONDS)
+    runs, token = scene.runs, scene.runs.folder / "struck"
+    inject(runs.told(fault, token), fault.step, monkeypatch)
+    here = Scene(dict(runs.settings), runs.connector, runs.folder)
+    results = [here.run(runs.config)]
+    connections.wait_until_calm()
+    assert token.exists(), f"not struck, {ending(results[0])}"
+    while results[-1].state is not RunState.DONE and len(results) < TRIES:
+        assert results[-1].retriable, ending(results[-1])
+        results.append(here.run(runs.config))
+    verdict = scene.verdict()
+    print(f"{fault}: {[ending(result) for result in results]}, {verdict}")
+    assert results[-1].state is RunState.DONE
+    assert verdict.holds_for("exactly_once"), verdict
+
+
+def inject(told: str, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process of a run does by itself, done to this one until the test ends."""
+    module_name, _, method = step.partition(":")
+    owner_name, _, method_name = method.rpartition(".")
+    module = import_module(module_name)
+    owner = getattr(module, owner_name)
+    monkeypatch.setattr(owner, method_name, getattr(owner, method_name))  # to be put back
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    monkeypatch.setenv("FAULT", told)
+    spec = spec_from_file_location("injected_fault", INJECTED / "sitecustomize.py")
+    assert spec is not None
+    assert spec.loader is not None
+    injected = module_from_spec(spec)
+    spec.loader.exec_module(injected)
+    injected.wrap(module)
