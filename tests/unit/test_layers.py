@@ -142,7 +142,7 @@ MAY_IMPORT_LATE = {
     "operators/verb": "the HTTP client is not for the parsing of DAG files",
     "operators/plan": "the Kafka client is not for the parsing of DAG files",
     "connectors/jdbc/adbc_database": "drivers are for the databases that are used, and not for the import of a connector",
-    "connectors/jdbc/sink_records": "polars is for records that move, and not for the import of a connector",
+    "connectors/jdbc/sink_keys": "polars is for records that move, and not for the import of a connector",
     "connectors/jdbc/sqlalchemy_database": "SQLAlchemy is for the databases that have no driver of columns",
     "connectors/jdbc/inspected_catalog": "SQLAlchemy is for the databases that have no driver of columns",
     "converters/base64_column": "numpy and polars are for columns of bytes and decimals",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.adbc_database import AdbcDatabase
@@ -16,18 +16,18 @@ from airflow_provider_connect.connectors.jdbc.sink_columns import misfits, rest_
 from airflow_provider_connect.connectors.jdbc.sink_hope import Hope
 from airflow_provider_connect.connectors.jdbc.sink_literal import text_literal
 from airflow_provider_connect.connectors.jdbc.sink_settings import InsertMode
-from airflow_provider_connect.connectors.jdbc.sink_statements import COUNTER, StageStatements, sieve_function, with_columns
+from airflow_provider_connect.connectors.jdbc.sink_sieve import Sieve
+from airflow_provider_connect.connectors.jdbc.sink_stages import Stages
+from airflow_provider_connect.connectors.jdbc.sink_statements import StageStatements
 from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
-from airflow_provider_connect.connectors.jdbc.sink_wire import stage_type, wire_column
+from airflow_provider_connect.connectors.jdbc.sink_wire import wire_column
 from airflow_provider_connect.connectors.jdbc.table_name import TableName
 from airflow_provider_connect.errors import ConnectException, RetriableException
 from airflow_provider_connect.sdk.arrow import pa
 
 _SAVEPOINT: Final = "connect_piece"
-_NEW: Final = "connect_new"
 _SIFTED_ROWS: Final = 50_000  # at a time
-_MOST_REMAINS: Final = 20_000  # deleted rows of a temporary table, which each statement passes; TRUNCATE makes new files each time
 _COPY_LINE: Final = re.compile(r"COPY \S.*?, line (\d+)")
 _PARALLEL: Final = frozenset(
     {"40001", "40P01", "55P03", "25P03", "25P04"}
@@ -47,9 +47,9 @@ class PostgresqlStore(AdbcDatabase):
         self.url = url
         self.dialect = dialect
         self._time_zone = time_zone
-        self._stages: dict[tuple[object, ...], str] = {}
-        self._saved_stages = self._stages
-        self._remains: dict[str, int] = {}
+        self._stages = Stages(self)
+        self._saved_stages = self._stages.noted()
+        self._sieve = Sieve(self, self._stages, self._write)
         self._hopes: dict[TableName, Hope] = {}
         [(self.session,)] = self.rows("SELECT pid || ' ' || backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
 
@@ -63,19 +63,32 @@ class PostgresqlStore(AdbcDatabase):
 
     def rollback(self) -> None:
         self.execute("ROLLBACK")
-        self._stages.clear()  # some of them may be gone
+        self._stages.restore({})  # some of them may be gone
 
     def save(self) -> None:
         self.execute(f"SAVEPOINT {_SAVEPOINT}")
-        self._saved_stages = dict(self._stages)
+        self._saved_stages = self._stages.noted()
 
     def restore(self) -> None:
         self.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
         self.release()
-        self._stages = self._saved_stages
+        self._stages.restore(self._saved_stages)
 
     def release(self) -> None:
         self.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
+
+    @contextlib.contextmanager
+    def taken_back_if_refused(self, savepoint: str) -> Iterator[None]:
+        self.execute(f"SAVEPOINT {savepoint}")
+        stages = self._stages.noted()
+        try:
+            yield
+        except (RefusedException, StatementException):
+            self.execute(f"ROLLBACK TO SAVEPOINT {savepoint}")
+            self.execute(f"RELEASE SAVEPOINT {savepoint}")
+            self._stages.restore(stages)
+            raise
+        self.execute(f"RELEASE SAVEPOINT {savepoint}")
 
     def end_session(self, session: str) -> None:
         pid, _, start = session.partition(" ")
@@ -115,7 +128,7 @@ class PostgresqlStore(AdbcDatabase):
         self.execute(f"LOCK TABLE ONLY {name} IN ROW EXCLUSIVE MODE")  # as any statement that writes rows does
         is_same = self._declared(f"{text_literal(name, self.dialect)}::regclass") == table.declared
         if not is_same:
-            self._stages.clear()
+            self._stages.restore({})
         return is_same
 
     def _unique(self, oid: int) -> tuple[frozenset[str], ...]:
@@ -138,25 +151,19 @@ class PostgresqlStore(AdbcDatabase):
     # Rows
 
     def insert(self, table: TargetTable, rows: pa.Table) -> None:
-        staged, statements = self._prepared(table, rows)
-        if statements.cast:
-            self._merge(staged, statements.insert)
-        else:
-            self._copy(table.name, staged)
+        self._write(*self._prepared(table, rows), (), InsertMode.INSERT)
 
     def upsert(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
-        staged, statements = self._prepared(table, rows)
-        if statements.cast or not self._is_all_new(table, staged):
-            self._merge(staged, lambda stage: statements.upsert(stage, keys))
+        self._write(*self._prepared(table, rows), keys, InsertMode.UPSERT)
 
     def update(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
         if not set(rows.column_names) <= set(keys):
-            staged, statements = self._prepared(table, rows)
-            self._merge(staged, lambda stage: statements.update(stage, keys))
+            self._write(*self._prepared(table, rows), keys, InsertMode.UPDATE)
 
     def delete(self, table: TargetTable, rows: pa.Table) -> None:
         staged, statements = self._prepared(table, rows)
-        self._merge(staged, statements.delete)
+        with self._stages.filled(staged) as stage:
+            self.execute(statements.delete(stage))
 
     def sift(self, table: TargetTable, rows: pa.Table, keys: Sequence[str], mode: InsertMode) -> dict[int, str]:
         if mode is InsertMode.UPDATE and set(rows.column_names) <= set(keys):
@@ -165,21 +172,12 @@ class PostgresqlStore(AdbcDatabase):
         places = rest_of(rows.num_rows, refused)
         staged, statements = self._prepared(table, rows.take(places) if refused else rows)
         for start in range(0, len(places), _SIFTED_ROWS):
-            some = staged.slice(start, _SIFTED_ROWS)
-            with self._staged(some, is_ordered=True) as stage:
-                sieve = self._sieve(stage, lambda stage: statements.write(stage, keys, mode))
-                found = self.rows(f"SELECT * FROM {sieve}({some.num_rows})")
-            refused |= {places[start + place].as_py(): with_columns(reason, table, rows.column_names) for place, reason in found}
+            found = self._sieve.sift(staged.slice(start, _SIFTED_ROWS), statements, keys, mode)
+            refused |= {places[start + place].as_py(): reason for place, reason in found.items()}
         return refused
 
-    def _sieve(self, stage: str, statement_of: Callable[[str], str]) -> str:
-        """A temporary function that brings the rows of a stage where they belong."""
-        signature = (stage, statement_of(stage))
-        if signature not in self._stages:
-            self._stages[signature] = f"pg_temp.connect_sieve_{len(self._stages)}"
-            self.execute(f"CREATE TEMPORARY SEQUENCE IF NOT EXISTS {COUNTER}")
-            self.execute(sieve_function(self._stages[signature], stage, statement_of, self.dialect))
-        return self._stages[signature]
+    def copy_to_stage(self, stage: str, rows: pa.Table) -> None:
+        self._copy(stage, rows, {"adbc.ingest.temporary": "true"})
 
     def _prepared(self, table: TargetTable, rows: pa.Table) -> tuple[pa.Table, StageStatements]:
         """The rows as COPY writes them, and how they get from a stage into the table."""
@@ -189,51 +187,33 @@ class PostgresqlStore(AdbcDatabase):
         staged = pa.Table.from_arrays([column for column, _ in columns], names=names)
         return staged, StageStatements(self.dialect, table, names, cast)
 
-    def _is_all_new(self, table: TargetTable, staged: pa.Table) -> bool:
+    def _write(self, staged: pa.Table, statements: StageStatements, keys: Sequence[str], mode: InsertMode) -> None:
+        """Bring the rows into the table, by COPY alone where that does it."""
+        if not statements.cast and mode is InsertMode.INSERT:
+            self._copy_into(statements.table.name, staged)
+        elif statements.cast or mode is InsertMode.UPDATE or not self._is_all_new(statements.table.name, staged):
+            with self._stages.filled(staged) as stage:
+                self.execute(statements.write(stage, keys, mode))
+
+    def _is_all_new(self, table: TableName, staged: pa.Table) -> bool:
         """Whether the rows went in as they are, since the table has none of them. That costs half of what a merge costs."""
-        hope = self._hopes.setdefault(table.name, Hope())
+        hope = self._hopes.setdefault(table, Hope())
         if not hope.takes_chance():
             return False
-        self.execute(f"SAVEPOINT {_NEW}")
-        is_all_new = True
         try:
-            self._copy(table.name, staged)
-            hope.fulfilled()
+            with self.taken_back_if_refused("connect_new"):
+                self._copy_into(table, staged)
         except (RefusedException, StatementException):  # whatever it was: the merge will tell
-            is_all_new = False
-            self.execute(f"ROLLBACK TO SAVEPOINT {_NEW}")
             hope.disappointed()
-        self.execute(f"RELEASE SAVEPOINT {_NEW}")
-        return is_all_new
+            return False
+        hope.fulfilled()
+        return True
 
-    def _merge(self, staged: pa.Table, statement_of: Callable[[str], str]) -> None:
-        """Bring the rows into a temporary table, and from there where they belong."""
-        with self._staged(staged) as stage:
-            self.execute(statement_of(stage))
+    def _copy_into(self, table: TableName, rows: pa.Table) -> None:
+        self._copy(table.table, rows, {"adbc.ingest.target_db_schema": str(table.schema)})
 
-    @contextlib.contextmanager
-    def _staged(self, staged: pa.Table, *, is_ordered: bool = False) -> Iterator[str]:
-        """The rows in a temporary table, which is empty again afterwards. ``is_ordered``: there they lie in their order."""
-        signature = is_ordered, *((field.name, field.type) for field in staged.schema)
-        name = self._stages.get(signature)
-        if name is None:
-            name = f"connect_stage_{len(self._stages)}"
-            columns = ", ".join(f"{self.dialect.quoted(field.name)} {stage_type(field.type)}" for field in staged.schema)
-            self.execute(f"DROP TABLE IF EXISTS pg_temp.{name}")
-            self.execute(f"CREATE TEMPORARY TABLE {name} ({columns}) ON COMMIT DELETE ROWS")
-            self._stages[signature] = name
-        self._remains[name] = self._remains.get(name, 0) + staged.num_rows
-        self._copy(TableName(name), staged, is_temporary=True)
-        yield f"pg_temp.{name}"
-        if self._remains[name] < _MOST_REMAINS and not is_ordered:  # where rows were deleted others lie in between
-            self.execute(f"DELETE FROM pg_temp.{name}")
-        else:
-            self.execute(f"TRUNCATE pg_temp.{name}")
-            self._remains[name] = 0
-
-    def _copy(self, name: TableName, rows: pa.Table, *, is_temporary: bool = False) -> None:
-        place = {"adbc.ingest.temporary": "true"} if is_temporary else {"adbc.ingest.target_db_schema": str(name.schema)}
-        options = {"adbc.ingest.target_table": name.table, "adbc.ingest.mode": "adbc.ingest.mode.append", **place}
+    def _copy(self, table: str, rows: pa.Table, place: Mapping[str, str]) -> None:
+        options = {"adbc.ingest.target_table": table, "adbc.ingest.mode": "adbc.ingest.mode.append", **place}
         with self._executed(None, options) as answer:
             statement = answer.statement()
             statement.bind_stream(rows)

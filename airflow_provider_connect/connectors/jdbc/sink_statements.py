@@ -11,8 +11,11 @@ from airflow_provider_connect.connectors.jdbc.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.sink_literal import text_literal
 from airflow_provider_connect.connectors.jdbc.sink_settings import InsertMode
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
+from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.columns import row_numbers
 
 COUNTER: Final = "connect_row"  # a temporary sequence
+PLACE: Final = "__connect_place"  # a stage's column of the rows' numbers, from 0 on
 _START_ROWS: Final = 100  # what a statement costs before its first row, in rows: few at a time are less to do again, many start less often
 _SIEVE: Final = """
 #variable_conflict use_column
@@ -26,6 +29,11 @@ DECLARE
   refused int := 0;
   bad int; said text; detail text;
 BEGIN
+  IF EXISTS (SELECT FROM (SELECT {place} AS came, row_number() OVER () - 1 AS lies FROM {stage}) s WHERE came <> lies) THEN
+    place := -1;
+    RETURN NEXT;
+    RETURN;
+  END IF;
   WHILE connect_sieve.first < total LOOP
     PERFORM setval('pg_temp.{row}', connect_sieve.first + 1, false);
     BEGIN
@@ -85,8 +93,8 @@ class StageStatements:
 
     def insert(self, stage: str) -> str:
         names = ", ".join(map(self.dialect.quoted, self.names))
-        values = ", ".join(map(self._value, self.names))
-        return f"INSERT INTO {self._target} ({names}) SELECT {values} FROM {stage} s"
+        values = ", ".join(map(self.value, self.names))
+        return f"INSERT INTO {self.target} ({names}) SELECT {values} FROM {stage} s"
 
     def upsert(self, stage: str, keys: Sequence[str]) -> str:
         quoted = self.dialect.quoted
@@ -95,11 +103,11 @@ class StageStatements:
         return f"{self.insert(stage)} ON CONFLICT ({conflict}) DO {f'UPDATE SET {changes}' if changes else 'NOTHING'}"
 
     def update(self, stage: str, keys: Sequence[str]) -> str:
-        changes = ", ".join(f"{self.dialect.quoted(name)} = {self._value(name)}" for name in self.names if name not in keys)
-        return f"UPDATE {self._target} t SET {changes} FROM {stage} s WHERE {self._same(keys)}"
+        changes = ", ".join(f"{self.dialect.quoted(name)} = {self.value(name)}" for name in self.names if name not in keys)
+        return f"UPDATE {self.target} t SET {changes} FROM {stage} s WHERE {self._same(keys)}"
 
     def delete(self, stage: str) -> str:
-        return f"DELETE FROM {self._target} t USING {stage} s WHERE {self._same(self.names)}"
+        return f"DELETE FROM {self.target} t USING {stage} s WHERE {self._same(self.names)}"
 
     def write(self, stage: str, keys: Sequence[str], mode: InsertMode) -> str:
         """The statement of a mode."""
@@ -108,18 +116,25 @@ class StageStatements:
         return self.upsert(stage, keys) if mode is InsertMode.UPSERT else self.update(stage, keys)
 
     @property
-    def _target(self) -> str:
+    def target(self) -> str:
+        """The table's name."""
         return self.dialect.table(self.table.name)
 
     def _same(self, keys: Sequence[str]) -> str:
-        return " AND ".join(f"t.{self.dialect.quoted(name)} = {self._as_declared(name)}" for name in keys)
+        return " AND ".join(f"t.{self.dialect.quoted(name)} = {self.as_declared(name)}" for name in keys)
 
-    def _value(self, name: str) -> str:
-        """A cast that is written down cuts texts off that are too long; what needs none is refused then."""
-        return self._as_declared(name) if name in self.cast else f"s.{self.dialect.quoted(name)}"
+    def value(self, name: str) -> str:
+        """A value for its column. A cast that is written down cuts texts off that are too long; what needs none is refused then."""
+        return self.as_declared(name) if name in self.cast else f"s.{self.dialect.quoted(name)}"
 
-    def _as_declared(self, name: str) -> str:
+    def as_declared(self, name: str) -> str:
+        """A value as its column would have it."""
         return f"s.{self.dialect.quoted(name)}::{self.table.declared[name]}"
+
+
+def with_places(rows: pa.Table) -> pa.Table:
+    """The rows with the column ``PLACE``."""
+    return rows.append_column(PLACE, row_numbers(rows.num_rows).cast(pa.int32()))
 
 
 def sieve_function(name: str, stage: str, statement_of: Callable[[str], str], dialect: Dialect) -> str:
@@ -127,11 +142,13 @@ def sieve_function(name: str, stage: str, statement_of: Callable[[str], str], di
     takes, as if row by row, and returns the ``place`` of each row that is refused with the ``reason``.
 
     It tries many rows at once. A sequence, which no failure takes back, tells which row was on its way then; where that cannot be, because
-    a constraint is looked at when all rows are there, it halves what it tries. Errors that are not about values go out.
+    a constraint is looked at when all rows are there, it halves what it tries. Errors that are not about values go out. A single place
+    of -1: nothing was done, since the rows do not lie in the order of their ``PLACE``.
     """
     behind = f"FROM {stage} WHERE ctid >= connect_sieve.spot"
     some = f"(SELECT * FROM (SELECT * {behind} LIMIT connect_sieve.size) r WHERE nextval('pg_temp.{COUNTER}') > 0)"
     advance = f"SELECT ctid INTO connect_sieve.spot {behind} OFFSET connect_sieve.size LIMIT 1"
-    body = _SIEVE.format(row=COUNTER, start_rows=_START_ROWS, advance=advance, statement=statement_of(some))
+    names = {"row": COUNTER, "place": PLACE, "stage": stage, "start_rows": _START_ROWS}
+    body = _SIEVE.format(**names, advance=advance, statement=statement_of(some))
     head = f"CREATE OR REPLACE FUNCTION {name}(total int) RETURNS TABLE (place int, reason text) LANGUAGE plpgsql"
     return f"{head} AS {text_literal(body, dialect)}"

@@ -6,8 +6,9 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Final
 
 from airflow_provider_connect.connectors.jdbc.sink_columns import misfits, refuse_nulls, rest_of
+from airflow_provider_connect.connectors.jdbc.sink_keys import behind_others, effect_of
 from airflow_provider_connect.connectors.jdbc.sink_layout import Layout
-from airflow_provider_connect.connectors.jdbc.sink_records import Records, behind_others, effect_of
+from airflow_provider_connect.connectors.jdbc.sink_records import Records
 from airflow_provider_connect.connectors.jdbc.sink_settings import DELETE_ENABLED, InsertMode, SinkSettings
 from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException, SiftingStore, SinkStore
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable

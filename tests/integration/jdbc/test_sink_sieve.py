@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import random
+import re
 from collections.abc import Mapping, Sequence, Set
+from contextlib import closing
 from typing import Any
 
 import pytest
 
+from airflow_provider_connect.connectors.jdbc.sink_statements import COUNTER, PLACE, StageStatements, sieve_function
+from airflow_provider_connect.connectors.jdbc.table_name import TableName
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_INT64_SCHEMA, OPTIONAL_STRING_SCHEMA, Schema
-from tests.integration.jdbc.sinks import UPSERT, Place, Reported, Sink
+from tests.integration.jdbc.sinks import UPSERT, Place, Reported, Sink, opened
 
 ROW = Schema.struct({"id": INT64_SCHEMA, "size": OPTIONAL_INT64_SCHEMA, "text": OPTIONAL_STRING_SCHEMA})
 Row = tuple[int, int | None, str | None]
@@ -28,6 +33,7 @@ WRONG: Mapping[str, Row] = {
     "text too long": (5004, 1, "x" * 21),
     "zero byte": (5005, 1, "\0"),
     "a key twice": (7, 1, "again"),
+    "blanks at the end, which are cut off": (5006, 1, "x" + " " * 25),
 }
 
 
@@ -87,7 +93,7 @@ class Both:
 
     def agree(self, unseen: Set[int] = frozenset()) -> set[int]:
         """Compare; the offsets of what was refused. ``unseen`` are those that only come to light where each is written."""
-        columns = "id, size, CAST(text AS text) AS text"
+        columns = "id, CAST(size AS text) AS size, CAST(text AS text) AS text"
         rows = {name: sorted(self.place.rows(f"SELECT {columns} FROM {name}"), key=repr) for name in self.sinks}
         assert rows["notes"] == rows["single"]
         assert self.reported["notes"].errors.keys() == self.reported["single"].errors.keys() - unseen
@@ -133,6 +139,11 @@ WHEN = {
     "trigger after each row": f"{PLAIN};CREATE TRIGGER refuse AFTER INSERT OR UPDATE ON {{table}} FOR EACH ROW EXECUTE FUNCTION refuse()",
     "trigger before each row": f"{PLAIN};CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON {{table}} FOR EACH ROW EXECUTE FUNCTION refuse()",
     "column that is cast": "CREATE TABLE {table} (id bigint PRIMARY KEY, size smallint CHECK (size <> 13), text json)",
+    "check that cannot be asked for": "CREATE TABLE {table} (id bigint PRIMARY KEY, size smallint CHECK (1 / (13 - size) < 9), text text)",
+    "digits": "CREATE TABLE {table} (id bigint PRIMARY KEY, size numeric(3, 2) CHECK (size <> 13), text text)",
+    "keys of several columns": "CREATE TABLE {table}_sizes (size int, two int, PRIMARY KEY (two, size));"
+    "INSERT INTO {table}_sizes SELECT n, 2 FROM generate_series(0, 9) n; CREATE TABLE {table} (id bigint PRIMARY KEY, size int, text text, "
+    "two int DEFAULT 2, UNIQUE (size, id, text), FOREIGN KEY (two, size) REFERENCES {table}_sizes (two, size))",
     "columns named as the server's own": "CREATE TABLE {table} (id bigint PRIMARY KEY, size smallint CHECK (size <> 13), text text, "
     '"first" int, connect_row int, total int, place int)',
 }
@@ -152,4 +163,44 @@ def test_whenever_the_database_looks_at_a_row(postgresql_place: Place, mode: str
     wrong = {11, 12, 50, COUNT - 1}
     both.write([(id, 13 if id in wrong else size, f'["{text}"]') for id, size, text in good()])
     assert both.agree() == wrong
-    assert all("violates" in error or "not thirteen" in error for error in both.reported["notes"].errors.values())
+    assert all(
+        re.search("violates|not thirteen|division by zero|numeric field overflow", error)
+        for error in both.reported["notes"].errors.values()
+    )
+
+
+def test_whoever_refers_to_what_is_not_there_is_found(postgresql_place: Place) -> None:
+    table = "CREATE TABLE {table}_sizes (size smallint PRIMARY KEY);INSERT INTO {table}_sizes SELECT generate_series(0, 9);"
+    both = Both(postgresql_place, "insert", f"{table}{PLAIN.replace('size smallint', 'size smallint REFERENCES {table}_sizes')}")
+    both.write([(id, None if id % 10 == 3 else size, text) for id, size, text in good()])
+    both.write([(1000 + id, 77 if id % 10 == 3 else size, text) for id, size, text in good()])
+    assert both.agree() == {100, *range(103, 200, 10)}
+
+
+def test_rows_that_lie_in_another_order_are_left_alone(postgresql_place: Place) -> None:
+    postgresql_place.run(PLAIN.format(table="notes"))
+    with closing(opened(postgresql_place)) as store:
+        table = store.read_table(TableName("notes"))
+        assert table is not None
+        statements = StageStatements(store.dialect, table, ["id"], ())
+        rows = "VALUES (1::bigint, 0), (2, 2), (3, 1)"
+        store.execute(f"CREATE TEMPORARY TABLE stage AS SELECT * FROM ({rows}) v (id, {PLACE})")
+        store.execute(f"CREATE TEMPORARY SEQUENCE {COUNTER}")
+        store.execute(sieve_function("pg_temp.sieve", "stage", statements.insert, store.dialect))
+        assert store.rows("SELECT place FROM pg_temp.sieve(3)") == [(-1,)]
+        assert store.rows("SELECT id FROM notes") == []
+
+
+def test_rows_of_any_length_are_blamed_for_nothing_of_their_neighbours(postgresql_place: Place) -> None:
+    chance = random.Random(7)
+    postgresql_place.run("CREATE TABLE notes (id bigint PRIMARY KEY, size bigint CHECK (size <> 13), text text)")
+    reported = Reported()
+    sink = Sink(postgresql_place, {**UPSERT, "batch.size": "30000"}, reported=reported)
+    for start in range(0, 150_000, 30_000):
+        bad = range(start + 998, start + 30_000, 1000)
+        texts = ["x" * chance.choice((0, 3, 30, 200, 900)) for _ in range(30_000)]
+        values = [{"id": id, "size": 13 if id in bad else 1, "text": text} for id, text in enumerate(texts, start)]
+        sink.put(values, ROW, keys=[{"id": value["id"]} for value in values])
+        sink.commit()
+    sink.end()
+    assert list(reported.errors) == list(range(998, 150_000, 1000))

@@ -8,9 +8,10 @@ import pytest
 
 from airflow_provider_connect.connectors.jdbc.dialect import dialect_of
 from airflow_provider_connect.connectors.jdbc.sink_connector import JdbcSinkConnector
+from airflow_provider_connect.connectors.jdbc.sink_keys import effect_of
 from airflow_provider_connect.connectors.jdbc.sink_layout import layout_of
 from airflow_provider_connect.connectors.jdbc.sink_literal import literal
-from airflow_provider_connect.connectors.jdbc.sink_records import Records, effect_of, place_of
+from airflow_provider_connect.connectors.jdbc.sink_records import Records, place_of
 from airflow_provider_connect.connectors.jdbc.sink_settings import InsertMode, SinkSettings
 from airflow_provider_connect.connectors.jdbc.sink_store import table_name
 from airflow_provider_connect.connectors.jdbc.table_name import TableName
