@@ -28,7 +28,7 @@ _REFUSED = frozenset(
 _RETRIABLE = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._DESTROY,  # a broker's handle is, after a lost connection, with the request that waited for it
+        KafkaError._DESTROY_BROKER,  # a request waited for a broker whose connection was lost
         KafkaError._MSG_TIMED_OUT,
         KafkaError._NOENT,  # no leader is known, after a lost connection
         KafkaError._QUEUE_FULL,

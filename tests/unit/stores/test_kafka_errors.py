@@ -13,7 +13,7 @@ from airflow_provider_connect.stores.skipped import SkippedRecords
     [
         (KafkaError._TRANSPORT, StoreTimeoutException, True),
         (KafkaError._MSG_TIMED_OUT, StoreTimeoutException, True),
-        (KafkaError._DESTROY, StoreTimeoutException, True),
+        (KafkaError._DESTROY_BROKER, StoreTimeoutException, True),
         (KafkaError._NOENT, StoreTimeoutException, True),
         (KafkaError.NOT_ENOUGH_REPLICAS, StoreTimeoutException, True),
         (KafkaError.UNKNOWN_TOPIC_OR_PART, TopicMissingException, True),
