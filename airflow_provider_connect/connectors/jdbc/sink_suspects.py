@@ -3,6 +3,7 @@ as triggers, is not looked for."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -51,13 +52,11 @@ class Suspects:
         if mode is InsertMode.INSERT:
             found.update(repeated(rows, statements.table.unique))
         signature = statements.insert(""), mode
-        try:
-            with self._database.taken_back_if_refused("connect_doubts"):
-                if signature not in self._doubts:
-                    self._doubts[signature] = list(_doubts(self._database, statements, mode))
-                found.update(self._doubted(rows, statements, self._doubts[signature]))
-        except (RefusedException, StatementException):  # a check that cannot be asked without its table: then nobody is a suspect
-            self._doubts[signature] = []
+        # a value that cannot be cast, or a check that asks for more than columns, is left to the database
+        with contextlib.suppress(RefusedException, StatementException), self._database.taken_back_if_refused("connect_doubts"):
+            if signature not in self._doubts:
+                self._doubts[signature] = list(_doubts(self._database, statements, mode))
+            found.update(self._doubted(rows, statements, self._doubts[signature]))
         return sorted(found)
 
     def _doubted(self, rows: pa.Table, statements: StageStatements, doubts: Sequence[_Doubt]) -> Iterator[int]:
