@@ -50,6 +50,25 @@ def test_values_that_do_not_fit_are_bad(postgresql_place: Place) -> None:
     assert postgresql_place.rows("SELECT id, text FROM notes ORDER BY id, text") == [(1, "a"), (4, "c"), (4, "c"), (5, "d")]
 
 
+def test_what_only_the_commit_refuses_fails_the_task(postgresql_place: Place) -> None:
+    late = "bigint REFERENCES kinds DEFERRABLE INITIALLY DEFERRED"
+    postgresql_place.run("CREATE TABLE kinds (id bigint PRIMARY KEY)", f"CREATE TABLE notes (id {late}, text text CHECK (text <> 'b'))")
+    sink = Sink(postgresql_place, {}, reported=(reported := Reported()))
+    sink.put_notes((1, "a"), (2, "b"))
+    with pytest.raises(ConnectException, match="foreign key"):
+        sink.commit()
+    sink.end()
+    assert postgresql_place.rows("SELECT id FROM notes") == []
+    again = Sink(postgresql_place, {}, claim_order=2, reported=(reported := Reported()))
+    assert again.offsets == {}
+    postgresql_place.run("INSERT INTO kinds VALUES (1)")
+    again.put_notes((1, "a"), (2, "b"))
+    again.commit()
+    again.end()
+    assert postgresql_place.rows("SELECT id FROM notes") == [(1,)]
+    assert reported.errors.keys() == {1}
+
+
 def test_nulls_deletes_and_keys_that_are_missing_are_bad(place: Place) -> None:
     sink = Sink(place, UPSERT, reported=(reported := Reported()))
     sink.put_notes((1, "a"))
