@@ -27,7 +27,8 @@ _RULES: Final = f"""
 SELECT contype::text, coalesce(pg_get_expr(conbin, conrelid), confrelid::regclass::text),
 {_NAMES.format(numbers="conkey", table="conrelid")}, {_NAMES.format(numbers="confkey", table="confrelid")}
 FROM pg_constraint k WHERE conrelid = {{table}}::regclass
-AND (contype = 'c' OR contype = 'f' AND confrelid <> conrelid AND has_table_privilege(confrelid, 'SELECT'))"""
+AND (contype = 'c' OR contype = 'f' AND confrelid <> conrelid AND has_table_privilege(confrelid, 'SELECT'))
+AND coalesce((to_jsonb(k) ->> 'conenforced')::bool, true)"""
 
 
 @dataclass(frozen=True, slots=True)
