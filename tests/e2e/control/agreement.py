@@ -143,7 +143,9 @@ def _dags(client: httpx.Client, state: ClusterConfigState) -> list[str]:
     """Every connector has its DAG, whose flag says what its target state does, and no deleted one has."""
     wanted = {dag_id_for(name): state.target_state(name) is not TargetState.STARTED for name in state.connectors()}
     found: dict[str, bool] = {}
-    while len(page := _page(client, len(found))) > 0:
+    passed = 0  # not those found: one that came in between moves the others on
+    while page := _page(client, passed):
+        passed += len(page)
         found |= {dag["dag_id"]: dag["is_paused"] for dag in page}
     return _differ("DAGs and whether they are to be paused", wanted, found)
 
