@@ -11,7 +11,7 @@ from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.columns import row_numbers
 
-_FEWEST: Final = 64
+FEWEST_ROWS: Final = 64  # that are looked at together behind a bad one
 
 
 def cast_column(name: str, column: pa.ChunkedArray, wanted: pa.DataType, *, safe: bool = True) -> pa.ChunkedArray:
@@ -51,7 +51,7 @@ def misfits(count: int, check: Callable[[int, int], object]) -> dict[int, str]:
             if error.row is None:
                 raise
             found[start + error.row] = error.message
-            start, length = start + error.row + 1, max(_FEWEST, error.row)
+            start, length = start + error.row + 1, max(FEWEST_ROWS, error.row)
     return found
 
 

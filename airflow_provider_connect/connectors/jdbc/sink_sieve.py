@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from airflow_provider_connect.connectors.jdbc.sink_columns import rest_of
 from airflow_provider_connect.connectors.jdbc.sink_hope import Hope
 from airflow_provider_connect.connectors.jdbc.sink_settings import InsertMode
-from airflow_provider_connect.connectors.jdbc.sink_stages import Stages, StagingDatabase
-from airflow_provider_connect.connectors.jdbc.sink_statements import COUNTER, StageStatements, sieve_function, with_columns, with_places
+from airflow_provider_connect.connectors.jdbc.sink_stages import Stages, StagingDatabase, with_places
+from airflow_provider_connect.connectors.jdbc.sink_statements import COUNTER, StageStatements, sieve_function, with_columns
 from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink_suspects import Suspects
+from airflow_provider_connect.connectors.jdbc.table_name import TableName
 from airflow_provider_connect.sdk.arrow import pa
 
 Write = Callable[["pa.Table", StageStatements, Sequence[str], InsertMode], None]
@@ -28,11 +29,11 @@ class Sieve:
         self._stages = stages
         self._write = write
         self._suspects = Suspects(database, stages)
-        self._hopes: dict[str, Hope] = {}
+        self._hopes: dict[TableName, Hope] = {}
 
     def sift(self, rows: pa.Table, statements: StageStatements, keys: Sequence[str], mode: InsertMode) -> dict[int, str]:
         """Write the rows, which are made for COPY, but for those that are refused; why they are, by their places."""
-        hope = self._hopes.setdefault(statements.target, Hope())
+        hope = self._hopes.setdefault(statements.table.name, Hope())
         if hope.takes_chance():
             try:
                 with self._database.taken_back_if_refused("connect_rest"):

@@ -8,8 +8,10 @@ from typing import Final, Protocol
 
 from airflow_provider_connect.connectors.jdbc.database import Database
 from airflow_provider_connect.connectors.jdbc.dialect import Dialect
+from airflow_provider_connect.connectors.jdbc.sink_statements import PLACE
 from airflow_provider_connect.connectors.jdbc.sink_wire import stage_type
 from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.columns import row_numbers
 
 _MOST_REMAINS: Final = 20_000  # deleted rows of a temporary table, which each statement passes; TRUNCATE makes new files each time
 
@@ -24,6 +26,11 @@ class StagingDatabase(Database, Protocol):
 
     def taken_back_if_refused(self, savepoint: str) -> contextlib.AbstractContextManager[None]:
         """What is done in it is taken back where an exception ends it, and the transaction goes on. A name for each depth."""
+
+
+def with_places(rows: pa.Table) -> pa.Table:
+    """The rows with the column ``PLACE``."""
+    return rows.append_column(PLACE, row_numbers(rows.num_rows).cast(pa.int32()))
 
 
 class Stages:

@@ -11,8 +11,6 @@ from airflow_provider_connect.connectors.jdbc.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.sink_literal import text_literal
 from airflow_provider_connect.connectors.jdbc.sink_settings import InsertMode
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
-from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.columns import row_numbers
 
 COUNTER: Final = "connect_row"  # a temporary sequence
 PLACE: Final = "__connect_place"  # a stage's column of the rows' numbers, from 0 on
@@ -104,10 +102,10 @@ class StageStatements:
 
     def update(self, stage: str, keys: Sequence[str]) -> str:
         changes = ", ".join(f"{self.dialect.quoted(name)} = {self.value(name)}" for name in self.names if name not in keys)
-        return f"UPDATE {self.target} t SET {changes} FROM {stage} s WHERE {self._same(keys)}"
+        return f"UPDATE {self.target} t SET {changes} FROM {stage} s WHERE {self.same(keys)}"
 
     def delete(self, stage: str) -> str:
-        return f"DELETE FROM {self.target} t USING {stage} s WHERE {self._same(self.names)}"
+        return f"DELETE FROM {self.target} t USING {stage} s WHERE {self.same(self.names)}"
 
     def write(self, stage: str, keys: Sequence[str], mode: InsertMode) -> str:
         """The statement of a mode."""
@@ -120,21 +118,17 @@ class StageStatements:
         """The table's name."""
         return self.dialect.table(self.table.name)
 
-    def _same(self, keys: Sequence[str]) -> str:
-        return " AND ".join(f"t.{self.dialect.quoted(name)} = {self.as_declared(name)}" for name in keys)
+    def same(self, keys: Sequence[str], names: Sequence[str] | None = None) -> str:
+        """Whether a row ``t`` has the values of ``keys``, in columns of those names or of ``names``."""
+        pairs = zip(keys, keys if names is None else names, strict=True)
+        return " AND ".join(f"t.{self.dialect.quoted(name)} = {self._as_declared(key)}" for key, name in pairs)
 
     def value(self, name: str) -> str:
         """A value for its column. A cast that is written down cuts texts off that are too long; what needs none is refused then."""
-        return self.as_declared(name) if name in self.cast else f"s.{self.dialect.quoted(name)}"
+        return self._as_declared(name) if name in self.cast else f"s.{self.dialect.quoted(name)}"
 
-    def as_declared(self, name: str) -> str:
-        """A value as its column would have it."""
+    def _as_declared(self, name: str) -> str:
         return f"s.{self.dialect.quoted(name)}::{self.table.declared[name]}"
-
-
-def with_places(rows: pa.Table) -> pa.Table:
-    """The rows with the column ``PLACE``."""
-    return rows.append_column(PLACE, row_numbers(rows.num_rows).cast(pa.int32()))
 
 
 def sieve_function(name: str, stage: str, statement_of: Callable[[str], str], dialect: Dialect) -> str:

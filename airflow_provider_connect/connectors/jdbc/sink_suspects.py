@@ -13,8 +13,8 @@ from airflow_provider_connect.connectors.jdbc.database_errors import StatementEx
 from airflow_provider_connect.connectors.jdbc.sink_keys import repeated
 from airflow_provider_connect.connectors.jdbc.sink_literal import text_literal
 from airflow_provider_connect.connectors.jdbc.sink_settings import InsertMode
-from airflow_provider_connect.connectors.jdbc.sink_stages import Stages, StagingDatabase
-from airflow_provider_connect.connectors.jdbc.sink_statements import PLACE, StageStatements, with_places
+from airflow_provider_connect.connectors.jdbc.sink_stages import Stages, StagingDatabase, with_places
+from airflow_provider_connect.connectors.jdbc.sink_statements import PLACE, StageStatements
 from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
 from airflow_provider_connect.sdk.arrow import pa, pc
@@ -82,17 +82,16 @@ def _doubts(database: StagingDatabase, statements: StageStatements, mode: Insert
             yield _Doubt(frozenset(columns), f"NOT ({rule})")
         else:
             given = " AND ".join(f"s.{statements.dialect.quoted(name)} IS NOT NULL" for name in columns)
-            yield _Doubt(frozenset(columns), f"{given} AND {_found(statements, rule, others, columns)} IS NULL")
+            yield _Doubt(frozenset(columns), f"{given} AND {_found(statements, rule, columns, others)} IS NULL")
     if mode is InsertMode.INSERT and database.has_row(f"SELECT 1 WHERE has_table_privilege({table}, 'SELECT')"):
         for unique in statements.table.unique:
             if unique <= set(statements.names):
-                yield _Doubt(unique, f"{_found(statements, statements.target, sorted(unique), sorted(unique))} IS NOT NULL")
+                yield _Doubt(unique, f"{_found(statements, statements.target, sorted(unique))} IS NOT NULL")
 
 
-def _found(statements: StageStatements, table: str, names: Sequence[str], of: Sequence[str]) -> str:
-    """True where ``table`` has a row with the values of ``of``, else null. For each row by itself: a join might read the whole table."""
-    same = " AND ".join(f"t.{statements.dialect.quoted(name)} = {statements.as_declared(one)}" for name, one in zip(names, of, strict=True))
-    return f"(SELECT true FROM {table} t WHERE {same} LIMIT 1)"
+def _found(statements: StageStatements, table: str, keys: Sequence[str], names: Sequence[str] | None = None) -> str:
+    """True where ``table`` has a row with the values of ``keys``, else null. For each row by itself: a join might read the whole table."""
+    return f"(SELECT true FROM {table} t WHERE {statements.same(keys, names)} LIMIT 1)"
 
 
 def _too_long(rows: pa.Table, table: TargetTable) -> Iterator[int]:
@@ -105,8 +104,7 @@ def _too_long(rows: pa.Table, table: TargetTable) -> Iterator[int]:
             is_long = pc.greater_equal(pc.abs(column.cast(pa.float64())), 10.0 ** (int(digits[1]) - int(digits[2])))
         else:
             continue
-        if pc.any(is_long).as_py():
-            yield from pc.indices_nonzero(pc.fill_null(is_long, False)).to_pylist()
+        yield from pc.indices_nonzero(is_long).to_pylist()
 
 
 def _is_number(type: pa.DataType) -> bool:

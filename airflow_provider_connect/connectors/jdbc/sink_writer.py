@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.sink_columns import misfits, refuse_nulls, rest_of
+from airflow_provider_connect.connectors.jdbc.sink_columns import FEWEST_ROWS, misfits, refuse_nulls, rest_of
 from airflow_provider_connect.connectors.jdbc.sink_keys import behind_others, effect_of
 from airflow_provider_connect.connectors.jdbc.sink_layout import Layout
 from airflow_provider_connect.connectors.jdbc.sink_records import Records
@@ -16,7 +15,6 @@ from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.columns import row_numbers
 
 Refusal = tuple[int, RefusedException]  # which record, and why
-_FEWEST: Final = 64
 
 
 class TableWriter:
@@ -97,7 +95,7 @@ class TableWriter:
         if error is None:
             return bad - start
         yield bad, error
-        self._most = max(_FEWEST, min(self._most, bad - start))
+        self._most = max(FEWEST_ROWS, min(self._most, bad - start))
         return bad + 1 - start
 
     def _until_bad(
