@@ -4,6 +4,7 @@
 
     ConnectException                     500  root of all
     ├── ConfigException                  400  a setting is wrong: name, value and reason; several at once in .errors
+    │   └── WorkerSettingsException      500  the worker's own settings are wrong; an admin may correct them, so a retry may succeed
     ├── BadRequestException              400  the request cannot be met as it is
     ├── UnauthorizedException            401  nobody said who asks, or not truly
     ├── ForbiddenException               403  this user may not do that, or the worker settings forbid it to all
@@ -43,18 +44,29 @@ class ConnectException(Exception):
 
 
 class ConfigException(ConnectException):
-    """A setting is wrong. ``ConfigException.of`` words it as Kafka Connect does; ``errors`` holds one text a mistake."""
+    """A setting is wrong. ``ConfigException.of`` words it as Kafka Connect does; ``errors`` holds one text a mistake.
+
+    ``keys`` names the settings that are wrong, as far as they are known.
+    """
 
     status_code = 400
 
-    def __init__(self, message: str, *, errors: Iterable[str] = ()) -> None:
+    def __init__(self, message: str, *, errors: Iterable[str] = (), keys: Iterable[str] = ()) -> None:
         super().__init__(message)
         self.errors = list(errors) or [message]
+        self.keys = list(keys)
 
     @classmethod
     def of(cls, name: str, value: object, reason: str) -> "ConfigException":
-        """The exception for ``value`` of setting ``name``, which is refused because of ``reason``."""
-        return cls(f"Invalid value {value} for configuration {name}: {reason}")
+        """The exception for ``value`` of setting ``name``, which is refused for ``reason``; ``, `` separates several names."""
+        return cls(f"Invalid value {value} for configuration {name}: {reason}", keys=name.split(", "))
+
+
+class WorkerSettingsException(ConfigException):
+    """The worker's own settings cannot be used. No connector is to blame, and an admin may correct them: a later try may succeed."""
+
+    status_code = 500
+    retriable = True
 
 
 class BadRequestException(ConnectException):

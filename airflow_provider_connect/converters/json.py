@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
 
 from airflow_provider_connect.converters.data_converter import TYPE_KEY, DataConverter
 from airflow_provider_connect.converters.json_looks import begins_document, envelope_of, is_written_otherwise, leading, odd_ones
 from airflow_provider_connect.converters.json_reader import NotPlain, check_documents, json_column, read_column
 from airflow_provider_connect.converters.json_schemas import schema_of_json, schema_text
-from airflow_provider_connect.converters.json_text import read_json
+from airflow_provider_connect.converters.json_text import read_json, read_json_before
 from airflow_provider_connect.converters.json_values import JsonRules, read_value, write_value
 from airflow_provider_connect.converters.json_writer import column_text, texts_of
 from airflow_provider_connect.converters.recent import Recent
@@ -20,6 +22,7 @@ from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.columns import conform, is_json, values_of
 from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, Importance, OneOf, Type, Width
 from airflow_provider_connect.sdk.converter import NULL, ColumnRun, SchemaAndValue, column_runs
+from airflow_provider_connect.sdk.json_limits import MAX_DEPTH
 from airflow_provider_connect.sdk.schema import (
     OPTIONAL_BOOLEAN_SCHEMA,
     OPTIONAL_INT64_SCHEMA,
@@ -31,6 +34,7 @@ from airflow_provider_connect.sdk.schema import (
 SCHEMAS_ENABLE, CACHE_SIZE, SCHEMA_CONTENT = "schemas.enable", "schemas.cache.size", "schema.content"
 DECIMAL_FORMAT, REPLACE_NULL = "decimal.format", "replace.null.with.default"
 
+T = TypeVar("T")
 _NO_ENVELOPE: Final = (
     'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain additional fields. '
     "If you are trying to deserialize plain JSON data, set schemas.enable=false in your converter configuration."
@@ -41,6 +45,20 @@ _ODD_DISTANCE: Final = 64  # records between two that are not for Arrow's parser
 _ODD_GROWTH: Final = 8
 _WARY_COLUMNS: Final = 1000  # that are looked through before they are read, after one that could not be
 _NO_END: Final = (1 << 31) - 1  # Arrow fails where it is given none
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """Records whose values are read by one ``schema``. Each of ``payloads`` is the value's text and ``after``: ``}`` of an envelope whose
+    beginning was cut off, or nothing."""
+
+    whole: pa.Array
+    payloads: pa.Array
+    schema: Schema | None
+    after: bytes = b""
+
+    def slice(self, start: int, length: int) -> _Records:
+        return _Records(self.whole.slice(start, length), self.payloads.slice(start, length), self.schema, self.after)
 
 
 class JsonConverter(DataConverter):
@@ -94,7 +112,7 @@ class JsonConverter(DataConverter):
             DECIMAL_FORMAT,
             Type.STRING,
             "BASE64",
-            validator=OneOf("BASE64", "NUMERIC", case_sensitive=False),
+            validator=OneOf("NUMERIC", "BASE64", case_sensitive=False),
             importance=Importance.LOW,
             doc="Controls which format this converter will serialize decimals in. This value is case insensitive and can be either "
             "'BASE64' (default) or 'NUMERIC'",
@@ -121,6 +139,7 @@ class JsonConverter(DataConverter):
         super().configure(config, is_key=is_key)
         self._has_schemas: bool = self.settings[SCHEMAS_ENABLE]
         self._rules = JsonRules(self.settings[DECIMAL_FORMAT].upper() == "NUMERIC", self.settings[REPLACE_NULL])
+        self._column_rules = dataclasses.replace(self._rules, takes_far_times=True)
         self._envelopes: Recent[Schema | None, str] = Recent(self.settings[CACHE_SIZE])
         self._schemas: Recent[bytes, Schema | None] = Recent(self.settings[CACHE_SIZE])
         self._fixed = self._fixed_schema(self.settings[SCHEMA_CONTENT])
@@ -167,21 +186,23 @@ class JsonConverter(DataConverter):
     # Reading
 
     def to_connect_data(self, topic: str, data: bytes | None) -> SchemaAndValue:
+        return self._connect_data(data, self._rules)
+
+    def _connect_data(self, data: bytes | None, rules: JsonRules) -> SchemaAndValue:
         if data is None:
             return NULL
-        node = self._node(data)
-        if self._fixed is not None:
-            return SchemaAndValue(self._fixed, self._read_node(self._fixed, node))
-        if not self._has_schemas:
-            return SchemaAndValue(None, self._read_node(None, node))
+        has_envelope = self._has_schemas and self._fixed is None
+        node = self._node(data, MAX_DEPTH + has_envelope)
+        if not has_envelope:
+            return SchemaAndValue(self._fixed, self._read_node(self._fixed, node, rules))
         if not isinstance(node, dict) or node.keys() != {"schema", "payload"}:
             raise DataException(_NO_ENVELOPE)
         schema = schema_of_json(node["schema"], self._read_node)
-        return SchemaAndValue(schema, self._read_node(schema, node["payload"]))
+        return SchemaAndValue(schema, self._read_node(schema, node["payload"], rules))
 
     def to_connect_column(self, topic: str, column: pa.Array) -> list[ColumnRun]:
         try:
-            return self._runs(topic, column)
+            return self._runs(column)
         except DataException:
             self._wary = _WARY_COLUMNS
             raise
@@ -205,18 +226,18 @@ class JsonConverter(DataConverter):
             self._wary = _WARY_COLUMNS
         return found
 
-    def _runs(self, topic: str, column: pa.Array) -> list[ColumnRun]:
+    def _runs(self, column: pa.Array) -> list[ColumnRun]:
         runs: list[ColumnRun] = []
         start, self._odd = 0, 1
         while start < len(column):
             rest = column.slice(start)
             with _counted_from(start):
-                found = self._next_runs(topic, rest)
+                found = self._next_runs(rest)
             runs += found
             start += sum(run.length for run in found)
         return _joined(runs)
 
-    def _next_runs(self, topic: str, column: pa.Array) -> list[ColumnRun]:
+    def _next_runs(self, column: pa.Array) -> list[ColumnRun]:
         """One or more runs from the front of a column."""
         if not column[0].is_valid:
             nulls = leading(column, pc.is_null)
@@ -224,37 +245,42 @@ class JsonConverter(DataConverter):
         if self._has_schemas and self._fixed is None:
             prefix = self._prefix(column[0].as_py())
             if not prefix:
-                return self._exact(topic, column.slice(0, leading(column, is_written_otherwise)))
+                written_otherwise = column.slice(0, leading(column, is_written_otherwise))
+                return list(column_runs(_each(written_otherwise.to_pylist(), self._connect_column_data)))
             run = column.slice(0, leading(column, lambda part: pc.fill_null(pc.starts_with(part, prefix), False)))
             payloads = pc.binary_slice(run, len(prefix), _NO_END)
-            return self._read(topic, run, payloads, self._schemas.get(prefix, lambda: None), after=b"}")
+            return self._read(_Records(run, payloads, self._schemas.get(prefix, lambda: None), b"}"))
         run = column.slice(0, leading(column, pc.is_valid))
-        return self._read(topic, run, run, self._fixed, after=b"")
+        return self._read(_Records(run, run, self._fixed))
 
-    def _read(self, topic: str, records: pa.Array, payloads: pa.Array, schema: Schema | None, *, after: bytes) -> list[ColumnRun]:
+    def _read(self, records: _Records) -> list[ColumnRun]:
         """Payloads of one schema as one column, or where that cannot be, the records one by one."""
+        count = len(records.whole)
         try:
-            column = self._plain_schemaless(payloads, after) if schema is None else read_column(schema, payloads, self._rules, after=after)
+            column = self._column(records)
         except NotPlain as odd:
-            if odd.row is None or odd.row >= len(records):
-                return self._exact(topic, records)
-            if schema is None and not begins_document(payloads):
+            if odd.row is None or odd.row >= count:
+                return self._exact(records)
+            if records.schema is None and not begins_document(records.payloads):
                 with _counted_from(odd.row):
-                    self._exact(topic, records.slice(odd.row, 1))  # raises if it can't be read at all
-                return self._exact(topic, records)  # scalars of several types are one column
-            return self._around(topic, records, payloads, schema, at=odd.row, after=after)
-        return [ColumnRun(len(records), schema, column)]
+                    self._exact(records.slice(odd.row, 1))  # raises if it can't be read at all
+                return self._exact(records)  # scalars of several types are one column
+            return self._around(records, odd.row)
+        return [ColumnRun(count, records.schema, column)]
 
-    def _around(
-        self, topic: str, records: pa.Array, payloads: pa.Array, schema: Schema | None, *, at: int, after: bytes
-    ) -> list[ColumnRun]:
+    def _around(self, records: _Records, at: int) -> list[ColumnRun]:
         """The records up to a text that is not for Arrow's parser, and that one, or some more where such texts lie close, exactly."""
         count = self._odd
         self._odd = count * _ODD_GROWTH if at < _ODD_DISTANCE else 1
         with _counted_from(at):
-            odd = self._exact(topic, records.slice(at, count))
-        before = self._read(topic, records.slice(0, at), payloads.slice(0, at), schema, after=after) if at else []
+            odd = self._exact(records.slice(at, count))
+        before = self._read(records.slice(0, at)) if at else []
         return [*before, *odd]
+
+    def _column(self, records: _Records) -> pa.Array:
+        if records.schema is None:
+            return self._plain_schemaless(records.payloads, records.after)
+        return read_column(records.schema, records.payloads, self._rules, after=records.after)
 
     def _plain_schemaless(self, payloads: pa.Array, after: bytes) -> pa.Array:
         if begins_document(payloads):
@@ -265,16 +291,24 @@ class JsonConverter(DataConverter):
         schema = OPTIONAL_STRING_SCHEMA if first == b'"' else OPTIONAL_BOOLEAN_SCHEMA if first in (b"t", b"f") else OPTIONAL_INT64_SCHEMA
         return read_column(schema, payloads, self._rules, after=after)
 
-    def _exact(self, topic: str, records: pa.Array) -> list[ColumnRun]:
-        return list(column_runs(self._one_by_one(topic, records)))
+    def _exact(self, records: _Records) -> list[ColumnRun]:
+        """The records one by one, of an envelope that is known their payloads alone."""
+        if not records.after:
+            return list(column_runs(_each(records.whole.to_pylist(), self._connect_column_data)))
+        after = records.after.decode()
 
-    def _one_by_one(self, topic: str, records: pa.Array) -> Iterator[SchemaAndValue]:
-        for index, data in enumerate(records.to_pylist()):
+        def of(both: tuple[bytes, bytes]) -> SchemaAndValue:
+            whole, payload = both
             try:
-                yield self.to_connect_data(topic, data)
-            except DataException as error:
-                error.record = index
-                raise
+                node = read_json_before(payload, after)
+            except (ValueError, RecursionError):  # broken, or with more fields than an envelope has
+                return self._connect_column_data(whole)
+            return SchemaAndValue(records.schema, self._read_node(records.schema, node, self._column_rules))
+
+        return list(column_runs(_each(zip(records.whole.to_pylist(), records.payloads.to_pylist(), strict=True), of)))
+
+    def _connect_column_data(self, data: bytes | None) -> SchemaAndValue:
+        return self._connect_data(data, self._column_rules)
 
     def _prefix(self, record: bytes) -> bytes:
         """An envelope's bytes up to its payload, the schema read into the cache; empty if the record is written in another way."""
@@ -284,19 +318,19 @@ class JsonConverter(DataConverter):
         self._schemas.get(envelope.prefix, lambda: schema_of_json(self._node(envelope.schema), self._read_node))
         return envelope.prefix
 
-    def _node(self, data: bytes) -> Any:
+    def _node(self, data: bytes, max_depth: int = MAX_DEPTH) -> Any:
         if not data.strip(b" \t\r\n"):
             if self._has_schemas and self._fixed is None:
                 raise DataException(_NO_ENVELOPE)
             return None
         try:
-            return read_json(data)
+            return read_json(data, max_depth)
         except (ValueError, RecursionError) as error:
             raise DataException(f"{_NOT_READ}{error}") from error
 
-    def _read_node(self, schema: Schema | None, node: Any) -> Any:
+    def _read_node(self, schema: Schema | None, node: Any, rules: JsonRules | None = None) -> Any:
         try:
-            return read_value(schema, node, self._rules)
+            return read_value(schema, node, rules or self._rules)
         except RecursionError as error:
             raise DataException(f"{_NOT_READ}Values lie too deep inside one another") from error
 
@@ -307,6 +341,16 @@ class JsonConverter(DataConverter):
             return schema_of_json(self._node(content.encode()), self._read_node)
         except DataException as error:
             raise ConfigException.of(SCHEMA_CONTENT, content, error.message) from error
+
+
+def _each(records: Iterable[T], read: Callable[[T], SchemaAndValue]) -> Iterator[SchemaAndValue]:
+    """What is read of each; an error names the record."""
+    for index, record in enumerate(records):
+        try:
+            yield read(record)
+        except DataException as error:
+            error.record = index
+            raise
 
 
 def _joined(runs: list[ColumnRun]) -> list[ColumnRun]:

@@ -11,7 +11,7 @@ from airflow_provider_connect.sdk.arrow import pa, pc
 
 _ENVELOPE: Final = re.compile(rb'\s*\{\s*"schema"\s*:')
 _PAYLOAD: Final = re.compile(rb'\s*,\s*"payload"\s*:')
-_STRING_OR_BRACE: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
+_STRING_OR_BRACE: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[{}]', re.DOTALL)
 _FIRST_LOOK: Final = 64  # records that are compared with the first; then 16 times as many, and so on
 _MOST_ODD: Final = 0.01  # of the records; where more look broken, that is their look
 _CLOSED_BY: Final = {b"{": b"}", b"[": b"]", b'"': b'"'}

@@ -8,6 +8,7 @@ a new object, which no JSON value can hold; so if there are as many documents as
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from importlib import import_module
 from typing import Final
 
@@ -16,10 +17,12 @@ from airflow_provider_connect.converters.json_values import DAY_MS, JsonRules
 from airflow_provider_connect.converters.json_writer import data_of, is_clean
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.columns import column_of
+from airflow_provider_connect.sdk.json_limits import MAX_DEPTH, MAX_NUMBER_LENGTH, SHORTEST_BEYOND, depth_of, may_have_long_number
 from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType, arrow_type
 
 _PREFIX: Final = b'{"v":'
 _NO_JSON: Final = (b"NaN", b"Inf")
+_LETTER_OUTSIDE_STRINGS: Final = r'(?s)^(?:[^"NI]|"(?:[^"\\]|\\.)*")*[NI]'  # by RE2: the time is linear
 _QUOTED_NUMBER: Final = re.compile(rb':\s*"[-+0-9.eE]+"')
 _ROW: Final = re.compile(r"in row (\d+)$")
 _BLOCK_BYTES: Final = (1 << 31) - 1
@@ -44,7 +47,9 @@ def read_column(schema: Schema, texts: pa.Array, rules: JsonRules, *, after: byt
         if plain is not None:
             return plain
     data = _documents(texts, after)
-    if _has_no_json(data) or (rules.is_numeric and _has_decimal(schema) and _QUOTED_NUMBER.search(data)):
+    _refuse_no_json(texts, data)
+    _refuse_long_numbers(texts, data)
+    if rules.is_numeric and _has_decimal(schema) and _QUOTED_NUMBER.search(data):
         raise NotPlain
     column = _parsed(data, pa.schema([pa.field("v", wire)]), "error")
     if len(column) != len(texts):
@@ -67,13 +72,15 @@ def _clean_strings(texts: pa.Array, after: bytes) -> pa.Array | None:
 
 
 def check_documents(texts: pa.Array) -> None:
-    """Raises NotPlain unless each text (binary, no nulls) is exactly one JSON value."""
+    """Raises NotPlain unless each text (binary, no nulls) is exactly one JSON value, within the limits of ``json_limits``."""
     data = _documents(texts, b"")
-    if _has_no_json(data):
-        raise NotPlain
+    _refuse_no_json(texts, data)
+    _refuse_long_numbers(texts, data)
     column = _parsed(data, pa.schema([pa.field("\0", pa.null())]), "ignore")
     if len(column) != len(texts):
         raise NotPlain
+    if _longest(texts) >= SHORTEST_BEYOND and depth_of(data) > MAX_DEPTH + 1:  # one is the object that Arrow's parser wants
+        raise NotPlain(_first(texts, lambda text: depth_of(text) > MAX_DEPTH))
 
 
 def json_column(texts: pa.Array) -> pa.Array:
@@ -86,9 +93,29 @@ def json_column(texts: pa.Array) -> pa.Array:
     return pa.ExtensionArray.from_storage(pa.json_(), pc.if_else(is_null, None, storage))
 
 
-def _has_no_json(data: bytes) -> bool:
-    """Whether there may be words that the parser reads as numbers and JSON does not know. The letter is found faster than the word."""
-    return any(word[:1] in data and word in data for word in _NO_JSON)
+def _refuse_no_json(texts: pa.Array, data: bytes) -> None:
+    """Raises NotPlain where a word that the parser reads as a number and JSON does not know stands outside the strings. The letter is found
+    faster than the word, and the word faster than what is a string."""
+    if not any(word[:1] in data and word in data for word in _NO_JSON):
+        return
+    row = pc.index(pc.match_substring_regex(texts, _LETTER_OUTSIDE_STRINGS), True).as_py()
+    if row >= 0:
+        raise NotPlain(row)
+
+
+def _refuse_long_numbers(texts: pa.Array, data: bytes) -> None:
+    """Raises NotPlain where a number may be longer than is allowed."""
+    if _longest(texts) > MAX_NUMBER_LENGTH and may_have_long_number(data):
+        raise NotPlain(_first(texts, may_have_long_number))
+
+
+def _longest(texts: pa.Array) -> int:
+    return int(pc.max(pc.binary_length(texts)).as_py() or 0)
+
+
+def _first(texts: pa.Array, test: Callable[[bytes], bool]) -> int | None:
+    """The index of the first text that passes."""
+    return next((index for index, text in enumerate(texts.to_pylist()) if test(text)), None)
 
 
 def _documents(texts: pa.Array, after: bytes) -> bytes:
@@ -177,7 +204,7 @@ def _dense(schema: Schema, column: pa.Array, rules: JsonRules) -> pa.Array:
         return pa.ListArray.from_arrays(pc.subtract(offsets, offsets[0]), entries, type=wanted)
     if logical == DECIMAL and not rules.is_numeric:
         return _decimals(_bytes(column), wanted)
-    if logical == TIME and not pc.all(pc.and_(pc.greater_equal(column, 0), pc.less(column, DAY_MS))).as_py():
+    if logical == TIME and not pc.all(pc.and_(pc.greater_equal(column, 0), pc.less_equal(column, DAY_MS))).as_py():
         raise NotPlain
     if schema.type is SchemaType.BYTES and logical is None:
         return _bytes(column)

@@ -13,22 +13,30 @@ from typing import Any, Final
 
 from airflow_provider_connect.converters.json_text import quoted
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.java_numbers import as_single, wrapped
-from airflow_provider_connect.sdk.java_text import double_text, in_hash_order, single_text
-from airflow_provider_connect.sdk.schema import DATE, DECIMAL, INTEGER_BITS, TIME, TIMESTAMP, Schema, SchemaType, Struct
+from airflow_provider_connect.sdk.java_numbers import as_single, double_text, wrapped
+from airflow_provider_connect.sdk.java_text import in_hash_order, single_text
+from airflow_provider_connect.sdk.schema import DATE, DECIMAL, INTEGER_BITS, TIME, TIMESTAMP, Schema, SchemaType, Struct, validate_value
 
 EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 DAY_MS: Final = 86_400_000
-_MOST_DIGITS: Final = 10_000
+_MOST_DIGITS: Final = 4000  # Python converts no integer of more than 4,300 to text
+_MOST_BYTES: Final = _MOST_DIGITS * 4 // 10
 _MILLISECOND: Final = datetime.timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class JsonRules:
-    """``is_numeric``: decimals as numbers, else as base64. ``fills_defaults``: null in a field with a default becomes that default."""
+    """``is_numeric``: decimals as numbers, else as base64. ``fills_defaults``: null in a field with a default becomes that default.
+    ``takes_far_times``: what reads the values puts them into columns at once, so that a date or time that Python cannot hold may be its
+    number."""
 
     is_numeric: bool = False
     fills_defaults: bool = True
+    takes_far_times: bool = False
+
+
+class FarTime(int):
+    """The number of a Date, Time or Timestamp that has no value in Python: outside the years 1 to 9999, or the end of a day."""
 
 
 # Writing
@@ -264,6 +272,8 @@ def _read_decimal(schema: Schema, node: Any, _rules: JsonRules) -> Decimal:
         data = from_base64(node)
         if not data:
             raise ValueError("Zero length BigInteger")
+        if len(data) > _MOST_BYTES:
+            raise ValueError(f"BigInteger of {len(data)} bytes")
     except ValueError as error:
         raise DataException("Invalid bytes for Decimal field") from error
     return scaled(int.from_bytes(data, "big", signed=True), schema.scale)
@@ -278,31 +288,39 @@ def _is_int(node: Any, bits: int) -> bool:
     return isinstance(node, int) and not isinstance(node, bool) and wrapped(node, bits) == node
 
 
-def _read_date(_schema: Schema, node: Any, _rules: JsonRules) -> datetime.date:
+def _read_date(_schema: Schema, node: Any, rules: JsonRules) -> datetime.date | FarTime:
     if not _is_int(node, 32):
         raise DataException(f"Invalid type for Date, underlying representation should be integer but was {_kind(node)}")
     try:
         return datetime.date.fromordinal(EPOCH.toordinal() + node)
     except (ValueError, OverflowError) as error:
-        raise DataException(f"Date {node} days from 1970 lies outside the years 1 to 9999") from error
+        return _far(node, rules, f"Date {node} days from 1970 lies outside the years 1 to 9999", error)
 
 
-def _read_time(_schema: Schema, node: Any, _rules: JsonRules) -> datetime.time:
+def _far(node: int, rules: JsonRules, text: str, error: Exception | None = None) -> FarTime:
+    if not rules.takes_far_times:
+        raise DataException(text) from error
+    return FarTime(node)
+
+
+def _read_time(_schema: Schema, node: Any, rules: JsonRules) -> datetime.time | FarTime:
     if not _is_int(node, 32):
         raise DataException(f"Invalid type for Time, underlying representation should be integer but was {_kind(node)}")
-    if not 0 <= node < DAY_MS:
+    if not 0 <= node <= DAY_MS:  # in Connect, too, the end of the day is allowed
         raise DataException("Time values must use number of milliseconds greater than 0 and less than 86400000")
+    if node == DAY_MS:
+        return _far(node, rules, f"Time {node} ms is the end of the day, 24:00:00, which has no value here")
     moment = EPOCH + datetime.timedelta(milliseconds=node)
     return moment.time()
 
 
-def _read_timestamp(_schema: Schema, node: Any, _rules: JsonRules) -> datetime.datetime:
+def _read_timestamp(_schema: Schema, node: Any, rules: JsonRules) -> datetime.datetime | FarTime:
     if not isinstance(node, int) or isinstance(node, bool):
         raise DataException(f"Invalid type for Timestamp, underlying representation should be integral but was {_kind(node)}")
     try:
         return EPOCH + node * _MILLISECOND
     except OverflowError as error:
-        raise DataException(f"Timestamp {node} ms from 1970 lies outside the years 1 to 9999") from error
+        return _far(node, rules, f"Timestamp {node} ms from 1970 lies outside the years 1 to 9999", error)
 
 
 def _read_array(schema: Schema, node: Any, rules: JsonRules) -> list[Any]:
@@ -329,7 +347,11 @@ def _read_map(schema: Schema, node: Any, rules: JsonRules) -> dict[Any, Any]:
 def _read_struct(schema: Schema, node: Any, rules: JsonRules) -> Struct:
     if not isinstance(node, dict):
         raise DataException(f"Structs should be encoded as JSON objects, but found {_kind(node)}")
-    return Struct(schema, {field.name: read_value(field.schema, node.get(field.name), rules) for field in schema.fields})
+    values = [read_value(field.schema, node.get(field.name), rules) for field in schema.fields]
+    for field, value in zip(schema.fields, values, strict=True):
+        if type(value) is not FarTime:
+            validate_value(field.schema, value, f'field: "{field.name}"')
+    return Struct.of_values(schema, values)
 
 
 def _kind(node: Any) -> str:

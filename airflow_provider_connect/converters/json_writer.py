@@ -14,7 +14,8 @@ from airflow_provider_connect.converters.base64_column import base64_text, decim
 from airflow_provider_connect.converters.json_text import quoted
 from airflow_provider_connect.converters.json_values import JsonRules, number_text, write_value
 from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.java_text import double_text, single_text
+from airflow_provider_connect.sdk.java_numbers import double_text
+from airflow_provider_connect.sdk.java_text import single_text
 from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType
 
 Pieces = list["str | pa.StringArray"]

@@ -9,7 +9,7 @@ from typing import Any, Final
 from airflow_provider_connect.converters.data_converter import TYPE_KEY, DataConverter
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.columns import is_json, values_of
+from airflow_provider_connect.sdk.columns import as_data_exception, is_json, values_of
 from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, Importance, Type, Width
 from airflow_provider_connect.sdk.converter import ColumnRun, SchemaAndValue
 from airflow_provider_connect.sdk.java_text import decode_utf8, text_of
@@ -90,4 +90,5 @@ def _text_column(column: pa.Array, schema: Schema | None) -> pa.Array:
         return pc.cast(column, pa.string())
     values = values_of(column, schema)
     inner = None if is_json(kind) else schema
-    return pa.array([None if value is None else text_of(value, inner) for value in values], type=pa.string())
+    with as_data_exception():
+        return pa.array([None if value is None else text_of(value, inner) for value in values], type=pa.string())

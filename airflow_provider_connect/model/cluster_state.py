@@ -6,6 +6,7 @@ Knows nothing of bytes or Kafka: records come in as values, decoded and in order
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.records import (
@@ -24,6 +25,9 @@ from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.upgrades import Upgrade, version_in_force
 
+RESERVED: Final = ("offsets.storage.topic", "consumer.override.group.id")
+"""The keys by which a config names what no other connector may use."""
+
 
 @dataclass(slots=True)
 class ClusterConfigState:
@@ -34,6 +38,7 @@ class ClusterConfigState:
     memory only), ``inconsistent`` the connectors whose last commit record lacked tasks, ``pending_fencing`` those with a task set
     committed since their last fencing record. A deleted connector keeps its count, claim and generation. ``log_levels`` are the newest
     requests by logger; they are for workers that are up when they are written. ``upgrades`` are those that were asked for, by connector.
+    ``reserved`` is what configs name for their connector alone (``RESERVED``), by connector; also of those that a reader passes over.
     """
 
     offset: int = 0
@@ -49,6 +54,7 @@ class ClusterConfigState:
     pending_fencing: set[str] = field(default_factory=set)
     log_levels: dict[str, LoggerRecord] = field(default_factory=dict)
     upgrades: dict[str, Upgrade] = field(default_factory=dict)
+    reserved: dict[str, dict[str, str]] = field(default_factory=dict)
     session_key: SessionKeyRecord | None = None
 
     def connectors(self) -> list[str]:
@@ -98,7 +104,7 @@ class ConfigLog:
     """The reader's side of the config topic: give it every record in order, and ``state`` is what they add up to.
 
     ``topic_id`` is the topic's own id, which makes an offset a claim. Not thread-safe. The state changes in place: take a ``copy``.
-    To go on from where another reader stopped, give its ``state`` and ``pending``.
+    To go on from where another reader stopped, give its ``state`` and ``pending``. ``only``: what concerns other connectors is passed over.
     """
 
     def __init__(
@@ -107,10 +113,12 @@ class ConfigLog:
         *,
         state: ClusterConfigState | None = None,
         pending: Mapping[str, Mapping[int, dict[str, str]]] | None = None,
+        only: str | None = None,
     ) -> None:
         self.topic_id = topic_id
         self.state = ClusterConfigState() if state is None else state
         self.skipped = 0
+        self._only = only
         self._deferred = {connector: dict(configs) for connector, configs in (pending or {}).items()}
 
     @property
@@ -121,6 +129,10 @@ class ConfigLog:
     def apply(self, record: ConfigRecord | Unreadable) -> str:
         """Takes one record in. Returns why it was skipped, or an empty text if it was not; never raises."""
         self.state.offset = max(self.state.offset, record.offset + 1)
+        if isinstance(record, ConnectorRecord):
+            self._reserve(record.connector, record.config or {})
+        if self._only is not None and connector_of(record) not in (self._only, ""):
+            return ""
         reason = self._applied(record)
         self.skipped += bool(reason)
         return reason
@@ -150,6 +162,12 @@ class ConfigLog:
             case _:
                 pass  # restart requests are for workers that are up when they are written; they leave nothing behind
         return ""
+
+    def _reserve(self, connector: str, config: Mapping[str, str]) -> None:
+        self.state.reserved.pop(connector, None)
+        named = {key: config[key].strip() for key in RESERVED if config.get(key, "").strip()}
+        if named:
+            self.state.reserved[connector] = named
 
     def _connector(self, connector: str, config: Mapping[str, str] | None) -> None:
         if config is None:
@@ -222,6 +240,17 @@ class ConfigLog:
         if record.claim is not None and record.claim.topic_id == (self.topic_id or record.claim.topic_id):
             return record.claim
         return Claim(record.offset, self.topic_id)
+
+
+def connector_of(record: ConfigRecord | Unreadable) -> str:
+    """The connector that a record is about; empty for those that are about none."""
+    match record:
+        case Unreadable() | SessionKeyRecord() | LoggerRecord():
+            return ""
+        case TaskRecord():
+            return record.task.connector
+        case _:
+            return record.connector
 
 
 def _missing(tasks: int, deferred: Mapping[int, object]) -> str:

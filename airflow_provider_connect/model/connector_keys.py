@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.model.config_limits import check_aliases
+from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.config_def import (
     ConfigDef,
     ConfigKey,
     Importance,
     Lambda,
-    ListOf,
     NonEmptyString,
     OneOf,
     Range,
@@ -20,6 +21,7 @@ from airflow_provider_connect.sdk.config_def import (
     Validator,
     Width,
 )
+from airflow_provider_connect.sdk.java_text import regex_error
 
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 SHORT, WIDE, LONG = Width.SHORT, Width.MEDIUM, Width.LONG
@@ -42,10 +44,12 @@ def _check_name(name: str, value: Any) -> None:
 
 
 def _check_regex(name: str, value: Any) -> None:
+    if not value:
+        return
     try:
-        re.compile(value or "")
+        BoundedRegex(value, name)
     except re.error as error:
-        raise ConfigException.of(name, value, f"Invalid regex: {error}") from error
+        raise ConfigException.of(name, value, f"Invalid regex: {regex_error(value, error)}") from error
 
 
 def _check_topics(name: str, value: Any) -> None:
@@ -122,7 +126,7 @@ _CONNECTOR_KEYS: Final = (
         "transforms",
         Type.LIST,
         "",
-        validator=ListOf(unique=True),
+        validator=Lambda(check_aliases),
         doc="Aliases of the transformations that records go through, in this order.",
         **_key(TRANSFORMS, 12, LONG, "Transforms", LOW),
     ),
@@ -130,7 +134,7 @@ _CONNECTOR_KEYS: Final = (
         "predicates",
         Type.LIST,
         "",
-        validator=ListOf(unique=True),
+        validator=Lambda(check_aliases),
         doc="Aliases of the predicates that transformations refer to.",
         **_key(PREDICATES, 13, LONG, "Predicates", LOW),
     ),
@@ -221,7 +225,7 @@ _SOURCE_KEYS: Final = (
         "topic.creation.groups",
         Type.LIST,
         "",
-        validator=ListOf(unique=True),
+        validator=Lambda(check_aliases),
         doc="Groups of settings for topics that the connector makes.",
         **_key(TOPIC_CREATION, 1, LONG, "Topic Creation Groups", LOW),
     ),

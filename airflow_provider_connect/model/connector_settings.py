@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.connector_keys import own_config_def, sink_config_def, source_config_def
 from airflow_provider_connect.model.framework_keys import strip_framework_keys
+from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.config_def import ConfigValue, Type, java_text, parse_type
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "sink_config_def",
     "source_config_def",
     "strip_framework_keys",
+    "text_errors",
     "validate_framework_keys",
 ]
 
@@ -126,6 +128,7 @@ class ConnectorSettings:
         errors = [error for value in found for error in value.errors]
         values: dict[str, Any] = {value.name: value.value for value in found}
         errors += _alias_errors(config, values)
+        errors += text_errors(config).values()
         if errors:
             raise ConfigException("\n".join(errors), errors=errors)
         return cls(
@@ -155,8 +158,25 @@ class ConnectorSettings:
         )
 
     def reads_topic(self, topic: str) -> bool:
-        """Whether a sink reads this topic."""
-        return re.fullmatch(self.topics_regex, topic) is not None if self.topics_regex is not None else topic in self.topics
+        """Whether a sink reads this topic. Raises ConfigException where ``topics.regex`` takes too long for it."""
+        return topic in self.topics if self.topics_regex is None else _topics_pattern(self.topics_regex).matches(topic)
+
+
+@lru_cache(maxsize=100)
+def _topics_pattern(expression: str) -> BoundedRegex:
+    return BoundedRegex(expression, "topics.regex")
+
+
+def text_errors(config: Mapping[str, str | None]) -> dict[str, str]:
+    """By key, texts that no config may hold. Clients and file systems written in C end a value at a NUL: what was checked would not be what
+    is used."""
+    errors = {}
+    for key, value in config.items():
+        if any(character < " " or character == "\x7f" for character in key):
+            errors[key] = f"Invalid configuration key {key!r}: it holds control characters. Name it without them."
+        elif value is not None and "\0" in value:
+            errors[key] = f"Invalid value for configuration {key}: it holds a NUL character (U+0000). Give it without."
+    return errors
 
 
 def validate_framework_keys(config: Mapping[str, str], *, is_sink: bool, defaults: Mapping[str, object] | None = None) -> list[ConfigValue]:
@@ -187,7 +207,17 @@ def check_topics(found: Mapping[str, ConfigValue]) -> None:
         of_topics = f"'topics={java_text(list(topics))}'"
         text = f"The DLQ topic '{dead_letters}' may not be included in the list of topics ({of_topics}) consumed by the connector"
         _report(found, ("topics",), text)
-    elif dead_letters and regex and not found["topics.regex"].errors and re.fullmatch(str(regex), str(dead_letters)):
+    elif dead_letters and regex and not found["topics.regex"].errors:
+        _check_dead_letters(found, str(regex), str(dead_letters))
+
+
+def _check_dead_letters(found: Mapping[str, ConfigValue], regex: str, dead_letters: str) -> None:
+    try:
+        is_read = _topics_pattern(regex).matches(dead_letters)
+    except ConfigException as error:
+        _report(found, ("topics.regex",), error.message)
+        return
+    if is_read:
         of_topics = f"'topics.regex={regex}'"
         text = f"The DLQ topic '{dead_letters}' may not be matched by the regex for the topics ({of_topics}) consumed by the connector"
         _report(found, ("topics.regex",), text)

@@ -10,9 +10,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.states import State, TargetState, connector_state_for, task_state_for
 from airflow_provider_connect.model.status import ConnectorStatus, StatusState, TaskStatus
+from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 
 _PASSING = frozenset({State.UNASSIGNED, State.RESTARTING})
 _SETTLED = {
@@ -26,13 +28,15 @@ _SETTLED = {
 class RunFacts:
     """What is known of a connector's runs. ``is_live``: an application may be alive; ``is_waiting``: a run will start by itself, or go on.
 
-    ``ended_ms`` is when the last run ended, in ms since 1970, None if none has; ``failure`` says why, None if it did not fail.
+    ``ended_ms`` is when the last run ended, in ms since 1970, None if none has; ``failure`` says why, None if it did not fail;
+    ``is_marked``: a user said so, and an application that he ended may have reported after that that all is well.
     """
 
     is_live: bool = False
     is_waiting: bool = False
     ended_ms: int | None = None
     failure: str | None = None
+    is_marked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +85,10 @@ def unconsumed(topics: Iterable[str], config: Mapping[str, str]) -> list[str]:
     if not pattern:
         return []
     try:
-        matches = re.compile(pattern).fullmatch
-    except re.error:
+        matches = BoundedRegex(pattern, "topics.regex").matches
+        return [topic for topic in topics if not matches(topic)]
+    except (re.error, ConfigException):
         return []
-    return [topic for topic in topics if not matches(topic)]
 
 
 def correction(configs: ClusterConfigState, statuses: StatusState, name: str, facts: RunFacts) -> Correction:
@@ -128,7 +132,7 @@ def _connector(status: ConnectorStatus | None, facts: RunFacts, *, hidden: bool)
         return State.RUNNING
     if status.state in _PASSING:
         return _outcome(status, facts)
-    if hidden and _ended_since(status, facts):
+    if hidden and (facts.is_marked or _ended_since(status, facts)):
         return State.FAILED
     wanted = connector_state_for(TargetState.STARTED, status.state)
     return None if wanted is status.state else wanted
@@ -139,7 +143,7 @@ def _task(status: TaskStatus | None, facts: RunFacts, *, hidden: bool) -> State 
         return State.RUNNING if facts.failure is None else State.FAILED
     if status.state in _PASSING:
         return _outcome(status, facts)
-    if hidden and _ended_since(status, facts):
+    if hidden and (facts.is_marked or _ended_since(status, facts)):
         return State.FAILED
     wanted = task_state_for(TargetState.STARTED, status.state)
     return None if wanted is status.state else wanted

@@ -1,5 +1,6 @@
 """The names of tasks, groups, transactional ids and DAGs, and the partition that a key belongs to: pure functions of text and bytes."""
 
+import hashlib
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,9 +8,27 @@ from typing import NamedTuple
 from airflow_provider_connect.errors import ConfigException
 
 DAG_ID_PREFIX = "connect."
-DAG_ID_LENGTH = 250  # Airflow's limit for a dag id
+DAG_ID_LENGTH = 248  # Airflow takes 250, but the folder of a DAG's logs is named ``dag_id=«id»``, and file systems take 255 bytes
+NAME_BYTES = 8000  # the name stands in URLs, group ids and transactional ids
+TOPIC_LENGTH = 249  # Kafka's own limit
+_READABLE_LENGTH = 160
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
+_SHORTENED = re.compile(r"--h[0-9a-f]{32}$")  # no id that is not shortened holds ``--h``: there two hexadecimal digits follow
 _PLAIN = re.compile(r"\w+([-.]\w+)*", re.ASCII)  # names that are as they are in their DAG's id; lists of a thousand are made of such
 _MASK = 0xFFFFFFFF
+
+
+def refusal_of_topic(topic: str) -> str:
+    """Why Kafka takes no topic of this name, in its words; empty where it does."""
+    if not topic:
+        return "Topic name is invalid: the empty string is not allowed"
+    if topic in (".", ".."):
+        return "Topic name is invalid: '.' or '..' is not allowed"
+    if len(topic) > TOPIC_LENGTH:
+        return f"Topic name is invalid: its length of {len(topic)} is longer than the max allowed length {TOPIC_LENGTH}"
+    if _TOPIC.fullmatch(topic) is None:
+        return "Topic name is invalid: it contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return ""
 
 
 class ConnectorTaskId(NamedTuple):
@@ -55,26 +74,43 @@ def dag_id_for(connector: str) -> str:
     """The id of the connector's DAG, ``connect.«name»``.
 
     Airflow takes letters, digits, ``_``, ``.`` and ``-``, and no two full stops together. Every other byte of the name becomes ``--xx``
-    (two hexadecimal digits); so do a hyphen and a full stop where they would make the result ambiguous or refused. No two names give
-    the same id. Raises ConfigException for a name whose id Airflow would find too long.
+    (two hexadecimal digits); so do a hyphen and a full stop where they would make the result ambiguous or refused. Where that is longer
+    than ``DAG_ID_LENGTH``, it is cut and ends in ``--h`` and a hash of the name. No two names give the same id.
     """
-    out = connector if _PLAIN.fullmatch(connector) else _all_quoted(connector.encode())
-    if len(DAG_ID_PREFIX + out) > DAG_ID_LENGTH:
-        raise ConfigException.of(
-            "name", connector, f"its DAG id would be {len(DAG_ID_PREFIX + out)} characters long, Airflow allows {DAG_ID_LENGTH}"
-        )
-    return DAG_ID_PREFIX + out
+    data = connector.encode(errors="surrogatepass")
+    out = connector if _PLAIN.fullmatch(connector) else _all_quoted(data)
+    if len(DAG_ID_PREFIX + out) <= DAG_ID_LENGTH:
+        return DAG_ID_PREFIX + out
+    readable = re.sub("-{1,2}[0-9a-f]?$", "", out[:_READABLE_LENGTH])
+    return f"{DAG_ID_PREFIX}{readable}--h{hashlib.sha256(data).hexdigest()[:32]}"
+
+
+def check_name(connector: str) -> None:
+    """Raises ConfigException for a name that no record key or URL could hold."""
+    try:
+        length = len(connector.encode())
+    except UnicodeEncodeError as error:
+        raise ConfigException.of("name", repr(connector[:40]), "it is not text that has UTF-8") from error
+    if length > NAME_BYTES:
+        raise ConfigException.of("name", f"{connector[:40]}…", f"it is {length} bytes long; a name may have {NAME_BYTES}")
+
+
+def is_shortened(dag_id: str) -> bool:
+    """Whether ``dag_id_for`` had to cut the name: ``connector_for`` cannot tell it then, but the DAG's tasks carry it."""
+    return dag_id.startswith(DAG_ID_PREFIX) and _SHORTENED.search(dag_id) is not None
 
 
 def _all_quoted(data: bytes) -> str:
-    out = ""
+    parts: list[str] = []
+    rest = ""
     for index in range(len(data) - 1, -1, -1):
-        out = _quoted(data[index], out, first=index == 0) + out
-    return out
+        rest = _quoted(data[index], rest, first=index == 0)
+        parts.append(rest)
+    return "".join(reversed(parts))
 
 
 def _quoted(byte: int, rest: str, *, first: bool) -> str:
-    """One byte of a name, given what its later bytes became."""
+    """One byte of a name, given what the byte after it became."""
     char = chr(byte)
     plain = char.isascii() and (char.isalnum() or char == "_")
     plain = plain or (char == "-" and not rest.startswith("-"))
@@ -83,16 +119,16 @@ def _quoted(byte: int, rest: str, *, first: bool) -> str:
 
 
 def connector_for(dag_id: str) -> str | None:
-    """The connector whose DAG has this id; None: the id is not one that ``dag_id_for`` gives."""
-    if not dag_id.startswith(DAG_ID_PREFIX):
+    """The connector whose DAG has this id; None: the id is not one that ``dag_id_for`` gives, or it is shortened."""
+    if not dag_id.startswith(DAG_ID_PREFIX) or len(dag_id) > DAG_ID_LENGTH or is_shortened(dag_id):
         return None
     quoted = dag_id.removeprefix(DAG_ID_PREFIX).encode()
     data = re.sub(rb"--([0-9a-f]{2})", lambda match: bytes([int(match[1], 16)]), quoted)
     try:
         connector = data.decode()
-        return connector if dag_id_for(connector) == dag_id else None
-    except (UnicodeDecodeError, ConfigException):
+    except UnicodeDecodeError:
         return None
+    return connector if dag_id_for(connector) == dag_id else None
 
 
 def murmur2(key: bytes) -> int:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from airflow_provider_connect.errors import BadRequestException, DataException
+from airflow_provider_connect.model.config_limits import cut
+from airflow_provider_connect.model.ids import refusal_of_topic
 
 V = TypeVar("V")
 
@@ -128,15 +130,18 @@ def _topic_partition(partition: object) -> tuple[str, int]:
         raise BadRequestException("Kafka topic names must be valid strings and may not be null")
     if number is None:
         raise BadRequestException("Kafka partitions must be valid numbers and may not be null")
+    named = _java_text(topic)
+    if reason := refusal_of_topic(named):
+        raise BadRequestException(f"The '{TOPIC}' of a sink connector offset cannot be {cut(named)!r}: {reason}")
     parsed = _integer(number, _INT_MAX)
     if parsed is None:
         raise BadRequestException(
-            f"Failed to parse the following Kafka partition value in the provided offsets: '{_java_text(number)}'. "
+            f"Failed to parse the following Kafka partition value in the provided offsets: '{cut(_java_text(number))}'. "
             "Partition values for sink connectors need to be integers."
         )
     if parsed < 0:
-        raise BadRequestException(f"Kafka partitions must not be negative, but the partition of topic {_java_text(topic)} is {parsed}")
-    return _java_text(topic), parsed
+        raise BadRequestException(f"Kafka partitions must not be negative, but the partition of topic {named} is {parsed}")
+    return named, parsed
 
 
 def _offset(offset: object) -> int | None:
@@ -147,7 +152,7 @@ def _offset(offset: object) -> int | None:
     parsed = _integer(offset[OFFSET], _LONG_MAX)
     if parsed is None:
         raise BadRequestException(
-            f"Failed to parse the following Kafka offset value in the provided offsets: '{_java_text(offset[OFFSET])}'. "
+            f"Failed to parse the following Kafka offset value in the provided offsets: '{cut(_java_text(offset[OFFSET]))}'. "
             "Offset values for sink connectors need to be integers."
         )
     if parsed < 0:

@@ -12,6 +12,9 @@ from enum import StrEnum
 from typing import Any
 
 RUN_FILE, PID_FILE, CLAIM_FILE, RESULT_FILE = "run.json", "driver.pid", "claim.json", "result.json"
+PROGRESS_FILE = "progress.json"
+"""The result as it stands after each task, for the case that the driver dies before the last has ended."""
+UNREPORTED = "The application ended and did not report this task."
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -40,7 +43,8 @@ class RunSpec:
 
     ``claim`` is given when an earlier step of the run has claimed and planned (``tasks.per.application``); None: the application does both.
     ``define`` is the config of a connector that a DAG file defines, raw, written to the config topic when the topic has none.
-    ``secrets`` maps variables such as ``${airflow:shop:password}``, which only Airflow can resolve, to their values.
+    ``secrets`` maps variables such as ``${airflow:shop:password}``, which only Airflow can resolve, to their values. ``known`` is what was
+    read of the config topic before, as JSON of a ConfigSnapshot: the application reads on from there.
     """
 
     connector: str
@@ -51,6 +55,7 @@ class RunSpec:
     claim: Claim | None = None
     define: Mapping[str, str] | None = None
     secrets: Mapping[str, str] = field(default_factory=dict)
+    known: str | None = None
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))

@@ -29,7 +29,8 @@ class ConnectorStatus:
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """``status-task-«c»-«t»``, otherwise as ConnectorStatus."""
+    """``status-task-«c»-«t»``, otherwise as ConnectorStatus. ``failures``: in how many applications in a row the task has FAILED, the one
+    that runs now not counted; a restart and a change of the config begin anew."""
 
     connector: str
     task: int
@@ -39,6 +40,7 @@ class TaskStatus:
     generation: int = 0
     version: str | None = None
     claim: Claim | None = None
+    failures: int = field(default=0, kw_only=True)
     offset: int = field(default=-1, compare=False, kw_only=True)
     timestamp: int = field(default=-1, compare=False, kw_only=True)
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.config_def import REQUIRED, ConfigDef, ConfigKey, Lambda, Type, java_text, parse_type
+from airflow_provider_connect.sdk.java_text import regex_error
 
 PREFIX: Final = "topic.creation."
 GROUPS: Final = f"{PREFIX}groups"
@@ -29,12 +31,15 @@ class TopicGroup:
     partitions: int
     replication_factor: int
     configs: Mapping[str, str]
-    include: re.Pattern[str]
-    exclude: re.Pattern[str]
+    include: tuple[BoundedRegex, ...]
+    exclude: tuple[BoundedRegex, ...]
 
     def holds(self, topic: str) -> bool:
-        """Whether the whole name matches an expression of ``include`` and none of ``exclude``."""
-        return self.include.fullmatch(topic) is not None and self.exclude.fullmatch(topic) is None
+        """Whether the whole name matches an expression of ``include`` (default: any name) and none of ``exclude``. Raises
+        ConfigException, by the key, for an expression that takes too long."""
+        if self.name != DEFAULT and not any(pattern.matches(topic) for pattern in self.include):
+            return False
+        return not any(pattern.matches(topic) for pattern in self.exclude)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ class TopicCreation:
         if errors:
             raise ConfigException("\n".join(errors), errors=errors)
         groups = [_group(config, name, values) for name, values in parsed.items()]
-        return cls((*groups, _group(config, DEFAULT, default | {"include": [".*"], "exclude": []})))
+        return cls((*groups, _group(config, DEFAULT, default | {"include": [], "exclude": []})))
 
     def group_of(self, topic: str) -> TopicGroup:
         """The first group that holds ``topic``."""
@@ -98,9 +103,11 @@ def _parsed(config: Mapping[str, str], group: str, partitions: object, replicas:
 def _check_regexes(name: str, value: Any) -> None:
     for pattern in value or ():
         try:
-            re.compile(pattern)
+            BoundedRegex(pattern, name)
         except re.error as error:
-            raise ConfigException.of(name, java_text(value), f"Syntax error in regular expression: {error}") from error
+            raise ConfigException.of(
+                name, java_text(value), f"Syntax error in regular expression: {regex_error(pattern, error)}"
+            ) from error
 
 
 _REGEXES: Final = Lambda(_check_regexes, "regular expressions")
@@ -120,8 +127,7 @@ def _group(config: Mapping[str, str], name: str, values: Mapping[str, Any]) -> T
         values["partitions"],
         values["replication.factor"],
         dict(_topic_configs(config, f"{PREFIX}{name}.")),
-        _any_of(values["include"]),
-        _any_of(values["exclude"]),
+        *(tuple(BoundedRegex(text, f"{PREFIX}{name}.{key}") for text in values[key]) for key in ("include", "exclude")),
     )
 
 
@@ -131,8 +137,3 @@ def _topic_configs(config: Mapping[str, str], prefix: str) -> Iterator[tuple[str
         name = key.removeprefix(prefix)
         if key.startswith(prefix) and name not in ("include", "exclude", "partitions", "replication.factor"):
             yield name, text
-
-
-def _any_of(patterns: list[str]) -> re.Pattern[str]:
-    """One expression for all, as Connect joins them. None at all matches the empty name, that is: no topic."""
-    return re.compile("|".join(patterns))

@@ -8,6 +8,7 @@ from functools import total_ordering
 from itertools import zip_longest
 
 from airflow_provider_connect.errors import ConfigException, PluginNotFoundException, PluginVersionException
+from airflow_provider_connect.model.config_limits import cut
 
 LATEST = "latest"
 UNDEFINED = "undefined"  # the version of a plugin that has none: below every version that begins with a number above zero
@@ -208,16 +209,16 @@ class VersionRange:
         while rest.startswith(("[", "(")):
             end = re.search(r"[])]", rest)
             if end is None:
-                raise ConfigException(f"Unbounded range: {spec}")
+                raise ConfigException(f"Unbounded range: {cut(spec)}")
             restriction = _restriction(rest[: end.end()])
             if restrictions and (upper := restrictions[-1].upper) and (restriction.lower is None or restriction.lower < upper):
-                raise ConfigException(f"Ranges overlap: {spec}")
+                raise ConfigException(f"Ranges overlap: {cut(spec)}")
             restrictions.append(restriction)
             rest = rest[end.end() :].strip().removeprefix(",").strip()
         if not rest:
             return cls(tuple(restrictions))
         if restrictions:
-            raise ConfigException(f"Only fully-qualified sets allowed in multiple set scenario: {spec}")
+            raise ConfigException(f"Only fully-qualified sets allowed in multiple set scenario: {cut(spec)}")
         return cls((Restriction(None, None),), MavenVersion(rest))
 
     @property
@@ -237,7 +238,7 @@ def _restriction(spec: str) -> Restriction:
     lower, comma, upper = (part.strip() for part in spec[1:-1].strip().partition(","))
     if not comma:
         if not (is_lower_inclusive and is_upper_inclusive):
-            raise ConfigException(f"Single version must be surrounded by []: {spec}")
+            raise ConfigException(f"Single version must be surrounded by []: {cut(spec)}")
         return Restriction(MavenVersion(lower), MavenVersion(lower))
     bounds = [MavenVersion(bound) if bound else None for bound in (lower, upper)]
     restriction = Restriction(bounds[0], bounds[1], is_lower_inclusive, is_upper_inclusive)
@@ -246,7 +247,7 @@ def _restriction(spec: str) -> Restriction:
         and bounds[1] is not None
         and (bounds[1] < bounds[0] or (bounds[0] == bounds[1] and bounds[0] not in restriction))
     ):
-        raise ConfigException(f"Range defies version ordering: {spec}")
+        raise ConfigException(f"Range defies version ordering: {cut(spec)}")
     return restriction
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         RetriableException,
         SchemaException,
     )
+    from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED, AllowedPaths, add_unreachable
     from airflow_provider_connect.sdk.arrow import pa, pc
     from airflow_provider_connect.sdk.batch import Batch
     from airflow_provider_connect.sdk.config_def import (
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sdk.transformation import Predicate, Transformation
 
 __all__ = [
+    "ALL_ALLOWED",
     "BOOLEAN_SCHEMA",
     "BYTES_SCHEMA",
     "DATE_SCHEMA",
@@ -102,6 +104,7 @@ __all__ = [
     "STRING_SCHEMA",
     "TIMESTAMP_SCHEMA",
     "TIME_SCHEMA",
+    "AllowedPaths",
     "BackpressureException",
     "Batch",
     "ColumnRun",
@@ -153,6 +156,7 @@ __all__ = [
     "Type",
     "Validator",
     "Width",
+    "add_unreachable",
     "decimal_schema",
     "pa",
     "pc",
@@ -161,6 +165,7 @@ __all__ = [
 _HOUSE = "airflow_provider_connect"
 _HOMES = {
     "errors": ("BackpressureException ConfigException ConnectException DataException FencedException RetriableException SchemaException "),
+    "sdk.allowed_paths": ("ALL_ALLOWED AllowedPaths add_unreachable "),
     "sdk.arrow": ("pa pc "),
     "sdk.batch": ("Batch "),
     "sdk.config_def": (

@@ -8,7 +8,8 @@ from __future__ import annotations
 import base64
 import datetime
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from airflow_provider_connect.errors import DataException
@@ -35,10 +36,11 @@ def column_of(values: Iterable[Any], schema: Schema | None) -> pa.Array:
 
 
 def values_of(column: pa.Array, schema: Schema | None) -> list[Any]:
-    """The Python values of a column: the inverse of ``column_of``."""
+    """The Python values of a column: the inverse of ``column_of``. Raises DataException for values that Python cannot hold."""
     if schema is None:
         if is_json(column.type):
-            return [None if text is None else json.loads(text) for text in column.storage.to_pylist()]
+            with as_data_exception():
+                return [None if text is None else json.loads(text) for text in column.storage.to_pylist()]
         values: list[Any] = column.to_pylist()
         return values
     decode = _decoder(schema)
@@ -62,6 +64,16 @@ def conform(column: pa.Array, schema: Schema | None) -> pa.Array:
         return column.cast(wanted, safe=not _loses_only_time_digits(column.type, wanted))
     except pa.ArrowException as error:
         raise DataException(f"Column of {column.type} does not fit schema type {schema.type.name}: {error}") from error
+
+
+@contextmanager
+def as_data_exception() -> Iterator[None]:
+    """Around the parsing or printing of values of any depth. Raises DataException for those that are too deep or have numbers too long for
+    Python, which only another plugin hands over: the JsonConverter's limits (``json_limits``) are lower."""
+    try:
+        yield
+    except (RecursionError, ValueError, OverflowError) as error:
+        raise DataException(f"Value cannot be read or written: {error}") from error
 
 
 def is_json(type: pa.DataType) -> bool:
@@ -159,9 +171,10 @@ def _schemaless_column(values: list[Any]) -> pa.Array:
             return pa.array(values)
     except (pa.ArrowException, OverflowError):  # an int wider than 64 bits is a number to JSON
         pass
-    return json_column(
-        None if value is None else json.dumps(_jsonable(value), ensure_ascii=False, separators=(",", ":")) for value in values
-    )
+    with as_data_exception():
+        return json_column(
+            None if value is None else json.dumps(_jsonable(value), ensure_ascii=False, separators=(",", ":")) for value in values
+        )
 
 
 def _jsonable(value: Any) -> Any:

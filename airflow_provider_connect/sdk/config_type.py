@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.class_name import class_name_of
+from airflow_provider_connect.sdk.java_numbers import double_text
 
 
 class Type(StrEnum):
@@ -40,9 +40,9 @@ class Password:
 
 
 _BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_DOUBLE = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)[fFdD]?")
-_COMMA = re.compile(r"\s*,\s*", re.ASCII)
+_INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})")
+_DOUBLE = re.compile(r"[+-]?(NaN|Infinity|([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?)[fFdD]?")
+_SPACE = " \t\n\r\f\v"
 _BLANKS = "".join(map(chr, range(33)))  # what Java's trim takes off
 
 
@@ -80,7 +80,7 @@ def _parse_class(name: str, trimmed: Any, value: Any, config_type: Type) -> str:
 
 def _parse_list(name: str, trimmed: Any, value: Any, _type: Type) -> list[str]:
     if isinstance(trimmed, str):
-        return _COMMA.split(trimmed) if trimmed else []
+        return [part.strip(_SPACE) for part in trimmed.split(",")] if trimmed else []
     if isinstance(trimmed, Iterable):
         return list(trimmed)
     raise ConfigException.of(name, java_text(value), "Expected a comma separated list.")
@@ -88,10 +88,11 @@ def _parse_list(name: str, trimmed: Any, value: Any, _type: Type) -> list[str]:
 
 def _parse_number(name: str, trimmed: Any, value: Any, type: Type) -> int:
     number: int | None = None
+    spelled = _INTEGER.fullmatch(trimmed) if isinstance(trimmed, str) else None  # of more digits no type has a number
     if isinstance(trimmed, int) and not isinstance(trimmed, bool):
         number = trimmed
-    elif isinstance(trimmed, str) and _INTEGER.fullmatch(trimmed):
-        number = int(trimmed)
+    elif spelled is not None:
+        number = int(spelled[1] + spelled[2])
     limit = 1 << (_BITS[type] - 1)
     if number is None or not -limit <= number < limit:
         raise ConfigException.of(name, java_text(value), f"Not a number of type {type}")
@@ -138,17 +139,5 @@ def java_text(value: object) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(java_text, value))}]"
     if isinstance(value, float):
-        return _java_double(value)
+        return double_text(value)
     return str(value)
-
-
-def _java_double(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return repr(value)
-    shortest = next(text for text in (f"{value:.{digits}e}" for digits in range(17)) if float(text) == value)
-    digits, _, exponent = shortest.partition("e")
-    return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"

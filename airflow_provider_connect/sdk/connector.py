@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedPaths
 from airflow_provider_connect.sdk.config_def import Config, ConfigValue
 from airflow_provider_connect.sdk.plugin import Plugin
 
@@ -45,6 +46,8 @@ class Connector(Plugin):
     task_class: ClassVar[type[SourceTask] | type[SinkTask]]
     context: ConnectorContext
     config: Config
+    allowed_paths: AllowedPaths = NOTHING_ALLOWED
+    """The files of the host that this connector may reach. Set by the framework on each instance, before anything else is called."""
 
     def initialize(self, context: ConnectorContext) -> None:
         """Take the context. Called once, before ``start``."""

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from airflow_provider_connect.sdk.config_type import java_text
+from airflow_provider_connect.sdk.java_numbers import double_text
 from airflow_provider_connect.sdk.schema import Schema, SchemaType, Struct
 
 NULL: Final = "null"
@@ -22,24 +23,38 @@ _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _ENCODED_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
-_LEAST_NORMAL: Final = 2.2250738585072014e-308
 
 
-def double_text(value: float) -> str:
-    """``Double.toString``: the shortest digits that no other number reads back from, but at least two."""
-    if 0 < abs(value) < _LEAST_NORMAL and float(two := f"{value:.1e}") == value:  # here one digit may do, and then two are others
-        digits, _, exponent = two.partition("e")
-        return f"{digits}E{int(exponent)}"
-    return java_text(value)
+def regex_error(text: str, error: re.error) -> str:
+    """``PatternSyntaxException.getMessage`` for the mistakes that people make; Python's own words for others.
+
+    Description, ``near index``, the expression, and a mark below the place where that lies within it.
+    """
+    at = error.pos
+    if error.msg == "missing ), unterminated subpattern":
+        return _marked("Unclosed group", text, len(text))
+    if error.msg == "unterminated character set":
+        return _marked("Unclosed character class", text, len(text) - 1)
+    if at is not None and error.msg == "unbalanced parenthesis":
+        return _marked("Unmatched closing ')'", text, at - 1)
+    if at is not None and error.msg in ("nothing to repeat", "multiple repeat") and text[at : at + 1] in ("*", "+", "?"):
+        return _marked(f"Dangling meta character '{text[at]}'", text, at)
+    return str(error)
+
+
+def _marked(description: str, text: str, index: int) -> str:
+    near = f" near index {index}" if index >= 0 else ""
+    mark = f"\n{' ' * index}^" if 0 <= index < len(text) else ""
+    return f"{description}{near}\n{text}{mark}"
 
 
 def single_text(value: float) -> str:
     """``Float.toString``: the same for 32-bit numbers."""
     if not -3.4028235677973366e38 < value < 3.4028235677973366e38:
-        return java_text(math.copysign(math.inf, value) if abs(value) > 1 else value)
+        return double_text(math.copysign(math.inf, value) if abs(value) > 1 else value)
     packed = struct.pack("f", value)
     shortest = next(text for text in (f"{value:.{digits}g}" for digits in range(2, 10)) if struct.pack("f", float(text)) == packed)
-    return java_text(float(shortest))
+    return double_text(float(shortest))
 
 
 def text_of(value: Any, schema: Schema | None) -> str:  # Any: a value of any schema

@@ -46,6 +46,7 @@ TIME: Final = "org.apache.kafka.connect.data.Time"
 TIMESTAMP: Final = "org.apache.kafka.connect.data.Timestamp"
 SCALE: Final = "scale"
 PRECISION: Final = "connect.decimal.precision"
+_MOST_DIGITS: Final = 76  # of a decimal of 256 bits
 
 _LOGICAL_TYPE: Final = {DECIMAL: SchemaType.BYTES, DATE: SchemaType.INT32, TIME: SchemaType.INT32, TIMESTAMP: SchemaType.INT64}
 
@@ -80,6 +81,7 @@ class Schema:
     key_schema: Schema | None = None
     value_schema: Schema | None = None
     fields: tuple[Field, ...] = ()
+    _by_name: dict[str, Field] | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.parameters is not None:
@@ -126,7 +128,9 @@ class Schema:
 
     def field(self, name: str) -> Field | None:
         """The field of this name, or None."""
-        return next((field for field in self.fields if field.name == name), None)
+        if self._by_name is None:
+            object.__setattr__(self, "_by_name", {field.name: field for field in self.fields})
+        return (self._by_name or {}).get(name)
 
     @property
     def logical_name(self) -> str | None:
@@ -135,11 +139,8 @@ class Schema:
 
     @property
     def scale(self) -> int:
-        """Digits after the point of a Decimal."""
-        try:
-            return int((self.parameters or {})[SCALE])
-        except (KeyError, ValueError) as error:
-            raise SchemaException("Invalid Decimal schema: scale parameter not found or not a number") from error
+        """Digits after the point of a Decimal, from -76 to 76."""
+        return _decimal_number(self, SCALE)
 
 
 def _refuse_double_fields(fields: tuple[Field, ...]) -> None:
@@ -176,7 +177,7 @@ TIMESTAMP_SCHEMA: Final = Schema(SchemaType.INT64, name=TIMESTAMP, version=1)
 def decimal_schema(scale: int, **attributes: Any) -> Schema:
     """A Decimal with ``scale`` digits after the point, and as many before it as fit into 38 digits in all.
 
-    For more digits give ``parameters={"scale": …, "connect.decimal.precision": …}``, up to 76.
+    For more digits give ``parameters={"scale": …, "connect.decimal.precision": …}``, up to 76. A scale beyond 38 makes it 76 by itself.
     """
     attributes.setdefault("parameters", {SCALE: str(scale)})
     return Schema(SchemaType.BYTES, name=DECIMAL, version=1, **attributes)
@@ -233,7 +234,7 @@ class Struct:
         self.put(name, value)
 
     def __contains__(self, name: object) -> bool:
-        return any(field.name == name for field in self.schema.fields)
+        return isinstance(name, str) and self.schema.field(name) is not None
 
     def __iter__(self) -> Iterator[str]:
         return (field.name for field in self.schema.fields)
@@ -358,14 +359,23 @@ _PLAIN_ARROW_TYPES: Final = {
 
 
 def _logical_arrow_type(logical: str, schema: Schema) -> pa.DataType:
-    if logical == DATE:
-        return pa.date32()
-    if logical == TIME:
-        return pa.time32("ms")
+    if logical in (DATE, TIME):
+        return pa.date32() if logical == DATE else pa.time32("ms")
     if logical == TIMESTAMP:
         return pa.timestamp("ms", "UTC")
-    precision = int((schema.parameters or {}).get(PRECISION, 38))
+    precision = _MOST_DIGITS if abs(schema.scale) > 38 else _decimal_number(schema, PRECISION, "38")
     return pa.decimal256(precision, schema.scale) if precision > 38 else pa.decimal128(38, schema.scale)
+
+
+def _decimal_number(schema: Schema, name: str, missing: str = "") -> int:
+    """A parameter of a Decimal. Raises SchemaException for what Arrow's widest decimal does not have."""
+    try:
+        number = int((schema.parameters or {}).get(name, missing))
+    except ValueError as error:
+        raise SchemaException(f"Invalid Decimal schema: {name} parameter not found or not a number") from error
+    if abs(number) > _MOST_DIGITS:
+        raise SchemaException(f"Invalid Decimal schema: {name} {number} is not from -{_MOST_DIGITS} to {_MOST_DIGITS}")
+    return number
 
 
 def arrow_field(name: str, schema: Schema) -> pa.Field:

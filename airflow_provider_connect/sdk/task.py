@@ -7,14 +7,19 @@ means: call me again. Any other exception ends the task, whose status becomes FA
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
+from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedPaths
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, HeaderConverter
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sdk.batch import Batch
     from airflow_provider_connect.sdk.config_def import Config, ConfigDef
     from airflow_provider_connect.sdk.records import SinkRecord, SourceRecord, TopicPartition
+
+
+AT_MOST_ONCE: Final = "at_most_once"
+"""A sink task's ``context.guarantee``: no write may be repeated."""
 
 
 class Task:
@@ -26,6 +31,8 @@ class Task:
     """The settings of a task config, where they are not the connector's."""
     header_converter: HeaderConverter = RAW_HEADERS
     """Set by the framework before ``start``; used where batches become records."""
+    allowed_paths: AllowedPaths = NOTHING_ALLOWED
+    """The files of the host that this task may open. Set by the framework before ``initialize``."""
 
 
 class TransactionContext(Protocol):
@@ -75,7 +82,10 @@ class SourceTask(Task):
     def poll(self) -> Batch | Sequence[Batch] | Sequence[SourceRecord] | None:
         """The next records. None: nothing more in this run. Nothing (an empty list) now, but maybe later: the loop waits and calls again.
 
-        Each batch carries its source partition and the offset to go on from after it. Return within some seconds."""
+        Each batch carries its source partition and the offset to go on from after it. Return within some seconds.
+
+        DataException says that one record cannot be read, and that the task has gone on behind it: where ``errors.tolerance`` is ``all`` it
+        is logged and counted as skipped, and ``poll`` is called again; otherwise the task FAILS. Name the record's position in it."""
         raise NotImplementedError
 
     def commit(self) -> None:
@@ -104,14 +114,17 @@ class ErrantRecordReporter(Protocol):
 class SinkTaskContext(Protocol):
     """What the framework offers a sink task.
 
-    ``claim`` names the right to write that this task was started with, ``claim_order`` tells the newer of two (the larger is), and
-    ``exactly_once`` whether the destination is to commit data, offsets and claim together. ``moved_by_others``, known before ``open``: a
-    sink that is none of ours, a real Kafka Connect's for one, has gone on in our place; what it has written to the destination stays.
+    ``claim`` names the right to write that this task was started with, ``claim_order`` tells the newer of two (the larger is).
+    ``guarantee`` is ``delivery.guarantee``: ``exactly_once``, ``at_least_once`` or ``at_most_once``. With ``exactly_once`` the destination
+    commits data, offsets and claim together; with ``at_most_once`` the offsets are already committed when ``put`` is called, so a task must
+    not repeat a write of which it does not know that it failed. ``moved_by_others``, known before ``open``: a sink that is none of ours, a
+    real Kafka Connect's for one, has gone on in our place; what it has written to the destination stays.
     """
 
     config: Mapping[str, str]
     claim: str
     claim_order: int
+    guarantee: str
     exactly_once: bool
     moved_by_others: bool
     errant_record_reporter: ErrantRecordReporter | None

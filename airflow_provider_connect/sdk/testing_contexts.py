@@ -61,13 +61,21 @@ class MemorySinkContext:
     """A sink task's context; what it is asked for is kept in attributes."""
 
     def __init__(
-        self, config: Mapping[str, str], assignment: Collection[TopicPartition], *, claim_order: int = 1, exactly_once: bool = False
+        self,
+        config: Mapping[str, str],
+        assignment: Collection[TopicPartition],
+        *,
+        claim_order: int = 1,
+        exactly_once: bool = False,
+        guarantee: str | None = None,
     ) -> None:
+        """``guarantee`` None: ``exactly_once`` or else ``at_least_once``."""
         self.config = config
         self.assignment = assignment
         self.claim_order = claim_order
         self.claim = f"suite:{claim_order}"
-        self.exactly_once = exactly_once
+        self.guarantee = guarantee or ("exactly_once" if exactly_once else "at_least_once")
+        self.exactly_once = self.guarantee == "exactly_once"
         self.moved_by_others = False
         self.errant_record_reporter: ErrantRecordReporter | None = None
         self.rewinds: dict[TopicPartition, int] = {}

@@ -40,6 +40,7 @@ class SinkConnectorSuite(ConnectorSuite):
         """A started task."""
         [config] = self.planned()
         task = self.connector_class.task_class()
+        task.allowed_paths = self.allowed_paths
         task.initialize(MemorySinkContext(config, [self.partition], claim_order=claim_order, exactly_once=self.exactly_once))
         task.start(self.connector_class.task_config(config))
         return task
@@ -166,9 +167,9 @@ class SinkConnectorSuite(ConnectorSuite):
         task.open([self.partition])
         self.deliver(task, 0, 10)
         self.end(task)
-        assert self.connector_class().alter_offsets(self.config(), {self.partition: 3})
+        assert self.connector().alter_offsets(self.config(), {self.partition: 3})
         assert self.task(2).open([self.partition]) == {self.partition: 3}
-        assert self.connector_class().alter_offsets(self.config(), {self.partition: None})
+        assert self.connector().alter_offsets(self.config(), {self.partition: None})
         assert not (self.task(3).open([self.partition]) or {}).get(self.partition)
 
     def _open_and_deliver(self, task: SinkTask) -> None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED, AllowedPaths
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.connector import Connector, SourceConnector
 from airflow_provider_connect.sdk.records import SourceRecord
@@ -21,6 +22,14 @@ class ConnectorSuite:
     """What both kinds of connector must do."""
 
     connector_class: ClassVar[type[Connector]]
+    allowed_paths: ClassVar[AllowedPaths] = ALL_ALLOWED
+    """The files of the host that the connector and its tasks may reach."""
+
+    def connector(self) -> Any:  # of ``connector_class``, which subclasses narrow
+        """A new instance, as the framework makes it."""
+        made = self.connector_class()
+        made.allowed_paths = self.allowed_paths
+        return made
 
     def config(self) -> dict[str, str]:
         """A valid config; called several times within one test, always with the same answer."""
@@ -28,7 +37,7 @@ class ConnectorSuite:
 
     def planned(self, max_tasks: int = 1) -> list[dict[str, str]]:
         """The task configs of a connector that was started with ``config``."""
-        connector = self.connector_class()
+        connector = self.connector()
         connector.initialize(MemoryConnectorContext())
         try:
             connector.start(self.connector_class.config_def.parse(self.config()))
@@ -37,13 +46,13 @@ class ConnectorSuite:
             connector.stop()
 
     def test_config_is_valid(self) -> None:
-        assert not [error for value in self.connector_class().validate(self.config()) for error in value.errors]
+        assert not [error for value in self.connector().validate(self.config()) for error in value.errors]
 
     def test_each_required_key_is_missed(self) -> None:
         for key in self.connector_class.config_def.keys.values():
             if key.is_required:
                 config = {name: text for name, text in self.config().items() if name not in (key.name, key.alias)}
-                found = {value.name: value.errors for value in self.connector_class().validate(config)}
+                found = {value.name: value.errors for value in self.connector().validate(config)}
                 assert f'Missing required configuration "{key.name}" which has no default value.' in found[key.name]
 
     def test_task_configs_are_texts_and_not_too_many(self) -> None:
@@ -74,6 +83,7 @@ class SourceConnectorSuite(ConnectorSuite):
         tasks = []
         for config in self.planned():
             task = self.connector_class.task_class()
+            task.allowed_paths = self.allowed_paths
             task.initialize(MemorySourceContext(config, offsets))
             task.start(self.connector_class.task_config(config))
             tasks.append(task)
@@ -144,10 +154,11 @@ class SourceConnectorSuite(ConnectorSuite):
         assert self.read_all(_offsets_after(later, offsets)) == []
 
     def test_new_data_is_told_from_none(self) -> None:
-        connector, config = self.connector_class(), self.config()
+        connector, config = self.connector(), self.config()
 
         def answer(offsets: Offsets) -> bool | None:
-            return connector.has_new_data(config, lambda partition: offsets.get(partition_key(partition)))
+            found: bool | None = connector.has_new_data(config, lambda partition: offsets.get(partition_key(partition)))
+            return found
 
         self.write_to_source(3)
         assert answer({}) in (True, None)

@@ -15,6 +15,7 @@ from typing import Any, Final
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.converter import NULL, SchemaAndValue
 from airflow_provider_connect.sdk.java_numbers import as_single
+from airflow_provider_connect.sdk.json_limits import MAX_DEPTH
 from airflow_provider_connect.sdk.schema import (
     BOOLEAN_SCHEMA,
     DATE_SCHEMA,
@@ -36,7 +37,7 @@ from airflow_provider_connect.sdk.value_text import values_text
 _SPACE: Final = "".join(map(chr, range(0x21)))  # what Java's trim takes away
 _EPOCH: Final = datetime.date(1970, 1, 1)
 _DELIMITERS: Final = frozenset(':,{}[]"')
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER: Final = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _INTEGERS: Final = ((8, INT8_SCHEMA), (16, INT16_SCHEMA), (32, INT32_SCHEMA), (64, INT64_SCHEMA))
 _RANKS: Final = {
     kind: rank
@@ -47,7 +48,8 @@ _RANKS: Final = {
 
 
 def parse_value(text: str) -> SchemaAndValue:
-    """The value of ``text``. Lists and maps whose entries have no schema in common are schemaless."""
+    """The value of ``text``. Lists and maps whose entries have no schema in common are schemaless. Raises ValueError, ArithmeticError or
+    DataException for lists and maps that lie too deep within one another (``json_limits``) and for numbers that have no value here."""
     if not text:
         return SchemaAndValue(STRING_SCHEMA, text)
     return _Parser(text).parse(is_inner=False) or NULL
@@ -115,6 +117,7 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self._tokens = _Tokens(text)
+        self._depth = 0
 
     def parse(self, *, is_inner: bool) -> SchemaAndValue | None:
         """The next value, None for null. Raises DataException where an inner value cannot be read."""
@@ -137,12 +140,17 @@ class _Parser:
     def _collection(self) -> SchemaAndValue | None:
         """The list or map that begins here; None, and nothing taken, if there is none or it cannot be read."""
         start = self._tokens.mark()
+        self._depth += 1
         try:
             for delimiter, parse in (("[", self._list), ("{", self._map)):
                 if self._tokens.consume(delimiter):
+                    if self._depth > MAX_DEPTH:
+                        raise ValueError(f"Lists and maps lie deeper than {MAX_DEPTH} within one another")
                     return parse()
         except DataException:  # a string after all
             self._tokens.rewind(start)
+        finally:
+            self._depth -= 1
         return None
 
     def _is_word(self, word: str, *, is_inner: bool) -> bool:

@@ -9,7 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.java_text import double_text, single_text
+from airflow_provider_connect.sdk.java_numbers import double_text
+from airflow_provider_connect.sdk.java_text import single_text
 from airflow_provider_connect.sdk.schema import Schema, SchemaType, Struct
 
 _EPOCH = datetime.date(1970, 1, 1)
@@ -37,15 +38,14 @@ def values_text(schema: Schema | None, value: Any, *, is_inner: bool = False) ->
 def _collection_text(schema: Schema | None, value: Any) -> str:
     keys, values = (None, None) if schema is None else (schema.key_schema, schema.value_schema)
     if isinstance(value, Struct):
-        fields = (f"{_inner(None, field.name)}:{_inner(field.schema, value.get(field.name))}" for field in value.schema.fields)
+        fields = (
+            f"{values_text(None, field.name, is_inner=True)}:{values_text(field.schema, value.get(field.name), is_inner=True)}"
+            for field in value.schema.fields
+        )
         return f"{{{','.join(fields)}}}"
     if isinstance(value, Mapping):
-        return f"{{{','.join(f'{_inner(keys, k)}:{_inner(values, v)}' for k, v in value.items())}}}"
-    return f"[{','.join(_inner(values, entry) for entry in value)}]"
-
-
-def _inner(schema: Schema | None, value: Any) -> str:
-    return values_text(schema, value, is_inner=True)
+        return f"{{{','.join(f'{values_text(keys, k, is_inner=True)}:{values_text(values, v, is_inner=True)}' for k, v in value.items())}}}"
+    return f"[{','.join(values_text(values, entry, is_inner=True) for entry in value)}]"
 
 
 def _escaped(text: str, *, is_inner: bool) -> str:

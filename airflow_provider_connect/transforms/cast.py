@@ -45,7 +45,8 @@ def _parse_type(word: str) -> SchemaType:
     try:
         type = SchemaType[word.upper()]
     except KeyError as error:
-        raise ConfigException(f"Invalid type found in casting spec: {word}") from error
+        cause = f"java.lang.IllegalArgumentException: No enum constant org.apache.kafka.connect.data.Schema.Type.{word.upper()}"
+        raise ConfigException(f"Invalid value {cause} for configuration Invalid type found in casting spec: {word}") from error
     if type not in OUTPUTS:
         raise ConfigException(f"Cast transformation does not support casting to {type.name}; supported types are {names_of(OUTPUTS)}")
     return type

@@ -9,7 +9,8 @@ from typing import Final
 
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.columns import column_of, values_of
-from airflow_provider_connect.sdk.java_text import double_text, single_text
+from airflow_provider_connect.sdk.java_numbers import double_text
+from airflow_provider_connect.sdk.java_text import single_text
 from airflow_provider_connect.sdk.schema import DATE, DECIMAL, INTEGER_BITS, TIME, TIMESTAMP, Schema, SchemaType, arrow_type
 from airflow_provider_connect.transforms.cast_values import FLOATS, cast_value, check_input
 from airflow_provider_connect.transforms.one_by_one import one_by_one

@@ -22,8 +22,9 @@ OUTPUTS: Final = (*INTEGER_BITS, SchemaType.FLOAT32, SchemaType.FLOAT64, SchemaT
 INPUTS: Final = (*OUTPUTS, SchemaType.BYTES)
 
 _INTEGER: Final = re.compile(r"[+-]?\d+")
-_FLOAT: Final = re.compile(r"([+-]?)(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)[fFdD]?", re.ASCII)
-_HEXADECIMAL: Final = re.compile(r"([+-]?0[xX]([0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
+_FLOAT: Final = re.compile(r"([+-]?)(NaN|Infinity|(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d+)?)[fFdD]?", re.ASCII)
+_HEXADECIMAL: Final = re.compile(r"([+-]?0[xX]([0-9a-fA-F]+(?:\.[0-9a-fA-F]*)?|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
+_LONGEST_INTEGER: Final = 4000  # Python reads no text of more than 4,300 digits
 _BLANKS: Final = "".join(map(chr, range(33)))  # what Java's trim takes off
 _DAY_ZERO: Final = datetime.date(1970, 1, 1).toordinal()
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -115,7 +116,7 @@ def _as_integer(value: Any, bits: int, schema: Schema | None) -> int:
     if isinstance(value, Decimal):
         return wrapped(int(value), bits)
     if isinstance(value, str):
-        number = int(value) if _INTEGER.fullmatch(value) else None
+        number = int(value) if len(value) <= _LONGEST_INTEGER and _INTEGER.fullmatch(value) else None
         if number is None or not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
             raise _out_of_range(value)
         return number
@@ -123,16 +124,25 @@ def _as_integer(value: Any, bits: int, schema: Schema | None) -> int:
 
 
 def _as_double(value: Any, schema: Schema | None) -> float:
-    if isinstance(value, int | float | Decimal):
+    if isinstance(value, int):  # without a schema it may be wider than 64 bits
+        return float(wrapped(value, 64))
+    if isinstance(value, float | Decimal):
         return float(value)
     if isinstance(value, str):
         text = value.strip(_BLANKS)
         if match := _FLOAT.fullmatch(text):
             return float(f"{match[1]}{match[2]}")
         if match := _HEXADECIMAL.fullmatch(text):
-            return float.fromhex(match[1])
+            return _hexadecimal(match[1])
         raise _out_of_range(value)
     raise _unexpected(value, schema)
+
+
+def _hexadecimal(text: str) -> float:
+    try:
+        return float.fromhex(text)
+    except OverflowError:
+        return -math.inf if text.startswith("-") else math.inf
 
 
 def _truncated(value: float, bits: int) -> int:

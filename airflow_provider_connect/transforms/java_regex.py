@@ -6,7 +6,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.sdk.bounded_regex import BoundedRegex, Match
+from airflow_provider_connect.sdk.java_text import regex_error
 
 _JAVAS_OWN: Final = re.compile(
     r"\\Q(?P<quoted>.*?)(?:\\E|$)|\\k<(?P<back>\w+)>|\\[pP]\{(?P<property>\w+)\}|\\.|\(\?<(?P<name>[A-Za-z][A-Za-z0-9]*)>|(?P<bracket>[\[\]]|&&)",
@@ -26,8 +28,9 @@ _CLASSES: Final = {
 }
 
 
-def compile_regex(text: str) -> re.Pattern[str]:
-    """The expression; classes of characters are ASCII's, as in Java. Raises ``re.error`` for what is none, or beyond what is known here."""
+def compile_regex(text: str, key: str) -> BoundedRegex:
+    """The expression of the setting ``key``; classes of characters are ASCII's, as in Java. Raises ``re.error`` for what is none, or beyond
+    what is known here."""
     depth = 0
 
     def translated(match: re.Match[str]) -> str:
@@ -44,7 +47,7 @@ def compile_regex(text: str) -> re.Pattern[str]:
             return f"(?P<{match['name']}>" if not depth else match[0]
         return _class(match["property"], match[0], is_inside=depth > 0) if match["property"] else match[0]
 
-    return re.compile(_JAVAS_OWN.sub(translated, text), re.ASCII)
+    return BoundedRegex(_JAVAS_OWN.sub(translated, text), key, flags=re.ASCII)
 
 
 def _class(name: str, written: str, *, is_inside: bool) -> str:
@@ -59,15 +62,37 @@ def check_regex(name: str, value: Any) -> None:
     if value is None:
         raise ConfigException.of(name, "null", "Invalid regex: null")
     try:
-        compile_regex(value)
+        compile_regex(value, name)
     except re.error as error:
-        raise ConfigException.of(name, value, f"Invalid regex: {error}") from error
+        raise ConfigException.of(name, value, f"Invalid regex: {regex_error(value, error)}") from error
+
+
+class TopicPattern:
+    """An expression for the topics of batches. A topic for which it takes too long makes its records bad ones: DataException."""
+
+    def __init__(self, text: str, key: str) -> None:
+        self.regex = compile_regex(text, key)
+
+    def matches(self, topic: str) -> bool:
+        """Whether it matches the whole of ``topic``."""
+        try:
+            return self.regex.matches(topic)
+        except ConfigException as error:
+            raise DataException(error.message) from error
+
+    def replaced(self, topic: str, replacement: Replacement) -> str:
+        """``topic`` with the first match within it replaced."""
+        try:
+            match = self.regex.search(topic)
+        except ConfigException as error:
+            raise DataException(error.message) from error
+        return topic if match is None else topic[: match.start()] + replacement(match) + topic[match.end() :]
 
 
 class Replacement:
     """What ``Matcher.replaceFirst`` puts in: ``$1`` and ``${name}`` are groups, a backslash takes the next character as it is."""
 
-    def __init__(self, name: str, text: str, pattern: re.Pattern[str]) -> None:
+    def __init__(self, name: str, text: str, pattern: BoundedRegex) -> None:
         """Raises ConfigException, by the setting's ``name``, for a group that ``pattern`` does not have."""
         self._parts: list[str | int] = []
         at = 0
@@ -84,12 +109,12 @@ class Replacement:
                 self._parts.append(text[at])
                 at += 1
 
-    def __call__(self, match: re.Match[str]) -> str:
+    def __call__(self, match: Match) -> str:
         """The text in place of ``match``; a group that took no part is empty."""
         return "".join(part if isinstance(part, str) else match.group(part) or "" for part in self._parts)
 
 
-def _group(name: str, text: str, at: int, pattern: re.Pattern[str]) -> tuple[int, int]:
+def _group(name: str, text: str, at: int, pattern: BoundedRegex) -> tuple[int, int]:
     """The number of the group named at ``at``, and where its name ends. Digits are taken as long as there is such a group."""
     if named := re.compile(r"\{([A-Za-z][A-Za-z0-9]*)\}").match(text, at):
         if named[1] not in pattern.groupindex:

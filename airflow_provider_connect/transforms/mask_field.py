@@ -26,7 +26,7 @@ from airflow_provider_connect.transforms.struct_columns import child, constant, 
 FIELDS, REPLACEMENT = "fields", "replacement"
 
 _PURPOSE: Final = "mask fields"
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER: Final = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _NOTHING: Final[Mapping[str, Any]] = {
     **dict.fromkeys(INTEGER_BITS, 0),
     **dict.fromkeys(FLOATS, 0.0),

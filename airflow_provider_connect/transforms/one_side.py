@@ -80,7 +80,7 @@ class OneSide(Transformation):
             if error.record is not None:
                 error.record += start
             raise
-        except pa.ArrowException as error:
+        except (pa.ArrowException, ArithmeticError, RecursionError, ValueError) as error:
             raise DataException(f"{class_name_of(type(self))} cannot be applied: {error}") from error
 
     def _column_of(self, batch: Batch) -> pa.Array:

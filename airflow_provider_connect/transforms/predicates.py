@@ -7,7 +7,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Lambda, NonEmptyString
 from airflow_provider_connect.sdk.transformation import Predicate
 from airflow_provider_connect.transforms.header_columns import have_header
-from airflow_provider_connect.transforms.java_regex import check_regex, compile_regex
+from airflow_provider_connect.transforms.java_regex import TopicPattern, check_regex
 
 _PACKAGE = "org.apache.kafka.connect.transforms.predicates"
 
@@ -30,10 +30,10 @@ class TopicNameMatches(Predicate):
     )
 
     def configure(self, config: Config) -> None:
-        self._pattern = compile_regex(config["pattern"])
+        self._pattern = TopicPattern(config["pattern"], "pattern")
 
     def test_batch(self, batch: Batch) -> pa.BooleanArray:
-        return _throughout(batch, self._pattern.fullmatch(batch.topic) is not None)
+        return _throughout(batch, self._pattern.matches(batch.topic))
 
 
 class HasHeaderKey(Predicate):

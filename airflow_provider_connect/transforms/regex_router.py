@@ -5,9 +5,10 @@ from __future__ import annotations
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Lambda
 from airflow_provider_connect.sdk.transformation import Transformation
-from airflow_provider_connect.transforms.java_regex import Replacement, check_regex, compile_regex
+from airflow_provider_connect.transforms.java_regex import Replacement, TopicPattern, check_regex
 
 REGEX, REPLACEMENT = "regex", "replacement"
+_MOST_TOPICS = 1000
 
 
 class RegexRouter(Transformation):
@@ -20,10 +21,18 @@ class RegexRouter(Transformation):
     )
 
     def configure(self, config: Config) -> None:
-        self._pattern = compile_regex(config[REGEX])
-        self._replacement = Replacement(REPLACEMENT, config[REPLACEMENT], self._pattern)
+        self._pattern = TopicPattern(config[REGEX], REGEX)
+        self._replacement = Replacement(REPLACEMENT, config[REPLACEMENT], self._pattern.regex)
+        self._topics: dict[str, str] = {}
 
     def apply_batch(self, batch: Batch) -> Batch:
-        if self._pattern.fullmatch(batch.topic) is None:
-            return batch
-        return batch.replace(topic=self._pattern.sub(self._replacement, batch.topic, count=1))
+        topic = self._topics.get(batch.topic)
+        if topic is None:
+            topic = self._routed(batch.topic)
+            if len(self._topics) >= _MOST_TOPICS:
+                self._topics.clear()
+            self._topics[batch.topic] = topic
+        return batch if topic == batch.topic else batch.replace(topic=topic)
+
+    def _routed(self, topic: str) -> str:
+        return self._pattern.replaced(topic, self._replacement) if self._pattern.matches(topic) else topic

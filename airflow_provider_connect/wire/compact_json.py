@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 
 from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk.java_numbers import double_text
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
 
@@ -74,7 +75,7 @@ def _scalar(value: object) -> str:
         case int():
             return int.__repr__(value)
         case float():
-            return java_double(value) if math.isfinite(value) else f'"{java_double(value)}"'
+            return double_text(value) if math.isfinite(value) else f'"{double_text(value)}"'
         case str():
             return _quoted(value)
         case bytes() | bytearray() | memoryview():
@@ -96,25 +97,6 @@ def _escape(match: re.Match[str]) -> str:
         code -= 0x10000
         return f"\\u{0xD800 + (code >> 10):04X}\\u{0xDC00 + (code & 0x3FF):04X}"
     return f"\\u{code:04X}"
-
-
-def java_double(value: float) -> str:
-    """The text of Java's ``Double.toString``: plain between 1e-3 and 1e7, else one digit, a point and an exponent."""
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    sign = "-" if math.copysign(1.0, value) < 0 else ""
-    if value == 0:
-        return sign + "0.0"
-    mantissa, _, exponent = repr(abs(value)).partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    digits = (whole + fraction).lstrip("0")
-    point = int(exponent or 0) + len(whole) - (len(whole + fraction) - len(digits))  # value = 0.«digits» × 10^point
-    digits = digits.rstrip("0") or "0"
-    if 1e-3 <= abs(value) < 1e7:
-        padded = digits.ljust(point, "0") if point > 0 else "0" * (1 - point) + digits
-        cut = max(point, 1)
-        return f"{sign}{padded[:cut]}.{padded[cut:] or '0'}"
-    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
 
 
 def loads(data: bytes | bytearray | memoryview) -> JsonValue:

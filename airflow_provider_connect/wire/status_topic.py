@@ -1,5 +1,6 @@
 """The status topic: statuses of connectors, tasks and topics ↔ the bytes that Kafka Connect writes and reads (contract §2.4)."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 
 from airflow_provider_connect.errors import DataException
@@ -12,6 +13,9 @@ from airflow_provider_connect.wire.compact_json import JsonValue, dumps, loads
 from airflow_provider_connect.wire.record import Headers, WireRecord, claim_headers, claim_of, key_text, shown
 from airflow_provider_connect.wire.shape import integer_of, map_of, optional_text_of
 
+FAILURES_HEADER = "failures"
+_DIGITS = 10
+
 
 def encode(record: StatusRecord) -> WireRecord:
     """The bytes of a status; state DESTROYED and a TopicReset are tombstones. The claim, if there is one, is a header."""
@@ -22,7 +26,18 @@ def encode(record: StatusRecord) -> WireRecord:
             key, value = f"status-task-{record.id}", _state(record)
         case TopicStatus() | TopicReset():
             key, value = f"status-topic-{record.topic}:connector-{record.connector}", _topic(record)
-    return WireRecord(key.encode(), None if value is None else dumps(value), claim_headers(record.claim))
+    headers = claim_headers(record.claim)
+    if isinstance(record, TaskStatus) and record.failures:
+        headers.append((FAILURES_HEADER, str(record.failures).encode()))
+    return WireRecord(key.encode(), None if value is None else dumps(value), headers)
+
+
+def concerns(key: bytes | None, connector: str) -> bool:
+    """Whether a record of this key may be one of the connector's: all that are, and few that are not."""
+    name = connector.encode()
+    return key is not None and (
+        key.startswith((b"status-connector-" + name, b"status-task-" + name)) or key.endswith(b":connector-" + name)
+    )
 
 
 def _state(status: ConnectorStatus | TaskStatus) -> Mapping[str, object] | None:
@@ -52,10 +67,17 @@ def decode(
         name, claim = key_text(key), claim_of(headers)
         for prefix, read in _READERS:
             if name.startswith(prefix):
-                return read(name.removeprefix(prefix), None if value is None else loads(value), claim, (offset, timestamp))
+                found = read(name.removeprefix(prefix), None if value is None else loads(value), claim, (offset, timestamp))
+                return dataclasses.replace(found, failures=_failures(headers)) if isinstance(found, TaskStatus) else found
         return Unreadable(f"unknown key {name}", key, offset)
     except DataException as error:
         return Unreadable(f"{shown(key)}: {error}", key, offset)
+
+
+def _failures(headers: Headers | None) -> int:
+    """0 where the header is missing, as in a real worker's status, or is no number."""
+    values = [value or b"" for name, value in headers or () if name == FAILURES_HEADER]
+    return int(values[-1]) if values and values[-1].isdigit() and len(values[-1]) < _DIGITS else 0
 
 
 _Place = tuple[int, int]

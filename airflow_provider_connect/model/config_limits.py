@@ -1,0 +1,80 @@
+"""How much of a config is taken, and how much of it an answer repeats. Knows nothing of plugins or HTTP.
+
+A body of a megabyte may name twenty thousand aliases, each with a dozen settings to define and errors to list; the limits here keep the
+work and the answer small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.config_def import ListOf
+
+ALIAS_KEYS: Final = ("transforms", "predicates", "topic.creation.groups")
+MOST_ALIASES: Final = 100
+MOST_ERRORS: Final = 100
+LONGEST_VALUE: Final = 200
+LONGEST_ERROR: Final = 2000
+
+
+def check_aliases(name: str, value: Any) -> None:
+    """The validator of the keys that list aliases: each once, and not too many."""
+    ListOf(unique=True)(name, value)
+    if value is not None and len(value) > MOST_ALIASES:
+        raise _too_many(name, ",".join(map(str, value)), len(value))
+
+
+def refuse_many_aliases(config: Mapping[str, str | None]) -> None:
+    """Raises ConfigException where a key lists more than ``MOST_ALIASES``: to be called before anything is done for each of them."""
+    for key in ALIAS_KEYS:
+        listed = config.get(key) or ""
+        count = listed.count(",") + 1
+        if count > MOST_ALIASES:
+            raise _too_many(key, listed, count)
+
+
+def _too_many(key: str, listed: str, count: int) -> ConfigException:
+    return ConfigException.of(key, cut(listed), f"It lists {count} aliases, and at most {MOST_ALIASES} are taken.")
+
+
+def cut(text: str, longest: int = LONGEST_VALUE) -> str:
+    """``text``, or its first ``longest`` characters and an ellipsis."""
+    return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+def few_errors(errors: Iterable[str], config: Mapping[str, str | None]) -> list[str]:
+    """The first ``MOST_ERRORS`` of ``errors``, with the long values of ``config`` cut in each, then how many more there are.
+
+    What is secret must be hidden before: of a value that is cut, no mask finds the rest.
+    """
+    texts = list(errors)
+    shown = short_errors(texts[:MOST_ERRORS], config)
+    return shown if len(texts) <= MOST_ERRORS else [*shown, f"and {len(texts) - MOST_ERRORS} more"]
+
+
+def short_errors(errors: Iterable[str], config: Mapping[str, str | None]) -> list[str]:
+    """``errors`` without the long values of ``config`` and, whatever they hold besides, none much longer than ``LONGEST_ERROR``."""
+    texts = list(errors)
+    if all(len(text) <= LONGEST_VALUE for text in texts):
+        return texts
+    long = sorted({form for value in config.values() for form in _forms(value)}, key=len, reverse=True)
+    return [_shortened(text, long) for text in texts]
+
+
+def _forms(value: str | None) -> Iterable[str]:
+    """How a message repeats a value that is too long: as it is, trimmed, and as Java prints a list."""
+    if value is None or len(value) <= LONGEST_VALUE:
+        return ()
+    return value, value.strip(), ", ".join(part.strip() for part in value.split(","))
+
+
+def _shortened(text: str, long: Iterable[str]) -> str:
+    for value in long:
+        if len(text) <= LONGEST_VALUE:
+            return text
+        if value in text:
+            text = text.replace(value, cut(value))
+    half = LONGEST_ERROR // 2
+    return text if len(text) <= LONGEST_ERROR else f"{text[:half]}…{text[-half:]}"

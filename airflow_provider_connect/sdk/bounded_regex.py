@@ -1,0 +1,143 @@
+"""Regular expressions that a config gives. Each match has a time limit, leaves other threads running, and needs little memory.
+
+The syntax is that of Python's ``re``, whose own matches can be ended by nothing but the end of the process.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_provider_connect.errors import ConfigException
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+LONGEST: Final = 10_000
+SECONDS: Final = 0.5
+_MOST_UNROLLED: Final = 100_000
+_DEEPEST: Final = 50
+_MOST_KEPT: Final = 1000
+
+_TOKEN: Final = re.compile(
+    r"\\N\{[^}]*+\}?|\\.|\(\?#[^)]*+\)?|\[\^?\]?(?:[^\]\\]|\\.)*+\]?|\{(?P<count>\d++)(?:,\d*+)?\}|\(\?[a-wyzA-Z-]*+x|.",
+    re.DOTALL,
+)
+_CLASS_NAME: Final = re.compile(r"\[[:.=]")
+
+Match = re.Match[str]
+"""A match of the engine, which has the attributes and methods of ``re.Match``."""
+
+_too_slow: OrderedDict[tuple[str, str], None] = OrderedDict()
+_lock = threading.Lock()
+
+
+class BoundedRegex:
+    """``expression``, the value of the setting ``key``. One instance may be used by several threads.
+
+    Raises ``re.error`` for what is not an expression, is longer than 10,000 characters, nests more than 50 groups, or repeats by counts
+    so often that it would need much memory. A match takes at most ``seconds`` of this process's processor time. Results are kept for the
+    last 1,000 texts: a task asks about the same few topics over and over.
+    """
+
+    def __init__(self, expression: str, key: str, *, flags: int = 0, seconds: float = SECONDS) -> None:
+        import regex  # costs 20 ms, and few processes need it
+
+        compiled = checked(expression, flags)
+        try:
+            self._compiled = regex.compile(expression, regex.VERSION0 | (regex.ASCII if flags & re.ASCII else 0) | (flags & re.DOTALL))
+        except (regex.error, RecursionError) as error:
+            raise re.error(str(error)) from error
+        self.groups: int = compiled.groups
+        self.groupindex: Mapping[str, int] = compiled.groupindex
+        self.pattern = expression
+        self._key, self._seconds = key, seconds
+        self._fullmatches: dict[str, Match | None] = {}
+
+    def fullmatch(self, text: str) -> Match | None:
+        """The match of the whole of ``text``. Raises ConfigException, by the setting's key, when it takes too long."""
+        try:
+            return self._fullmatches[text]
+        except KeyError:
+            pass
+        found = self._bounded(self._compiled.fullmatch, text)
+        if len(self._fullmatches) >= _MOST_KEPT:
+            self._fullmatches.clear()
+        self._fullmatches[text] = found
+        return found
+
+    def matches(self, text: str) -> bool:
+        """Whether it matches the whole of ``text``. Raises ConfigException as ``fullmatch`` does."""
+        return self.fullmatch(text) is not None
+
+    def search(self, text: str) -> Match | None:
+        """The first match within ``text``. Raises ConfigException as ``fullmatch`` does. The result is not kept."""
+        return self._bounded(self._compiled.search, text)
+
+    def _bounded(self, method: Callable[..., Any], text: str) -> Match | None:
+        """A text that took too long is not tried again in this process: others wait for it."""
+        question = (self.pattern, text)
+        if question in _too_slow:
+            raise self._refusal(text)
+        try:
+            found: Match | None = method(text, timeout=self._seconds, concurrent=True)
+        except TimeoutError:
+            with _lock:
+                _too_slow[question] = None
+                while len(_too_slow) > _MOST_KEPT:
+                    _too_slow.popitem(last=False)
+            raise self._refusal(text) from None
+        return found
+
+    def _refusal(self, text: str) -> ConfigException:
+        reason = (
+            f"the expression takes more than {self._seconds:g} s for the name {text[:100]}: avoid repetitions within repetitions, "
+            "such as (a+)+"
+        )
+        return ConfigException.of(self._key, self.pattern[:200], reason)
+
+
+def checked(expression: str, flags: int = 0) -> re.Pattern[str]:
+    """``expression`` compiled for what it is made of, not for matching. Raises ``re.error`` as ``BoundedRegex`` does."""
+    if len(expression) > LONGEST:
+        raise re.error(f"an expression has no more than {LONGEST} characters")
+    try:
+        compiled = re.compile(expression, flags)
+    except (RecursionError, OverflowError) as error:
+        raise re.error(str(error)) from error
+    _check_size(expression)
+    return compiled
+
+
+def _check_size(expression: str) -> None:
+    """The engine lays a counted repetition out as often as its count, also one within another. ``expression`` is known to be valid."""
+    sizes = [0]  # of the groups that are open
+    last = 0
+    has_counts = is_verbose = False
+    for token in _TOKEN.finditer(expression):
+        text, at = token[0], token.start()
+        if token["count"]:
+            has_counts = True
+            count = max(int(token["count"].lstrip("0")[:9] or "0"), 1)
+            sizes[-1] += last * (count - 1)
+            last *= count
+        elif text == ")" and len(sizes) > 1:
+            last = sizes.pop()
+            sizes[-1] += last
+        elif text == "{":
+            raise re.error("{ begins a count, such as {2} or {0,5}: write \\{ for the character", expression, at)
+        elif text.startswith("[") and _CLASS_NAME.search(text, 1):
+            raise re.error("[ within a class of characters: write \\[ for the character", expression, at)
+        elif not text.startswith("(?#"):
+            is_verbose = is_verbose or text.startswith("(?")
+            if text.startswith("("):
+                sizes.append(0)
+            sizes[-1], last = sizes[-1] + 1, 1
+        if len(sizes) > _DEEPEST:
+            raise re.error(f"an expression nests no more than {_DEEPEST} groups", expression, at)
+        if max(last, *sizes) > _MOST_UNROLLED:
+            raise re.error("its counted repetitions are too many: write * or + instead", expression, at)
+    if is_verbose and has_counts:
+        raise re.error("counted repetitions do not go with the flag x")
