@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_connect.dag_settings import DEFINED_IN, PREFIX, dag_settings
+from airflow_provider_connect.dag_settings import DEFINED_IN, PREFIX, RELEASED, DagCheck
 from airflow_provider_connect.errors import (
     BadRequestException,
     ConfigException,
@@ -14,10 +15,13 @@ from airflow_provider_connect.errors import (
     PluginNotFoundException,
 )
 from airflow_provider_connect.herder.probe import Probe
-from airflow_provider_connect.model.ids import dag_id_for
+from airflow_provider_connect.isolation.reliability import foreign_errors
+from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.config_limits import LONGEST_ERROR, cut, few_errors
+from airflow_provider_connect.model.connector_settings import NULL_VALUE, text_errors
+from airflow_provider_connect.model.ids import check_name
+from airflow_provider_connect.model.views import ConfigValueView, Validation
 from airflow_provider_connect.sdk.java_text import in_hash_order
-
-NULL_VALUE = "Null value can not be supplied as the configuration value."
 
 Given = Mapping[str, str | None]
 
@@ -26,24 +30,28 @@ def named(name: str, config: Given) -> dict[str, str | None]:
     """``config`` with the name in it. Raises BadRequestException when it names another connector."""
     given = config.get("name", name)
     if given != name:
-        raise BadRequestException(f"Connector name configuration ({given}) doesn't match connector name in the URL ({name})")
+        raise BadRequestException(f"Connector name configuration ({cut(str(given))}) doesn't match connector name in the URL ({name})")
     return {**config, "name": name}
 
 
-def checked(name: str, config: Given, probe: Probe | None) -> dict[str, str]:
-    """``config`` once everything in it is right: the name fits a DAG, the plugin takes it, the ``airflow.*`` keys are known.
+def checked(name: str, config: Given, probe: Probe | None, dag_check: DagCheck, others: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """``config`` once everything in it is right: the plugin takes it, it names nothing that is another connector's among ``others``, and
+    Airflow can make a DAG of its ``airflow.*`` keys.
 
     Raises BadRequestException or ConfigException, both 400, naming each key that is wrong.
     """
     if config.get("connector.class") is None:
-        raise BadRequestException(f"Connector config {_java_map(config)} contains no connector type")
+        raise BadRequestException(f"Connector config {cut(_java_map(config), LONGEST_ERROR)} contains no connector type")
     errors = _plugin_errors(config, probe)
     errors += [NULL_VALUE for key, value in config.items() if value is None and key.startswith(PREFIX)]
-    errors += _own_errors(name, {key: value for key, value in config.items() if value is not None})
+    own = own_errors(name, {key: value for key, value in config.items() if value is not None}, dag_check)
+    errors += [error for found in own.values() for error in found]
+    errors += foreign_errors(name, config, others)
     if not errors and None in config.values():
         errors = [NULL_VALUE]
     if errors:
-        raise ConfigException(_all_errors(errors), errors=errors)
+        shown = few_errors(errors, config)
+        raise ConfigException(_all_errors(shown, len(errors)), errors=shown)
     return {key: value for key, value in config.items() if value is not None}
 
 
@@ -58,38 +66,67 @@ def _plugin_errors(config: Given, probe: Probe | None) -> list[str]:
     return [error for _, value in validation.configs for error in value.errors]
 
 
-def _own_errors(name: str, config: Mapping[str, str]) -> list[str]:
-    """What is wrong with the name as a DAG's and with the keys that steer the DAG."""
-    errors = []
-    if DEFINED_IN in config:
-        errors.append(ConfigException.of(DEFINED_IN, config[DEFINED_IN], "it is set for connectors that a DAG file defines").message)
-    for check in (lambda: dag_id_for(name), lambda: dag_settings(name, {k: v for k, v in config.items() if k != DEFINED_IN})):
-        try:
-            check()
-        except ConfigException as error:
-            errors += error.errors
-    return errors
+def own_errors(name: str, config: Mapping[str, str], dag_check: DagCheck) -> dict[str, list[str]]:
+    """What is wrong, by key, with the name as a record's key and with the keys that steer the DAG."""
+    errors: dict[str, list[str]] = {}
+    for key in (DEFINED_IN, RELEASED):
+        if key in config:
+            reason = "it is set for connectors that a DAG file defines"
+            errors[key] = [ConfigException.of(key, config[key], reason).message]
+    errors |= {key: [error] for key, error in text_errors(config).items()}
+    try:
+        check_name(name)
+    except ConfigException as error:
+        return errors | {"name": error.errors}
+    return errors | dag_check(name, {key: value for key, value in config.items() if key not in (DEFINED_IN, RELEASED)})
 
 
-def _all_errors(errors: list[str]) -> str:
+def refuse_foreign(name: str, config: Mapping[str, str], state: ClusterConfigState) -> None:
+    """Raises ConfigException for a config from a DAG file that names what is another connector's. The rest of it is checked by its runs."""
+    errors = foreign_errors(name, config, state.connector_configs)
+    if errors:
+        raise ConfigException("\n".join(errors), errors=errors)
+
+
+def with_own_values(validation: Validation, config: Given, dag_check: DagCheck) -> Validation:
+    """``validation``, and on their own keys what is wrong with those that steer the DAG, before the keys of clients and converters."""
+    given = {key: value for key, value in config.items() if value is not None}
+    errors = own_errors(given.get("name", "").strip(), given, dag_check)
+    errors |= {key: [NULL_VALUE] for key, value in config.items() if value is None and key.startswith(PREFIX)}
+    known = [(key, dataclasses.replace(value, errors=[*value.errors, *errors.pop(value.name, ())])) for key, value in validation.configs]
+    own = [(None, ConfigValueView(key, config.get(key), [], found, True)) for key, found in errors.items()]
+    split = len(known) - validation.counted_by_key
+    everything = (*known[:split], *own, *known[split:])
+    shown = [(key, dataclasses.replace(value, errors=few_errors(value.errors, config))) for key, value in everything]
+    return dataclasses.replace(validation, configs=shown)
+
+
+def _all_errors(errors: list[str], count: int) -> str:
     lines = "\n".join(errors)
     return (
-        f"Connector configuration is invalid and contains the following {len(errors)} error(s):\n{lines}\n"
+        f"Connector configuration is invalid and contains the following {count} error(s):\n{lines}\n"
         "You can also find the above list of errors at the endpoint `/connector-plugins/{connectorType}/config/validate`"
     )
 
 
 def merged(config: Mapping[str, str], patch: Given) -> dict[str, str]:
     """The JSON merge patch of a flat map: a text sets a key, None removes it."""
-    changed: dict[str, Any] = {**config, **patch}
+    changed: dict[str, Any] = {**{key: value for key, value in config.items() if key != RELEASED}, **patch}
     return {key: value for key, value in changed.items() if value is not None}
 
 
 def with_own_keys(config: Given, known: Mapping[str, str] | None) -> dict[str, str | None]:
     """``config``, and of the ``airflow.*`` keys that readers are not shown those that ``known`` has and ``config`` does not name: who
     reads a config, changes it and puts it back must not lose the schedule. A patch with null removes one."""
-    kept = {key: value for key, value in (known or {}).items() if key.startswith(PREFIX) and key != DEFINED_IN}
+    kept = {key: value for key, value in (known or {}).items() if key.startswith(PREFIX) and key not in (DEFINED_IN, RELEASED)}
     return {**kept, **config}
+
+
+def require_name_kept(patch: Given) -> None:
+    """Raises ConfigException for a patch that takes the name away, as Kafka Connect's validation does."""
+    if "name" in patch and patch["name"] is None:
+        missing = 'Missing required configuration "name" which has no default value.'
+        raise ConfigException(_all_errors([missing], 1), errors=[missing])
 
 
 def require_own(name: str, config: Mapping[str, str] | None) -> None:

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
-from airflow_provider_connect.dag_settings import DEFINED_IN
+from airflow_provider_connect.dag_settings import DEFINED_IN, RELEASED, DagCheck
 from airflow_provider_connect.errors import ConflictException, NotFoundException
 from airflow_provider_connect.herder import checks
 from airflow_provider_connect.herder.lifecycle import Lifecycle
@@ -29,16 +29,26 @@ _log = logging.getLogger(__name__)
 class ConnectorConfigs:
     """See the module. ``now`` is a monotonic clock, in seconds."""
 
-    def __init__(self, topics: Topics, lifecycle: Lifecycle, probe: Probe | None, *, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        topics: Topics,
+        lifecycle: Lifecycle,
+        probe: Probe | None,
+        dag_check: DagCheck,
+        *,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._configs, self._reader = topics
         self._lifecycle = lifecycle
         self._probe = probe
+        self._dag_check = dag_check
         self._now = now
 
     def create(self, name: str, config: checks.Given, initial_state: TargetState | None = None) -> dict[str, str]:
         """Returns the config as stored. Raises AlreadyExistsException, and for a config that cannot be taken what ``checks`` raises."""
         name = name.strip()
-        new = checks.checked(name, checks.named(name, config), self._probe)
+        others = self._reader.configs().connector_configs
+        new = checks.checked(name, checks.named(name, config), self._probe, self._dag_check, others)
         self._configs.create_connector(name, new, initial_state)
         self._lifecycle.created(name)
         return new
@@ -48,9 +58,10 @@ class ConnectorConfigs:
 
         Raises ConflictException for a connector that a DAG file defines.
         """
-        known = self._reader.configs().connector_config(name)
+        state = self._reader.configs()
+        known, others = state.connector_config(name), state.connector_configs
         checks.require_own(name, known)
-        new = checks.checked(name, checks.with_own_keys(checks.named(name, config), known), self._probe)
+        new = checks.checked(name, checks.with_own_keys(checks.named(name, config), known), self._probe, self._dag_check, others)
         old = self._write(name, new)
         self._follow(name, old, new)
         return new, old is None
@@ -59,11 +70,13 @@ class ConnectorConfigs:
         """Merge ``patch`` into the config; of two at once, each is merged into what the other has made. Returns the config as stored."""
         deadline = self._now() + _PATCH_SECONDS
         while True:
-            known = self._reader.configs().connector_config(name)
+            state = self._reader.configs()
+            known, others = state.connector_config(name), state.connector_configs
             if known is None:
                 raise NotFoundException(f"Connector {name} not found")
             checks.require_own(name, known)
-            new = checks.checked(name, checks.named(name, checks.merged(known, patch)), self._probe)
+            checks.require_name_kept(patch)
+            new = checks.checked(name, checks.named(name, checks.merged(known, patch)), self._probe, self._dag_check, others)
             try:
                 self._configs.put_connector(name, new, expected=known)
             except ConflictException:
@@ -74,18 +87,53 @@ class ConnectorConfigs:
             return new
 
     def define(self, name: str, config: Mapping[str, str], defined_in: str) -> None:
-        """Create or change the connector that a DAG file defines; nothing is written when the topic has it. Its runs are its schedule's."""
-        known = self._reader.configs().connector_config(name)
+        """Create or change the connector that a DAG file defines; nothing is written when the topic has it. Its runs are its schedule's.
+
+        Raises ConfigException for a config that names what is another connector's; then the connector keeps the config that it has.
+        """
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            checks.refuse_foreign(name, config, state)
+            return [ConnectorRecord(name, dict(config))]
+
+        state = self._reader.configs()
+        known = state.connector_config(name)
         if known == dict(config):
+            return
+        checks.refuse_foreign(name, config, state)
+        if known is not None and (before := _state_before(known, config)) is not None:
+            self._give_back(name, config, before)
             return
         owner = None if known is None else known.get(DEFINED_IN)
         if owner is not None and owner != defined_in:
             _log.info("Connector %s moves from %s to %s", name, owner, defined_in)
-        self._configs.put_connector(name, config)
+        self._configs.change(decide)
         if known is None:
             self._lifecycle.reach(name)
         else:
             self._forget_topics(name, config)
+
+    def _give_back(self, name: str, config: Mapping[str, str], before: TargetState) -> None:
+        """The same definition has returned: so does the target state, unless another has been asked for since the connector was stopped."""
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            was_stopped = state.target_state(name) is TargetState.STOPPED
+            return [ConnectorRecord(name, dict(config)), *([TargetStateRecord(name, before)] if was_stopped else [])]
+
+        self._configs.change(decide)
+        _log.info("Connector %s: its DAG is back in %s, and it is %s again", name, config.get(DEFINED_IN), before)
+        self._lifecycle.created(name)
+
+    def note_state(self, name: str) -> None:
+        """The DAG file that defined the connector is gone: note the target state, for the day on which it returns, before it is stopped."""
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            known, target = state.connector_config(name) or {}, state.target_state(name)
+            if DEFINED_IN not in known or RELEASED in known or target is None:
+                return []
+            return [ConnectorRecord(name, {**known, RELEASED: str(target)})]
+
+        self._configs.change(decide)
 
     def release(self, name: str) -> None:
         """The DAG file that defined the connector is gone: from now on its config belongs to whoever talks REST."""
@@ -134,3 +182,13 @@ class ConnectorConfigs:
 
     def _forget_topics(self, name: str, config: Mapping[str, str]) -> None:
         self._lifecycle.forget_topics(name, unconsumed(self._reader.read().statuses.topics_of(name), config))
+
+
+def _state_before(known: Mapping[str, str], config: Mapping[str, str]) -> TargetState | None:
+    """The target state that was noted when the connector's DAG file was gone; None where none was, or the definition is another now."""
+
+    def defined(values: Mapping[str, str]) -> dict[str, str]:
+        return {key: value for key, value in values.items() if key not in (DEFINED_IN, RELEASED)}
+
+    noted = known.get(RELEASED, "")
+    return TargetState(noted) if noted in TargetState.__members__ and defined(known) == defined(config) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 
 from airflow_provider_connect.herder.launcher import Launcher
 from airflow_provider_connect.herder.lifecycle import Lifecycle
@@ -10,6 +11,10 @@ from airflow_provider_connect.herder.snapshot import Topics
 from airflow_provider_connect.herder.statuses import StatusKeeper
 from airflow_provider_connect.model.contradictions import RunFacts, correction, is_suspect, unconsumed
 from airflow_provider_connect.model.states import State, TargetState
+
+_REFUSED = "airflow_provider_connect.errors.ConfigException: Airflow makes no DAG of this connector, so it does not run: "
+
+_REFUSED_FILE = "airflow_provider_connect.errors.ConfigException: Its DAG file is not taken, so the connector keeps the config of before: "
 
 _log = logging.getLogger(__name__)
 
@@ -39,8 +44,40 @@ class Corrections:
         _log.info("Connector %s is STOPPED: ending what is left of it", name)
         return self._lifecycle.stopped(name)
 
+    def refuse_dag(self, name: str, reason: str) -> None:
+        """FAILED, with the reason, for a connector of which no DAG can be made; one that is STOPPED stays so."""
+        snapshot = self._reader.read()
+        if snapshot.configs.target_state(name) is not TargetState.STOPPED:
+            self._statuses.put_refused(snapshot, name, f"{_REFUSED}{reason}")
+            self._statuses.flush()
+
+    def refuse_definition(self, name: str, reason: str) -> None:
+        """FAILED, with the reason, for a connector whose DAG file has a config that is not taken; one that is STOPPED, or new, is left
+        alone."""
+        snapshot = self._reader.read()
+        if snapshot.configs.target_state(name) not in (None, TargetState.STOPPED):
+            self._statuses.put_refused(snapshot, name, f"{_REFUSED_FILE}{reason}")
+            self._statuses.flush()
+
+    def accept_definition(self, name: str) -> None:
+        """A connector that is FAILED for its DAG file restarts; nothing for any other."""
+        status = self._reader.read().statuses.connector(name)
+        if status is not None and status.state is State.FAILED and (status.trace or "").startswith(_REFUSED_FILE):
+            self._lifecycle.reconfigured(name, is_changed=False)
+
+    def accept_dags(self, names: Collection[str]) -> None:
+        """Connectors that were refused restart; nothing for any other. The topics are read once for all, who may be thousands."""
+        statuses = self._reader.read().statuses
+        known = [status for name in names if (status := statuses.connector(name)) is not None]
+        for status in known:
+            if status.state is State.FAILED and (status.trace or "").startswith(_REFUSED):
+                self._lifecycle.reconfigured(status.connector, is_changed=False)
+
     def _rewrite(self, name: str, facts: RunFacts) -> bool:
         snapshot = self._reader.read()
+        is_idle = not facts.is_live and not facts.is_waiting
+        if is_idle and snapshot.configs.target_state(name) is TargetState.STARTED and self._lifecycle.is_held_up(name):
+            return True
         change = correction(snapshot.configs, snapshot.statuses, name, facts)
         if not change:
             return not facts.is_live and not facts.is_waiting

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Self
 
-from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException
+from airflow_provider_connect.dag_settings import PREFIX, DagCheck, steering_errors
+from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, NotFoundException
+from airflow_provider_connect.herder.checks import with_own_values
 from airflow_provider_connect.herder.chosen_versions import ChosenVersions
 from airflow_provider_connect.herder.connectors import ConnectorConfigs
 from airflow_provider_connect.herder.corrections import Corrections
@@ -58,7 +61,8 @@ class Herder:
     """See the module. ``probe`` looks at plugins: without one, configs are neither taken nor checked. ``previewer`` makes dry runs, where
     there is one; ``takes_upgrades``: whether runs carry out upgrades. ``backing`` is where the state is kept; ``worker_id`` stands in the
     statuses that the herder writes itself; ``resolve`` gives a connector's config the values of its variables, None: those of the worker's
-    own providers. ``figures`` tells what tasks have counted; None: the ledger does."""
+    own providers. ``dag_check`` asks Airflow whether it can make a DAG of a config; None: its rules alone are checked. ``figures`` tells
+    what tasks have counted; None: the ledger does."""
 
     def __init__(
         self,
@@ -71,6 +75,7 @@ class Herder:
         backing: Backing | None = None,
         worker_id: str | None = None,
         resolve: Resolve | None = None,
+        dag_check: DagCheck | None = None,
         figures: ReadFigures | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -95,10 +100,11 @@ class Herder:
         self._lifecycle = Lifecycle(
             topics, self._statuses, launcher, settle=self._offsets.settle, graceful_seconds=graceful_seconds, sleep=sleep
         )
-        self._connectors = ConnectorConfigs(topics, self._lifecycle, probe)
+        self._dag_check: DagCheck = dag_check or partial(steering_errors, limits=settings.dag_limits)
+        self._connectors = ConnectorConfigs(topics, self._lifecycle, probe, self._dag_check)
         self._corrections = Corrections(topics, self._statuses, self._lifecycle, launcher)
         self._used_topics = UsedTopics(settings, topics.reader, self._lifecycle.forget_topics)
-        self._restarts = Restarts(topics, self._statuses, self._lifecycle, launcher, plugins)
+        self._restarts = Restarts(topics, self._statuses, self._lifecycle, launcher, plugins, sleep=sleep)
 
     # ── connectors ──
 
@@ -160,8 +166,20 @@ class Herder:
         return self._written(name, self._connectors.patch(name, patch))
 
     def define_connector(self, name: str, config: Mapping[str, str], defined_in: str) -> None:
-        """Create the connector that a DAG file defines, or change its config; nothing is written when the topic has it."""
-        self._connectors.define(name, config, defined_in)
+        """Create the connector that a DAG file defines, or change its config; nothing is written when the topic has it.
+
+        Raises ConfigException for a config that names what is another connector's. A connector that exists is FAILED then, with the reason.
+        """
+        try:
+            self._connectors.define(name, config, defined_in)
+        except ConfigException as error:
+            self._corrections.refuse_definition(name, error.message)
+            raise
+        self._corrections.accept_definition(name)
+
+    def note_state(self, name: str) -> None:
+        """Note the target state of a connector whose DAG file is gone, so that it has it again when the file returns."""
+        self._connectors.note_state(name)
 
     def release_connector(self, name: str) -> None:
         """The connector's DAG file is gone: REST may change and delete it from now on."""
@@ -186,7 +204,11 @@ class Herder:
         self._lifecycle.stop(name)
 
     def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool) -> ConnectorStatusView:
-        """Returns the plan: the statuses, with RESTARTING for what restarts. Raises NotFoundException."""
+        """Returns the plan: the statuses, with RESTARTING for what restarts.
+
+        Raises NotFoundException; and, without a flag, ConnectException with the cause where a connector that had FAILED cannot be started
+        again.
+        """
         return self._restarts.connector(RestartRequest(name, only_failed=only_failed, include_tasks=include_tasks))
 
     def restart_task(self, name: str, task: int) -> None:
@@ -239,10 +261,20 @@ class Herder:
         """Do what is left of a verb or a run that was killed half-way. False: not everything could be done yet, so call again."""
         return self._corrections.correct(name, facts)
 
+    def refuse_dag(self, name: str, reason: str) -> None:
+        """The connector is FAILED, for no DAG can be made of it."""
+        self._corrections.refuse_dag(name, reason)
+
+    def accept_dags(self, names: Collection[str]) -> None:
+        """DAGs can be made of these connectors: those that were FAILED for want of one start."""
+        self._corrections.accept_dags(names)
+
     # ── plugins ──
 
     def validate(self, plugin: str, config: Mapping[str, str | None]) -> Validation:
-        return self._require_probe().validate(plugin, config)
+        """What plugin and framework say of each key, and what is wrong with the keys that steer the DAG."""
+        visible = {key: value for key, value in config.items() if not key.startswith(PREFIX)}
+        return with_own_values(self._require_probe().validate(plugin, visible), config, self._dag_check)
 
     def plugins(self, connectors_only: bool = True) -> list[PluginView]:
         return list(self._require_probe().plugins(connectors_only))
@@ -302,6 +334,10 @@ class Herder:
         except ConnectException as error:
             return error.message
         return None
+
+    def health_warning(self) -> str | None:
+        """What users should know of a server that answers: connectors that can be created and will not run. None: all is well."""
+        return self._launcher.obstacle()
 
     def close(self) -> None:
         """Writes the statuses that are waiting, then closes everything."""

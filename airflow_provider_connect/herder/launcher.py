@@ -26,6 +26,11 @@ class Launcher(Protocol):
         once it has one."""
         ...
 
+    def obstacle(self, connector: str | None = None) -> str | None:
+        """Why no run of the connector will ever start, with what to do about it; None: runs start. Without a connector: of those that are
+        created over REST in general. Asked at every change of a connector, and by the health check."""
+        ...
+
     def forget(self, connector: str) -> None:
         """The connector is deleted: what runs it goes too, its history stays. Its runs have ended."""
         ...

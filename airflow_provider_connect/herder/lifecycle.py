@@ -89,6 +89,8 @@ class Lifecycle:
             return
         if is_changed:
             self.interrupt(name)
+        if self.is_held_up(name):
+            return
         snapshot = self._reader.read()
         was = snapshot.statuses.connector(name)
         if was is None:
@@ -130,9 +132,24 @@ class Lifecycle:
         """Write the statuses of the target state that the connector has now; nothing for one that is gone."""
         snapshot = self._reader.read()
         target = snapshot.configs.target_state(name)
+        if target is TargetState.STARTED and self.is_held_up(name):
+            return
         if target is not None:
             self._statuses.reach(snapshot, name, target, tasks=tasks, keep_failed=keep_failed)
             self._statuses.flush()
+
+    def is_held_up(self, name: str) -> bool:
+        """Whether no run of the connector will ever start; then its statuses have become UNASSIGNED, with the reason."""
+        obstacle = self._launcher.obstacle(name)
+        if obstacle is None:
+            return False
+        snapshot = self._reader.read()
+        was = snapshot.statuses.connector(name)
+        if was is None or was.trace != obstacle:
+            _log.warning("Connector %s is UNASSIGNED: %s", name, obstacle)
+        self._statuses.hold_up(snapshot, name, obstacle)
+        self._statuses.flush()
+        return True
 
     def interrupt(self, name: str) -> bool:
         """Fence the run that may live: it ends after its batch, with its offsets committed, and says nothing more. False: none lives."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from airflow_provider_connect.errors import NotFoundException
+import time
+from collections.abc import Callable
+
+from airflow_provider_connect.errors import ConnectException, NotFoundException
 from airflow_provider_connect.herder.launcher import Launcher
 from airflow_provider_connect.herder.lifecycle import Lifecycle
 from airflow_provider_connect.herder.plugin_facts import KnownPlugins
@@ -14,19 +17,36 @@ from airflow_provider_connect.model.restart import RestartPlan, RestartRequest, 
 from airflow_provider_connect.model.states import State, TargetState, connector_state_for, task_state_for
 from airflow_provider_connect.model.views import ConnectorStatusView
 
+_LOOK_SECONDS = 0.1
+_START_SECONDS = 80.0  # REST ends a request after 90
+
 
 class Restarts:
     """See the module. A run in progress is fenced first: it ends after its batch, and the new one starts behind it."""
 
-    def __init__(self, topics: Topics, statuses: StatusKeeper, lifecycle: Lifecycle, launcher: Launcher, plugins: KnownPlugins) -> None:
+    def __init__(
+        self,
+        topics: Topics,
+        statuses: StatusKeeper,
+        lifecycle: Lifecycle,
+        launcher: Launcher,
+        plugins: KnownPlugins,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._configs, self._reader = topics
         self._statuses = statuses
         self._lifecycle = lifecycle
         self._launcher = launcher
         self._plugins = plugins
+        self._sleep = sleep
 
     def connector(self, request: RestartRequest) -> ConnectorStatusView:
-        """Returns the statuses with RESTARTING for all that restarts. Raises NotFoundException."""
+        """Returns the statuses with RESTARTING for all that restarts. Without a flag, of a connector that had FAILED, it returns when the
+        connector has been started again.
+
+        Raises NotFoundException, and ConnectException with the cause when the start that was waited for has failed.
+        """
         name = request.connector
         snapshot = self._snapshot(name)
         if snapshot.statuses.connector(name) is None and not request.has_flags:
@@ -35,7 +55,9 @@ class Restarts:
         plan = restart_plan(request, snapshot.statuses.connector(name), snapshot.statuses.task_map(name).values())
         if request.has_flags:
             self._configs.put_restart(request.record)
-        self._carry_out(name, plan, snapshot.configs.target_state(name))
+        starts = self._carry_out(name, plan, snapshot.configs.target_state(name))
+        if starts and not request.has_flags:
+            self._wait_for_start(name)
         config = snapshot.configs.connector_configs[name]
         return status_view(plan.connector, plan.tasks, self._plugins.of(config).type)
 
@@ -53,20 +75,24 @@ class Restarts:
             raise NotFoundException(f"Unknown connector: {name}")
         return snapshot
 
-    def _carry_out(self, name: str, plan: RestartPlan, target: TargetState | None) -> None:
+    def _carry_out(self, name: str, plan: RestartPlan, target: TargetState | None) -> bool:
+        """Whether a run starts."""
         if plan.is_empty or target is None:
-            return
+            return False
         if target is TargetState.STARTED:
-            self._restart(name, tasks=plan.task_ids, with_connector=plan.restarts_connector)
-        else:
-            self._settle(name, plan, target)
+            return self._restart(name, tasks=plan.task_ids, with_connector=plan.restarts_connector)
+        self._settle(name, plan, target)
+        return False
 
-    def _restart(self, name: str, *, tasks: list[int], with_connector: bool) -> None:
-        """1 fence what lives 2 statuses 3 a run. ``tasks`` run even if nothing is new; without any, the run looks for work.
+    def _restart(self, name: str, *, tasks: list[int], with_connector: bool) -> bool:
+        """1 fence what lives 2 statuses 3 a run. ``tasks`` run even if nothing is new; without any, the run looks for work. False: no run
+        can start.
 
         A connector alone says RESTARTING only if it had FAILED: between runs there is nothing of it to restart.
         """
         self._lifecycle.interrupt(name)  # 1
+        if self._lifecycle.is_held_up(name):
+            return False
         snapshot = self._reader.read()
         was = snapshot.statuses.connector(name)
         if with_connector and was is not None and (tasks or was.state is State.FAILED):  # 2
@@ -75,6 +101,20 @@ class Restarts:
             self._statuses.put_task(snapshot, name, task, State.RESTARTING)
         self._statuses.flush()
         self._launcher.trigger(name, tasks or None)  # 3
+        return True
+
+    def _wait_for_start(self, name: str) -> None:
+        """Until the connector is no longer RESTARTING, as it is when a run has started it, or has found nothing to start."""
+        for _ in range(round(_START_SECONDS / _LOOK_SECONDS)):
+            status = self._reader.read().statuses.connector(name)
+            if status is None or status.state is not State.RESTARTING:
+                break
+            self._sleep(_LOOK_SECONDS)
+        else:
+            raise ConnectException("Request timed out. The run that starts the connector has not done so yet")
+        if status is not None and status.state is State.FAILED:
+            cause = (status.trace or "").partition("\n")[0]
+            raise ConnectException(": ".join(filter(None, [f"Failed to start connector: {name}", cause])))
 
     def _settle(self, name: str, plan: RestartPlan, target: TargetState) -> None:
         """What is restarted while paused or stopped is so again at once, and no longer FAILED."""

@@ -41,16 +41,33 @@ class StatusKeeper:
             if not (failed and keep_failed and target is TargetState.PAUSED):
                 self.put_task(snapshot, name, number, task_state_for(target, None if known is None else known.state))
 
+    def hold_up(self, snapshot: Snapshot, name: str, obstacle: str) -> None:
+        """UNASSIGNED, as nothing can run them: the connector, with the reason, and its tasks. What has FAILED stays FAILED."""
+        was = snapshot.statuses.connector(name)
+        if was is None or was.state is not State.FAILED:
+            self.put_connector(snapshot, name, State.UNASSIGNED, trace=obstacle)
+        for number, task in snapshot.statuses.task_map(name).items():
+            if task.state is not State.FAILED:
+                self.put_task(snapshot, name, number, State.UNASSIGNED)
+
     def put_connector(self, snapshot: Snapshot, name: str, state: State, *, trace: str | None = None) -> None:
         """A trace that is known stays with a connector that is FAILED, or restarts because it was."""
         was = snapshot.statuses.connector(name)
-        if was is not None and was.state is state:
+        if was is not None and was.state is state and trace in (None, was.trace):
             return
         if was is not None and trace is None and state in (State.FAILED, State.RESTARTING):
             trace = was.trace
         claim = _claim(snapshot, name)
         version = self._version(snapshot, name, None if was is None else was.version)
         self._notes.put_connector(ConnectorStatus(name, state, self._worker_id, trace=trace, version=version, claim=claim))
+
+    def put_refused(self, snapshot: Snapshot, name: str, trace: str) -> None:
+        """FAILED with ``trace``, in place of any other status of the connector, a FAILED one with another trace included."""
+        was = snapshot.statuses.connector(name)
+        if was is None or (was.state, was.trace) != (State.FAILED, trace):
+            claim = _claim(snapshot, name)
+            version = self._version(snapshot, name, None if was is None else was.version)
+            self._notes.put_connector(ConnectorStatus(name, State.FAILED, self._worker_id, trace=trace, version=version, claim=claim))
 
     def put_task(self, snapshot: Snapshot, name: str, task: int, state: State, *, trace: str | None = None) -> None:
         was = snapshot.statuses.task(name, task)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_connect.mirror.changes import Entry, Kind
-from airflow_provider_connect.mirror.masking import holds_hidden, masked
+from airflow_provider_connect.mirror.masking import Hide, holds_hidden, masked
 from airflow_provider_connect.mirror.rows import Database, Row, Rows, is_name, json_text, storable
 from airflow_provider_connect.mirror.tables import connector_config, pending_task, target_state, task_config, task_set
 from airflow_provider_connect.model.cluster_state import ClusterConfigState, ConfigLog
@@ -28,13 +28,13 @@ DEFINED_IN = "airflow.defined.in"
 _Kept = ConnectorRecord | TargetStateRecord | TaskRecord | CommitRecord | RestartRecord | UpgradeRecord
 
 
-def take_configs(database: Database, records: Sequence[StateRecord]) -> list[Entry]:
-    """Bring the rows up to the records, in their order; returns what changed."""
+def take_configs(database: Database, records: Sequence[StateRecord], *, hide: Hide = masked) -> list[Entry]:
+    """Bring the rows up to the records, in their order; returns what changed. ``hide`` knows more secrets than their names tell."""
     kept = [(record, value) for record in records if (value := kept_of(record.value)) is not None]
     tables = _Tables(database, {_connector(value) for _, value in kept})
     log, entries = tables.log(), []
     for record, value in kept:
-        entries += _applied(log, record, value)
+        entries += _applied(log, record, _hidden(record.value, value, log.state, hide))
     tables.take(log, {_connector(value): record.timestamp for record, value in kept})
     tables.write(database)
     return entries
@@ -50,6 +50,16 @@ def kept_of(value: object) -> _Kept | None:
         case _:
             return None
     return value if is_name(_connector(value)) else None
+
+
+def _hidden(raw: object, kept: _Kept, state: ClusterConfigState, hide: Hide) -> _Kept:
+    """``kept`` with what else ``hide`` hides of the record as it came."""
+    match raw:
+        case ConnectorRecord(config=config) if config is not None and isinstance(kept, ConnectorRecord):
+            return replace(kept, config=masked(hide(config, None)))
+        case TaskRecord(config=config) if config is not None and isinstance(kept, TaskRecord):
+            return replace(kept, config=masked(hide(config, state.connector_configs.get(kept.task.connector))))
+    return kept
 
 
 def _connector(record: _Kept) -> str:

@@ -9,9 +9,11 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 
 from airflow_provider_connect.mirror.changes import Entry, Kind, write_history
 from airflow_provider_connect.mirror.config_rows import take_configs
+from airflow_provider_connect.mirror.masking import Hide, masked
 from airflow_provider_connect.mirror.offset_rows import take_batches, take_offsets
 from airflow_provider_connect.mirror.places import (
     Place,
@@ -45,14 +47,15 @@ _log = logging.getLogger(__name__)
 class Follower:
     """``sessions`` opens a transaction that commits when its body ends and rolls back when it raises; ``now`` is in seconds since 1970.
 
-    ``holder`` names this follower among all. Not thread-safe.
+    ``holder`` names this follower among all; ``hide`` hides more secrets of configs than their names tell. Not thread-safe.
     """
 
-    def __init__(self, settings: WorkerSettings, sessions: Sessions, *, holder: str, now: Callable[[], float]) -> None:
+    def __init__(self, settings: WorkerSettings, sessions: Sessions, *, holder: str, now: Callable[[], float], hide: Hide = masked) -> None:
         self._settings = settings
         self._sessions = sessions
         self._holder = holder
         self._now = now
+        self._take_configs: _TakeIn = partial(take_configs, hide=hide)
         self._stream = StateStream(settings)
         self._places: dict[TopicPartition, Place] = {}
         self._next: dict[TopicPartition, int] = {}
@@ -198,7 +201,7 @@ class Follower:
     def _kind(self, topic: str) -> tuple[_TakeIn, _SweepOut]:
         """How records of the topic are taken in, and how its rows are swept."""
         known = {
-            self._settings.config_topic: (take_configs, Sweep.configs),
+            self._settings.config_topic: (self._take_configs, Sweep.configs),
             self._settings.status_topic: (take_statuses, Sweep.statuses),
             self._settings.batch_topic: (take_batches, Sweep.batches),
         }

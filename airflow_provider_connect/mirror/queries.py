@@ -10,7 +10,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from airflow_provider_connect.mirror.changes import Kind
-from airflow_provider_connect.mirror.tables import agreement, batch, connector_config, history, lease, sink_position
+from airflow_provider_connect.mirror.tables import LONGEST_NAME, agreement, batch, connector_config, history, lease, sink_position
+from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.sdk.records import TopicPartition
@@ -26,28 +27,35 @@ class Agreement:
     target_state: str
 
 
+def agreement_key(connector: str) -> str:
+    """Under which a connector's agreement is kept: its name, or where the column is too short for it, its DAG's id behind a line break,
+    which no name holds."""
+    return connector if len(connector) <= LONGEST_NAME else f"\n{dag_id_for(connector)}"
+
+
 def agreements(session: Session | Connection) -> dict[str, Agreement]:
-    """All agreements by connector."""
+    """All agreements by ``agreement_key``."""
     rows = session.execute(select(agreement.c.connector, agreement.c.paused, agreement.c.target_state))
     return {name: Agreement(bool(paused), state) for name, paused, state in rows}
 
 
 def move_agreement(session: Session | Connection, connector: str, old: Agreement | None, new: Agreement) -> bool:
     """Replace ``old`` by ``new``. False, with nothing changed, when another process has moved the row."""
+    key = agreement_key(connector)
     if old is None:
-        values = {"connector": connector, "paused": new.paused, "target_state": new.target_state}
+        values = {"connector": key, "paused": new.paused, "target_state": new.target_state}
         return _inserted(session, insert(agreement).values(values))
     statement = (
         update(agreement)
-        .where(agreement.c.connector == connector, agreement.c.paused == old.paused, agreement.c.target_state == old.target_state)
+        .where(agreement.c.connector == key, agreement.c.paused == old.paused, agreement.c.target_state == old.target_state)
         .values(paused=new.paused, target_state=new.target_state)
     )
     return _count(session, statement) == 1
 
 
-def drop_agreement(session: Session | Connection, connector: str) -> None:
-    """The connector is gone: one that is made under its name later starts without a past."""
-    session.execute(delete(agreement).where(agreement.c.connector == connector))
+def drop_agreement(session: Session | Connection, key: str) -> None:
+    """The connector of this ``agreement_key`` is gone: one that is made under its name later starts without a past."""
+    session.execute(delete(agreement).where(agreement.c.connector == key))
 
 
 def hold_lease(session: Session | Connection, name: str, holder: str, *, now: float, seconds: float) -> bool:

@@ -87,8 +87,8 @@ def storable(text: str) -> str:
 
 
 def is_name(text: str) -> bool:
-    """Whether ``text`` can be a key in every database."""
-    return 0 < len(text) <= LONGEST_NAME and storable(text) == text
+    """Whether ``text`` can be a key in every database. MySQL holds names equal that differ in blanks at their ends alone."""
+    return 0 < len(text) <= LONGEST_NAME and storable(text) == text and not text.endswith(" ")
 
 
 def is_claim(claim: Claim | None) -> bool:

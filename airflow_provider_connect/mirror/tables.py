@@ -23,7 +23,7 @@ _NUMBER = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts up colum
 agreement = Table(
     "connect_agreement",
     metadata,
-    Column("connector", String(250), primary_key=True),
+    Column("connector", _NAME, primary_key=True),
     Column("paused", Boolean, nullable=False),
     Column("target_state", String(20), nullable=False),
 )

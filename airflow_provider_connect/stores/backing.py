@@ -6,6 +6,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol, Self
 
+from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.status import ConnectorStatus, StatusState, TaskStatus, TopicStatus
@@ -143,19 +144,24 @@ class Backing(Protocol):
 
 
 class TopicBacking:
-    """Everything on the internal topics, shared with every process of the group."""
+    """Everything on the internal topics, shared with every process of the group.
+
+    ``known`` and ``only`` are for a run, which needs one connector's configs and gets them handed: see ConfigStore.
+    """
 
     exactly_once = True
     keeps_ledger = True
 
-    def __init__(self, settings: WorkerSettings) -> None:
+    def __init__(self, settings: WorkerSettings, *, known: ConfigSnapshot | None = None, only: str | None = None) -> None:
         self._settings = settings
+        self._known = known
+        self._only = only
 
     def ensure(self) -> None:
         TopicAdmin(self._settings).ensure_internal_topics()
 
     def configs(self) -> ConfigChanges:
-        return ConfigStore(self._settings)
+        return ConfigStore(self._settings, known=self._known, only=self._only)
 
     def statuses(self) -> Statuses:
         return StatusStore(self._settings)

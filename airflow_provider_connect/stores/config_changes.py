@@ -10,6 +10,7 @@ from typing import Self
 
 from airflow_provider_connect.errors import AlreadyExistsException, ConflictException, FencedException, NotFoundException
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.records import (
     CommitRecord,
@@ -34,6 +35,10 @@ class ConfigChanges(ABC):
     @abstractmethod
     def read(self, timeout_seconds: float | None = None) -> ClusterConfigState:
         """The state with everything that was committed before the call."""
+
+    def snapshot(self) -> ConfigSnapshot | None:
+        """What was read so far, to hand on; None: nothing that another process could go on from."""
+        return None
 
     @abstractmethod
     def follow(self, connector: str, claim: Claim) -> Follower:

@@ -7,7 +7,8 @@ from enum import StrEnum
 from typing import Protocol, Self
 
 from airflow_provider_connect.client_settings import ClientKind, internal_client_config
-from airflow_provider_connect.model.records import ConfigRecord, ConnectorRecord, FencingRecord, TargetStateRecord, Unreadable
+from airflow_provider_connect.model.log_levels import apply_levels
+from airflow_provider_connect.model.records import ConfigRecord, ConnectorRecord, FencingRecord, LoggerRecord, TargetStateRecord, Unreadable
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.settings import WorkerSettings
@@ -57,7 +58,8 @@ class ConfigFollower:
     def poll(self, timeout_seconds: float = 0.0) -> Change | None:
         """The gravest change that came since the last call; None: nothing that concerns this task. A resumed connector changes nothing.
 
-        A config topic that was made anew counts as DELETED: nothing on it knows of this claim.
+        A config topic that was made anew counts as DELETED: nothing on it knows of this claim. Log levels that were requested of the
+        whole cluster take effect in this process.
         """
         try:
             records = self._follower.poll(timeout_seconds)
@@ -65,6 +67,7 @@ class ConfigFollower:
             _log.warning("Connector %s: %s", self._connector, error)
             return Change(ChangeKind.DELETED)
         decoded = [config_topic.decode(record.key, record.value, record.headers, offset=record.offset) for record in records]
+        apply_levels(record for record in decoded if isinstance(record, LoggerRecord))
         return gravest_change(decoded, self._connector, self._claim)
 
     def close(self) -> None:

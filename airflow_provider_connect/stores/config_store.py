@@ -11,17 +11,19 @@ import logging
 import random as _random
 import threading
 import time
+from collections.abc import Collection
 
 from airflow_provider_connect.client_settings import ClientKind, internal_client_config
 from airflow_provider_connect.errors import ConnectException, StoreTimeoutException
 from airflow_provider_connect.model.cluster_state import ClusterConfigState, ConfigLog
+from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.backoff import Backoff
 from airflow_provider_connect.stores.config_changes import ConfigChanges, Decide
 from airflow_provider_connect.stores.config_follower import ConfigFollower
 from airflow_provider_connect.stores.config_leader import ConfigLeader, NotWrittenException
-from airflow_provider_connect.stores.log_consumer import LogConsumer, LogTruncatedException
+from airflow_provider_connect.stores.log_consumer import LogConsumer, LogRecord, LogTruncatedException
 from airflow_provider_connect.stores.skipped import SkippedRecords
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.topic_log import TopicLog
@@ -40,6 +42,8 @@ class ConfigStore(ConfigChanges):
     """See the module. Safe to share between threads. Nothing is opened before the first use.
 
     ``consumer`` may be shared with other stores: then it is left open, and used by one thread only. ``timeout_seconds`` bounds each call.
+    ``known`` is what another has read of the topic: only what came later is read, if the topic is still the same. ``only``: the state shows
+    that connector alone.
     """
 
     def __init__(
@@ -49,8 +53,12 @@ class ConfigStore(ConfigChanges):
         consumer: LogConsumer | None = None,
         timeout_seconds: float = 30.0,
         random: _random.Random | None = None,
+        known: ConfigSnapshot | None = None,
+        only: str | None = None,
     ) -> None:
         self._settings = settings
+        self._known = known
+        self._only = only
         self._consumer = consumer
         self._timeout_seconds = timeout_seconds
         self._random = random or _random.Random()
@@ -58,7 +66,7 @@ class ConfigStore(ConfigChanges):
         self._admin = TopicAdmin(settings)
         self._topic_log: TopicLog | None = None
         self._leader: ConfigLeader | None = None
-        self._fold = ConfigLog()
+        self._fold = ConfigLog(only=only)
         self._written = -1
         self.skipped = SkippedRecords(settings.config_topic)
 
@@ -67,6 +75,13 @@ class ConfigStore(ConfigChanges):
         with self._lock:
             self._read(timeout_seconds or self._timeout_seconds)
             return self._fold.state.copy()
+
+    def snapshot(self) -> ConfigSnapshot | None:
+        """What was read so far, to hand on; None: nothing yet. Does not read."""
+        with self._lock:
+            if not self._fold.topic_id:
+                return None
+            return ConfigSnapshot.of(self._fold, None if self._only is None else [self._only])
 
     def topic_id(self) -> str:
         with self._lock:
@@ -89,7 +104,7 @@ class ConfigStore(ConfigChanges):
         while True:
             try:
                 leader = self._owner(deadline)  # 1
-                seen = self._read_past(self._written, deadline)  # 2
+                seen = self._read_past(self._written, deadline, doubtful)  # 2
                 if doubtful and doubtful[-1] in seen:
                     return doubtful
                 doubtful = []
@@ -110,14 +125,14 @@ class ConfigStore(ConfigChanges):
             time.sleep(_CONTENTION.delay_ms(attempt, self._random) / 1000)
             attempt += 1
 
-    def _read_past(self, offset: int, deadline: float) -> set[int]:
-        """Reads to the end, which must lie behind ``offset``. Returns the offsets that were new. Raises StoreTimeoutException."""
-        seen = self._read(_left(deadline))
+    def _read_past(self, offset: int, deadline: float, awaited: Collection[int] = ()) -> set[int]:
+        """Reads to the end, which must lie behind ``offset``. Returns those of ``awaited`` that were new. Raises StoreTimeoutException."""
+        seen = self._read(_left(deadline), awaited)
         while self._fold.state.offset <= offset:
             if time.monotonic() > deadline:
                 raise StoreTimeoutException("Error trying to read to end of config log", stage="waiting for a transaction marker")
             time.sleep(_MARKER_SECONDS)
-            seen |= self._read(_left(deadline))
+            seen |= self._read(_left(deadline), awaited)
         return seen
 
     def _owner(self, deadline: float) -> ConfigLeader:
@@ -133,19 +148,25 @@ class ConfigStore(ConfigChanges):
             self._leader.close()
         self._leader = None
 
-    def _read(self, timeout_seconds: float) -> set[int]:
-        """Brings the state up to the topic's end. Returns the offsets that were new."""
+    def _read(self, timeout_seconds: float, awaited: Collection[int] = ()) -> set[int]:
+        """Brings the state up to the topic's end. Returns the ``awaited`` offsets that were new. What was read before a time-out counts."""
+        seen: set[int] = set()
+
+        def take(record: LogRecord) -> None:
+            decoded = config_topic.decode(record.key, record.value, record.headers, offset=record.offset)
+            self.skipped.note(self._fold.apply(decoded), decoded, offset=record.offset)
+            if record.offset in awaited:
+                seen.add(record.offset)
+
         try:
-            records = (self._topic_log or self._opened(timeout_seconds)).read_to_end(timeout_seconds)
+            (self._topic_log or self._opened(timeout_seconds)).read_on(take, timeout_seconds)
         except LogTruncatedException:
             _log.warning("Config topic %s was made anew; reading it from its beginning", self._settings.config_topic)
             self._close_log()
-            self._fold, self._written = ConfigLog(), -1
-            records = self._opened(timeout_seconds).read_to_end(timeout_seconds)
-        for record in records:
-            decoded = config_topic.decode(record.key, record.value, record.headers, offset=record.offset)
-            self.skipped.note(self._fold.apply(decoded), decoded, offset=record.offset)
-        return {record.offset for record in records}
+            self._fold, self._written, self._known = ConfigLog(only=self._only), -1, None
+            seen.clear()
+            self._opened(timeout_seconds).read_on(take, timeout_seconds)
+        return seen
 
     def _opened(self, timeout_seconds: float) -> TopicLog:
         """The log, not read yet; and the topic's id, which makes its offsets claims, asked for meanwhile."""
@@ -154,7 +175,11 @@ class ConfigStore(ConfigChanges):
         log = TopicLog(topic, self._consumer or internal_client_config(self._settings, ClientKind.CONSUMER, "configs"))
         try:
             log.partitions(min(timeout_seconds, _CALL_SECONDS))
-            self._fold.topic_id = self._admin.described_id(topic, later)
+            topic_id = self._admin.described_id(topic, later)
+            if self._known is not None and self._known.topic_id == topic_id:
+                self._fold = self._known.log(self._only)
+                log.start_at(self._known.offset)
+            self._fold.topic_id = topic_id
         except ConnectException:
             log.close()
             raise

@@ -6,10 +6,10 @@ there before, and a copy for the day on which the connector has no topic of its 
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from airflow_provider_connect.client_settings import ClientKind, internal_client_config
 from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
@@ -91,17 +91,26 @@ class ConnectorOffsets:
         removed = [record for record in records if record.value is None]
         if self._own is None or not removed:
             return
+        refusals: list[KafkaError] = []
+
+        def on_delivery(error: KafkaError | None, _message: object) -> None:
+            if error is not None:
+                refusals.append(error)
+
         with translating("removing offsets from the worker's offsets topic"):
-            self._produce(removed)
-            if self._copies is not None and self._copies.flush(_COPY_SECONDS):
+            self._produce(removed, on_delivery)
+            left = 0 if self._copies is None else self._copies.flush(_COPY_SECONDS)
+            if refusals:
+                raise KafkaException(refusals[0])
+            if left:
                 raise StoreTimeoutException(f"Offsets were not removed from topic {self._settings.offset_topic} within {_COPY_SECONDS:g} s")
 
-    def _produce(self, records: Iterable[ProducedOffset]) -> None:
+    def _produce(self, records: Iterable[ProducedOffset], on_delivery: Callable[..., None] | None = None) -> None:
         if self._copies is None:
             config = internal_client_config(self._settings, ClientKind.PRODUCER, "offsets")
             self._copies = Producer({**config, "linger.ms": 5, **LastError().callbacks()})
         for record in records:
-            self._copies.produce(self._settings.offset_topic, record.value, record.key)
+            self._copies.produce(self._settings.offset_topic, record.value, record.key, on_delivery=on_delivery)
         self._copies.poll(0)
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ Between reads nothing is assigned, so an open LogConsumer costs the broker nothi
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -76,15 +76,20 @@ class LogConsumer:
         return len(found.partitions)
 
     def read(
-        self, starts: Mapping[TopicPartition, int], timeout_seconds: float = 30.0
+        self,
+        starts: Mapping[TopicPartition, int],
+        timeout_seconds: float = 30.0,
+        take: Callable[[LogRecord], None] | None = None,
     ) -> tuple[list[LogRecord], dict[TopicPartition, LogEnd]]:
         """Every record from ``starts`` to the end of each partition, and where the ends were.
 
         The end is that of the moment of the call or later; for read_committed it is the last stable offset. Raises LogTruncatedException
-        when a start is not on the topic, StoreTimeoutException when an end was not reached in time.
+        when a start is not on the topic, StoreTimeoutException when an end was not reached in time. ``take`` is given each record as it
+        comes, and none is returned: what it was given before a time-out need not be read again.
         """
         deadline = time.monotonic() + timeout_seconds
         records: list[LogRecord] = []
+        take = take or records.append
         ends: dict[TopicPartition, LogEnd] = {}
         try:
             self._consumer.assign([_KafkaPartition(topic, partition, start) for (topic, partition), start in starts.items()])
@@ -92,7 +97,7 @@ class LogConsumer:
                 for message in self._messages(deadline, timeout_seconds, starts):
                     error = message.error()
                     if error is None:
-                        records.append(log_record(message))
+                        take(log_record(message))
                     else:
                         self._end(message, error, ends)
         except KafkaException as error:

@@ -16,7 +16,7 @@ from airflow_provider_connect.model.status import StatusRecord, StatusState
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.backoff import Backoff
 from airflow_provider_connect.stores.kafka_errors import LastError, is_retriable, kafka_error
-from airflow_provider_connect.stores.log_consumer import LogConsumer, LogTruncatedException
+from airflow_provider_connect.stores.log_consumer import LogConsumer, LogRecord, LogTruncatedException
 from airflow_provider_connect.stores.skipped import SkippedRecords
 from airflow_provider_connect.stores.status_verbs import StatusVerbs
 from airflow_provider_connect.stores.topic_log import TopicLog
@@ -201,12 +201,16 @@ def _poll(producer: Producer) -> None:
 
 
 class StatusStore:
-    """Reads the statuses. ``consumer`` may be shared with other stores. Not thread-safe."""
+    """Reads the statuses. ``consumer`` may be shared with other stores. ``only``: other connectors' statuses are not decoded; a few of
+    connectors whose names begin alike are. Not thread-safe."""
 
-    def __init__(self, settings: WorkerSettings, *, consumer: LogConsumer | None = None, timeout_seconds: float = 30.0) -> None:
+    def __init__(
+        self, settings: WorkerSettings, *, consumer: LogConsumer | None = None, timeout_seconds: float = 30.0, only: str | None = None
+    ) -> None:
         self._topic = settings.status_topic
         self._config = internal_client_config(settings, ClientKind.CONSUMER, "statuses")
         self._timeout_seconds = timeout_seconds
+        self._only = only
         self._log = TopicLog(self._topic, consumer) if consumer is not None else None
         self._state = StatusState()
         self.skipped = SkippedRecords(self._topic)
@@ -217,16 +221,19 @@ class StatusStore:
         if self._log is None:
             self._log = TopicLog(self._topic, self._config)
         try:
-            records = self._log.read_to_end(self._timeout_seconds)
+            self._log.read_on(self._take, self._timeout_seconds)
         except LogTruncatedException:
             _log.warning("Status topic %s was made anew; reading it from its beginning", self._topic)
             self._log.rewind()
             self._state = StatusState()
-            records = self._log.read_to_end(self._timeout_seconds)
-        for record in records:
-            decoded = status_topic.decode(record.key, record.value, record.headers, offset=record.offset, timestamp=record.timestamp)
-            self.skipped.note(self._state.apply(decoded), decoded, partition=record.partition, offset=record.offset)
+            self._log.read_on(self._take, self._timeout_seconds)
         return self._state
+
+    def _take(self, record: LogRecord) -> None:
+        if self._only is not None and not status_topic.concerns(record.key, self._only):
+            return
+        decoded = status_topic.decode(record.key, record.value, record.headers, offset=record.offset, timestamp=record.timestamp)
+        self.skipped.note(self._state.apply(decoded), decoded, partition=record.partition, offset=record.offset)
 
     def close(self) -> None:
         if self._log is not None:

@@ -1,9 +1,8 @@
 """Topics as an administrator sees them: made, described, measured; and the internal topics made and checked by Connect's rules."""
 
 import logging
-import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
@@ -23,9 +22,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # the package
 )
 
 from airflow_provider_connect.client_settings import ClientConfig, ClientKind, client_config, internal_client_id
-from airflow_provider_connect.errors import ConfigException, StoreException, StoreTimeoutException
+from airflow_provider_connect.errors import ConnectException, StoreException, StoreTimeoutException, WorkerSettingsException
+from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.settings import InternalTopic, WorkerSettings
+from airflow_provider_connect.settings import COMPACTED_SOON, KAFKAS_OWN, InternalTopic, WorkerSettings
 from airflow_provider_connect.stores.kafka_errors import LastError, TopicMissingException, kafka_error, translated, unreachable
 
 _log = logging.getLogger(__name__)
@@ -64,7 +64,6 @@ _FORBIDDEN = frozenset(
     }
 )
 
-KAFKAS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """Kafka's internal topics, which no pattern matches."""
 
 
@@ -201,7 +200,10 @@ class TopicAdmin:
     def matching(self, pattern: str) -> dict[str, int]:
         """How many partitions each topic has whose whole name matches. Kafka's internal topics never match, nor do the worker's: each run
         writes to those, so whoever read them would never come to an end."""
-        matches, internal = re.compile(pattern).fullmatch, KAFKAS_OWN | {topic.name for topic in self._settings.internal_topics}
+        matches, internal = (
+            BoundedRegex(pattern, "topics.regex").matches,
+            KAFKAS_OWN | {topic.name for topic in self._settings.internal_topics},
+        )
         return {topic: count for topic, count in self._all_partitions().items() if topic not in internal and matches(topic)}
 
     def _all_partitions(self) -> dict[str, int]:
@@ -288,14 +290,18 @@ class TopicAdmin:
     def ensure_internal_topics(self) -> dict[str, str]:
         """Makes the internal topics that are missing and checks the others (contract §2.1). Returns their ids.
 
-        Raises ConfigException for a topic of the wrong clean-up policy or, for the config topic, of more than one partition. A
+        Raises WorkerSettingsException for a topic of the wrong clean-up policy or, for the config topic, of more than one partition. A
         replication factor that the brokers cannot meet is tried for ``default.api.timeout.ms`` (10 s unless set: brokers may be starting).
         """
         topics = self._settings.internal_topics
         ids = self._ids(topics)
-        made = {topic.name for topic in topics if topic.name not in ids and self._made(topic)}
+        made = self._create_missing([topic for topic in topics if topic.name not in ids])
         self._check_policies([topic for topic in topics if topic.name not in made])
-        return ids if len(ids) == len(topics) else self._wait_for(topics)
+        if len(ids) == len(topics):
+            return ids
+        ids = self._wait_for(topics)
+        self._warn_of_single_replicas(made)
+        return ids
 
     def _ids(self, topics: Iterable[InternalTopic]) -> dict[str, str]:
         """The ids of those topics that exist; their numbers of partitions are checked on the way."""
@@ -306,27 +312,52 @@ class TopicAdmin:
             except TopicMissingException:
                 continue
             if by_name[name].setting == "config.storage.topic" and len(found.partitions) > 1:
-                raise ConfigException(_TOO_MANY_PARTITIONS.format(name, len(found.partitions)))
+                raise WorkerSettingsException(_TOO_MANY_PARTITIONS.format(name, len(found.partitions)))
             ids[name] = topic_id_of(found)
         return ids
 
-    def _made(self, topic: InternalTopic) -> bool:
+    def _create_missing(self, topics: Sequence[InternalTopic]) -> set[str]:
+        """The names of those that did not exist and do now. Raises one exception for all topics that could not be created."""
         seconds = float(self._settings.values.get("default.api.timeout.ms", "10000")) / 1000
         deadline = time.monotonic() + seconds
-        spec = TopicSpec(topic.name, topic.partitions, topic.replication_factor, topic.configs)
+        missing, created = list(topics), set[str]()
         while True:
-            try:
-                return self.create(spec)
-            except ReplicationFactorException as error:
-                if time.monotonic() > deadline:
-                    setting = topic.setting.removesuffix("topic") + "replication.factor"
-                    reason = f"topic {topic.name} could not be created for {seconds:g} s: {error}"
-                    raise ConfigException.of(setting, topic.replication_factor, reason) from error
-                _log.debug("Topic %s cannot be created yet: %s", topic.name, error)
-            except StoreTimeoutException:
-                if time.monotonic() > deadline:
-                    raise
+            refused: dict[str, ConnectException] = {}
+            for topic in missing:
+                try:
+                    if self.create(TopicSpec(topic.name, topic.partitions, topic.replication_factor, topic.configs)):
+                        created.add(topic.name)
+                except ReplicationFactorException as error:
+                    refused[topic.name] = error
+                except StoreTimeoutException as error:
+                    if time.monotonic() > deadline:
+                        raise
+                    refused[topic.name] = error
+            missing = [topic for topic in missing if topic.name in refused]
+            if not missing:
+                return created
+            if time.monotonic() > deadline:
+                raise _not_created(missing, refused, seconds)
+            _log.debug("Topics that cannot be created yet: %s", refused)
             time.sleep(0.2)
+
+    def _warn_of_single_replicas(self, created: set[str]) -> None:
+        if created:
+            found = {name: self.described(name, future) for name, future in self.describe_later(created).items()}
+            replicas = {name: min(len(partition.replicas) for partition in topic.partitions) for name, topic in found.items()}
+            brokers = len(self._connection.client.list_topics(timeout=self._connection.timeout_seconds).brokers)
+            for warning in replication_warnings(replicas, brokers):
+                _log.warning("%s", warning)
+
+    def slow_compaction(self) -> list[str]:
+        """One warning for each internal topic whose replaced records stay for longer than an hour, with the command that ends it."""
+        names = [topic.name for topic in self._settings.internal_topics]
+        try:
+            found = self.configs(self.partitions(names))
+        except StoreException as error:
+            _log.info("The compaction settings of the internal topics could not be checked: %s", error)
+            return []
+        return [warning for name, configs in found.items() if (warning := compaction_warning(name, configs))]
 
     def _check_policies(self, topics: list[InternalTopic]) -> None:
         if not topics:
@@ -341,7 +372,7 @@ class TopicAdmin:
         for topic in topics:
             found = ",".join(sorted((configs[topic.name].get("cleanup.policy") or "").replace(" ", "").split(",")))
             if found != "compact":
-                raise ConfigException(_WRONG_POLICY.format(topic=topic.name, key=topic.setting, purpose=topic.purpose, found=found))
+                raise WorkerSettingsException(_WRONG_POLICY.format(topic=topic.name, key=topic.setting, purpose=topic.purpose, found=found))
 
     def _wait_for(self, topics: tuple[InternalTopic, ...], timeout_seconds: float = 30.0) -> dict[str, str]:
         deadline = time.monotonic() + timeout_seconds
@@ -358,10 +389,50 @@ class TopicAdmin:
         self._connection.close()
 
 
+def replication_warnings(replicas: Mapping[str, int], brokers: int) -> list[str]:
+    """What is to be said of new internal topics: the brokers' default may be one replica, and then one disk holds all configs."""
+    alone = sorted(name for name, count in replicas.items() if count < 2)
+    if not alone or brokers < 2:
+        return []
+    return [
+        f"The internal topics {', '.join(alone)} were created with one replica, the default.replication.factor of the {brokers} brokers; "
+        "with its disk all configs, offsets and statuses are lost. Reassign their partitions to more brokers; new topics get the replicas "
+        "of config.storage.replication.factor, offset.…, status.… and batch.…"
+    ]
+
+
 class ReplicationFactorException(StoreException):
     """There are fewer brokers than replicas asked for."""
 
 
+def _not_created(topics: Iterable[InternalTopic], refused: Mapping[str, ConnectException], seconds: float) -> WorkerSettingsException:
+    """One exception that names every setting that is wrong."""
+    errors = [
+        WorkerSettingsException.of(
+            topic.setting.removesuffix("topic") + "replication.factor",
+            topic.replication_factor,
+            f"topic {topic.name} could not be created for {seconds:g} s: {refused[topic.name].message}",
+        ).message
+        for topic in topics
+    ]
+    advice = "give at most the number of brokers, or leave the setting out for the brokers' own default"
+    return WorkerSettingsException(f"{'; '.join(errors)}: {advice}", errors=errors)
+
+
+def compaction_warning(topic: str, configs: Mapping[str, str | None]) -> str:
+    """Empty where a record that was replaced is gone within the hour: a segment that is written to is never compacted."""
+    lag_ms, segment_ms = (float(configs.get(name) or "inf") for name in ("max.compaction.lag.ms", "segment.ms"))
+    if min(lag_ms, segment_ms) <= _HOUR_MS:
+        return ""
+    wanted = ",".join(f"{name}={value}" for name, value in COMPACTED_SOON.items())
+    return (
+        f"Topic {topic} keeps what was replaced for longer than an hour (segment.ms={configs.get('segment.ms')}, "
+        f"max.compaction.lag.ms={configs.get('max.compaction.lag.ms')}), and each run makes it longer: "
+        f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {wanted}"
+    )
+
+
+_HOUR_MS = 3_600_000
 _TOO_MANY_PARTITIONS = (
     "Topic '{}' supplied via the 'config.storage.topic' property is required to have a single partition in order to guarantee "
     "consistency of connector configurations, but found {} partitions."

@@ -60,6 +60,22 @@ class TopicLog:
         self._ends = {partition.partition: end for partition, end in sorted(ends.items())}
         return records
 
+    def read_on(self, take: Callable[[LogRecord], None], timeout_seconds: float = 30.0) -> None:
+        """As ``read_to_end``, but ``take`` is given each record as it comes. After a time-out the next call goes on behind the last one."""
+        self.partitions(min(timeout_seconds, 10.0))
+        starts = {TopicPartition(self.topic, partition): end.position for partition, end in self._ends.items()}
+
+        def take_in(record: LogRecord) -> None:
+            take(record)
+            self._ends[record.partition] = LogEnd(record.offset + 1, record.offset + 1)
+
+        _, ends = self._consumer.read(starts, timeout_seconds, take_in)
+        self._ends = {partition.partition: end for partition, end in sorted(ends.items())}
+
+    def start_at(self, position: int) -> None:
+        """The first read of a topic of one partition begins there rather than at its beginning."""
+        self._ends = {0: LogEnd(position, position)}
+
     def read_settled(
         self,
         wanted: Callable[[bytes | None], bool],
