@@ -6,20 +6,23 @@ import dataclasses
 import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 
 from airflow_provider_connect.errors import ConnectException, FencedException, trace_of
 from airflow_provider_connect.masking import Mask, secret_values
-from airflow_provider_connect.model.run import Claim, RunResult, RunSpec, RunState, TaskResult
+from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.config_snapshot import ConfigSnapshot, handed_on
+from airflow_provider_connect.model.log_levels import apply_levels
+from airflow_provider_connect.model.run import UNREPORTED, Claim, RunResult, RunSpec, RunState, TaskResult
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.backing import Backing, StatusNotes, TopicBacking
 from airflow_provider_connect.stores.config_changes import ConfigChanges
 from airflow_provider_connect.stores.fencing import Fence
-from airflow_provider_connect.worker.aftermath import report_failed
+from airflow_provider_connect.worker.aftermath import plugin_version, report_failed
 from airflow_provider_connect.worker.contexts import PlanningContext
 from airflow_provider_connect.worker.lifecycle import StopReason, StopSwitch
 from airflow_provider_connect.worker.planner import NoPlan, Plan, Planner
@@ -32,7 +35,8 @@ TaskRunner = Callable[[TaskPayload], TaskResult]
 
 class Application:
     """Runs one ``RunSpec`` to its ``RunResult``. ``start_engine`` makes, in a thread of its own while the plan is made, what runs tasks:
-    Spark, or for a single run without it the same process. ``backing`` None: the internal topics."""
+    Spark, or for a single run without it the same process. ``backing`` None: the internal topics. ``on_progress`` gets the result as it
+    would be if the application ended now, after each task but the last; those that go on have ``UNREPORTED`` as their trace."""
 
     def __init__(
         self,
@@ -41,16 +45,21 @@ class Application:
         *,
         host: str,
         on_claim: Callable[[Claim], None],
+        on_progress: Callable[[RunResult], None] = lambda _: None,
         backing: Backing | None = None,
     ) -> None:
         self._spec = spec
         self._settings = WorkerSettings.of(spec.settings, spec.secrets)
-        self._backing = backing or TopicBacking(self._settings)
+        self._backing = backing or TopicBacking(self._settings, known=handed_on(spec), only=spec.connector)
         self._engine = _Started(start_engine)
         self._switch = StopSwitch(host)
         self._on_claim = on_claim
+        self._on_progress = on_progress
         self._worker_id = f"{host}:{os.getpid()}"
-        self._mask = Mask(spec.secrets.values())
+        self.mask = self._mask = Mask(spec.secrets.values())
+        self._has_new_config = False
+        self._failures: dict[int, int] = {}
+        self._state: ClusterConfigState | None = None
 
     def tell_to_end(self) -> None:
         """Every task body ends after its current batch. Safe in a signal handler."""
@@ -65,18 +74,22 @@ class Application:
         spec = self._spec
         claim: Claim | None = None
         trial: UpgradeTrial | None = None
+        if (known := handed_on(spec)) is not None:
+            apply_levels(known.log_levels().values())
         try:
             self._mask.add(secret_values(self._settings.originals, self._settings.config_providers(), spec.secrets))
             self._backing.ensure()
             store = self._backing.configs()
-            planner = Planner(self._settings, self._backing, store, Fence(self._settings), looked_up=self._mask.add)
+            planner = Planner(self._settings, self._backing, store, Fence(self._settings), hide=self._mask.add)
             claimed = planner.claim(spec)  # 1
             if isinstance(claimed, NoPlan):
                 log.info("Connector %s: nothing to run: %s", spec.connector, claimed.reason)
                 return RunResult(spec.connector, RunState.SKIPPED, error=claimed.reason)
             claim = claimed
             self._on_claim(claim)
-            state = store.read()
+            self._state = state = store.read()
+            apply_levels(state.log_levels.values())
+            self._has_new_config = state.applied_configs.get(spec.connector) != state.connector_config(spec.connector)
             self._mask.add(planner.secrets(spec, state))
             trial = UpgradeTrial(spec.connector, claim, store, partial(previews_apart, self._settings, spec.secrets), state=state)
             if spec.claim is None and trial.before_plan(is_whole=spec.tasks is None):
@@ -94,7 +107,7 @@ class Application:
         statuses = self._backing.status_notes(claim)
         version = plan.connector.plugin.version
         statuses.put_connector(ConnectorStatus(spec.connector, State.RUNNING, self._worker_id, version=version, claim=claim))
-        results = self._host(plan, statuses)  # 3
+        results = self._host(plan, statuses, store.snapshot())  # 3
         if any(result.stopped_by == StopReason.PAUSED for result in results):
             statuses.put_connector(ConnectorStatus(spec.connector, State.PAUSED, self._worker_id, version=version, claim=claim))
         statuses.flush(self._settings.offset_flush_timeout_ms / 1000)
@@ -104,21 +117,24 @@ class Application:
         store.close()
         return result
 
-    def _known_topics(self) -> list[str] | None:
-        """The topics that the connector is known to use, read while the engine starts; None: they are not tracked."""
-        if not self._settings.topic_tracking_enable:
-            return None
-        with closing(self._backing.statuses()) as statuses:
-            return statuses.read().topics_of(self._spec.connector)
+    def _read_statuses(self) -> list[str] | None:
+        """Take note of how often tasks have FAILED in a row, while the engine starts; returns the topics that the connector is known to
+        use, None: they are not tracked."""
+        with closing(self._backing.statuses()) as store:
+            statuses = store.read()
+        tasks = {} if self._has_new_config else statuses.task_map(self._spec.connector)
+        self._failures = {number: task.failures for number, task in tasks.items()}
+        return statuses.topics_of(self._spec.connector) if self._settings.topic_tracking_enable else None
 
-    def _host(self, plan: Plan, statuses: StatusNotes) -> list[TaskResult]:
+    def _host(self, plan: Plan, statuses: StatusNotes, known: ConfigSnapshot | None) -> list[TaskResult]:
         """Each task in a driver thread of its own; one that fails never stops its siblings."""
-        known_topics = self._known_topics()
+        known_topics = self._read_statuses()
         run_task = self._engine.wait()
         results: dict[int, TaskResult] = {}
+        lock = threading.Lock()
 
         def host(task: int) -> None:
-            payload = self._payload(plan, task, known_topics)
+            payload = dataclasses.replace(self._payload(plan, task, known_topics), known=known)
             try:
                 results[task] = run_task(payload)
             except Exception as error:  # (the Spark job died: its Python worker was killed, or an executor lost; or it could not start)
@@ -129,6 +145,9 @@ class Application:
                 trace = self._mask(_lost_trace(error) if is_lost else trace_of(error))
                 results[task] = TaskResult(task, State.FAILED, trace, retriable=True)
                 statuses.put_task(self._lost_status(plan, results[task]))
+            with lock:
+                if len(results) < len(plan.tasks):
+                    self._note_progress(plan, results)
 
         threads = [threading.Thread(target=host, args=(task,), name=f"task-{task}") for task in plan.tasks]
         for thread in threads:
@@ -137,12 +156,18 @@ class Application:
             thread.join()
         return [results[task] for task in plan.tasks]
 
+    def _note_progress(self, plan: Plan, results: Mapping[int, TaskResult]) -> None:
+        known = [results.get(task) or TaskResult(task, State.FAILED, UNREPORTED, retriable=True) for task in plan.tasks]
+        try:
+            self._on_progress(RunResult(plan.connector.name, RunState.FAILED, plan.claim, known))
+        except OSError as error:  # (a full disk is no reason to end what runs)
+            log.warning("Connector %s: which of its tasks are done could not be noted: %s", plan.connector.name, error)
+
     def _lost_status(self, plan: Plan, result: TaskResult) -> TaskStatus:
         """What the task could not write itself."""
-        version = plan.connector.plugin.version
-        return TaskStatus(
-            plan.connector.name, result.task, State.FAILED, self._worker_id, trace=result.trace, version=version, claim=plan.claim
-        )
+        version, failures = plan.connector.plugin.version, self._failures.get(result.task, 0) + 1
+        name, trace, claim = plan.connector.name, result.trace, plan.claim
+        return TaskStatus(name, result.task, State.FAILED, self._worker_id, trace=trace, version=version, claim=claim, failures=failures)
 
     def _payload(self, plan: Plan, task: int, known_topics: Sequence[str] | None) -> TaskPayload:
         spec = self._spec
@@ -158,9 +183,11 @@ class Application:
             guarantee=plan.guarantee,
             run_id=spec.run_id,
             stop_address=self._switch.address,
+            stop_token=self._switch.token,
             known_topics=known_topics,
             versions=plan.connector.plugins.versions(),
             locations=plan.connector.plugins.locations(),
+            failures=self._failures.get(task, 0),
         )
 
     def _connector_failed(self, claim: Claim | None, error: Exception, trial: UpgradeTrial | None) -> RunResult:
@@ -169,7 +196,8 @@ class Application:
         text = self._mask(str(error))
         log.error("Connector %s FAILED: %s", name, text)
         if claim is not None:
-            report_failed(self._backing, name, claim, self._worker_id, trace)
+            version = None if self._state is None else plugin_version(self._settings, name, self._state)
+            report_failed(self._backing, ConnectorStatus(name, State.FAILED, self._worker_id, trace=trace, version=version, claim=claim))
         retriable = error.retriable if isinstance(error, ConnectException) else True
         result = RunResult(name, RunState.FAILED, claim, error=text, retriable=retriable)
         if trial is not None:

@@ -12,11 +12,19 @@ from dataclasses import dataclass, field
 from airflow_provider_connect import config_providers
 from airflow_provider_connect.client_settings import clients_of, refused_overrides, unused_overrides
 from airflow_provider_connect.config_providers import ConfigProvider
-from airflow_provider_connect.errors import ConfigException, PluginVersionException
+from airflow_provider_connect.errors import ConfigException, PluginVersionException, RetriableException
 from airflow_provider_connect.isolation.chosen_plugins import ChosenPlugins, PluginChoice
 from airflow_provider_connect.isolation.plugin_catalog import Plugin, PluginCatalog, PluginKind
-from airflow_provider_connect.isolation.reliability import boundary_errors, offsets_topic_errors
-from airflow_provider_connect.masking import Mask, secret_values
+from airflow_provider_connect.isolation.reliability import (
+    boundary_errors,
+    data_topic_errors,
+    foreign_errors,
+    group_errors,
+    offsets_topic_errors,
+    tasks_errors,
+)
+from airflow_provider_connect.masking import HideSecrets, Mask, config_secrets, password_values, secret_values
+from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.connector_settings import (
     ConnectorSettings,
     Guarantee,
@@ -50,6 +58,10 @@ class CheckedConnector:
     def plugin(self) -> Plugin:
         return self.plugins.connector
 
+    def secrets(self) -> set[str]:
+        """What must not be shown: the values of variables, and of keys of type PASSWORD or named like secrets, of the connector's class."""
+        return {*self.variables.values(), *password_values(self.connector.config_def, self.resolved), *config_secrets(self.raw)} - {""}
+
     @property
     def is_source(self) -> bool:
         return isinstance(self.connector, SourceConnector)
@@ -64,37 +76,53 @@ def check_connector(
     versions: Mapping[str, str] | None = None,
     version: str | None = None,
     providers: Mapping[str, ConfigProvider] | None = None,
+    hide: HideSecrets = lambda _: None,
 ) -> CheckedConnector:
     """Check the config of connector ``name``. Raises ConfigException with every error there is, worded as Connect words them, and without
-    the values of variables. ``versions`` are those that the run has chosen already (``ChosenPlugins.versions``), ``version`` is the
-    connector's whatever its config says; ``providers`` may have looked up values already, None: nothing is looked up yet."""
+    secrets. ``versions`` are those that the run has chosen already (``ChosenPlugins.versions``), ``version`` is the connector's, whatever
+    its config says; ``providers`` may have looked up values already, None: nothing is looked up yet. ``hide`` is given the secrets before
+    any code of the connector's runs."""
     providers = settings.config_providers(name) if providers is None else providers
-    mask = Mask(secret_values(raw, providers, secrets))
+    mask = Mask()
+
+    def note(values: Iterable[str]) -> None:
+        known = set(values)
+        mask.add(known)
+        hide(known)
+
+    note(secret_values(raw, providers, secrets))
     try:
         choice = PluginChoice(PluginCatalog(settings.plugin_path), settings, versions, version)
-        return _checked(name, raw, config_providers.variable_values(raw, providers, secrets), choice)
+        return _checked(name, raw, config_providers.variable_values(raw, providers, secrets), choice, note)
     except ConfigException as error:
         raise ConfigException(mask(error.message), errors=map(mask, error.errors)) from None
     except Exception as error:  # (the connector's own code: whatever validate raises is its answer)
         raise ConfigException(f"Connector {name} could not check its configuration: {type(error).__name__}: {mask(str(error))}") from None
 
 
-def _checked(name: str, raw: Mapping[str, str], variables: Mapping[str, str], choice: PluginChoice) -> CheckedConnector:
+def _checked(name: str, raw: Mapping[str, str], variables: Mapping[str, str], choice: PluginChoice, hide: HideSecrets) -> CheckedConnector:
     resolved = config_providers.resolve(raw, secrets=variables)
     plugin = _plugin(name, resolved, choice)
     connector: Connector = connector_class(plugin, choice.settings)()
+    connector.allowed_paths = choice.settings.allowed_paths
+    hide(password_values(connector.config_def, resolved))
     errors = [error for value in connector.validate(strip_framework_keys(resolved)) for error in value.errors]
     checked: ConnectorSettings | None = None
     plugins: ChosenPlugins | None = None
     try:
         checked = ConnectorSettings.of({"name": name, **resolved}, is_sink=plugin.kind is PluginKind.SINK)
         plugins = choice.all(name, resolved, [named.alias for named in checked.transforms], list(checked.predicates))
+        errors += tasks_errors(choice.settings, checked.tasks_max)
     except ConfigException as error:
         errors = [*error.errors, *(text for text in errors if text not in error.errors)]
     if isinstance(connector, SourceConnector) and checked is not None:
         errors += offsets_topic_errors(choice.settings, resolved)
         if checked.transaction_boundary is TransactionBoundary.CONNECTOR:
             errors += boundary_errors(connector, strip_framework_keys(resolved))
+    for of_topics in data_topic_errors(choice.settings, strip_framework_keys(resolved), connector).values():
+        errors += [error for error in of_topics if error not in errors]
+    if not isinstance(connector, SourceConnector):
+        errors += group_errors(choice.settings, {"name": name, **resolved})
     creation, of_creation = _topic_creation(connector, resolved, choice.settings)
     errors += of_creation
     kinds = clients_of(choice.settings, resolved, is_sink=plugin.kind is PluginKind.SINK)
@@ -102,6 +130,13 @@ def _checked(name: str, raw: Mapping[str, str], variables: Mapping[str, str], ch
     if errors or checked is None or plugins is None:
         raise refused(name, errors)
     return CheckedConnector(name, plugins, connector, dict(raw), resolved, variables, checked, creation)
+
+
+def refuse_foreign(name: str, define: Mapping[str, str], state: ClusterConfigState) -> None:
+    """Raises ConfigException for a connector, new on the config topic, whose DAG file names what is another connector's."""
+    errors = foreign_errors(name, define, state.reserved)
+    if errors:
+        raise refused(name, errors)
 
 
 def _topic_creation(connector: Connector, resolved: Mapping[str, str], settings: WorkerSettings) -> tuple[TopicCreation | None, list[str]]:
@@ -127,12 +162,16 @@ def _plugin(connector: str, resolved: Mapping[str, str], choice: PluginChoice) -
 
 
 def check_outside(checked: CheckedConnector) -> None:
-    """Ask the connector whether a run could start now. Raises ConfigException, without the values of variables."""
+    """Ask the connector whether a run could start now. Raises ConfigException, and for whatever else the connector raises
+    RetriableException, without secrets."""
+    mask = Mask(checked.secrets())
     try:
         checked.connector.check(strip_framework_keys(checked.resolved))
     except ConfigException as error:
-        mask = Mask(checked.variables.values())
         raise refused(checked.name, map(mask, error.errors)) from None
+    except Exception as error:  # (the connector's own code)
+        said = f"Connector {checked.name} could not check whether a run can start: {type(error).__name__}: {mask(str(error))}"
+        raise RetriableException(said) from None
 
 
 def warn_of_what_is_not_used(checked: CheckedConnector, settings: WorkerSettings) -> None:

@@ -70,16 +70,16 @@ class Originals:
     def keep(self, raw: RawBatch) -> None:
         kept = self._raws.setdefault(raw.partition, [])
         kept.append(raw)
-        self.num_bytes += _size(raw)
+        self.num_bytes += raw.num_bytes
         while self.num_bytes > self._most and len(kept) > 1:
-            self.num_bytes -= _size(kept.pop(0))
+            self.num_bytes -= kept.pop(0).num_bytes
 
     def release(self, committed: Mapping[TopicPartition, int]) -> None:
         """Forget what is committed: ``committed`` is the next record to read of each partition."""
         for partition, offset in committed.items():
             kept = self._raws.get(partition, [])
             gone = [raw for raw in kept if raw.next_offset <= offset]
-            self.num_bytes -= sum(map(_size, gone))
+            self.num_bytes -= sum(raw.num_bytes for raw in gone)
             self._raws[partition] = kept[len(gone) :]
 
     def find(self, partition: TopicPartition, offset: int) -> ConsumedRecord | None:
@@ -89,7 +89,3 @@ class Originals:
             if index is not None:
                 return consumed(raw, index)
         return None
-
-
-def _size(raw: RawBatch) -> int:
-    return sum(int(column.nbytes) for column in (raw.value, raw.key, raw.headers) if column is not None)

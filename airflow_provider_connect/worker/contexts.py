@@ -8,6 +8,7 @@ from contextlib import closing
 from typing import Any
 
 from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.model.connector_settings import Guarantee
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import ErrantRecordReporter, TransactionContext
@@ -83,11 +84,12 @@ class TaskSourceContext:
 class TaskSinkContext:
     """A sink task's context. What the task asks for is noted here, and done by the loop after the call returns."""
 
-    def __init__(self, config: Mapping[str, str], claim: Claim, *, exactly_once: bool) -> None:
+    def __init__(self, config: Mapping[str, str], claim: Claim, *, guarantee: Guarantee) -> None:
         self.config = config
         self.claim = str(claim)
         self.claim_order = claim.offset
-        self.exactly_once = exactly_once
+        self.guarantee = str(guarantee)
+        self.exactly_once = guarantee == Guarantee.EXACTLY_ONCE
         self.moved_by_others = False
         self.errant_record_reporter: ErrantRecordReporter | None = None
         self.assignment: Collection[TopicPartition] = ()

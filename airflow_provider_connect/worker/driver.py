@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from airflow_provider_connect.model.run import CLAIM_FILE, PID_FILE, RESULT_FILE, RUN_FILE, RunSpec
+from airflow_provider_connect.masking import mask_output
+from airflow_provider_connect.model.run import CLAIM_FILE, PID_FILE, PROGRESS_FILE, RESULT_FILE, RUN_FILE, RunSpec
 from airflow_provider_connect.worker.application import Application
 from airflow_provider_connect.worker.private_file import write_private
 from airflow_provider_connect.worker.spark_engine import SparkEngine, exit_at_once, starter
@@ -23,15 +24,17 @@ def run_with_spark(directory: Path) -> NoReturn:
     """
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    write_private(directory / PID_FILE, str(os.getpid()))
     spec = RunSpec.from_json((directory / RUN_FILE).read_text())
+    write_private(directory / PID_FILE, str(os.getpid()))  # from here on the file with the secrets is not needed any more
     engines: list[SparkEngine] = []
     application = Application(
         spec,
         lambda: starter(spec.connector, engines),
         host=os.environ.get("SPARK_LOCAL_IP") or own_address(spec.settings.get("bootstrap.servers", "")),
         on_claim=lambda claim: write_private(directory / CLAIM_FILE, str(claim)),
+        on_progress=lambda progress: write_private(directory / PROGRESS_FILE, progress.to_json()),
     )
+    mask_output(application.mask)
     signal.signal(signal.SIGTERM, lambda *_: application.tell_to_end())
     result = application.run()
     write_private(directory / RESULT_FILE, result.to_json())

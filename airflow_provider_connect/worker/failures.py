@@ -19,6 +19,7 @@ SOURCE_TASK = "org.apache.kafka.connect.runtime.WorkerSourceTask"
 class ErrorStage(StrEnum):
     """Where a record can fail alone."""
 
+    TASK_POLL = "TASK_POLL"
     TASK_PUT = "TASK_PUT"
     TRANSFORMATION = "TRANSFORMATION"
     KEY_CONVERTER = "KEY_CONVERTER"
@@ -86,6 +87,19 @@ class ReadRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class UnreadRecord:
+    """A record that its source could not read: the exception says where it is."""
+
+    task: str
+
+    def place(self) -> str:
+        return f"a record that {self.task} could not read"
+
+    def __str__(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """One record, what was being done, and the exception."""
 
@@ -101,6 +115,11 @@ class Failure:
     def trace(self) -> str:
         """Class and message of the exception, then Python's trace."""
         return trace_of(self.error)
+
+
+def unread(task: str, error: Exception) -> Failure:
+    """The failure of a record that the source task of this public name could not read."""
+    return Failure(Operation(ErrorStage.TASK_POLL, task), error, UnreadRecord(task))
 
 
 def _source_text(record: SourceRecord) -> str:

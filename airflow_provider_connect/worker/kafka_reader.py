@@ -16,13 +16,14 @@ from airflow_provider_connect.stores.kafka_errors import is_retriable, translate
 
 CONSUME_RECORDS = 500  # lists of 700 messages and more cost twice as much each: 0.55 µs a record against 0.27, measured
 BATCH_RECORDS = 10_000
+BATCH_BYTES = 32 * 1024 * 1024  # of keys, values and headers; a batch holds one record at least, however large
 ENDLESS = 2**63 - 1  # the end of a range that is read on as records come
 READER_SETTINGS = {
     "enable.partition.eof": "true",
     "enable.auto.commit": "false",
     "enable.auto.offset.store": "false",
     "queued.min.messages": "100000",
-    "queued.max.messages.kbytes": "65536",
+    "queued.max.messages.kbytes": str(BATCH_BYTES // 1024),
     "fetch.queue.backoff.ms": "2",  # librdkafka's second lets the queue run dry
     "fetch.message.max.bytes": str(2 * 1024 * 1024),  # the first records come when the first fetch is unpacked: 16 MiB take 0.3 s
     "fetch.max.bytes": str(16 * 1024 * 1024),
@@ -56,6 +57,11 @@ class RawBatch:
     def num_records(self) -> int:
         return len(self.value)
 
+    @property
+    def num_bytes(self) -> int:
+        """Of keys, values and headers in memory."""
+        return sum(int(column.nbytes) for column in (self.value, self.key, self.headers) if column is not None)
+
 
 class KafkaReader:
     """Reads each partition from its start offset to its end offset and not beyond.
@@ -74,6 +80,7 @@ class KafkaReader:
         self.positions = {partition: start for partition, (start, _) in ranges.items()}
         self._open = {partition for partition, (start, end) in ranges.items() if start < end}
         self.held: frozenset[TopicPartition] = frozenset()
+        self._record_bytes = 0.0  # of the records read last, on average
         self._assign()
 
     @property
@@ -95,19 +102,32 @@ class KafkaReader:
         self._assign()
 
     def read(self, timeout_seconds: float) -> list[RawBatch]:
-        """The next records, about ``BATCH_RECORDS`` at most; empty after ``timeout_seconds`` without any, or when all are done."""
+        """The next records, about ``BATCH_RECORDS`` or ``BATCH_BYTES`` at most; empty after ``timeout_seconds`` without any, or when all
+        are done."""
         pieces: dict[TopicPartition, list[RawBatch]] = {}
-        count, wait = 0, timeout_seconds
-        while count < BATCH_RECORDS and not self.exhausted:
+        count, size, wait = 0, 0, timeout_seconds
+        while count < BATCH_RECORDS and size < BATCH_BYTES and not self.exhausted:
             first = self._consumer.poll(wait)
             if first is None:
                 break
-            messages = [first, *self._consumer.consume(CONSUME_RECORDS, 0)]  # with a time-out, consume waits until the list is full
-            for piece in self._pieces(messages):
+            most = self._most_records(first, BATCH_BYTES - size)
+            more = self._consumer.consume(most, 0)  # with a time-out, it waits until the list is full
+            read, got = 0, 0
+            for piece in self._pieces([first, *more]):
                 pieces.setdefault(piece.partition, []).append(piece)
-                count += piece.num_records
-            wait = 0.0
+                read += piece.num_records
+                got += piece.num_bytes
+            if read:
+                self._record_bytes = got / read
+            count, size, wait = count + read, size + got, 0.0
         return [_joined(run) for run in pieces.values()]
+
+    def _most_records(self, first: Message, left_bytes: int) -> int:
+        """How many records are asked for at once behind ``first``: no more than fit if they are as large as those before or as it is."""
+        record_bytes = max(self._record_bytes, len(first.value() or b""))
+        if record_bytes * CONSUME_RECORDS <= left_bytes:
+            return CONSUME_RECORDS
+        return max(1, int(left_bytes / record_bytes))
 
     def _assign(self) -> None:
         self._consumer.assign([ClientPartition(p.topic, p.partition, self.positions[p]) for p in sorted(self._open - self.held)])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from airflow_provider_connect.errors import RetriableException, StoreException
@@ -16,12 +17,10 @@ from airflow_provider_connect.stores.kafka_errors import TopicMissingException, 
 from airflow_provider_connect.worker.native_queue import NativeQueue
 from airflow_provider_connect.worker.refused_records import RefusedRecords
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 CHUNK_RECORDS = 10_000
+CHUNK_BYTES = 16 * 1024 * 1024
 MAX_QUEUED_RECORDS = 500_000
-MAX_QUEUED_BYTES = 128 * 1024 * 1024
+MAX_QUEUED_BYTES = 64 * 1024 * 1024
 TOPIC_SECONDS = 30.0  # librdkafka's own patience with a topic that was just made
 ANSWER_SECONDS = 60.0
 _WAIT_SECONDS = 0.02
@@ -32,7 +31,10 @@ _TAKEN_BACK = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  
 
 @dataclass(slots=True)
 class EncodedBatch:
-    """Records of one topic as bytes: what converters made of a ``Batch``. Columns are binary Arrow arrays; None stands for all null."""
+    """Records of one topic as bytes: what converters made of a ``Batch``. None stands for all null.
+
+    ``value`` and ``key`` may be of any Arrow type of bytes or text; they are kept as ``binary`` or ``large_binary``.
+    """
 
     topic: str
     num_records: int
@@ -42,10 +44,26 @@ class EncodedBatch:
     timestamp: pa.Array | None = None
     kafka_partition: int | None = None
 
+    def __post_init__(self) -> None:
+        self.value, self.key = _with_offsets(self.value), _with_offsets(self.key)
+
     @property
     def num_bytes(self) -> int:
         """Bytes of keys and values."""
         return sum(_data_bytes(column) for column in (self.key, self.value) if column is not None)
+
+    def slice(self, start: int, count: int) -> EncodedBatch:
+        """``count`` records from record ``start`` on, without copying."""
+        columns = (self.value, self.key, self.headers, self.timestamp)
+        value, key, headers, timestamp = (None if c is None else c.slice(start, count) for c in columns)
+        return EncodedBatch(self.topic, count, value, key, headers, timestamp, self.kafka_partition)
+
+
+def _with_offsets(column: pa.Array | None) -> pa.Array | None:
+    """The column in a layout whose lengths are in its offsets; those of fixed size and views have none."""
+    if column is None or pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        return column
+    return column.cast(pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary())
 
 
 def _data_bytes(column: pa.Array) -> int:
@@ -66,8 +84,8 @@ class KafkaWriter:
     timestamps from their columns; see ``native_queue`` for the producers that may have one. ``refused`` takes records that are refused for
     what they are; without it they fail the writer.
 
-    Each topic is looked for before its first record, which has the broker make it if it makes any: librdkafka gives up records of a topic
-    that never comes, and a native queue would not hear of it.
+    Each topic is checked before its first record, which has the broker create it if it creates any: librdkafka drops records of a topic
+    that never comes. One that is deleted later fails the writer by the delivery reports of its records.
     """
 
     def __init__(
@@ -96,17 +114,14 @@ class KafkaWriter:
 
     def _write(self, batch: EncodedBatch) -> None:
         self._look_for(batch.topic, batch.kafka_partition)
-        columns = (batch.value, batch.key, batch.headers, batch.timestamp)
         for start in range(0, batch.num_records, CHUNK_RECORDS):
-            count = min(CHUNK_RECORDS, batch.num_records - start)
-            value, key, headers, timestamp = (None if c is None else c.slice(start, count) for c in columns)
-            chunk = EncodedBatch(batch.topic, count, value, key, headers, timestamp, batch.kafka_partition)
-            self._wait_for_room(count)
-            self._queue(chunk)
-            self._written += count
-            size = chunk.num_bytes
-            self._waiting.append((self._written, size))
-            self._waiting_bytes += size
+            for chunk in _pieces(batch.slice(start, min(CHUNK_RECORDS, batch.num_records - start))):
+                self._wait_for_room(chunk.num_records)
+                self._queue(chunk)
+                self._written += chunk.num_records
+                size = chunk.num_bytes
+                self._waiting.append((self._written, size))
+                self._waiting_bytes += size
 
     def _look_for(self, topic: str, partition: int | None) -> None:
         """Raises TopicMissingException, and StoreException for a partition that is not there and of which nobody else would tell."""
@@ -139,7 +154,8 @@ class KafkaWriter:
     def flush(self, timeout_seconds: float) -> None:
         """Wait until everything written is acknowledged. Raises RetriableException after ``timeout_seconds``."""
         with translating("waiting for acknowledgements", self._producer):
-            left = self._producer.flush(timeout_seconds)
+            reports = self._reports
+            left = self._producer.flush(timeout_seconds) if reports is None else reports.drain(timeout_seconds)
         self.check()
         if left:
             raise RetriableException(f"{left} records were not acknowledged by the broker within {timeout_seconds:g} s")
@@ -150,8 +166,12 @@ class KafkaWriter:
 
     def check(self) -> None:
         """Raise the first delivery error there was."""
-        error = self._error or (self._native.fatal_error() if self._native is not None else None)
+        error = self._error
+        if error is None and self._native is not None:
+            error = self._native.fatal_error() or self._native.failure
         if error is not None:
+            if error.code() == KafkaError._DESTROY:  # not the client's end: the records' partition is gone with its topic
+                error = KafkaError(KafkaError._UNKNOWN_PARTITION)
             raise translated(cause_of(error, self._producer), "writing records") from None
 
     def _wait_for_room(self, count: int) -> None:
@@ -162,18 +182,39 @@ class KafkaWriter:
             while self._waiting and self._waiting[0][0] <= acked:
                 self._waiting_bytes -= self._waiting.popleft()[1]
             if not queued or (queued + count <= MAX_QUEUED_RECORDS and self._waiting_bytes <= MAX_QUEUED_BYTES):
-                producer.poll(0)
+                self._serve(0)
                 return
-            producer.poll(_WAIT_SECONDS)
+            self._serve(_WAIT_SECONDS)
             self.check()
             if self._give_up():
                 raise RetriableException("told to stop while waiting for the broker to acknowledge records")
 
+    @property
+    def _reports(self) -> NativeQueue | None:
+        """Where delivery reports are read, if not by callbacks."""
+        return self._native if self._native is not None and self._native.hears_reports else None
+
+    def _serve(self, timeout_seconds: float) -> None:
+        reports = self._reports
+        self._producer.poll(timeout_seconds) if reports is None else reports.serve(timeout_seconds)
+
+    def _leave_native(self) -> None:
+        """From now on by way of Python: reports are read in one way only, so those of the native queue come first."""
+        assert self._native is not None
+        while self._native.drain(_WAIT_SECONDS):
+            self.check()
+            if self._give_up():
+                raise RetriableException("told to stop while waiting for the broker to acknowledge records")
+        self.check()
+        self._native = None
+
     def _queue(self, chunk: EncodedBatch) -> None:
-        if chunk.headers is not None:
+        if chunk.headers is not None or chunk.timestamp is not None:
+            if self._reports is not None:
+                self._leave_native()
             self._queue_singly(chunk)
             return
-        if self._native is not None and chunk.timestamp is None:
+        if self._native is not None:
             self._native.put(chunk.topic, chunk.kafka_partition, chunk.value, chunk.key, chunk.num_records)
             return
         messages = _messages(chunk)
@@ -184,9 +225,9 @@ class KafkaWriter:
                 self._refuse(chunk, message, message.pop("_error", None))
 
     def _queue_singly(self, chunk: EncodedBatch) -> None:
-        """Records with headers: the batch call takes none."""
-        assert chunk.headers is not None
-        headers = [[(h["key"], h["value"]) for h in row] if row else None for row in chunk.headers.to_pylist()]
+        """Records with headers or timestamps: the batch calls take none."""
+        rows = [None] * chunk.num_records if chunk.headers is None else chunk.headers.to_pylist()
+        headers = [[(h["key"], h["value"]) for h in row] if row else None for row in rows]
         options: dict[str, Any] = {} if chunk.kafka_partition is None else {"partition": chunk.kafka_partition}
         for message, header in zip(_messages(chunk), headers, strict=True):
             if header:
@@ -210,6 +251,16 @@ class KafkaWriter:
             return
         if self._error is None and error.code() not in _TAKEN_BACK:
             self._error = error
+
+
+def _pieces(batch: EncodedBatch) -> Iterator[EncodedBatch]:
+    """The batch in halves until each holds ``CHUNK_BYTES`` at most, or one record."""
+    if batch.num_records == 1 or batch.num_bytes <= CHUNK_BYTES:
+        yield batch
+        return
+    half = batch.num_records // 2
+    yield from _pieces(batch.slice(0, half))
+    yield from _pieces(batch.slice(half, batch.num_records - half))
 
 
 def _messages(chunk: EncodedBatch) -> list[dict[str, Any]]:

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import hmac
 import math
+import secrets
+import selectors
 import socket
 import threading
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 LONG_SECONDS = 1.0  # no run of a newer claim is shorter: Spark starts in it
+TOKEN_SECONDS = 5.0
+MOST_STRANGERS = 64
+_NO_ROOM_SECONDS = 0.1
+_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.EINTR, errno.EAGAIN)
 LISTEN_SHARE, LISTEN_SECONDS = 0.05, 0.25  # of the silence, and at most: for the client to take in what the broker sent meanwhile
 
 
@@ -84,8 +94,10 @@ class StopSignal:
 class StopWire:
     """A body's end of a connection to the driver, which never sends anything: the connection ends when the body has to."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(self, address: tuple[str, int], token: str) -> None:
+        """``token`` is the switch's, by which it tells bodies from strangers."""
         self._socket = socket.create_connection(address, timeout=5)
+        self._socket.sendall(token.encode())
         self._socket.setblocking(False)
 
     def is_cut(self) -> bool:
@@ -118,22 +130,26 @@ class StopEvent:
 
 
 class StopSwitch:
-    """The driver's end: accepts the bodies' connections, and cuts them all when the application is told to end."""
+    """The driver's end: accepts the bodies' connections, and cuts them all when the application is told to end.
+
+    A body says ``token`` first, which travels with its payload. Strangers are told nothing and cost little: a connection without the token
+    is closed after ``TOKEN_SECONDS``, and so is the oldest of more than ``MOST_STRANGERS``.
+    """
 
     def __init__(self, host: str) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.token = secrets.token_hex(32)
         self._listener = socket.create_server((host, 0), family=family)
         self._bodies: list[socket.socket] = []
+        self._unknown: dict[socket.socket, _Unknown] = {}
         self._thrown = False
-        self._lock = threading.Lock()
         self.address: tuple[str, int] = (host, self._listener.getsockname()[1])
-        threading.Thread(target=self._accept, name=f"stop-switch {self.address[1]}", daemon=True).start()
+        threading.Thread(target=self._serve, name=f"stop-switch {self.address[1]}", daemon=True).start()
 
     def close(self) -> None:
         """Nobody connects any more, and nobody is told. Its thread ends."""
         with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # which ends ``accept``; ``close`` alone would not
-        self._listener.close()
+            self._listener.shutdown(socket.SHUT_RDWR)  # which ends the wait for connections; ``close`` alone would not
         for body in list(self._bodies):
             body.close()
 
@@ -148,13 +164,66 @@ class StopSwitch:
             with contextlib.suppress(OSError):
                 body.shutdown(socket.SHUT_RDWR)
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                body, _ = self._listener.accept()
-            except OSError:
-                return
-            self._bodies.append(body)
-            if self._thrown:
-                with contextlib.suppress(OSError):
-                    body.shutdown(socket.SHUT_RDWR)
+    def _serve(self) -> None:
+        with selectors.DefaultSelector() as selector, self._listener:
+            selector.register(self._listener, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select(1.0 if self._unknown else None):
+                    connection = key.fileobj
+                    assert isinstance(connection, socket.socket)
+                    if connection is not self._listener:
+                        self._read_token(selector, connection)
+                    elif not self._accept(selector):
+                        for stranger in list(self._unknown):
+                            self._drop(selector, stranger)
+                        return
+                for stranger, unknown in list(self._unknown.items()):
+                    if time.monotonic() > unknown.deadline:
+                        self._drop(selector, stranger)
+
+    def _accept(self, selector: selectors.BaseSelector) -> bool:
+        """Take a connection in; False: the switch is closed."""
+        try:
+            connection, _ = self._listener.accept()
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                time.sleep(_NO_ROOM_SECONDS)  # the connection stays where it is, and would be offered again at once
+            return error.errno in _NO_ROOM
+        connection.setblocking(False)
+        if len(self._unknown) >= MOST_STRANGERS:
+            self._drop(selector, next(iter(self._unknown)))
+        self._unknown[connection] = _Unknown(time.monotonic() + TOKEN_SECONDS)
+        selector.register(connection, selectors.EVENT_READ)
+        return True
+
+    def _read_token(self, selector: selectors.BaseSelector, connection: socket.socket) -> None:
+        unknown = self._unknown[connection]
+        try:
+            piece = connection.recv(len(self.token) - len(unknown.said))
+        except OSError:
+            piece = b""
+        unknown.said += piece
+        if piece and len(unknown.said) < len(self.token):
+            return
+        if not hmac.compare_digest(unknown.said, self.token.encode()):
+            self._drop(selector, connection)
+            return
+        selector.unregister(connection)
+        del self._unknown[connection]
+        self._bodies.append(connection)
+        if self._thrown:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def _drop(self, selector: selectors.BaseSelector, connection: socket.socket) -> None:
+        selector.unregister(connection)
+        del self._unknown[connection]
+        connection.close()
+
+
+@dataclass(slots=True)
+class _Unknown:
+    """A connection that has not said the whole token yet. ``deadline`` is a time of the monotonic clock."""
+
+    deadline: float
+    said: bytes = b""

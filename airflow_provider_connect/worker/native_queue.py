@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import sysconfig
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from airflow_provider_connect.errors import RetriableException
 KNOWN = ("2.16.",)
 _COPY = 0x2  # RD_KAFKA_MSG_F_COPY: the buffers may go once the call returns
 _ANY_PARTITION = -1
+_DELIVERY_REPORTS = 0x1  # RD_KAFKA_EVENT_DR
+_SERVE_SECONDS = 0.1
 _MESSAGE = [  # rd_kafka_message_t of librdkafka 1.0 to 2.x on 64-bit machines
     ("err", "i4"),
     ("_pad1", "i4"),
@@ -42,17 +45,21 @@ _EMPTY = ctypes.create_string_buffer(1)  # where an empty value points to: a nul
 class NativeQueue:
     """The queue of one producer. Not thread-safe.
 
-    Only for idempotent and transactional producers: no delivery callback is called for its records, so a record that the broker refuses
-    must fail the transaction, or be a fatal error of the client (``enable.gapless.guarantee``), which ``fatal_error`` tells.
+    confluent-kafka drops the delivery report of a record that has no Python callback, and a record that failed with it. So a queue that
+    ``hears_reports`` reads the client's events itself: from its first record on, ``serve`` takes the place of ``Producer.poll`` and
+    ``Producer.flush``, neither of which may be called, and the client's other callbacks are not called. Without it the queue is for
+    transactional producers only: librdkafka counts failed deliveries itself and refuses to commit.
     """
 
-    def __init__(self, producer: Producer, library: ctypes.CDLL) -> None:
+    def __init__(self, producer: Producer, library: ctypes.CDLL, *, hears_reports: bool) -> None:
         self._producer = producer  # kept: the client lives as long as it does
         self._library = library
         self._client = _client_of(producer)
+        self.hears_reports = hears_reports
+        self.failure: KafkaError | None = None  # of the first record that was not delivered
 
     @classmethod
-    def of(cls, producer: Producer) -> NativeQueue | None:
+    def of(cls, producer: Producer, *, hears_reports: bool = False) -> NativeQueue | None:
         """The queue of ``producer``; None where this release of confluent-kafka or this machine is not known."""
         if (
             not str(confluent_kafka.version()).startswith(KNOWN)
@@ -61,7 +68,7 @@ class NativeQueue:
         ):
             return None
         library = _library()
-        return None if library is None else cls(producer, library)
+        return None if library is None else cls(producer, library, hears_reports=hears_reports)
 
     def put(self, topic: str, partition: int | None, value: pa.Array | None, key: pa.Array | None, count: int) -> None:
         """Queue ``count`` records in their order. Columns are Arrow binary; None stands for all null.
@@ -69,6 +76,7 @@ class NativeQueue:
         Raises RetriableException when the queue is full (the caller sees to it that it never is), KafkaException with the cause else.
         """
         messages = np.zeros(count, dtype=_MESSAGE)
+        value, key = _as_binary(value), _as_binary(key)  # named: what the messages point into lives until the call has returned
         _point(messages, "payload", "len", value)
         _point(messages, "key", "key_len", key)
         handle = self._library.rd_kafka_topic_new(self._client, topic.encode(), None)
@@ -82,6 +90,28 @@ class NativeQueue:
         if queued != count:
             raise self._refusal(messages)
 
+    def serve(self, timeout_seconds: float) -> None:
+        """Take the delivery reports that are there; wait for the first, up to ``timeout_seconds``. A failed one is noted in ``failure``."""
+        library = self._library
+        queue = library.rd_kafka_queue_get_main(self._client)
+        wait_ms = int(timeout_seconds * 1000)
+        try:
+            while event := library.rd_kafka_queue_poll(queue, wait_ms):
+                wait_ms = 0
+                code = library.rd_kafka_event_error(event) if library.rd_kafka_event_type(event) == _DELIVERY_REPORTS else 0
+                library.rd_kafka_event_destroy(event)
+                if code and self.failure is None:
+                    self.failure = KafkaError(code)
+        finally:
+            library.rd_kafka_queue_destroy(queue)
+
+    def drain(self, timeout_seconds: float) -> int:
+        """Wait until every record is acknowledged or has failed, or for ``timeout_seconds``. How many are still under way."""
+        deadline = time.monotonic() + timeout_seconds
+        while (left := len(self._producer)) and (remaining := deadline - time.monotonic()) > 0:
+            self.serve(min(remaining, _SERVE_SECONDS))
+        return left
+
     def fatal_error(self) -> KafkaError | None:
         """What ended the client for good; None: nothing has."""
         text = ctypes.create_string_buffer(512)
@@ -92,15 +122,22 @@ class NativeQueue:
         code = int(messages["err"][messages["err"] != 0][0])
         if code == KafkaError._QUEUE_FULL:
             return RetriableException("The producer's queue is full: the broker takes records more slowly than they come")
+        if code == KafkaError._STATE:  # only an abort is left to the transaction, and the client does not say here why
+            return RetriableException(
+                "The transaction cannot go on: records of it were not delivered (was their topic deleted?). A later try may succeed."
+            )
         return confluent_kafka.KafkaException(self.fatal_error() or KafkaError(code))
+
+
+def _as_binary(column: pa.Array | None) -> pa.Array | None:
+    """The column in the one layout that ``_point`` reads; a cast has buffers of its own."""
+    return column if column is None or column.type == pa.binary() else column.cast(pa.binary())
 
 
 def _point(messages: np.ndarray[Any, Any], pointer: str, length: str, column: pa.Array | None) -> None:
     """Have each message's pointer and length say where its bytes lie in the column's buffer; a null stays a null pointer."""
     if column is None:
         return
-    if column.type != pa.binary():
-        column = column.cast(pa.binary())
     _, offsets, data = column.buffers()
     ends = np.frombuffer(offsets, dtype=np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
     messages[pointer] = ends[:-1] + (data.address if data is not None and data.size else ctypes.addressof(_EMPTY))
@@ -129,6 +166,18 @@ def _library() -> ctypes.CDLL | None:
     library.rd_kafka_topic_destroy.argtypes = [pointer]
     library.rd_kafka_produce_batch.restype = ctypes.c_int
     library.rd_kafka_produce_batch.argtypes = [pointer, ctypes.c_int32, ctypes.c_int, pointer, ctypes.c_int]
+    library.rd_kafka_queue_get_main.restype = pointer
+    library.rd_kafka_queue_get_main.argtypes = [pointer]
+    library.rd_kafka_queue_poll.restype = pointer
+    library.rd_kafka_queue_poll.argtypes = [pointer, ctypes.c_int]
+    library.rd_kafka_queue_destroy.restype = None
+    library.rd_kafka_queue_destroy.argtypes = [pointer]
+    library.rd_kafka_event_type.restype = ctypes.c_int
+    library.rd_kafka_event_type.argtypes = [pointer]
+    library.rd_kafka_event_error.restype = ctypes.c_int
+    library.rd_kafka_event_error.argtypes = [pointer]
+    library.rd_kafka_event_destroy.restype = None
+    library.rd_kafka_event_destroy.argtypes = [pointer]
     library.rd_kafka_fatal_error.restype = ctypes.c_int
     library.rd_kafka_fatal_error.argtypes = [pointer, text, ctypes.c_size_t]
     return library

@@ -94,12 +94,13 @@ class SourcePipeline:
             return [polled]
         batches: list[Batch] = []
         records: list[SourceRecord] = []
-        for piece in polled:
+        for piece in polled:  # a task may mix the two; what it returned first goes first
             if isinstance(piece, Batch):
-                batches.append(piece)
+                batches += [*self._in_columns(records), piece]
+                records = []
             else:
                 records.append(piece)
-        return batches or self._in_columns(records)
+        return [*batches, *self._in_columns(records)]
 
     def encode(self, batch: Batch) -> Iterator[EncodedBatch]:
         """The batch as bytes, in as many pieces as transformations made of it; pieces without records are left out."""
@@ -116,6 +117,8 @@ class SourcePipeline:
 
     def _in_columns(self, records: Sequence[SourceRecord]) -> list[Batch]:
         """Records whose values do not fit their schemas fail here; batches without records say how far the source has come with them."""
+        if not records:
+            return []
         header = self.converters.header
         parts = self.errors.parts(
             Operation(ErrorStage.VALUE_CONVERTER, class_name_of(type(self.converters.value))),

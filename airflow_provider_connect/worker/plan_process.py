@@ -13,12 +13,15 @@ from functools import partial
 from pathlib import Path
 
 from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, RetriableException, trace_of
-from airflow_provider_connect.masking import Mask, secret_values
+from airflow_provider_connect.masking import Mask, mask_output, secret_values
+from airflow_provider_connect.model.config_snapshot import handed_on
 from airflow_provider_connect.model.run import RESULT_FILE, RUN_FILE, Claim, RunSpec
+from airflow_provider_connect.model.states import State
+from airflow_provider_connect.model.status import ConnectorStatus
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.backing import TopicBacking
 from airflow_provider_connect.stores.fencing import Fence
-from airflow_provider_connect.worker.aftermath import report_failed
+from airflow_provider_connect.worker.aftermath import plugin_version, report_failed
 from airflow_provider_connect.worker.contexts import PlanningContext
 from airflow_provider_connect.worker.planner import NoPlan, Planner
 from airflow_provider_connect.worker.private_file import write_private
@@ -72,6 +75,7 @@ def main(directory: Path) -> None:
     """What the subprocess does: claim, plan, and leave the answer in the directory."""
     spec = RunSpec.from_json((directory / RUN_FILE).read_text())
     mask = Mask(spec.secrets.values())
+    mask_output(mask)
     try:
         answer = _answer(spec, mask)
     except ConnectException as error:
@@ -84,10 +88,10 @@ def main(directory: Path) -> None:
 def _answer(spec: RunSpec, mask: Mask) -> dict[str, object]:
     settings = WorkerSettings.of(spec.settings, spec.secrets)
     mask.add(secret_values(settings.originals, settings.config_providers(), spec.secrets))
-    backing = TopicBacking(settings)
+    backing = TopicBacking(settings, known=handed_on(spec), only=spec.connector)
     backing.ensure()
     store = backing.configs()
-    planner = Planner(settings, backing, store, Fence(settings), looked_up=mask.add)
+    planner = Planner(settings, backing, store, Fence(settings), hide=mask.add)
     claim = planner.claim(spec)
     if isinstance(claim, NoPlan):
         return {"skipped": claim.reason}
@@ -101,7 +105,9 @@ def _answer(spec: RunSpec, mask: Mask) -> dict[str, object]:
         return {"skipped": str(error)}
     except Exception as error:
         worker_id = f"{socket.gethostname()}:{os.getpid()}"
-        report_failed(backing, spec.connector, claim, worker_id, mask(trace_of(error)))
+        version = plugin_version(settings, spec.connector, state)
+        trace = mask(trace_of(error))
+        report_failed(backing, ConnectorStatus(spec.connector, State.FAILED, worker_id, trace=trace, version=version, claim=claim))
         trial.failed(mask(str(error)))
         raise
     return {"tasks": list(plan.tasks), "claim": str(claim)}

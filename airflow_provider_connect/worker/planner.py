@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
 from airflow_provider_connect.errors import FencedException
-from airflow_provider_connect.masking import secret_values
+from airflow_provider_connect.masking import HideSecrets, secret_values
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.records import ConfigRecord, ConnectorRecord
 from airflow_provider_connect.model.run import Claim, RunSpec
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.settings import WorkerSettings
@@ -17,7 +18,13 @@ from airflow_provider_connect.stores.backing import Backing, repairs
 from airflow_provider_connect.stores.config_changes import ConfigChanges
 from airflow_provider_connect.stores.fencing import Fence
 from airflow_provider_connect.stores.offset_place import OffsetPlace, sink_overrides
-from airflow_provider_connect.worker.checked_connector import CheckedConnector, check_connector, guarantee_of, warn_of_what_is_not_used
+from airflow_provider_connect.worker.checked_connector import (
+    CheckedConnector,
+    check_connector,
+    guarantee_of,
+    refuse_foreign,
+    warn_of_what_is_not_used,
+)
 from airflow_provider_connect.worker.contexts import PlanningContext
 from airflow_provider_connect.worker.newest_claim import need_newest
 from airflow_provider_connect.worker.task_configs import task_configs
@@ -42,8 +49,8 @@ class NoPlan:
 
 
 class Planner:
-    """Makes the plan of one run. ``store`` is the backing's, kept open by its owner. ``looked_up`` is told what variables stand for, before
-    the connector's code sees it."""
+    """Makes the plan of one run. ``store`` is the backing's, kept open by its owner. ``hide`` is given the secrets of its config,
+    before the connector's code sees them."""
 
     def __init__(
         self,
@@ -52,21 +59,24 @@ class Planner:
         store: ConfigChanges,
         fence: Fence,
         *,
-        looked_up: Callable[[Iterable[str]], None] = lambda _: None,
+        hide: HideSecrets = lambda _: None,
     ) -> None:
         self._settings = settings
-        self._looked_up = looked_up
+        self._hide = hide
         self._backing = backing
         self._store = store
         self._fence = fence
 
     def claim(self, spec: RunSpec) -> Claim | NoPlan:
-        """1 define the connector when its DAG does and the topic has none 2 look at the target state 3 claim."""
+        """1 define the connector when its DAG does and the topic has none 2 look at the target state 3 claim.
+
+        Raises ConfigException for a definition that names what is another connector's.
+        """
         state = self._store.read()
         if spec.connector not in state.connector_configs:
             if spec.define is None:
                 return NoPlan(f"there is no connector {spec.connector}")
-            self._store.put_connector(spec.connector, spec.define)
+            self._define(spec.connector, spec.define)
             state = self._store.read()
         not_started = _not_started(state, spec.connector)
         if not_started:
@@ -78,10 +88,17 @@ class Planner:
             return NoPlan(f"claim {spec.claim} is no longer the newest, {newest} is")
         return spec.claim
 
+    def _define(self, name: str, config: Mapping[str, str]) -> None:
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            refuse_foreign(name, config, state)
+            return [ConnectorRecord(name, dict(config))]
+
+        self._store.change(decide)
+
     def secrets(self, spec: RunSpec, state: ClusterConfigState) -> set[str]:
         """What must not be shown of the connector's config, whatever its code says."""
         raw = state.connector_config(spec.connector)
-        return secret_values(raw or {}, self._settings.config_providers(), spec.secrets)
+        return secret_values(raw or {}, self._settings.config_providers(spec.connector), spec.secrets)
 
     def plan(self, spec: RunSpec, claim: Claim, context: PlanningContext) -> Plan:
         """1 check the config 2 start the connector 3 ask for task configs 4 publish them if they changed 5 fence what is not hosted
@@ -94,8 +111,7 @@ class Planner:
         if raw is None:
             raise FencedException(f"connector {spec.connector} was deleted")
         version = state.version_in_force(spec.connector)
-        checked = check_connector(spec.connector, raw, self._settings, spec.secrets, version=version)
-        self._looked_up(checked.variables.values())
+        checked = check_connector(spec.connector, raw, self._settings, spec.secrets, version=version, hide=self._hide)
         warn_of_what_is_not_used(checked, self._settings)
         context.place = OffsetPlace.of(self._settings, checked.resolved)
         context.take_over = partial(self._end_open, checked, claim)
@@ -104,7 +120,7 @@ class Planner:
         if planned:
             configs = self._published(spec.connector)
         else:
-            configs = task_configs(checked, context)
+            configs = task_configs(checked, context, self._settings)
             self._publish(checked, configs, claim)
             self._take_over(checked, claim, len(configs))
         tasks = [task for task in range(len(configs)) if not planned or spec.tasks is None or task in spec.tasks]

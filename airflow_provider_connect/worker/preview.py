@@ -16,7 +16,8 @@ from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.isolation.chosen_plugins import CONNECTOR, VERSION_ENDING
 from airflow_provider_connect.masking import Mask, secret_values
 from airflow_provider_connect.model.previews import Fields, Preview, PreviewedTask, PreviewRequest
-from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key
+from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key, is_variable
+from airflow_provider_connect.model.url_passwords import without_url_passwords
 from airflow_provider_connect.sdk.config_type import Type
 from airflow_provider_connect.sdk.connector import SourceConnector
 from airflow_provider_connect.settings import WorkerSettings
@@ -37,21 +38,22 @@ from airflow_provider_connect.worker.tolerance import Tolerance
 MOST_RECORDS = 10_000
 
 
-def make_preview(request: PreviewRequest, settings: WorkerSettings, secrets: Mapping[str, str]) -> Preview:
-    """Raises ConfigException for a config that could not run, and whatever the plugins raise; no text has a secret in it."""
+def make_preview(request: PreviewRequest, settings: WorkerSettings, secrets: Mapping[str, str], mask: Mask) -> Preview:
+    """Raises ConfigException for a config that could not run, and whatever the plugins raise. No text of the preview has a secret in it;
+    ``mask`` is given all secrets before code that knows them runs, and what is raised has to pass through it."""
     started = time.monotonic()
     if not 0 < request.records <= MOST_RECORDS:
         raise ConfigException.of("records", request.records, f"give a number from 1 to {MOST_RECORDS}")
     providers = settings.config_providers(request.connector)
-    mask = Mask(
-        {*secret_values(request.config, providers, secrets), *secret_values(settings.originals, settings.config_providers(), secrets)}
-    )
+    mask.add(secret_values(request.config, providers, secrets))
+    mask.add(secret_values(settings.originals, settings.config_providers(), secrets))
     version = {} if request.version is None else {f"{CONNECTOR}.{VERSION_ENDING}": request.version}
-    checked = check_connector(request.connector, {**request.config, **version}, settings, secrets, providers=providers)
+    config = {**request.config, **version}
+    checked = check_connector(request.connector, config, settings, secrets, providers=providers, hide=mask.add)
     offsets = _offsets(checked, settings)
     context = PlanningContext(TopicBacking(settings), request.connector, offsets=offsets)
     context.place = OffsetPlace.of(settings, checked.resolved)
-    configs = task_configs(checked, context)
+    configs = task_configs(checked, context, settings)
     converters = converters_of(checked, settings)
     findings = Findings(converters.header, mask)
     stages = stages_of(checked, converters.header)
@@ -71,7 +73,7 @@ def make_preview(request: PreviewRequest, settings: WorkerSettings, secrets: Map
         sink = PreviewedSink(checked, settings, SinkPipeline(converters, stages, errors), findings, deadline=deadline)
         tasks = sink.run_tasks(shown, request.records)
         read = sink.read
-    return Preview(
+    preview = Preview(
         connector=request.connector,
         type="source" if checked.is_source else "sink",
         class_name=checked.plugin.class_name,
@@ -84,6 +86,31 @@ def make_preview(request: PreviewRequest, settings: WorkerSettings, secrets: Map
         skipped=findings.skipped,
         failures=findings.failures,
         seconds=round(time.monotonic() - started, 3),
+    )
+    return _masked(preview, mask)
+
+
+def _masked(preview: Preview, mask: Mask) -> Preview:
+    """The preview as a whole: names of topics and fields, keys, headers and partitions may be made of secrets as well as values."""
+    return dataclasses.replace(
+        preview,
+        tasks=[dataclasses.replace(task, config=mask.whole(task.config), partitions=mask.whole(task.partitions)) for task in preview.tasks],
+        topics=[
+            dataclasses.replace(seen, topic=mask(seen.topic), key=mask.whole(seen.key), value=mask.whole(seen.value))
+            for seen in preview.topics
+        ],
+        records=[
+            dataclasses.replace(
+                record,
+                topic=mask(record.topic),
+                key=mask.whole(record.key),
+                value=mask.whole(record.value),
+                headers=[{"key": mask(str(header["key"])), "value": mask.whole(header["value"])} for header in record.headers],
+            )
+            for record in preview.records
+        ],
+        offsets=mask.whole(preview.offsets),
+        failures=list(map(mask, preview.failures)),
     )
 
 
@@ -119,6 +146,6 @@ def _shown(checked: CheckedConnector, config: Mapping[str, str]) -> Mapping[str,
     passwords = {key.name for key in checked.connector.config_def.keys.values() if key.type is Type.PASSWORD}
 
     def is_secret(key: str, text: str) -> bool:
-        return bool(text) and (key in passwords or is_secret_key(key)) and not text.startswith("${")
+        return bool(text) and (key in passwords or is_secret_key(key)) and not is_variable(text)
 
-    return {key: HIDDEN if is_secret(key, text) else text for key, text in config.items()}
+    return {key: HIDDEN if is_secret(key, text) else without_url_passwords(text or "") for key, text in config.items()}

@@ -7,7 +7,7 @@ import datetime
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,7 +102,7 @@ class _Cut:
         self._mask = mask
 
     def __call__(self, value: Any) -> Any:
-        plain = plain_value(value)
+        plain = plain_value(value, self._mask.in_bytes)
         text = json.dumps(plain, ensure_ascii=False)
         self.length += min(len(text), LONGEST_VALUE)
         if len(text) > LONGEST_VALUE:
@@ -111,20 +111,21 @@ class _Cut:
         return _masked(plain, self._mask)
 
 
-def plain_value(value: Any) -> Any:
-    """A Connect value as JSON has it: structs and maps are objects, bytes are base64, times and decimals text."""
+def plain_value(value: Any, of_bytes: Callable[[bytes], bytes] = bytes) -> Any:
+    """A Connect value as JSON has it: structs and maps are objects, bytes are base64 of what ``of_bytes`` makes of them, times and decimals
+    text."""
     if isinstance(value, Struct):
         value = value.as_dict()
     if isinstance(value, Mapping):
-        return {name if isinstance(name, str) else _text(name): plain_value(inner) for name, inner in value.items()}
-    return [plain_value(inner) for inner in value] if isinstance(value, list | tuple) else _plain_scalar(value)
+        return {name if isinstance(name, str) else _text(name, of_bytes): plain_value(inner, of_bytes) for name, inner in value.items()}
+    return [plain_value(inner, of_bytes) for inner in value] if isinstance(value, list | tuple) else _plain_scalar(value, of_bytes)
 
 
-def _plain_scalar(value: Any) -> Any:
+def _plain_scalar(value: Any, of_bytes: Callable[[bytes], bytes]) -> Any:
     if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, bytes | bytearray | memoryview):
-        return base64.b64encode(bytes(value)).decode()
+        return base64.b64encode(of_bytes(bytes(value))).decode()
     return value.isoformat() if isinstance(value, datetime.date | datetime.time) else str(value)
 
 
@@ -142,8 +143,8 @@ def _fields(schema: Schema | None, values: Sequence[Any]) -> dict[str, str]:
     return {} if all(value is None for value in values) else value_fields(values)
 
 
-def _text(value: Any) -> str:
-    return json.dumps(plain_value(value), ensure_ascii=False, sort_keys=True)
+def _text(value: Any, of_bytes: Callable[[bytes], bytes] = bytes) -> str:
+    return json.dumps(plain_value(value, of_bytes), ensure_ascii=False, sort_keys=True)
 
 
 def _digest(key: bytes | None, value: bytes | None) -> str:

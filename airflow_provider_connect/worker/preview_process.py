@@ -17,16 +17,18 @@ from airflow_provider_connect.worker.preview import make_preview
 def _answer(settings: WorkerSettings, secrets: Mapping[str, str]) -> Answer:
     def answer(request: Mapping[str, Any]) -> dict[str, object]:
         asked = PreviewRequest(**{name: value for name, value in request.items() if name != "timeout_seconds"})
+        mask = Mask(secrets.values())
         try:
-            return make_preview(asked, settings, secrets).to_json()
+            return make_preview(asked, settings, secrets, mask).to_json()
         except Exception as error:  # (plugins' code may raise anything)
-            return _masked_error(error, asked, settings, secrets)
+            return _masked_error(error, asked, settings, secrets, mask)
 
     return answer
 
 
-def _masked_error(error: Exception, asked: PreviewRequest, settings: WorkerSettings, secrets: Mapping[str, str]) -> dict[str, object]:
-    mask = Mask(secrets.values())
+def _masked_error(
+    error: Exception, asked: PreviewRequest, settings: WorkerSettings, secrets: Mapping[str, str], mask: Mask
+) -> dict[str, object]:
     for config in (settings.originals, asked.config):
         try:
             mask.add(secret_values(config, settings.config_providers(asked.connector), secrets))

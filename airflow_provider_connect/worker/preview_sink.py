@@ -20,6 +20,7 @@ from airflow_provider_connect.worker.checked_connector import CheckedConnector
 from airflow_provider_connect.worker.kafka_reader import READER_SETTINGS, KafkaReader, RawBatch
 from airflow_provider_connect.worker.pipeline import ALL_COLUMNS, SinkPipeline
 from airflow_provider_connect.worker.preview_findings import Findings
+from airflow_provider_connect.worker.preview_records import shown_records
 from airflow_provider_connect.worker.sink_positions import KnownOffsets, owned_by, start_position
 from airflow_provider_connect.worker.sink_topics import topics_of
 
@@ -103,7 +104,7 @@ class PreviewedSink:
         for piece in raw:
             self.read += piece.num_records
             for batch in self._pipeline.batches(piece):
-                self._findings.add(task, batch.sink_records(self._findings.header_converter))
+                self._findings.add(task, shown_records(batch, lambda known: known.sink_records(self._findings.header_converter)))
 
 
 def shares(available: Ranges, most: int) -> Ranges:

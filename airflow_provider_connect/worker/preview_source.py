@@ -6,19 +6,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.errors import DataException, RetriableException
 from airflow_provider_connect.model.connector_settings import strip_framework_keys
 from airflow_provider_connect.model.previews import Fields, PreviewedTask, PreviewEnd
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.class_name import class_name_of
 from airflow_provider_connect.sdk.connector import SourceConnector
 from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.worker.contexts import TaskSourceContext
+from airflow_provider_connect.worker.failures import unread
 from airflow_provider_connect.worker.kafka_writer import EncodedBatch
 from airflow_provider_connect.worker.pipeline import SourcePipeline
 from airflow_provider_connect.worker.preview_fields import value_fields
 from airflow_provider_connect.worker.preview_findings import Findings
+from airflow_provider_connect.worker.preview_records import shown_records
 
 NO_CLAIM = Claim(-1, "preview")
 IDLE_SECONDS = 3.0
@@ -56,6 +59,7 @@ class PreviewedSource:
         if most <= 0:
             return PreviewedTask(number, shown, 0, PreviewEnd.RECORDS)
         task = self._connector.task_class()
+        task.allowed_paths = self._connector.allowed_paths
         task.header_converter = self._pipeline.converters.header
         context = TaskSourceContext(config, NO_CLAIM, self._offsets, lambda: self._now() >= self._deadline)
         context.transaction_context = _NoTransactions()
@@ -78,6 +82,9 @@ class PreviewedSource:
                 polled = task.poll()
             except RetriableException as error:
                 polled, refusal = [], error
+            except DataException as error:
+                polled = []
+                self._pipeline.errors.failed(unread(class_name_of(type(task)), error))
             if polled is None:
                 return PreviewEnd.END
             batches = [batch for batch in self._pipeline.batches(polled) if batch.num_records]
@@ -100,7 +107,8 @@ class PreviewedSource:
         batch = whole.slice(0, until - self.read)
         self.read += batch.num_records
         for piece, encoded in self._pipeline.pieces(batch):
-            self._findings.add(number, piece.source_records(self._findings.header_converter), _pairs(encoded))
+            records = shown_records(piece, lambda known: known.source_records(self._findings.header_converter))
+            self._findings.add(number, records, _pairs(encoded))
 
     def _note_position(self, batch: Batch, partitions: list[dict[str, object]]) -> None:
         offset = batch.source_offset or next(filter(None, reversed(batch.source_offsets or ())), None)

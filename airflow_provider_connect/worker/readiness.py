@@ -6,39 +6,47 @@ tasks are planned has passed every check already; it is checked again, with inte
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect import config_providers
-from airflow_provider_connect.client_settings import client_config, connector_overrides, internal_client_config
+from airflow_provider_connect.client_settings import client_config, connector_overrides
 from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
 from airflow_provider_connect.isolation.chosen_plugins import PluginChoice
 from airflow_provider_connect.isolation.plugin_catalog import PluginCatalog, PluginKind
+from airflow_provider_connect.masking import HideSecrets, password_values, secret_values
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.model.framework_keys import strip_framework_keys
 from airflow_provider_connect.model.ids import consumer_group
-from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.config_cache import ConfigCache
 from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.connector_offsets import ConnectorOffsets
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.log_consumer import LogConsumer
 from airflow_provider_connect.stores.offset_place import OffsetPlace, sink_admin_overrides
 from airflow_provider_connect.stores.offset_store import SourceOffsets
+from airflow_provider_connect.stores.status_store import StatusStore
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.topic_log import OpenTransactionException
 from airflow_provider_connect.worker.connector_class import connector_class
 from airflow_provider_connect.worker.sink_positions import is_fresh
 
 if TYPE_CHECKING:
+    from airflow_provider_connect.config_providers import ConfigProvider
     from airflow_provider_connect.sdk.connector import SourceConnector
 
-WORK, NO_WORK, NOT_STARTED = "work", "no-work", "not-started"
+WORK, NO_WORK, NOT_STARTED, WAITING = "work", "no-work", "not-started", "waiting"
 LEFT_OPEN = "a run that was killed has left a transaction open"  # which the next one ends as it takes over; it may stay open for a minute
 COMMITTED_SECONDS = 2.0
+_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS, _DOUBLINGS = 60.0, 3600.0, 10
 
 
 SecretsOf = Callable[[Mapping[str, str]], Mapping[str, str]]
@@ -47,15 +55,17 @@ SecretsOf = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """``state`` is ``work``, ``no-work`` or ``not-started``; ``reason`` says why, for the log. ``config`` is the raw config that was looked
-    at, and ``secrets`` what its variables stand for; both are empty for a connector that is not started. ``version`` is the
-    plugin's where an upgrade lays one down: the one that has proved itself."""
+    """``state`` is ``work``, ``no-work``, ``not-started`` or ``waiting`` (after failures); ``reason`` says why, for the log. ``config`` is
+    the raw config that was checked, and ``secrets`` what its variables stand for; both are empty for a connector that is not started.
+    ``version`` is the plugin's where an upgrade lays one down: the one that has proved itself.
+    ``known`` is what was read of the config topic, for a run to go on from."""
 
     state: str
     reason: str
     config: Mapping[str, str] = field(default_factory=dict, repr=False)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     version: str | None = None
+    known: ConfigSnapshot | None = field(default=None, repr=False)
 
 
 class UnreadyException(ConfigException):
@@ -74,36 +84,52 @@ def check_readiness(
     secrets_of: SecretsOf,
     is_asked_for: bool = False,
     is_planned: bool = False,
+    may_wait: bool = False,
+    cache: ConfigCache | None = None,
+    hide: HideSecrets = lambda _: None,
 ) -> Readiness:
     """Whether there is work for ``connector``: by the config on the topic, and by ``define`` only where the topic has none.
 
-    A run that ``is_asked_for``, as a restart is, has work without a look. The tasks of one that ``is_planned`` were looked at and checked
-    by their plan, a moment ago. Raises, before anything moves, ConfigException for a config that cannot run and for internal topics that
-    are not as they must be, UnreadyException where the connector itself refuses, and StoreTimeoutException when no broker answers.
+    A run that ``may_wait`` does not start what has FAILED over and over (``seconds_to_wait``). One that ``is_asked_for``, as a restart is,
+    has work without a look. The tasks of one that ``is_planned`` were looked at and checked by their plan, a moment ago. ``cache`` holds
+    what processes of this host have read of the config topic; None: it is read whole. ``hide`` is given the config's secrets before any
+    code of the connector's runs in this process.
+
+    Raises, before anything moves, ConfigException for a config that cannot run and for internal topics that are not as they must be,
+    UnreadyException where the connector itself refuses, and StoreTimeoutException when no broker answers.
     """
-    raw, found = _known(settings, connector, define)
+    known = _config_snapshot(settings, connector, cache)
+    raw, found = _known(known, connector, define)
     if raw is None:
         return found
-    secrets = secrets_of(raw)
+    providers = settings.config_providers(connector)
+    secrets = config_providers.airflow_values(raw, providers, secrets_of)
     if is_planned:
-        return Readiness(WORK, "its tasks were planned a moment ago", raw, secrets)
+        return Readiness(WORK, "its tasks were planned a moment ago", raw, secrets, known=known)
+    hide(secret_values(raw, providers, secrets))
     if found.state == NO_WORK:
-        looked = Readiness(WORK, "a run was asked for") if is_asked_for else _looked(settings, connector, raw, secrets, found.version)
+        resolved = config_providers.resolve(raw, providers, secrets)
+        looked = Readiness(WORK, "a run was asked for") if is_asked_for else _looked(settings, connector, resolved, found.version, hide)
         found = Readiness(looked.state, looked.reason, version=found.version)
-    found = Readiness(found.state, found.reason, raw, secrets, found.version)
+        if found.state == WORK and may_wait and not is_asked_for:
+            waiting = _waiting(settings, connector)
+            if waiting is not None:
+                return waiting
+    found = Readiness(found.state, found.reason, raw, secrets, found.version, known)
     if found.state == WORK:
-        _check_before_work(settings, connector, found)
+        _check_before_work(settings, connector, found, providers, hide)
     return found
 
 
-def _known(settings: WorkerSettings, connector: str, define: Mapping[str, str] | None) -> tuple[Mapping[str, str] | None, Readiness]:
+def _known(known: ConfigSnapshot | None, connector: str, define: Mapping[str, str] | None) -> tuple[Mapping[str, str] | None, Readiness]:
     """The raw config, None when it is not to run, and what the config topic alone says of the work."""
-    with LogConsumer(internal_client_config(settings, "consumer", "configs")) as consumer:
-        state = _config_state(settings, consumer)
+    state = None if known is None else known.log(connector).state
     raw = None if state is None else state.connector_config(connector)
     if state is None or raw is None:
         if define is None:
             return None, Readiness(NOT_STARTED, "there is no connector of this name")
+        if state is not None:
+            _refuse_foreign(connector, define, state)
         return define, Readiness(WORK, "this is its first run")
     target = state.target_state(connector)
     if target is not TargetState.STARTED:
@@ -114,27 +140,68 @@ def _known(settings: WorkerSettings, connector: str, define: Mapping[str, str] |
     return raw, Readiness(NO_WORK, "", version=version)
 
 
-def _looked(settings: WorkerSettings, connector: str, raw: Mapping[str, str], secrets: Mapping[str, str], version: str | None) -> Readiness:
+def _refuse_foreign(connector: str, define: Mapping[str, str], state: ClusterConfigState) -> None:
+    if state.reserved:
+        from airflow_provider_connect.worker.checked_connector import refuse_foreign
+
+        refuse_foreign(connector, define, state)
+
+
+def _looked(settings: WorkerSettings, connector: str, resolved: Mapping[str, str], version: str | None, hide: HideSecrets) -> Readiness:
     """What the source, or the group's offsets, say of the work."""
-    resolved = config_providers.resolve(raw, settings.config_providers(connector), secrets)
     plugin = PluginChoice(PluginCatalog(settings.plugin_path), settings, version=version).connector(connector, resolved)
     if plugin.kind is PluginKind.SINK:
         return _sink_readiness(connector, resolved, settings)
-    return _source_readiness(connector, connector_class(plugin, settings)(), resolved, settings)
+    source: SourceConnector = connector_class(plugin, settings)()
+    source.allowed_paths = settings.allowed_paths
+    hide(password_values(source.config_def, resolved))
+    return _source_readiness(connector, source, resolved, settings)
 
 
-def _config_state(settings: WorkerSettings, consumer: LogConsumer) -> ClusterConfigState | None:
+def _waiting(settings: WorkerSettings, connector: str) -> Readiness | None:
+    """None: not all of the connector's tasks have FAILED, or their time has come."""
     try:
-        return ConfigStore(settings, consumer=consumer).read()
+        with closing(StatusStore(settings, only=connector)) as store:
+            tasks = list(store.read().task_map(connector).values())
+    except TopicMissingException:
+        return None
+    if not tasks or not all(task.state is State.FAILED and task.failures for task in tasks):
+        return None
+    wait = min(task.timestamp / 1000 + seconds_to_wait(task.failures) for task in tasks) - time.time()
+    if wait <= 0:
+        return None
+    failures = max(task.failures for task in tasks)
+    return Readiness(
+        WAITING,
+        f"its tasks have FAILED {failures} times in a row, so the next application starts in {math.ceil(wait)} s at the earliest. A "
+        "restart (POST /connectors/«name»/restart?includeTasks=true), a run by hand and a change of its config start one at once",
+    )
+
+
+def seconds_to_wait(failures: int) -> float:
+    """How long after the last of so many failures in a row a scheduled run may start the application again: doubling, up to an hour."""
+    return min(_FIRST_WAIT_SECONDS * 2.0 ** min(failures - 1, _DOUBLINGS), _LONGEST_WAIT_SECONDS)
+
+
+def _config_snapshot(settings: WorkerSettings, connector: str, cache: ConfigCache | None) -> ConfigSnapshot | None:
+    """None: there is no config topic yet."""
+    try:
+        if cache is not None:
+            return cache.read(settings, connector)
+        with ConfigStore(settings, only=connector) as store:
+            store.read()
+            return store.snapshot()
     except TopicMissingException:
         return None
 
 
-def _check_before_work(settings: WorkerSettings, connector: str, found: Readiness) -> None:
+def _check_before_work(
+    settings: WorkerSettings, connector: str, found: Readiness, providers: Mapping[str, ConfigProvider], hide: HideSecrets
+) -> None:
     """Config, guarantee, what the connector itself looks at, and the internal topics are in order; or raise ConfigException."""
     from airflow_provider_connect.worker.checked_connector import check_connector, check_outside, guarantee_of
 
-    checked = check_connector(connector, found.config, settings, found.secrets, version=found.version)
+    checked = check_connector(connector, found.config, settings, found.secrets, version=found.version, providers=providers, hide=hide)
     guarantee_of(checked, settings)
     try:
         check_outside(checked)

@@ -114,10 +114,11 @@ class SinkBody:
         scene = self._scene
         connector = scene.checked.connector
         assert isinstance(connector, SinkConnector)
-        context = TaskSinkContext(scene.task_config, scene.payload.claim, exactly_once=self._exactly_once)
+        context = TaskSinkContext(scene.task_config, scene.payload.claim, guarantee=Guarantee(scene.payload.guarantee))
         errors = sink_errors_of(scene, self._metrics, lambda: commit.owner)
         context.errant_record_reporter = errant_records_of(scene, errors)
         task = connector.task_class()
+        task.allowed_paths = scene.settings.allowed_paths
         task.header_converter = scene.converters.header
         task.initialize(context)
         partitions = self._partitions()
@@ -135,7 +136,7 @@ class SinkBody:
             finally:
                 task.close(partitions)
         finally:
-            task.stop()
+            scene.stopped(task)
         result = TaskResult(scene.payload.task, stopped_by=reason, records=self._metrics.records_out, bytes=self._metrics.bytes)
         result.ranges = _nested({p: [self._starts[p], n] for p, n in reader.positions.items() if n > self._starts[p]})
         result.metrics = self._metrics.figures()

@@ -62,15 +62,15 @@ class SinkLoop:
         return reason
 
     def _until_end(self) -> StopReason | None:
-        heard = committed = self.now()
+        committed, silence = self.now(), 0.0
         while not self.reader.exhausted:
             reason = self.stop.reason()
             if reason is not None:
                 return reason
+            asked = self.now()
             raws = self.reader.read(READ_SECONDS)
-            if raws or self.endless:
-                heard = self.now()
-            elif self.now() - heard > self.patience_seconds:
+            silence = 0.0 if raws or self.endless else silence + self.now() - asked  # a put or a commit may take what it takes
+            if silence > self.patience_seconds:
                 raise RetriableException(
                     f"The broker sent no record for {self.patience_seconds:g} s though there are some. A later try may succeed."
                 )

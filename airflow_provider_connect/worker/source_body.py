@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from confluent_kafka import Producer
 
 from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.isolation.reliability import OFFSETS_TOPIC
 from airflow_provider_connect.model.connector_settings import Guarantee, TransactionBoundary, strip_framework_keys
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State
@@ -51,6 +53,8 @@ from airflow_provider_connect.worker.tolerance import Tolerance
 from airflow_provider_connect.worker.transaction_boundary import Boundary, IntervalBoundary, PollBoundary, RequestedBoundary
 from airflow_provider_connect.worker.written_ranges import WrittenRanges
 
+log = logging.getLogger(__name__)
+
 
 def run_source(scene: TaskScene) -> TaskResult:
     """1 take over the id 2 still the newest claim? 3 repair and read offsets 4 start the task 5 the loop."""
@@ -83,11 +87,14 @@ def run_source(scene: TaskScene) -> TaskResult:
                 loop.requests = TransactionRequests(requested, delivery.drop)
             reason = loop.run()  # 5
         finally:
-            task.stop()
+            scene.stopped(task)
     finally:
         offsets.close()
     result = TaskResult(payload.task, stopped_by=reason, records=metrics.records_delivered, bytes=metrics.bytes, metrics=metrics.figures())
-    result.ranges = written.ranges()
+    try:
+        result.ranges = written.ranges()
+    except ConnectException as error:  # everything is delivered and committed: a retry of a bulk read would write it again
+        log.warning("Task %s-%s: which offsets it has written is not known: %s", payload.connector, payload.task, scene.mask(error.message))
     return result
 
 
@@ -100,6 +107,7 @@ def _started(scene: TaskScene, context: TaskSourceContext) -> SourceTask:
     connector = scene.checked.connector
     assert isinstance(connector, SourceConnector)
     task = connector.task_class()
+    task.allowed_paths = scene.settings.allowed_paths
     task.header_converter = scene.converters.header
     task.initialize(context)
     task.start(connector.task_config(strip_framework_keys(scene.task_config)))
@@ -108,20 +116,34 @@ def _started(scene: TaskScene, context: TaskSourceContext) -> SourceTask:
 
 
 def _before_write(scene: TaskScene, admin: TopicAdmin, written: WrittenRanges, offsets: Offsets) -> Callable[[str], None]:
-    """What is done before each batch, by its topic: 1 refuse the task's own offsets topic 2 make the topic 3 note where it ends."""
+    """What is done before each batch, by its topic: 1 refuse internal topics, as transformations have left it 2 make the topic 3 note where
+    it ends."""
     creation = scene.checked.topic_creation
     task = f"{scene.payload.connector}-{scene.payload.task}"
     topics = None if creation is None else NewTopics(task, creation, admin, written.begins)
     own = offsets.topic if scene.payload.guarantee == Guarantee.EXACTLY_ONCE else None
+    of_offsets = _offsets_topics(scene)
 
     def before_write(topic: str) -> None:
         if topic == own:
             raise ConnectException("Source tasks may not produce to their own offsets topics when exactly-once support is enabled")
+        reason = scene.settings.refusal_of_data_topic(topic)
+        if reason or topic in of_offsets:
+            raise ConnectException(f"Records may not go to topic {topic}. {reason or 'It holds the offsets of connectors. Name another.'}")
         if topics is not None:
             topics.ensure(topic)
         written.note(topic)
 
     return before_write
+
+
+def _offsets_topics(scene: TaskScene) -> Collection[str]:
+    """The topics that connectors keep their own offsets in, as far as their configs name them. One that this connector has written to
+    before is its own: a config that names it afterwards must not stop this connector."""
+    reserved = scene.configs.read().reserved
+    named = {keys.get(OFFSETS_TOPIC, "") for connector, keys in reserved.items() if connector != scene.payload.connector}
+    named -= set(scene.payload.known_topics or ())
+    return {scene.checked.resolved.get(OFFSETS_TOPIC, "").strip(), *named} - {""}
 
 
 def boundary_of(scene: TaskScene) -> Boundary:

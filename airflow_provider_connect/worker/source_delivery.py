@@ -13,17 +13,19 @@ them; elsewhere whoever keeps them sees to that.
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from airflow_provider_connect.errors import FencedException, TransactionExpiredException
+from airflow_provider_connect.errors import FencedException, RetriableException, TransactionExpiredException
 from airflow_provider_connect.stores.backing import OffsetCommitter
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.kafka_writer import EncodedBatch, KafkaWriter
 from airflow_provider_connect.worker.transaction_boundary import Boundary
 
+log = logging.getLogger(__name__)
 SourceOffset = tuple[Mapping[str, object], Mapping[str, object]]  # source partition, offset to resume after it
 
 
@@ -167,7 +169,10 @@ class AtLeastOnce:
         if not self._offsets and not closing:
             return False
         self._acknowledge_records()  # 1
-        self._commit_offsets(closing)  # 2
+        if self._offsets:
+            self._commit_offsets(closing)  # 2
+        else:
+            _close(self._producer, closing)
         self._offsets.clear()
         self._last = self._now()
         return True
@@ -208,9 +213,7 @@ class AtMostOnce:
             return False
         self._writer.flush(self._flush)
         if closing:
-            self._producer.begin()
-            self._producer.send(closing)
-            self._producer.commit()
+            _close(self._producer, closing)
         self._sent = False
         return True
 
@@ -245,6 +248,20 @@ class _LatestOffsets:
 
     def clear(self) -> None:
         self._latest.clear()
+
+
+def _close(producer: OffsetCommitter, closing: Sequence[OffsetRecord]) -> None:
+    """Write the ledger's record of a run whose records are delivered and have no offsets to be committed with it.
+
+    Where that takes too long the run is missing from the ledger. It must not fail for it: a retry would write the same records again.
+    """
+    try:
+        producer.begin()
+        producer.send(closing)
+        producer.commit()
+    except RetriableException as error:
+        log.warning("All records are delivered, but the run is missing from the ledger: %s", error.message)
+        _quietly(producer.abort)
 
 
 def _quietly(act: Callable[[], None]) -> None:

@@ -6,11 +6,13 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from airflow_provider_connect.errors import RetriableException, trace_of
+from airflow_provider_connect.errors import DataException, RetriableException, trace_of
 from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.class_name import class_name_of
 from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord
 from airflow_provider_connect.worker.active_topics import ActiveTopics
+from airflow_provider_connect.worker.failures import unread
 from airflow_provider_connect.worker.lifecycle import StopReason, StopSignal
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.pipeline import SourcePipeline
@@ -99,6 +101,9 @@ class SourceLoop:
                 polled = self.task.poll()
             except RetriableException:
                 self.metrics.retries += 1
+                return []
+            except DataException as error:
+                self.pipeline.errors.failed(unread(class_name_of(type(self.task)), error))
                 return []
         return None if polled is None else self.pipeline.batches(polled)
 

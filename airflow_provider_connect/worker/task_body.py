@@ -25,11 +25,13 @@ from airflow_provider_connect.errors import (
     TransactionExpiredException,
     trace_of,
 )
-from airflow_provider_connect.masking import Mask, secret_values
+from airflow_provider_connect.masking import Mask, mask_output, secret_values
 from airflow_provider_connect.model.connector_settings import ConnectorSettings, Guarantee
+from airflow_provider_connect.model.log_levels import apply_levels
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import TaskStatus
+from airflow_provider_connect.sdk.task import SinkTask, SourceTask
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.backing import Backing, StatusNotes, TopicBacking
 from airflow_provider_connect.stores.config_changes import ConfigChanges
@@ -103,13 +105,27 @@ class TaskScene:
         if state.target_state(payload.connector) is not TargetState.STARTED:
             raise FencedException(f"connector {payload.connector} is {state.target_state(payload.connector)}")
 
+    def stopped(self, task: SourceTask | SinkTask) -> None:
+        """End the connector's task. As in Connect, an exception of its ``stop`` is logged: what is delivered is delivered."""
+        try:
+            task.stop()
+        except Exception as error:
+            name, trace = f"{self.payload.connector}-{self.payload.task}", self.mask(trace_of(error))
+            log.warning("Task %s: could not be stopped\n%s", name, trace)
+
     def tell(self, state: State, trace: str | None = None) -> None:
         """Write the task's status, which never waits."""
         payload = self.payload
-        version = self.checked.plugin.version
-        self.statuses.put_task(
-            TaskStatus(payload.connector, payload.task, state, self.worker_id, trace=trace, version=version, claim=payload.claim)
-        )
+        version, failures = self.checked.plugin.version, payload.failures if state is State.RUNNING else 0
+        name, task, claim = payload.connector, payload.task, payload.claim
+        self.statuses.put_task(TaskStatus(name, task, state, self.worker_id, trace=trace, version=version, claim=claim, failures=failures))
+
+    def forget_failures(self) -> None:
+        """The task has done its work: its status, which is RUNNING, counts no failures any more."""
+        if self.payload.failures:
+            payload, version = self.payload, self.checked.plugin.version
+            status = TaskStatus(payload.connector, payload.task, State.RUNNING, self.worker_id, version=version, claim=payload.claim)
+            self.statuses.put_task(status)
 
 
 def run_task(payload: TaskPayload, host: TaskHost | None = None) -> TaskResult:
@@ -118,10 +134,14 @@ def run_task(payload: TaskPayload, host: TaskHost | None = None) -> TaskResult:
     ``host`` None: the body is in a process of its own, keeps everything on the topics, and is told to end by its driver's stop switch.
     """
     started, cpu = time.monotonic(), time.process_time()
-    settings = WorkerSettings.of(payload.settings, payload.secrets)
+    settings, mask = WorkerSettings.of(payload.settings, payload.secrets), Mask(payload.secrets.values())
     if host is None:
         sys.setswitchinterval(_SWITCH_SECONDS)
-    result = _run(payload, settings, host or _executor(payload, settings))
+        logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")  # a Spark worker has no handler, and Python's own drops INFO
+        mask_output(mask)
+        if payload.known is not None:
+            apply_levels(payload.known.log_levels().values())
+    result = _run(payload, settings, host or _executor(payload, settings), mask)
     result.seconds = time.monotonic() - started
     result.cpu_seconds = time.process_time() - cpu
     return result
@@ -129,11 +149,10 @@ def run_task(payload: TaskPayload, host: TaskHost | None = None) -> TaskResult:
 
 def _executor(payload: TaskPayload, settings: WorkerSettings) -> TaskHost:
     name = socket.gethostname() if payload.stop_address[0] != "127.0.0.1" else "127.0.0.1"
-    return TaskHost(TopicBacking(settings), f"{name}:{os.getpid()}", _wire(payload))
+    return TaskHost(TopicBacking(settings, known=payload.known, only=payload.connector), f"{name}:{os.getpid()}", _wire(payload))
 
 
-def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost) -> TaskResult:
-    mask = Mask(payload.secrets.values())
+def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: Mask) -> TaskResult:
     statuses = host.backing.status_notes(payload.claim)
     worker_id = host.worker_id
     counted: list[TaskMetrics] = []
@@ -149,14 +168,16 @@ def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost) -> Task
             if result.stopped_by == StopReason.PAUSED:
                 scene.tell(State.PAUSED)
                 result.state = State.PAUSED
+            elif result.stopped_by is None:
+                scene.forget_failures()
     except FencedException as error:
         log.warning("Task %s-%s ends: %s", payload.connector, payload.task, mask(str(error)))
         result.stopped_by = StopReason.FENCED
     except Exception as error:  # (the boundary: whatever a task raises makes it FAILED)
         trace = mask(trace_of(error))
         log.error("Task %s-%s FAILED\n%s", payload.connector, payload.task, trace)  # noqa: TRY400  (masked)
-        status = TaskStatus(payload.connector, payload.task, State.FAILED, worker_id, trace=trace, version=version, claim=payload.claim)
-        statuses.put_task(status)
+        name, task, claim, failures = payload.connector, payload.task, payload.claim, payload.failures + 1
+        statuses.put_task(TaskStatus(name, task, State.FAILED, worker_id, trace=trace, version=version, claim=claim, failures=failures))
         result = TaskResult(payload.task, State.FAILED, trace, error.retriable if isinstance(error, ConnectException) else True)
         result.metrics = (counted[-1].figures() if counted else {}) | {"last-error-timestamp": int(time.time() * 1000)}
     statuses.flush(settings.offset_flush_timeout_ms / 1000)
@@ -233,7 +254,13 @@ def _scene(
     counted: list[TaskMetrics],
 ) -> Iterator[TaskScene]:
     checked = check_connector(
-        payload.connector, payload.connector_config, settings, payload.secrets, versions=payload.versions, providers=values.providers
+        payload.connector,
+        payload.connector_config,
+        settings,
+        payload.secrets,
+        versions=payload.versions,
+        providers=values.providers,
+        hide=mask.add,
     )
     task_config = config_providers.resolve(payload.task_config, values.providers, payload.secrets)
     store = host.backing.configs()
@@ -286,7 +313,7 @@ _REASONS = {
 def _wire(payload: TaskPayload) -> StopWire | None:
     """A driver that cannot be reached is no reason not to run: the config topic says everything but 'the application is to end'."""
     try:
-        return StopWire(payload.stop_address)
+        return StopWire(payload.stop_address, payload.stop_token)
     except OSError as error:
         log.warning("Task %s-%s cannot reach its driver's stop switch: %s", payload.connector, payload.task, error)
         return None

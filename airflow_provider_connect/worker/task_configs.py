@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from airflow_provider_connect.errors import TooManyTasksException
-from airflow_provider_connect.masking import SHORTEST
+from airflow_provider_connect.errors import TaskException, TooManyTasksException
 from airflow_provider_connect.model.connector_settings import strip_framework_keys
+from airflow_provider_connect.model.secret_keys import SHORTEST
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.plugin import class_name_of
+from airflow_provider_connect.settings import MAX_TASKS_SETTING, WorkerSettings
 from airflow_provider_connect.worker.checked_connector import CheckedConnector
 from airflow_provider_connect.worker.contexts import PlanningContext
 
 
-def task_configs(checked: CheckedConnector, context: PlanningContext) -> list[Mapping[str, str]]:
-    """Start the connector, ask it and stop it. Raises TooManyTasksException and whatever the connector raises."""
+def task_configs(checked: CheckedConnector, context: PlanningContext, settings: WorkerSettings) -> list[Mapping[str, str]]:
+    """Start the connector, ask it and stop it. Raises TooManyTasksException for more tasks than ``tasks.max``, TaskException for more than
+    the worker's ``connectors.max.tasks`` whatever ``tasks.max.enforce`` is, and whatever the connector raises."""
     connector, maximum = checked.connector, checked.settings.tasks_max
     connector.initialize(context)
     connector.start(connector.config_def.parse(strip_framework_keys(checked.resolved)))
@@ -24,6 +26,11 @@ def task_configs(checked: CheckedConnector, context: PlanningContext) -> list[Ma
         connector.stop()
     if len(generated) > maximum and checked.settings.tasks_max_enforce:
         raise TooManyTasksException(checked.name, len(generated), maximum)
+    if len(generated) > settings.max_tasks:
+        raise TaskException(
+            f"The connector {checked.name} has generated {len(generated)} tasks, and the worker setting {MAX_TASKS_SETTING} allows "
+            f"{settings.max_tasks}: configure fewer, or ask an admin to raise the setting"
+        )
     return [_published_form(checked, config) for config in generated]
 
 
@@ -44,6 +51,7 @@ def _raw_text(checked: CheckedConnector, key: str, value: str) -> str:
     if value == checked.resolved.get(key):
         return checked.raw[key]
     for variable, secret in sorted(checked.variables.items(), key=lambda pair: len(pair[1]), reverse=True):
-        if len(secret) >= SHORTEST:
-            value = value.replace(secret, variable)
+        for form in (secret, secret.strip()):  # connectors trim what they are given
+            if len(form) >= SHORTEST:
+                value = value.replace(form, variable)
     return value

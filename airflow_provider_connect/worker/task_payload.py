@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_connect.errors import TaskException
+from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.model.run import Claim
 
 
@@ -16,7 +17,8 @@ class TaskPayload:
     ``known_topics`` are those that the status topic names for the connector; None: topics are not tracked. ``endless``: a sink reads on as
     records come, for ``max_seconds``; otherwise a run ends where its topics ended when it began. ``max_seconds`` None: as the settings say.
     ``versions`` are those of the plugins that the run has chosen, by their place in the config; None: the task chooses. ``locations`` are
-    the paths in ``plugin.path`` that they lie at.
+    the paths in ``plugin.path`` that they lie at. ``failures``: in how many applications before this one, in a row, the task has FAILED.
+    the paths in ``plugin.path`` that they lie at. ``known`` is what the driver has read of the config topic: the body reads on from there.
     """
 
     connector: str
@@ -30,11 +32,14 @@ class TaskPayload:
     guarantee: str
     run_id: str
     stop_address: tuple[str, int]
+    stop_token: str
     known_topics: Sequence[str] | None = None
     versions: Mapping[str, str] | None = None
     locations: Sequence[str] = ()
     endless: bool = False
     max_seconds: float | None = None
+    failures: int = 0
+    known: ConfigSnapshot | None = None
 
     def __repr__(self) -> str:
         return f"TaskPayload({self.connector}-{self.task})"

@@ -94,7 +94,8 @@ def acknowledged_writer(scene: TaskScene, config: dict[str, Any], errors: Tolera
         producer = Producer({**config, "enable.idempotence": "true"} if is_idempotent else config)
         return KafkaWriter(producer, give_up=give_up, refused=RefusedRecords(producer, errors.failed))
     producer = Producer({**config, "enable.idempotence": "true", "enable.gapless.guarantee": "true"} if is_idempotent else config)
-    return KafkaWriter(producer, native=NativeQueue.of(producer) if is_idempotent else None, give_up=give_up)
+    is_native = is_idempotent and config.get("sasl.mechanism") != "OAUTHBEARER"  # whose tokens are renewed by a callback of the client
+    return KafkaWriter(producer, native=NativeQueue.of(producer, hears_reports=True) if is_native else None, give_up=give_up)
 
 
 def _may_be_idempotent(scene: TaskScene) -> bool:

@@ -23,6 +23,8 @@ Result = TypeVar("Result")
 FIRST_DELAY_MS = 300
 _LOOK_SECONDS = 0.2  # a task that waits still hears that it is to end
 _NEVER_TOLERATED: Final = (FencedException, MemoryError, NotImplementedError)
+_OF_THE_RECORD: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""Python's errors that the same record raises each time. Others, such as those of a network, may be over in the next run."""
 STRICT: Final = ErrorSettings(0, 60_000, tolerates_all=False, log_enable=False, log_include_messages=False)
 
 
@@ -56,7 +58,7 @@ class Tolerance:
 
         ``act(start, length)`` does it to some, in their order; after it raised, the same records come again in smaller runs. Exceptions
         that are not ``tolerable`` come out as they are. ``record(index)`` is asked about records that failed.
-        Raises RetriableException or DataException where ``errors.tolerance`` is none, StoppedWhileRetrying when the task is to end.
+        Raises RetriableException or ConnectException where ``errors.tolerance`` is none, StoppedWhileRetrying when the task is to end.
         """
 
         def attempt(start: int, length: int) -> Part[Result] | Miss:
@@ -131,8 +133,8 @@ def exceeded(failure: Failure) -> ConnectException:
     """What fails the task. It says where the record is, and nothing of its contents but what the cause says itself."""
     error, operation = failure.error, failure.operation
     text = f"Tolerance exceeded in error handler: {operation.stage} by {operation.class_name} failed for {failure.record.place()}: {error}"
-    may_pass = error.retriable if isinstance(error, ConnectException) else True
-    return RetriableException(text) if may_pass else DataException(text)
+    may_pass = error.retriable if isinstance(error, ConnectException) else not isinstance(error, _OF_THE_RECORD)
+    return RetriableException(text) if may_pass else ConnectException(text)
 
 
 def is_whole(parts: Sequence[Part[Result]], count: int) -> bool:
