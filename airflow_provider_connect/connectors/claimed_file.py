@@ -26,6 +26,7 @@ from typing import Final
 
 from airflow_provider_connect.connectors.sidecars import Committed, Sidecars, newest_of, try_lock
 from airflow_provider_connect.errors import FencedException, RetriableException, StoreException
+from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
 from airflow_provider_connect.sdk.records import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -40,10 +41,11 @@ class ClaimedFile:
     all of it behind what the others have committed, under a lock of their claim. A single task writes as it goes.
     """
 
-    def __init__(self, path: str, claim: str, order: int, *, is_shared: bool = False) -> None:
-        self._path = os.path.realpath(path)
+    def __init__(self, folder: AllowedFolder, name: str, claim: str, order: int, *, is_shared: bool = False) -> None:
+        self._folder, self._name = folder, name
+        self._path = os.path.join(folder.path, name)
         self._is_shared = is_shared
-        self._sidecars = Sidecars(self._path)
+        self._sidecars = Sidecars(folder, name)
         self._committed = Committed(claim, order, 0)
         self._descriptor = -1
         self._position = 0
@@ -127,7 +129,7 @@ class ClaimedFile:
         """The state to go on from: the truth, or the file as it is if nothing was ever committed or somebody put another file there."""
         own = self._committed
         try:
-            status = os.stat(self._path)
+            status = self._folder.stat(self._name)
             size, inode = status.st_size, status.st_ino
         except FileNotFoundError:
             size, inode = 0, -1
@@ -151,7 +153,7 @@ class ClaimedFile:
     def _locked(self, *, is_ours: bool) -> int:
         """The file, or a copy of its committed part, open and locked for as long as it is open."""
         while True:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            descriptor = self._folder.open(self._name, os.O_RDWR | os.O_CREAT, 0o666)
             if not try_lock(descriptor, fcntl.LOCK_EX):
                 break
             with self._sidecars.lock(fcntl.LOCK_SH):  # a copy that is under way gets its name before this is passed, or not at all
@@ -169,36 +171,36 @@ class ClaimedFile:
         """The committed bytes in a file of our own that takes the name over. Copies are made one after another."""
         with self._sidecars.lock(fcntl.LOCK_EX):
             self._refuse_if_newer()
-            source = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            source = self._folder.open(self._name, os.O_RDWR | os.O_CREAT, 0o666)
             if try_lock(source, fcntl.LOCK_EX, seconds=0):
                 return source
             log.warning("%s is locked by a process that does not end: going on with a copy of the committed part", self._path)
             self._remove_unfinished_copies()
-            temporary = os.path.join(self._sidecars.directory, f"{self._copy_prefix}{os.getpid()}")
-            copy = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+            temporary = f"{self._copy_prefix}{os.getpid()}"
+            copy = self._folder.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
             fcntl.flock(copy, fcntl.LOCK_EX)
             try:
                 self._copy(source, copy)
                 self._refuse_if_newer()
-                os.replace(temporary, self._path)
+                self._folder.replace(temporary, self._name)
             except BaseException:
                 os.close(copy)
-                os.remove(temporary)
+                self._folder.remove(temporary)
                 raise
             finally:
                 os.close(source)
-            self._sidecars.sync_directory()
+            self._folder.sync()
             return copy
 
     @property
     def _copy_prefix(self) -> str:
-        return f".{os.path.basename(self._path)}.copy-"
+        return f".{self._name}.copy-"
 
     def _remove_unfinished_copies(self) -> None:
         """What a process has left that was killed as it copied."""
-        for name in os.listdir(self._sidecars.directory):
+        for name in self._folder.names():
             if name.startswith(self._copy_prefix):
-                os.remove(os.path.join(self._sidecars.directory, name))
+                self._folder.remove(name)
 
     def _copy(self, source: int, copy: int) -> None:
         os.fchmod(copy, os.fstat(source).st_mode & 0o7777)
@@ -218,7 +220,7 @@ class ClaimedFile:
 
     def _joined(self) -> int:
         """The file that another task of this claim has taken over."""
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = self._folder.open(self._name, os.O_RDWR)
         if not try_lock(descriptor, fcntl.LOCK_SH):
             os.close(descriptor)
             raise RetriableException(f"{self._path} is being taken over by another process. A later try may succeed.")
@@ -276,7 +278,7 @@ class ClaimedFile:
     def _inode(self) -> int:
         """The inode that the path leads to; -1: to none."""
         try:
-            return os.stat(self._path).st_ino
+            return self._folder.stat(self._name).st_ino
         except FileNotFoundError:
             return -1
 
@@ -291,9 +293,9 @@ def write_all(descriptor: int, pieces: list[memoryview], position: int) -> int:
     return position
 
 
-def alter_offsets(path: str, changes: Mapping[TopicPartition, int | None]) -> None:
+def alter_offsets(folder: AllowedFolder, name: str, changes: Mapping[TopicPartition, int | None]) -> None:
     """Change the offsets that a file is committed with; None forgets one. Whoever writes to the file now is refused from here on."""
-    sidecars = Sidecars(os.path.realpath(path))
+    sidecars = Sidecars(folder, name)
     with sidecars.lock(fcntl.LOCK_EX):
         newest = newest_of(sidecars.read())
         if newest is None:
@@ -303,8 +305,8 @@ def alter_offsets(path: str, changes: Mapping[TopicPartition, int | None]) -> No
         sidecars.remove(newest)
 
 
-def forget(path: str) -> None:
+def forget(folder: AllowedFolder, name: str) -> None:
     """Remove all committed states: from here on somebody appends who does not keep them."""
-    sidecars = Sidecars(os.path.realpath(path))
+    sidecars = Sidecars(folder, name)
     for committed in sidecars.read():
         sidecars.remove(committed)

@@ -6,6 +6,7 @@ data, offsets and claim are committed together (see ``claimed_file``). Standard 
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import stat
@@ -13,31 +14,71 @@ from collections.abc import Collection, Mapping
 from typing import ClassVar, Final
 
 from airflow_provider_connect.connectors.claimed_file import ClaimedFile, alter_offsets, forget
+from airflow_provider_connect.connectors.sidecars import try_lock
 from airflow_provider_connect.connectors.value_text import text_column
-from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
+from airflow_provider_connect.sdk.allowed_paths import AllowedFolder, add_unreachable
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Type
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, ConfigValue, Importance, Type
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
 from airflow_provider_connect.sdk.java_text import NULL
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
 
 FILE = "file"
+TURN_SECONDS: Final = 30.0
+_STATE: Final = (
+    "Exactly once keeps its state beside the file, and this folder cannot be written to. "
+    "Make it writable, or set delivery.guarantee to at_least_once."
+)
+_TURNS: Final = (
+    "Several tasks take turns by a lock beside the file, and this folder cannot be written to. Make it writable, or set tasks.max to 1."
+)
 WAITING_BYTES: Final = 64 << 20  # several tasks of one file keep this much, then they ask for a commit
 
 
 class AppendedFile:
-    """The file at least once: everybody appends whole batches to its end."""
+    """The file at least once: each task appends whole lines to its end.
 
-    def __init__(self, path: str) -> None:
-        forget(path)
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        self._is_regular = stat.S_ISREG(os.fstat(self._descriptor).st_mode)
-        if self._is_regular:
-            self._end_last_line(path)
+    Tasks that share the file take turns by a lock beside it, ``.out.txt.lock.append``: the kernel may cut a write short, and the lines of
+    another task must not come between the two parts of one line.
+    """
+
+    def __init__(self, folder: AllowedFolder, name: str, *, is_shared: bool = False) -> None:
+        self._path = os.path.join(folder.path, name)
+        self._descriptor = self._turn = -1
+        forget(folder, name)
+        if is_shared:
+            _refuse_read_only(folder, _TURNS)
+        try:
+            self._is_regular = _is_regular(folder, name)
+            reads = os.O_RDWR if self._is_regular else os.O_WRONLY  # to read from a pipe would make its writer its reader
+            self._descriptor = folder.open(name, reads | os.O_APPEND | os.O_CREAT)
+            if is_shared and self._is_regular:
+                self._turn = folder.open(f".{name}.lock.append", os.O_RDWR | os.O_CREAT)
+            if self._is_regular:
+                self._end_last_line()
+        except BaseException:
+            self.close()
+            raise
 
     def append(self, pieces: list[memoryview]) -> None:
+        """Write whole lines, and nothing of another task between them. Raises RetriableException, before anything is written, when another
+        task does not give the turn back."""
+        if self._turn < 0:
+            self._write(pieces)
+            return
+        if not try_lock(self._turn, fcntl.LOCK_EX, seconds=TURN_SECONDS, poll_seconds=0.001):
+            text = f"{self._path} is being written by another task for more than {TURN_SECONDS:g} s. A later try may succeed."
+            raise RetriableException(text)
+        try:
+            end_last_line(self._descriptor)  # a task that was killed in its turn has left part of a line
+            self._write(pieces)
+        finally:
+            fcntl.flock(self._turn, fcntl.LOCK_UN)
+
+    def _write(self, pieces: list[memoryview]) -> None:
         for piece in pieces:
             rest = piece
             while len(rest):
@@ -48,15 +89,16 @@ class AppendedFile:
             os.fsync(self._descriptor)
 
     def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        for descriptor in (self._descriptor, self._turn):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._descriptor = self._turn = -1
 
-    def _end_last_line(self, path: str) -> None:
+    def _end_last_line(self) -> None:
         """A line that a killed process has left unfinished must not swallow the next one. Only where no other task is writing."""
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            end_last_line(path)
+            end_last_line(self._descriptor)
         except BlockingIOError:
             pass
         fcntl.flock(self._descriptor, fcntl.LOCK_SH)
@@ -74,13 +116,14 @@ class FileStreamSinkTask(SinkTask):
         self._claimed: ClaimedFile | None = None
         self._appended: AppendedFile | None = None
         try:
+            folder, name = self.allowed_paths.folder_of(FILE, path)
+            is_shared = int(config.originals.get("tasks.max", "1")) > 1
             if self.context.exactly_once:
-                os.close(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666))
-                _refuse_read_only(os.path.dirname(os.path.realpath(path)))
-                is_shared = int(config.originals.get("tasks.max", "1")) > 1
-                self._claimed = ClaimedFile(path, self.context.claim, self.context.claim_order, is_shared=is_shared)
+                os.close(folder.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666))
+                _refuse_read_only(folder, _STATE)
+                self._claimed = ClaimedFile(folder, name, self.context.claim, self.context.claim_order, is_shared=is_shared)
             else:
-                self._appended = AppendedFile(path)
+                self._appended = AppendedFile(folder, name, is_shared=is_shared)
         except OSError as error:
             raise ConfigException.of(FILE, path, f"Couldn't find or create file for FileStreamSinkTask: {error.strerror}") from error
 
@@ -150,8 +193,13 @@ class FileStreamSinkConnector(SinkConnector):
         super().start(config)
         _path_of(config)
 
+    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        values = super().validate(config)
+        add_unreachable(values, FILE, self.allowed_paths)
+        return values
+
     def check(self, config: Mapping[str, str]) -> None:
-        _refuse_unwritable(_path_of(self.config_def.parse(config)))
+        _refuse_unwritable(*self.allowed_paths.folder_of(FILE, _path_of(self.config_def.parse(config))))
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
         return [self.config.originals] * max_tasks
@@ -159,14 +207,22 @@ class FileStreamSinkConnector(SinkConnector):
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
         """Supported for regular files and for what is not there yet, not for devices, pipes and standard output."""
         path = self.config_def.parse(config)[FILE]
-        is_file = bool(path) and not os.path.realpath(path).startswith("/dev/") and (os.path.isfile(path) or not os.path.lexists(path))
+        if not path:
+            return ExactlyOnceSupport.UNSUPPORTED
+        try:
+            real = self.allowed_paths.resolved(FILE, path)
+        except ConfigException:  # whoever names a path outside learns nothing of it
+            return ExactlyOnceSupport.SUPPORTED
+        is_file = not real.startswith("/dev/") and (os.path.isfile(real) or not os.path.lexists(real))
         return ExactlyOnceSupport.SUPPORTED if is_file else ExactlyOnceSupport.UNSUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
         """Writes the offsets to the state beside the file too, where there is one. A task that still writes is fenced by that."""
         path = self.config_def.parse(config)[FILE]
-        if path and os.path.isdir(os.path.dirname(os.path.realpath(path))):
-            alter_offsets(path, offsets)
+        if path:
+            folder, name = self.allowed_paths.folder_of(FILE, path)
+            with contextlib.suppress(FileNotFoundError):  # there is no such folder, and no state in it
+                alter_offsets(folder, name, offsets)
         return True
 
 
@@ -188,37 +244,42 @@ def _path_of(config: Config) -> str:
     return path
 
 
-def _refuse_unwritable(path: str) -> None:
-    directory = os.path.dirname(os.path.realpath(path))
-    if os.path.isdir(path):
+def _refuse_unwritable(folder: AllowedFolder, name: str) -> None:
+    path = folder.given
+    try:
+        found = folder.stat(name)
+    except FileNotFoundError:
+        found = None
+    except NotADirectoryError:
+        raise ConfigException.of(FILE, path, f"{folder.path} is no folder. Set the path of a file elsewhere.") from None
+    if found is not None and stat.S_ISDIR(found.st_mode):
         raise ConfigException.of(FILE, path, "This is a folder. Set it to the path of a file.")
-    if not os.path.isdir(directory):
-        raise ConfigException.of(FILE, path, f"There is no folder {directory}. Make it, or set the path of a file elsewhere.")
-    wanted = path if os.path.exists(path) else directory
-    if not os.access(wanted, os.W_OK, effective_ids=True):
+    try:
+        is_writable = folder.is_writable(name if found is not None else ".")
+    except FileNotFoundError:
+        reason = f"There is no folder {folder.path}. Make it, or set the path of a file elsewhere."
+        raise ConfigException.of(FILE, path, reason) from None
+    if not is_writable:
+        wanted = path if found is not None else folder.path
         reason = f"User {os.geteuid()} may not write to {wanted}. Grant that, or set the path of a file elsewhere."
         raise ConfigException.of(FILE, path, reason)
 
 
-def _refuse_read_only(directory: str) -> None:
-    if not os.access(directory, os.W_OK):
-        raise ConfigException.of(
-            FILE,
-            directory,
-            "Exactly once keeps its state beside the file, and this folder cannot be written to. "
-            "Make it writable, or set delivery.guarantee to at_least_once.",
-        )
+def _refuse_read_only(folder: AllowedFolder, why: str) -> None:
+    if not folder.is_writable():
+        raise ConfigException.of(FILE, folder.path, why)
 
 
-def end_last_line(path: str) -> int:
-    """Give the last line of a file that exists its end, if it has none (a process was killed as it wrote); the file's length."""
-    with open(path, "r+b") as file:
-        length = file.seek(0, os.SEEK_END)
-        if length:
-            file.seek(length - 1)
-            if file.read(1) != b"\n":
-                file.write(b"\n")
-                length += 1
-                file.flush()
-                os.fsync(file.fileno())
-    return length
+def _is_regular(folder: AllowedFolder, name: str) -> bool:
+    """Whether the file is one that keeps what is written to it; one that is not there will be."""
+    try:
+        return stat.S_ISREG(folder.stat(name).st_mode)
+    except FileNotFoundError:
+        return True
+
+
+def end_last_line(descriptor: int) -> None:
+    """Give the last line of an open file its end, if it has none (a process was killed as it wrote). The file is open to be appended to."""
+    length = os.fstat(descriptor).st_size
+    if length and os.pread(descriptor, 1, length - 1) != b"\n":
+        os.write(descriptor, b"\n")

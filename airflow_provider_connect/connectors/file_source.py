@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import stat
 import threading
 from collections.abc import Callable, Mapping
+from io import FileIO
 from typing import Any, ClassVar, Final
 
 from airflow_provider_connect.connectors.lines import Lines, lines_of
-from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
+from airflow_provider_connect.sdk.allowed_paths import AllowedPaths, add_unreachable
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, NonEmptyString, Type
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, ConfigValue, Importance, NonEmptyString, Type
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SourceConnector
 from airflow_provider_connect.sdk.schema import STRING_SCHEMA
 from airflow_provider_connect.sdk.task import SourceTask
@@ -28,16 +31,22 @@ FILE, TOPIC, BATCH_SIZE = "file", "topic", "batch.size"
 FILENAME, POSITION = "filename", "position"
 CHUNK_BYTES: Final = 8 << 20
 PEEK_BYTES: Final = 64 << 10
+MOST_LINE_BYTES: Final = 32 << 20  # no broker that is set up as usual takes a tenth of it
+
+
+_LINE_END: Final = re.compile(rb"\r\n?|\n")
 
 
 class FileReader:
     """The complete lines of one open file, from a position up to the size that the file had when it was opened."""
 
-    def __init__(self, path: str, position: int, *, chunk_bytes: int = CHUNK_BYTES) -> None:
-        """Raises OSError when the file cannot be opened. A position behind the end means that the file was cut short: begin again."""
+    def __init__(self, path: str, position: int, allowed: AllowedPaths, *, chunk_bytes: int = CHUNK_BYTES) -> None:
+        """Raises ConfigException where ``path`` leads out of what is allowed, OSError when the file cannot be opened. A position behind
+        the end means that the file was cut short: begin again."""
         self._path = path
         self._chunk_bytes = chunk_bytes
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        self._allowed = allowed
+        self._fd = allowed.open(FILE, path, os.O_RDONLY | os.O_NONBLOCK)
         status = os.fstat(self._fd)
         if not stat.S_ISREG(status.st_mode):
             self.close()
@@ -52,7 +61,10 @@ class FileReader:
             self._begin_again()
 
     def next(self, most: int) -> tuple[pa.Array, int] | None:
-        """Up to ``most`` lines and the position behind them; None: no complete line before the end."""
+        """Up to ``most`` lines and the position behind them; None: no complete line before the end.
+
+        Raises DataException for a line of more than ``MOST_LINE_BYTES``. It is passed over: what comes next are the lines behind it.
+        """
         if self._lines is None or self._taken == len(self._lines):
             self._lines = self._read()
             self._taken = 0
@@ -63,8 +75,9 @@ class FileReader:
 
     def was_replaced(self) -> bool:
         """Whether the path now leads to another file, or to none."""
+        folder, name = self._allowed.folder_of(FILE, self._path)
         try:
-            status = os.stat(self._path)
+            status = folder.stat(name)
         except FileNotFoundError:
             return True
         return (status.st_dev, status.st_ino) != self._identity
@@ -96,8 +109,46 @@ class FileReader:
                 return lines
             if self._base + wanted >= self._end:
                 return None
-            chunk *= 2  # one line is longer than the chunk
+            if wanted >= MOST_LINE_BYTES:
+                self._pass_over()
+            chunk = min(2 * chunk, MOST_LINE_BYTES)  # one line is longer than the chunk
         return None
+
+    def _pass_over(self) -> None:
+        """Go behind the line at hand, a piece at a time, and raise DataException for it.
+
+        One that has no end yet is no record, and what is still to come would be read as a line of its own: that is a ConnectException.
+        """
+        begin, at = self._base, self._base + MOST_LINE_BYTES - 1  # the last byte may be a \r, of which the next one decides
+        self._lines = None
+        while at < self._end:
+            piece = os.pread(self._fd, min(self._chunk_bytes, self._end - at), at)
+            if not piece:
+                break
+            found = _LINE_END.search(piece)
+            if found is not None and (found.end() < len(piece) or piece[-1:] == b"\n"):
+                self._base = at + found.end()
+                raise self._too_long(begin)
+            at += len(piece) - (1 if piece[-1:] == b"\r" and len(piece) > 1 else 0)  # its line feed may come with the next piece
+        if self._is_last:
+            self._base = self._end
+            raise self._too_long(begin)
+        raise ConnectException(
+            f"The line of {self._path} at position {begin} has no end in the {self._end - begin} bytes that there are of it: a line "
+            f"may have {MOST_LINE_BYTES} bytes. End the line, or replace the file"
+        )
+
+    def _too_long(self, begin: int) -> DataException:
+        length = self._base - begin
+        return DataException(
+            f"The line of {self._path} from position {begin} to {self._base} is {length} bytes long: "
+            f"a line may have {MOST_LINE_BYTES} bytes"
+        )
+
+    @property
+    def position(self) -> int:
+        """Where the lines that come next begin."""
+        return self._base
 
     def _begin_again(self) -> None:
         size = os.fstat(self._fd).st_size
@@ -125,6 +176,7 @@ class FileStreamSourceTask(SourceTask):
         self._partition = {FILENAME: self._path}
         self._position = _position_of(self._partition, self.context.offset(self._partition))
         self._reader: FileReader | None = None
+        self._passed_over: int | None = None  # the position behind a line that was too long, to be committed
         self._is_missing = False
         self._is_stopped = False
         self._reading = threading.Lock()
@@ -134,7 +186,14 @@ class FileStreamSourceTask(SourceTask):
         with self._reading:
             if self._is_stopped or not self._open():
                 return None
-            return self._next_batch()
+            if self._passed_over is not None:
+                position, self._passed_over = self._passed_over, None
+                return self._batch(pa.array([], type=pa.string()), position)
+            try:
+                return self._next_batch()
+            except DataException:
+                self._passed_over = None if self._reader is None else self._reader.position
+                raise
 
     def stop(self) -> None:
         with self._reading:
@@ -144,7 +203,7 @@ class FileStreamSourceTask(SourceTask):
     def _open(self) -> bool:
         if self._reader is None:
             try:
-                self._reader = FileReader(self._path, self._position)
+                self._reader = FileReader(self._path, self._position, self.allowed_paths)
             except FileNotFoundError:
                 if not self._is_missing:
                     log.warning("Couldn't find file %s: nothing to read until it is created", self._path)
@@ -205,9 +264,14 @@ class FileStreamSourceConnector(SourceConnector):
         super().start(config)
         _path_of(config)
 
+    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        values = super().validate(config)
+        add_unreachable(values, FILE, self.allowed_paths)
+        return values
+
     def check(self, config: Mapping[str, str]) -> None:
-        """A file that is not there yet may come; none at all is refused."""
-        _path_of(self.config_def.parse(config))
+        """A file that is not there yet may come; none at all is refused, and so is one outside of what the worker allows."""
+        self.allowed_paths.resolved(FILE, _path_of(self.config_def.parse(config)))
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
         return [self.config.originals]  # only one reader of one file makes sense
@@ -230,12 +294,13 @@ class FileStreamSourceConnector(SourceConnector):
         partition = {FILENAME: path}
         position = _position_of(partition, offsets(partition) or {})
         try:
-            size = os.stat(path).st_size
+            descriptor = self.allowed_paths.open(FILE, path, os.O_RDONLY | os.O_NONBLOCK)
         except FileNotFoundError:
+            log.warning("Couldn't find file %s: nothing to read until it is created", path)
             return False
-        if size == position:
-            return False
-        return size < position or _may_hold_line(path, position)
+        with os.fdopen(descriptor, "rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            return size != position and (size < position or _may_hold_line(file, position))
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, looked at here
         """Checks as Connect does, in its order and words. Null offsets are agreed to whatever their partition is, to clean up with."""
@@ -285,9 +350,8 @@ def _position_of(partition: Mapping[str, object], offset: Mapping[str, object] |
     return position
 
 
-def _may_hold_line(path: str, position: int) -> bool:
+def _may_hold_line(file: FileIO, position: int) -> bool:
     """Whether there is a line's end behind ``position``; what cannot be seen at a glance counts as yes."""
-    with open(path, "rb", buffering=0) as file:
-        file.seek(position)
-        ahead = file.read(PEEK_BYTES)
+    file.seek(position)
+    ahead = file.read(PEEK_BYTES)
     return len(ahead) == PEEK_BYTES or b"\n" in ahead or b"\r" in ahead[:-1]

@@ -1,7 +1,8 @@
 """What was committed to a file, kept beside it. Knows nothing of the file's content, nor of who may write it.
 
 Beside ``out.txt`` lies ``.out.txt.offsets.«claim order»``, JSON of ``claim``, ``length``, ``inode`` and ``offsets``. It is written under
-another name, fsynced and renamed. An alteration of offsets gets the same order with a revision behind it (``….1``), which counts as newer.
+another name, fsynced and renamed; no link is ever followed, so that another user of the folder cannot lead a commit
+elsewhere. An alteration of offsets gets the same order with a revision behind it (``….1``), which counts as newer.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_provider_connect.errors import FencedException, RetriableException, StoreException
+from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
 from airflow_provider_connect.sdk.records import TopicPartition
 
 LOCK_SECONDS: Final = 2.0  # a process that ends lets go at once
@@ -58,8 +60,9 @@ class Committed:
 class Sidecars:
     """The committed states beside one data file."""
 
-    def __init__(self, path: str) -> None:
-        self.directory, self._name = os.path.split(path)
+    def __init__(self, folder: AllowedFolder, name: str) -> None:
+        """Beside the file ``name`` of ``folder``."""
+        self.folder, self._name = folder, name
         beside = rf"\.{re.escape(self._name)}"
         self._pattern = re.compile(rf"{beside}\.offsets\.(\d{{20}})(?:\.(\d+))?")
         self._remains = re.compile(rf"{beside}\.(?:offsets\.(\d{{20}})(?:\.\d+)?\.tmp-\d+|lock\.(\d+))")
@@ -67,7 +70,7 @@ class Sidecars:
     def read(self) -> list[Committed]:
         """All of them, oldest first. Raises StoreException for one that cannot be read: it would be the truth about the file."""
         found = []
-        for name in os.listdir(self.directory):
+        for name in self.folder.names():
             match = self._pattern.fullmatch(name)
             if match is not None:
                 with contextlib.suppress(FileNotFoundError):  # a newer claim has just removed it
@@ -76,64 +79,64 @@ class Sidecars:
 
     def write(self, committed: Committed) -> None:
         """Make ``committed`` durable; returns when it is."""
-        path = self._path(committed)
-        temporary = f"{path}.tmp-{os.getpid()}"
-        with open(temporary, "w", encoding="utf-8") as file:
+        name = self._name_of(committed)
+        temporary = f"{name}.tmp-{os.getpid()}"
+        with os.fdopen(self._new(temporary), "w", encoding="utf-8") as file:
             file.write(committed.to_json())
             file.flush()
             os.fsync(file.fileno())
         try:
-            os.replace(temporary, path)
+            self.folder.replace(temporary, name)
         except FileNotFoundError as error:
             raise FencedException(f"A newer claim has cleared away what claim {committed.claim} was about to commit") from error
-        self.sync_directory()
+        self.folder.sync()
 
     def remove(self, committed: Committed) -> None:
         with contextlib.suppress(FileNotFoundError):
-            os.remove(self._path(committed))
+            self.folder.remove(self._name_of(committed))
 
     def clear_below(self, order: int) -> None:
         """Remove what older claims may have left besides committed states: locks of their own, and states that were never finished."""
-        for name in os.listdir(self.directory):
+        for name in self.folder.names():
             match = self._remains.fullmatch(name)
             if match is not None and int(match[1] or match[2]) < order:
                 with contextlib.suppress(FileNotFoundError):
-                    os.remove(os.path.join(self.directory, name))
-
-    def sync_directory(self) -> None:
-        descriptor = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+                    self.folder.remove(name)
 
     @contextlib.contextmanager
     def lock(self, kind: int, *names: str) -> Iterator[None]:
         """Hold a lock file for the time of the block. Raises RetriableException when somebody else holds it for long."""
-        path = os.path.join(self.directory, ".".join(["", self._name, "lock", *names]))
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        name = ".".join(["", self._name, "lock", *names])
+        descriptor = self.folder.open(name, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             if not try_lock(descriptor, kind):
+                path = os.path.join(self.folder.path, name)
                 raise RetriableException(f"{path} is locked by another process for more than {LOCK_SECONDS:g} s. A later try may succeed.")
             yield
         finally:
             os.close(descriptor)
 
     def _load(self, name: str, order: int, revision: int) -> Committed:
-        path = os.path.join(self.directory, name)
-        with open(path, encoding="utf-8") as file:
+        path = os.path.join(self.folder.path, name)
+        with os.fdopen(self.folder.open(name, os.O_RDONLY), encoding="utf-8") as file:
             text = file.read()
         try:
             return Committed.from_json(text, order, revision)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StoreException(f"{path} does not hold the committed length and offsets that it should: {error}") from error
 
-    def _path(self, committed: Committed) -> str:
+    def _new(self, name: str) -> int:
+        """A new file of this process; what one of the same number has left is removed, never written to."""
+        with contextlib.suppress(FileNotFoundError):
+            self.folder.remove(name)
+        return self.folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+
+    def _name_of(self, committed: Committed) -> str:
         revision = f".{committed.revision}" if committed.revision else ""
-        return os.path.join(self.directory, f".{self._name}.offsets.{committed.order:020d}{revision}")
+        return f".{self._name}.offsets.{committed.order:020d}{revision}"
 
 
-def try_lock(descriptor: int, kind: int, *, seconds: float | None = None) -> bool:
+def try_lock(descriptor: int, kind: int, *, seconds: float | None = None, poll_seconds: float = 0.05) -> bool:
     """Lock an open file; False if that could not be had for ``seconds``."""
     deadline = time.monotonic() + (LOCK_SECONDS if seconds is None else seconds)
     while True:
@@ -142,7 +145,7 @@ def try_lock(descriptor: int, kind: int, *, seconds: float | None = None) -> boo
         except BlockingIOError:
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(0.05)
+            time.sleep(poll_seconds)
         else:
             return True
 

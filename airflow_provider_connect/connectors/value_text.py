@@ -6,13 +6,14 @@ import json
 
 from airflow_provider_connect.connectors.lines import as_text
 from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.columns import is_json, values_of
+from airflow_provider_connect.sdk.columns import as_data_exception, is_json, values_of
 from airflow_provider_connect.sdk.java_text import NULL, in_hash_order, text_of
 from airflow_provider_connect.sdk.schema import Schema
 
 
 def text_column(column: pa.Array, schema: Schema | None) -> pa.Array:
-    """The text of each value, an Arrow string column without nulls. Text, bytes, integers and booleans go as one column."""
+    """The text of each value, an Arrow string column without nulls. Text, bytes, integers and booleans go as one column. Raises
+    DataException for a value that cannot be printed."""
     kind = column.type
     if pa.types.is_string(kind):
         text = column
@@ -24,7 +25,9 @@ def text_column(column: pa.Array, schema: Schema | None) -> pa.Array:
         text = pa.nulls(len(column), pa.string())
     elif is_json(kind):
         read = json.JSONDecoder(object_pairs_hook=in_hash_order)
-        text = pa.array([None if v is None else text_of(read.decode(v), None) for v in column.storage.to_pylist()], type=pa.string())
+        with as_data_exception():
+            text = pa.array([None if v is None else text_of(read.decode(v), None) for v in column.storage.to_pylist()], type=pa.string())
     else:
-        text = pa.array([text_of(value, schema) for value in values_of(column, schema)], type=pa.string())
+        with as_data_exception():
+            text = pa.array([text_of(value, schema) for value in values_of(column, schema)], type=pa.string())
     return pc.fill_null(text, NULL) if text.null_count else text

@@ -7,12 +7,14 @@ from importlib import import_module
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.database_errors import connection_refusal, statement_refusal
+from airflow_provider_connect.connectors.jdbc.database_files import opening
 from airflow_provider_connect.connectors.jdbc.database_url import SQLITE, DatabaseUrl
-from airflow_provider_connect.errors import ConnectException, RetriableException
+from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.sdk.arrow import pa
 
 _BUSY_MS: Final = 5000
-_BATCH_BYTES: Final = 4 << 20  # of PostgreSQL's own encoding; larger batches fall out of the cache
+BATCH_BYTES: Final = 4 << 20  # of the database's own encoding; larger batches fall out of the cache
+_SQLITE_ROWS: Final = 64  # at once, since its driver bounds no bytes: half as much time again as 10,000 at once; 32 take twice the time
 
 
 class AdbcDatabase:
@@ -28,13 +30,17 @@ class AdbcDatabase:
         self._connection: Any = None
         self._database: Any = None
         try:
-            self._database = product.connect(url.adbc_uri)
-            self._connection = adbc_driver_manager.AdbcConnection(self._database)
+            with opening(url) as there:
+                self._database = product.connect(there.adbc_uri)
+                self._connection = adbc_driver_manager.AdbcConnection(self._database)
             if url.dialect == SQLITE:  # whose writers lock the whole file for a moment
                 self.rows(f"PRAGMA busy_timeout = {_BUSY_MS}")
         except adbc_driver_manager.Error as error:
             self.close()
             raise connection_refusal(url, str(error)) from None
+        except ConfigException:
+            self.close()
+            raise
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         import nanoarrow
@@ -50,9 +56,12 @@ class AdbcDatabase:
             answer.statement().execute_update()
 
     def batches(self, sql: str, rows: int) -> Iterator[pa.RecordBatch]:
-        options = {"adbc.sqlite.query.batch_rows": str(rows)} if self._url.dialect == SQLITE else _POSTGRESQL_STREAM
-        with self._executed(sql, options) as answer:
-            yield from answer.reader()
+        if self._url.dialect != SQLITE:
+            with self._executed(sql, _POSTGRESQL_STREAM) as answer:
+                yield from answer.reader()
+            return
+        with self._executed(sql, {"adbc.sqlite.query.batch_rows": str(min(rows, _SQLITE_ROWS))}) as answer:
+            yield from _gathered(answer.reader(), rows)
 
     def cancel(self) -> None:
         connection = self._connection
@@ -82,7 +91,21 @@ class AdbcDatabase:
         return _AdbcAnswer(self, sql, options or {})
 
 
-_POSTGRESQL_STREAM: Final = {"adbc.postgresql.batch_size_hint_bytes": str(_BATCH_BYTES)}
+_POSTGRESQL_STREAM: Final = {"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES)}
+
+
+def _gathered(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Small batches of one type together, until there are ``rows`` or ``BATCH_BYTES`` of them."""
+    held: list[pa.RecordBatch] = []
+    count = size = 0
+    for batch in batches:
+        held.append(batch)
+        count, size = count + batch.num_rows, size + batch.get_total_buffer_size()
+        if count >= rows or size >= BATCH_BYTES:
+            yield pa.concat_batches(held) if len(held) > 1 else batch
+            held, count, size = [], 0, 0
+    if held:
+        yield pa.concat_batches(held)
 
 
 class _AdbcAnswer:

@@ -32,13 +32,15 @@ class ColumnKind(StrEnum):
     """What only its text can be had of: arrays, intervals, network addresses …"""
 
 
+INTEGERS = (ColumnKind.INT8, ColumnKind.INT16, ColumnKind.INT32, ColumnKind.INT64)
 TIMESTAMPS = (ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """``type_name`` is the database's own word, in lower case. ``precision`` and ``scale`` are those of a DECIMAL, None where it has no
-    limits. ``default`` is the expression as the catalog has it. ``key_position`` counts from 1 within the primary key; 0 is outside."""
+    limits. ``default`` is the expression as the catalog has it. ``key_position`` counts from 1 within the primary key; 0 is outside.
+    ``second_digits`` are those behind the second that a timestamp keeps; None where the catalog does not show them."""
 
     name: str
     kind: ColumnKind
@@ -49,6 +51,7 @@ class Column:
     default: str | None = None
     key_position: int = 0
     is_generated: bool = False
+    second_digits: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from airflow_provider_connect.connectors.jdbc.column import TIMESTAMPS, Column, 
 from airflow_provider_connect.connectors.jdbc.column_schema import schema_of_column
 from airflow_provider_connect.connectors.jdbc.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE
 from airflow_provider_connect.connectors.jdbc.dialect import Dialect
-from airflow_provider_connect.connectors.jdbc.source_config import NumericMapping
+from airflow_provider_connect.connectors.jdbc.far_times import has_wrapped_times, unwrapped_days, unwrapped_milliseconds
+from airflow_provider_connect.connectors.jdbc.source_config import AS_TEXT, NumericMapping
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.schema import DECIMAL, Schema, SchemaType, arrow_field, arrow_type
@@ -41,11 +42,29 @@ class ColumnReading:
         """The driver's column as one of ``arrow_type(schema)``. Raises DataException naming the column."""
         wanted = arrow_type(self.schema)
         if column.type.equals(wanted):
-            return column
+            return unwrapped_days(column) if pa.types.is_date32(wanted) else column
         try:
+            if pa.types.is_string(column.type) and pa.types.is_decimal(wanted):
+                return self._decimals(column, wanted)
             return _cast(column, self.schema, wanted, self.time_zone)
         except pa.ArrowException as error:
             raise DataException(f"Column {self.name} of type {column.type} does not fit schema type {self._kind}: {error}") from error
+
+    def _decimals(self, texts: pa.Array, wanted: pa.DataType) -> pa.Array:
+        """Arrow's cast overflows without a word where a number has more digits than the type, and raises where it is none."""
+        texts = _none_for_empty(texts)
+        wide = _too_wide(texts, wanted)
+        try:
+            numbers = texts.cast(wanted)
+        except pa.ArrowException:
+            numbers = None
+        if numbers is not None and not wide:
+            return numbers
+        value = texts[wide[0]] if wide else texts[_first_refused(texts, wanted)]
+        raise DataException(
+            f"Column {self.name}: the value {value} does not fit a Decimal of {wanted.precision} digits, {wanted.scale} of them after the "
+            f"point. Name the column in {AS_TEXT}, so that its values become texts, or change the value."
+        )
 
     @property
     def _kind(self) -> str:
@@ -142,9 +161,19 @@ def sqlite_milliseconds(place: str) -> str:
     return f"CASE typeof({place}) WHEN 'integer' THEN {place} ELSE {days} END"
 
 
+_MYSQL_NUMBERS_AND_TIMES: Final = frozenset(  # whose kind is OTHER only where ``columns.as.text`` has them
+    {
+        *("tinyint", "smallint", "mediumint", "int", "bigint", "year", "float", "double", "decimal"),
+        *("date", "time", "datetime", "timestamp"),
+    }
+)
+
+
 def _mysql_expression(column: Column, place: str) -> str:
     if column.type_name == "bit" and column.kind is ColumnKind.BOOLEAN:
         return f"CAST({place} AS UNSIGNED)"
+    if column.kind is ColumnKind.OTHER and column.type_name in _MYSQL_NUMBERS_AND_TIMES:
+        return f"CAST({place} AS CHAR)"
     if column.kind is ColumnKind.TIME or column.type_name in ("set", "enum", "json", "uuid", "inet4", "inet6"):
         return f"CAST({place} AS CHAR)"
     return place
@@ -165,6 +194,35 @@ def _cast(column: pa.Array, schema: Schema, wanted: pa.DataType, zone: str) -> p
     return column.cast(wanted, safe=not types.is_time(wanted))
 
 
+def _too_wide(texts: pa.Array, wanted: pa.DataType) -> list[int]:
+    """Which numbers have more digits before the point than the type has room for."""
+    room = wanted.precision - wanted.scale
+    longest = pc.max(pc.binary_length(texts)).as_py()
+    is_float = pc.match_substring(texts, "e", ignore_case=True)  # as SQLite writes large ones
+    has_floats = pc.any(is_float).as_py()
+    if longest is None or (longest <= room and not has_floats):
+        return []
+    point = pc.find_substring(texts, ".")
+    digits = pc.subtract(pc.if_else(pc.less(point, 0), pc.binary_length(texts), point), pc.starts_with(texts, "-").cast(pa.int32()))
+    is_wide = pc.greater(digits, room)
+    if has_floats:
+        is_wide = pc.if_else(is_float, pc.greater_equal(pc.abs(texts.cast(pa.float64())), 10.0**room), is_wide)
+    found: list[int] = pc.indices_nonzero(is_wide.fill_null(False)).to_pylist()
+    return found
+
+
+def _first_refused(texts: pa.Array, wanted: pa.DataType) -> int:
+    low, high = 0, len(texts)  # all before ``low`` are taken; one before ``high`` is not
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            texts.slice(low, middle - low).cast(wanted)
+            low = middle
+        except pa.ArrowException:
+            high = middle
+    return low
+
+
 def _times_of(column: pa.Array) -> pa.Array:
     """Arrow reads times of day only as part of a moment."""
     return pc.binary_join_element_wise("1970-01-01 ", column, "").cast(pa.timestamp("us")).cast(pa.time64("us"))
@@ -179,6 +237,8 @@ def milliseconds(column: pa.Array, zone: str) -> pa.Array:
     """A column of times as timestamp('ms', 'UTC'): digits beyond are cut off, towards the past. ``zone`` is that of times without one."""
     if pa.types.is_integer(column.type):
         return column.cast(pa.int64()).cast(pa.timestamp("ms", UTC))
+    if has_wrapped_times(column):
+        return unwrapped_milliseconds(column, zone)
     column = in_utc(column, zone)
     unit = column.type.unit
     if unit in ("s", "ms"):
@@ -203,5 +263,8 @@ def nanoseconds_of(value: pa.Scalar, zone: str) -> int | None:
         return None
     if pa.types.is_integer(value.type):
         return int(value.as_py()) * _NANOS["ms"]
-    aware = in_utc(pa.array([value], type=value.type), zone)
+    column = pa.array([value], type=value.type)
+    if has_wrapped_times(column):
+        return int(unwrapped_milliseconds(column, zone).cast(pa.int64())[0].as_py()) * _NANOS["ms"]
+    aware = in_utc(column, zone)
     return int(aware.cast(pa.int64())[0].as_py()) * _NANOS[aware.type.unit]

@@ -7,7 +7,8 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.column import Column, ColumnKind
-from airflow_provider_connect.connectors.jdbc.source_config import NumericMapping
+from airflow_provider_connect.connectors.jdbc.source_config import AS_TEXT, NumericMapping
+from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
@@ -64,6 +65,10 @@ def schema_of_column(column: Column, mapping: NumericMapping) -> Schema:
 def _decimal(column: Column, mapping: NumericMapping) -> Schema:
     if column.precision is not None:
         scale = column.scale or 0
+        if scale > 2 * _WIDEST_DECIMAL:
+            most = 2 * _WIDEST_DECIMAL
+            reason = f"Column {column.name} has {scale} digits after the point, more than a Decimal's {most}. Name the column in {AS_TEXT}."
+            raise ConfigException.of(AS_TEXT, "", reason)
         if mapping is not NumericMapping.NONE and scale == 0 and column.precision <= _WIDEST_INTEGER:
             return _integer(column.precision)
         is_double = mapping is NumericMapping.BEST_FIT_EAGER_DOUBLE

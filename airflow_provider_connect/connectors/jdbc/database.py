@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_provider_connect.connectors.jdbc.adbc_database import AdbcDatabase
 from airflow_provider_connect.connectors.jdbc.database_url import DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.drivers import require_driver
 from airflow_provider_connect.connectors.jdbc.sqlalchemy_database import SqlAlchemyDatabase
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ class Database(Protocol):
         """Run a statement that has no answer."""
 
     def batches(self, sql: str, rows: int) -> Iterator[pa.RecordBatch]:
-        """The answer piece by piece, as the driver has it or about ``rows`` at a time. Nothing else may be asked until it is used up or
-        the connection closed."""
+        """The answer piece by piece: as PostgreSQL's driver has it, elsewhere at most about ``rows`` at a time; of 4 MiB each, or where
+        rows are long, some tens of rows. Pieces differ in type where a driver shows none. Nothing else may be asked until the answer is
+        used up or the connection closed."""
 
     def cancel(self) -> None:
         """Make what another thread waits for end soon, with an error."""
@@ -45,4 +47,5 @@ class Database(Protocol):
 
 def open_database(url: DatabaseUrl) -> Database:
     """Connect. Raises ConfigException where the database refuses user, password or name, RetriableException where nobody answers."""
+    require_driver(url)
     return AdbcDatabase(url) if url.has_adbc else SqlAlchemyDatabase(url)

@@ -23,6 +23,7 @@ from airflow_provider_connect.connectors.jdbc.url_options import (
     names_of_known,
 )
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedPaths
 
 __all__ = ["MARIADB", "MYSQL", "POSTGRESQL", "SQLITE", "URL", "DatabaseUrl", "parse_url"]
 
@@ -34,6 +35,10 @@ _WITH_ADBC: Final = (POSTGRESQL, SQLITE)
 _DRIVERS: Final = {MYSQL: "pymysql", MARIADB: "pymysql", POSTGRESQL: "psycopg2", "mssql": "pymssql", "oracle": "oracledb"}
 _SCHEME: Final = re.compile(r"(?:jdbc:)?([A-Za-z0-9]+)(?:\+([A-Za-z0-9_]+))?:(.*)", re.DOTALL)
 _AUTHORITY: Final = re.compile(r"//(?:([^@/]*)@)?([^/?]*)(?:/([^?]*))?(?:\?(.*))?", re.DOTALL)
+
+_OTHER_FORM: Final = re.compile(r"[;=()\s\"'<>]")
+_OPTION_OF_PATH: Final = re.compile(r";[^;=]*+=")
+_OPTION_NAME: Final = re.compile(r"[A-Za-z][\w.-]*+")
 
 _JAVA_ONLY: Final = ("h2", "hsqldb", "derby", "db2", "informix", "as400", "teradata", "sybase", "firebirdsql")
 _SQLALCHEMY_DRIVERS: Final = (
@@ -58,6 +63,8 @@ class DatabaseUrl:
     options: Mapping[str, str] = field(default_factory=dict)
     driver: str | None = None
     schema: str | None = None
+    allowed: AllowedPaths = field(default=NOTHING_ALLOWED, repr=False, compare=False)
+    """The files of the host that a connection may reach: SQLite's file, a socket's folder."""
 
     @property
     def has_adbc(self) -> bool:
@@ -97,6 +104,10 @@ class DatabaseUrl:
         name = "mysql" if self.dialect == MARIADB and driver is None else self.dialect
         text = f"{name}{f'+{driver}' if driver else ''}://{self._credentials()}{self._authority()}/{quote(self.database or '', safe='')}"
         return f"{text}?{urlencode(self.options, quote_via=quote)}" if self.options else text
+
+    def within(self, allowed: AllowedPaths) -> DatabaseUrl:
+        """The same place, reached by a connector that may open these files."""
+        return dataclasses.replace(self, allowed=allowed)
 
     def with_credentials(self, user: str | None, password: str | None) -> DatabaseUrl:
         """The same place, entered as ``user``; what is None stays as it is."""
@@ -143,6 +154,8 @@ def _server(dialect: str, driver: str | None, rest: str) -> DatabaseUrl:
         raise _refusal(f"{dialect}:…", f"This is not of the form {dialect}://host:port/database?option=value")
     if match[1] is None and "@" in (match[3] or ""):
         raise _refusal(f"{dialect}://…", f"There is an @ in the name of the database. {_ENCODED}")
+    if _OTHER_FORM.search(match[2] or "") or _OPTION_OF_PATH.search(match[3] or ""):
+        raise _refusal(f"{dialect}://…", f"Options are written {dialect}://host:port/database?name=value&name=value. {_ENCODED}")
     user, colon, password = (match[1] or "").partition(":")
     host, port = _host_and_port(dialect, match[2] or "")
     given = dict(parse_qsl(match[4] or "", keep_blank_values=True))
@@ -151,7 +164,7 @@ def _server(dialect: str, driver: str | None, rest: str) -> DatabaseUrl:
     if url_password is not None and "" in lowered.values():
         raise _refusal(f"{dialect}://…", f"An option has no value. In a password write %26 for &. {_ENCODED}")
     schema = lowered.pop("currentschema", None) if dialect == POSTGRESQL else None
-    options = _known_options(dialect, lowered)
+    options = _known_options(dialect, lowered, is_named=url_password is None and all(map(_OPTION_NAME.fullmatch, lowered)))
     if driver is not None and driver not in _SQLALCHEMY_DRIVERS:
         raise _refusal(f"{dialect}+{driver}:…", f"The driver {driver} is not known. Known are: {', '.join(sorted(_SQLALCHEMY_DRIVERS))}.")
     return DatabaseUrl(
@@ -212,8 +225,11 @@ def _refuse_dangerous(dialect: str, options: Iterable[tuple[str, str]]) -> None:
             raise _refusal(f"{dialect}:…{name}=…", danger)
 
 
-def _known_options(dialect: str, given: Mapping[str, str]) -> dict[str, str]:
+def _known_options(dialect: str, given: Mapping[str, str], *, is_named: bool = True) -> dict[str, str]:
+    """``is_named`` False: an unknown option may be a part of a password that was not encoded, and no message names it."""
     options, unknown = known_options(dialect, given)
+    if unknown is not None and not is_named:
+        raise _refusal(f"{dialect}:…", f"An option is not known, or not with its value. In a password write %26 for &. {_ENCODED}")
     if unknown is not None:
         known = ", ".join(names_of_known(dialect)) or "none"
         raise _refusal(f"{dialect}:…{unknown}=…", f"The option {unknown} is not known, or not with this value. Known are: {known}.")
@@ -221,8 +237,8 @@ def _known_options(dialect: str, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _escaped(text: str) -> str:
-    """A value inside libpq's ``options``, where blanks and backslashes are escaped."""
-    return text.replace("\\", "\\\\").replace(" ", "\\ ")
+    """A value inside libpq's ``options``, where white space and backslashes are escaped."""
+    return re.sub(r"([\\\s])", r"\\\1", text)
 
 
 def _refusal(shown: str, reason: str) -> ConfigException:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from airflow_provider_connect.connectors.jdbc.column import Column, ColumnKind, Table, sql_text
+from airflow_provider_connect.connectors.jdbc.column import TIMESTAMPS, Column, ColumnKind, Table, sql_text
 from airflow_provider_connect.connectors.jdbc.database import Database
 from airflow_provider_connect.connectors.jdbc.table_name import TableName
 
@@ -47,6 +47,7 @@ _KINDS: Final = {
     "timestamptz": ColumnKind.TIMESTAMP_TZ,
     **dict.fromkeys(("text", "varchar", "bpchar", "char", "name", "json", "jsonb", "uuid", "xml", "citext"), ColumnKind.STRING),
 }
+_SECOND_DIGITS: Final = 6  # of a timestamp declared without a precision
 
 
 def tables(database: Database) -> list[Table]:
@@ -67,4 +68,5 @@ def _column(name: str, type_name: str, category: str, modifier: int, *rest: Any)
     if kind is ColumnKind.DECIMAL and modifier >= 4:
         precision = ((modifier - 4) >> 16) & 0xFFFF
         scale = (((modifier - 4) & 0x7FF) ^ 0x400) - 0x400  # eleven bits with a sign
-    return Column(name, kind, type_name, not is_required, precision, scale, default, max(key, 0), is_generated)
+    digits = (modifier if modifier >= 0 else _SECOND_DIGITS) if kind in TIMESTAMPS else None
+    return Column(name, kind, type_name, not is_required, precision, scale, default, max(key, 0), is_generated, digits)

@@ -6,14 +6,14 @@ holds nobody up.
 
 from __future__ import annotations
 
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
 _AHEAD: Final = 2
-_LOOK_SECONDS: Final = 0.2
+_AHEAD_BYTES: Final = 16 << 20
 _END_SECONDS: Final = 10.0
 
 
@@ -22,22 +22,26 @@ class NotYet(Exception):
 
 
 class ReadAhead(Generic[T]):
-    """``next`` takes the items one by one. ``close`` must be called, and waits for the thread: ``interrupt`` makes the source end soon."""
+    """``next`` takes the items one by one. ``close`` must be called, and waits for the thread: ``interrupt`` makes the source end soon.
+    ``size`` says how many bytes an item has: two items wait, or one alone where they are larger than 16 MiB together."""
 
-    def __init__(self, source: Iterator[T], interrupt: Callable[[], None]) -> None:
+    def __init__(self, source: Iterator[T], interrupt: Callable[[], None], *, size: Callable[[T], int] = lambda _: 0) -> None:
         self._source = source
         self._interrupt = interrupt
-        self._items: queue.Queue[T | BaseException | None] = queue.Queue(_AHEAD)
-        self._is_closed = threading.Event()
+        self._size = size
+        self._items: deque[tuple[T | BaseException | None, int]] = deque()
+        self._changed = threading.Condition()
+        self._is_closed = False
         self._thread = threading.Thread(target=self._read, name="jdbc-read-ahead", daemon=True)
         self._thread.start()
 
     def next(self, seconds: float) -> T | None:
         """The next item; None after the last. Raises NotYet when there was none for so long, and whatever the source raised."""
-        try:
-            item = self._items.get(timeout=seconds)
-        except queue.Empty:
-            raise NotYet from None
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._items, seconds):
+                raise NotYet
+            item, _ = self._items.popleft()
+            self._changed.notify()
         if isinstance(item, BaseException):
             raise item
         return item
@@ -45,7 +49,9 @@ class ReadAhead(Generic[T]):
     def close(self) -> bool:
         """End the thread; what it read ahead is forgotten. False: it hangs where nothing can reach it, and still uses the source."""
         if self._thread.is_alive():
-            self._is_closed.set()
+            with self._changed:
+                self._is_closed = True
+                self._changed.notify_all()
             self._interrupt()
             self._thread.join(_END_SECONDS)
         return not self._thread.is_alive()
@@ -53,7 +59,7 @@ class ReadAhead(Generic[T]):
     def _read(self) -> None:
         try:
             for item in self._source:
-                if not self._put(item):
+                if not self._put(item, self._size(item)):
                     return
             self._put(None)
         except BaseException as error:  # (for the thread that asks)
@@ -61,11 +67,14 @@ class ReadAhead(Generic[T]):
         finally:
             self._source = iter(())  # a generator that was not used up ends here, not in whatever thread forgets it last
 
-    def _put(self, item: T | BaseException | None) -> bool:
-        while not self._is_closed.is_set():
-            try:
-                self._items.put(item, timeout=_LOOK_SECONDS)
-            except queue.Full:
-                continue
-            return True
-        return False
+    def _put(self, item: T | BaseException | None, size: int = 0) -> bool:
+        """False: closed before there was room."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_closed or self._has_room(size))
+            if not self._is_closed:
+                self._items.append((item, size))
+                self._changed.notify()
+            return not self._is_closed
+
+    def _has_room(self, size: int) -> bool:
+        return not self._items or (len(self._items) < _AHEAD and size + sum(waiting for _, waiting in self._items) <= _AHEAD_BYTES)

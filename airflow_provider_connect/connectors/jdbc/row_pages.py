@@ -61,4 +61,9 @@ class Pages:
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    """As one. Some drivers show no types: a column may be of nulls alone in one batch, and of more digits in the next."""
+    if len(batches) == 1:
+        return batches[0]
+    table = pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches], promote_options="permissive")
+    [joined] = table.combine_chunks().to_batches()
+    return joined

@@ -10,17 +10,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC as UTC_ZONE
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from airflow_provider_connect.connectors.jdbc.column import Column, ColumnKind
 from airflow_provider_connect.connectors.jdbc.column_reading import UTC, ColumnReading, RowReading, readings_of, sqlite_milliseconds
 from airflow_provider_connect.connectors.jdbc.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE
+from airflow_provider_connect.connectors.jdbc.far_times import INFINITY_MS, MINUS_INFINITY_MS
 from airflow_provider_connect.connectors.jdbc.row_source import RowSource
 from airflow_provider_connect.connectors.jdbc.source_offset import SourceOffset
 from airflow_provider_connect.connectors.jdbc.source_settings import SourceSettings
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC_ZONE)
+_SECOND_NS: Final = 1_000_000_000
+_MINUTE_NS: Final = 60 * _SECOND_NS
+_FINEST_DIGITS: Final = 3
+_HOUR_US: Final = 3_600_000_000
+_YEAR_2_NS: Final = -62_104_060_800 * _SECOND_NS
+_INFINITE: Final = {INFINITY_MS * 1_000_000: "infinity", MINUS_INFINITY_MS * 1_000_000: "-infinity"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +98,9 @@ class RowQuery:
         return []
 
     def _up_to(self, until: SourceOffset) -> list[str]:
-        """Rows of the very moment of the bound may still come, so it is not reached. Rows with null keys are left out, too."""
+        """Rows of the tick that the bound lies in may still come, so the tick is not read. Rows with null keys are left out, too."""
         if self.source.timestamps and until.timestamp_ns is not None:
-            return [f"{_timestamp(self.source)} < {self.literal(until.timestamp_ns)}"]
+            return [f"{_timestamp(self.source)} < {self.literal(self.tick_of(until.timestamp_ns))}"]
         if self.source.incrementing is not None and not self.source.timestamps and until.incrementing is not None:
             return [f"{self._incrementing()} <= {until.incrementing}"]
         return []
@@ -105,16 +113,39 @@ class RowQuery:
         assert self.source.incrementing is not None
         return self.source.dialect.quoted(self.source.incrementing.name)
 
+    def tick_of(self, nanoseconds: int) -> int:
+        """The least timestamp that a row may still get which is written at this instant or later.
+
+        A clock's time is cut or rounded to the column's precision when it is stored. Rounding moves it by half a tick at most, and never
+        below the tick that it lies in.
+        """
+        return nanoseconds - nanoseconds % _tick_ns(self.source)
+
     def literal(self, nanoseconds: int) -> str:
         """A moment as the source's timestamp columns are compared with."""
         dialect = self.source.dialect.name
         if dialect == SQLITE:
             return str(nanoseconds // 1_000_000)
-        moment = (_EPOCH + timedelta(microseconds=nanoseconds // 1000)).astimezone(ZoneInfo(self.time_zone)).replace(tzinfo=None)
-        text = moment.isoformat(" ", "microseconds")
         if dialect == POSTGRESQL:
-            return f"'{text}'::timestamp" if _has_no_zone(self.source) else f"'{text}+00'::timestamptz"
+            return self._of_postgresql(nanoseconds)
+        text = self._local_text(nanoseconds)
         return f"'{text}'" if dialect in (MYSQL, MARIADB) else f"TIMESTAMP '{text}'"
+
+    def _of_postgresql(self, nanoseconds: int) -> str:
+        """Of all times that PostgreSQL has: years before 1 are counted from 1970."""
+        kind, zone = ("timestamp", "") if _has_no_zone(self.source) else ("timestamptz", "+00")
+        if nanoseconds in _INFINITE:
+            return f"'{_INFINITE[nanoseconds]}'::{kind}"
+        if nanoseconds >= _YEAR_2_NS:
+            return f"'{self._local_text(nanoseconds)}{zone}'::{kind}"
+        shift = ZoneInfo(self.time_zone).utcoffset(datetime(2, 1, 1)) or timedelta()
+        microseconds = -(nanoseconds // 1000 + shift // timedelta(microseconds=1))
+        hours, rest = divmod(microseconds, _HOUR_US)  # PostgreSQL 14 takes no more than 2^31 of a unit
+        return f"('1970-01-01 00:00:00{zone}'::{kind} - '{hours} hours {Decimal(rest).scaleb(-6):f} seconds'::interval)"
+
+    def _local_text(self, nanoseconds: int) -> str:
+        moment = (_EPOCH + timedelta(microseconds=nanoseconds // 1000)).astimezone(ZoneInfo(self.time_zone)).replace(tzinfo=None)
+        return moment.isoformat(" ", "microseconds")
 
 
 def clock_query(dialect: str) -> str:
@@ -133,6 +164,18 @@ def _timestamp(source: RowSource) -> str:
     if source.dialect.name == SQLITE:
         names = [f"({sqlite_milliseconds(name)})" for name in names]
     return names[0] if len(names) == 1 else f"COALESCE({', '.join(names)})"
+
+
+def _tick_ns(source: RowSource) -> int:
+    """The distance of two timestamps that the source's writers can store one after the other.
+
+    Columns of PostgreSQL's tables and views show it, but many clients write milliseconds. Elsewhere a column does not show it: ``NOW()`` of
+    MySQL and ``CURRENT_TIMESTAMP`` of SQLite are whole seconds in columns of any precision.
+    """
+    digits = [column.second_digits for column in source.timestamps if column.second_digits is not None]
+    if len(digits) == len(source.timestamps):
+        return int(10 ** (9 - min(*digits, _FINEST_DIGITS)))
+    return _MINUTE_NS if any(column.type_name == "smalldatetime" for column in source.timestamps) else _SECOND_NS
 
 
 def _has_no_zone(source: RowSource) -> bool:

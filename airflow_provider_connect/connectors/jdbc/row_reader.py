@@ -33,6 +33,7 @@ from airflow_provider_connect.sdk.schema import arrow_type
 WAITING: Final[tuple[Batch, ...]] = ()
 """Nothing now; ask again."""
 _PATIENCE_SECONDS: Final = 1.0
+_SMALLEST_NS: Final = 1_000  # databases compare microseconds
 
 
 class RowReader:
@@ -80,7 +81,7 @@ class RowReader:
         if self._pages is None:
             self._reread_columns(database)
             self._refuse_doubled(database)
-            self._pages = ReadAhead(self._read(database), database.cancel)
+            self._pages = ReadAhead(self._read(database), database.cancel, size=lambda page: page.get_total_buffer_size())
         try:
             page = self._pages.next(_PATIENCE_SECONDS)
             batch = None if page is None else self._batch(page)
@@ -114,7 +115,8 @@ class RowReader:
             now = clock(database, self._settings)
             if self.offset.timestamp_ns is None and self._settings.timestamp_initial is not None:
                 initial = self._settings.timestamp_initial
-                self.offset = SourceOffset(None, now if initial == FROM_NOW else initial * 1_000_000)
+                before_now = self._query.tick_of(now) - _SMALLEST_NS  # rows still to come may have the timestamp of this tick
+                self.offset = SourceOffset(None, before_now if initial == FROM_NOW else initial * 1_000_000)
             return SourceOffset(None, now - self._settings.timestamp_delay_ms * 1_000_000)
         if self._part is not None:
             until = self._part.until

@@ -6,7 +6,7 @@ A source is made anew in each run, so that columns that came or went are seen.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airflow_provider_connect.connectors.jdbc.column import TABLE, TIMESTAMPS, Column, ColumnKind, Table
 from airflow_provider_connect.connectors.jdbc.database import Database
@@ -53,7 +53,7 @@ class RowSource:
 
 def table_source(database: Database, settings: SourceSettings, table: Table) -> RowSource:
     """Raises ConfigException for a table that is gone, and for columns that the mode cannot use."""
-    columns = read_columns(database, settings.url, table.name)
+    columns = _with_texts(read_columns(database, settings.url, table.name), settings, table.name.table)
     if not columns:
         raise ConfigException.of(TABLE_INCLUDE, table.name, "There is no such table any more, or no right to see it.")
     dialect = dialect_of(settings.url.dialect, is_quoting=settings.is_quoting)
@@ -75,7 +75,7 @@ def query_source(database: Database, settings: SourceSettings) -> RowSource:
     """Raises ConfigException for a query that the database refuses, and for columns that the mode cannot use."""
     query = settings.query
     assert query is not None
-    columns = read_query_columns(database, settings.url, query)
+    columns = _with_texts(read_query_columns(database, settings.url, query), settings)
     twice = sorted({column.name for column in columns if [other.name for other in columns].count(column.name) > 1})
     if twice:
         raise ConfigException.of(QUERY, query, f"Two columns are called {twice[0]}. Give each a name of its own with AS.")
@@ -83,6 +83,15 @@ def query_source(database: Database, settings: SourceSettings) -> RowSource:
     dialect = dialect_of(settings.url.dialect, is_quoting=settings.is_quoting)
     place = f"({query}\n) AS {_ALIAS}"  # a line of its own: the query may end with a comment
     return RowSource(place, tuple(columns), settings.topic_prefix, QUERY_PARTITION, dialect, incrementing, timestamps)
+
+
+def _with_texts(columns: list[Column], settings: SourceSettings, table: str = "") -> list[Column]:
+    """The columns, with those of ``columns.as.text`` as what only their text can be had of."""
+    texts = settings.as_text
+    return [
+        replace(column, kind=ColumnKind.OTHER, precision=None, scale=None) if texts & {column.name, f"{table}.{column.name}"} else column
+        for column in columns
+    ]
 
 
 def _keys(settings: SourceSettings, columns: list[Column], name: str, *, may_tell_null: bool) -> tuple[Column | None, tuple[Column, ...]]:

@@ -22,7 +22,15 @@ def cast_column(name: str, column: pa.ChunkedArray, wanted: pa.DataType, *, safe
         return column.cast(wanted, safe=safe)
     except pa.ArrowException as error:
         row = _first_misfit(column, wanted, safe=safe)
-        raise RefusedException(f"{column[row].as_py()!r} does not fit column {name}: {error}", row) from error
+        raise RefusedException(f"{_shown(column[row])} does not fit column {name}: {error}", row) from error
+
+
+def _shown(value: pa.Scalar) -> str:
+    """A value for an error text. Python's times end with the year 9999: those beyond are shown as their number."""
+    try:
+        return repr(value.as_py())
+    except (OverflowError, ValueError):
+        return str(value.value)
 
 
 def _first_misfit(column: pa.ChunkedArray, wanted: pa.DataType, *, safe: bool) -> int:
@@ -91,6 +99,33 @@ def refuse_wide_numbers(column: pa.ChunkedArray, target: Column) -> None:
     bits = _BITS.get(target.kind)
     if bits is not None and pa.types.is_integer(column.type) and column.type.bit_width > bits:
         cast_column(target.name, column, getattr(pa, f"int{bits}")())
+
+
+def refuse_far_times(column: pa.ChunkedArray, target: Column) -> None:
+    """Raise RefusedException for the first date or timestamp outside the years 1 to 9999, and the first time of day that is none of a
+    day: drivers take Python's values, which end there."""
+    types, type = pa.types, column.type
+    if types.is_date32(type):
+        numbers, least, most = column.cast(pa.int32()), _LEAST_DAY, _MOST_DAY
+    elif types.is_timestamp(type):
+        numbers, per_day = column.cast(pa.int64()), _PER_DAY[type.unit]
+        least, most = _LEAST_DAY * per_day, (_MOST_DAY + 1) * per_day - 1
+    elif types.is_time(type):
+        numbers, least, most = column.cast(pa.int32() if types.is_time32(type) else pa.int64()), 0, _PER_DAY[type.unit] - 1
+    else:
+        return
+    bounds = pc.min_max(numbers)
+    if bounds["min"].as_py() is None or (least <= bounds["min"].as_py() and bounds["max"].as_py() <= most):
+        return
+    is_out = pc.or_(pc.less(numbers, pa.scalar(least, numbers.type)), pc.greater(numbers, pa.scalar(most, numbers.type)))
+    row = pc.index(is_out.fill_null(False), True).as_py()
+    raise RefusedException(
+        f"{numbers[row]} since 1970 or midnight ({type}) does not fit column {target.name}: the database has years 1 to 9999", row
+    )
+
+
+_LEAST_DAY, _MOST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
+_PER_DAY: Final = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
 _BITS: Mapping[ColumnKind, int] = {ColumnKind.INT8: 8, ColumnKind.INT16: 16, ColumnKind.INT32: 32}

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from airflow_provider_connect.connectors.jdbc.database_files import add_unreachable
+from airflow_provider_connect.connectors.jdbc.drivers import add_driver_errors
 from airflow_provider_connect.connectors.jdbc.sink_check import check_database
 from airflow_provider_connect.connectors.jdbc.sink_database import open_store, url_of, write_dialect
 from airflow_provider_connect.connectors.jdbc.sink_offsets import OffsetsTable
@@ -36,7 +38,7 @@ class JdbcSinkConnector(SinkConnector):
     def start(self, config: Config) -> None:
         super().start(config)
         SinkSettings.of(config)
-        url_of(config)
+        url_of(config, self.allowed_paths)
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
         return [self.config.originals] * max_tasks
@@ -44,6 +46,8 @@ class JdbcSinkConnector(SinkConnector):
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
         """Also says which settings do not go together. Does not ask the database: whoever answers here may not reach it."""
         values = super().validate(config)
+        add_unreachable(values, self.allowed_paths)
+        add_driver_errors(values)
         if any(value.errors for value in values):
             return values
         by_name = {value.name: value for value in values}
@@ -54,7 +58,7 @@ class JdbcSinkConnector(SinkConnector):
 
     def check(self, config: Mapping[str, str]) -> None:
         parsed = self.config_def.parse(config)
-        url = url_of(parsed)
+        url = url_of(parsed, self.allowed_paths)
         topics = [] if config.get("transforms") else [topic.strip() for topic in config.get("topics", "").split(",") if topic.strip()]
         check_database(url, write_dialect(parsed, url), SinkSettings.of(parsed), topics)
 
@@ -64,7 +68,7 @@ class JdbcSinkConnector(SinkConnector):
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
         """Writes the offsets to the table of ours too, where they are there. A task that still writes is fenced by that."""
         parsed = self.config_def.parse(config)
-        store = open_store(parsed)
+        store = open_store(parsed, self.allowed_paths)
         try:
             table = OffsetsTable(store, table_name(parsed[OFFSETS_TABLE], store.dialect), parsed.originals.get("name", ""))
             table.alter(offsets)

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from airflow_provider_connect.connectors.jdbc.database_url import POSTGRESQL, DatabaseUrl, parse_url
 from airflow_provider_connect.connectors.jdbc.dialect import Dialect, dialect_of
+from airflow_provider_connect.connectors.jdbc.drivers import require_driver
 from airflow_provider_connect.connectors.jdbc.sink_postgresql import PostgresqlStore
 from airflow_provider_connect.connectors.jdbc.sink_settings import PASSWORD, QUOTES, TIME_ZONE, URL, USER
 from airflow_provider_connect.connectors.jdbc.sink_sqlalchemy import RowStore
 from airflow_provider_connect.connectors.jdbc.sink_store import SinkStore
+from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.config_def import Config
 
 
-def url_of(config: Config) -> DatabaseUrl:
-    """Where the database is. Raises ConfigException for a URL that is none, or that could run code or read files."""
+def url_of(config: Config, allowed: AllowedPaths) -> DatabaseUrl:
+    """Where the database is, for a connector that may reach these files of the host.
+
+    Raises ConfigException for a URL that is none, or that could run code or read files.
+    """
     password = config[PASSWORD]
-    return parse_url(config[URL]).with_credentials(config[USER], None if password is None else password.value)
+    url = parse_url(config[URL]).with_credentials(config[USER], None if password is None else password.value)
+    return url.within(allowed)
 
 
-def open_store(config: Config) -> SinkStore:
+def open_store(config: Config, allowed: AllowedPaths) -> SinkStore:
     """Connect, to write."""
-    url = url_of(config)
+    url = url_of(config, allowed)
+    require_driver(url)
     kind = PostgresqlStore if url.dialect == POSTGRESQL else RowStore
     return kind(url, write_dialect(config, url), config[TIME_ZONE])
 

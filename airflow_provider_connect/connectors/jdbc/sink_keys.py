@@ -13,10 +13,12 @@ from airflow_provider_connect.sdk.arrow import pa
 @dataclass(frozen=True, slots=True)
 class Effect:
     """What records of a table come to: first the rows of ``deleted`` go, then those of ``written`` come. Both are rising places among the
-    records; ``written`` None: all of them."""
+    records; ``written`` None: all of them. ``keyed``: for each of ``written`` the first record of its key, whose key a new row keeps though
+    the last record may write it in another way; None: there is only one way."""
 
     deleted: pa.Array | None
     written: pa.Array | None
+    keyed: pa.Array | None = None
 
 
 def repeated(rows: pa.Table, unique: Iterable[Collection[str]]) -> list[int]:
@@ -33,7 +35,7 @@ def repeated(rows: pa.Table, unique: Iterable[Collection[str]]) -> list[int]:
 
 
 def behind_others(keys: pa.Table, rows: Sequence[int]) -> list[int]:
-    """Which of these rows have a key that an earlier row has, too."""
+    """Which of these rows have a key that an earlier row has, too. ``keys`` as in ``effect_of``."""
     if not rows:
         return []
     frame = _frame(keys)
@@ -44,8 +46,9 @@ def behind_others(keys: pa.Table, rows: Sequence[int]) -> list[int]:
 EVERYTHING: Final = Effect(None, None)
 
 
-def effect_of(keys: pa.Table, deletes: pa.ChunkedArray | None, mode: InsertMode) -> Effect:
-    """What the records come to when they are applied at once.
+def effect_of(keys: pa.Table, deletes: pa.ChunkedArray | None, mode: InsertMode, *, has_variants: bool = False) -> Effect:
+    """What the records come to when they are applied at once. ``keys`` are equal where the database holds the records' keys equal;
+    ``has_variants``: the records may write these in several ways.
 
     Of several changes of one key the last counts, but for inserts: two of one key are a mistake that the database finds. A delete takes
     everything before it away.
@@ -58,15 +61,27 @@ def effect_of(keys: pa.Table, deletes: pa.ChunkedArray | None, mode: InsertMode)
     names = frame.columns[1:]
     is_last = _whole(names).is_last_distinct()
     if deletes is None:
-        last = frame.filter(is_last)
-        return EVERYTHING if len(last) == len(frame) else Effect(None, last["row"].to_arrow())
+        last = (frame.with_columns(_first(names)) if has_variants else frame).filter(is_last)
+        return EVERYTHING if len(last) == len(frame) else Effect(None, last["row"].to_arrow(), _column(last, "first"))
     marked = frame.with_columns(pl.Series("is delete", deletes.to_numpy()))
     last_delete = pl.when("is delete").then(pl.col("row").cast(pl.Int64)).max().over(names).fill_null(-1)
     left = marked.with_columns(last_delete.alias("last delete")).filter(pl.col("row") >= pl.col("last delete"))
     written = left.filter(~pl.col("is delete"))
-    if mode is not InsertMode.INSERT:
-        written = written.filter(is_last)
-    return Effect(left.filter("is delete")["row"].to_arrow(), written["row"].to_arrow())
+    if mode is InsertMode.INSERT:
+        return Effect(left.filter("is delete")["row"].to_arrow(), written["row"].to_arrow())
+    written = (written.with_columns(_first(names)) if has_variants else written).filter(is_last)
+    return Effect(left.filter("is delete")["row"].to_arrow(), written["row"].to_arrow(), _column(written, "first"))
+
+
+def _column(frame: Any, name: str) -> pa.Array | None:  # a polars DataFrame
+    return frame[name].to_arrow() if name in frame.columns else None
+
+
+def _first(names: Sequence[str]) -> Any:  # a polars expression
+    """The first row of each key."""
+    import polars as pl
+
+    return pl.col("row").min().over(names).alias("first")
 
 
 def _frame(keys: pa.Table) -> Any:  # a polars DataFrame

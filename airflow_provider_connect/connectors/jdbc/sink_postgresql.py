@@ -13,22 +13,23 @@ from airflow_provider_connect.connectors.jdbc.database_url import DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.metadata import read_columns
 from airflow_provider_connect.connectors.jdbc.sink_columns import misfits, rest_of
+from airflow_provider_connect.connectors.jdbc.sink_equality import is_exact
 from airflow_provider_connect.connectors.jdbc.sink_hope import Hope
 from airflow_provider_connect.connectors.jdbc.sink_literal import text_literal
 from airflow_provider_connect.connectors.jdbc.sink_settings import InsertMode
 from airflow_provider_connect.connectors.jdbc.sink_sieve import Sieve
-from airflow_provider_connect.connectors.jdbc.sink_stages import Stages
+from airflow_provider_connect.connectors.jdbc.sink_stages import Stages, with_places
 from airflow_provider_connect.connectors.jdbc.sink_statements import StageStatements
 from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
-from airflow_provider_connect.connectors.jdbc.sink_wire import wire_column
+from airflow_provider_connect.connectors.jdbc.sink_wire import wire_field
 from airflow_provider_connect.connectors.jdbc.table_name import TableName
 from airflow_provider_connect.errors import ConnectException, RetriableException
 from airflow_provider_connect.sdk.arrow import pa
 
 _SAVEPOINT: Final = "connect_piece"
 _SIFTED_ROWS: Final = 50_000  # at a time
-_COPY_LINE: Final = re.compile(r"COPY \S.*?, line (\d+)")
+_COPY_LINE: Final = re.compile(r"^(?>.*?COPY \S).*?, line (\d+)", re.MULTILINE)  # of each line's first COPY only: others repeat its search
 _PARALLEL: Final = frozenset(
     {"40001", "40P01", "55P03", "25P03", "25P04"}
 )  # serialization, deadlock, a lock not had, a transaction timed out
@@ -114,7 +115,8 @@ class PostgresqlStore(AdbcDatabase):
         [(schema, oid, is_lockable)] = found
         resolved = TableName(name.table, str(schema))
         columns = {column.name: column for column in read_columns(self, self.url, resolved)}
-        return TargetTable(resolved, columns, self._unique(int(oid)), self._declared(str(oid)), is_lockable=bool(is_lockable))
+        declared, collations = self._declared(str(oid)), self._collations(int(oid))
+        return TargetTable(resolved, columns, self._unique(int(oid)), declared, collations, is_lockable=bool(is_lockable))
 
     def lock_to_change(self, table: TargetTable) -> None:
         if table.is_lockable:
@@ -148,7 +150,23 @@ class PostgresqlStore(AdbcDatabase):
         )
         return dict(rows)
 
+    def _collations(self, oid: int) -> dict[str, str]:
+        rows = self.rows(
+            "SELECT a.attname::text, quote_ident(n.nspname) || '.' || quote_ident(c.collname) FROM pg_attribute a "
+            "JOIN pg_collation c ON c.oid = a.attcollation JOIN pg_namespace n ON n.oid = c.collnamespace "
+            f"WHERE a.attrelid = {oid} AND a.attnum > 0 AND NOT a.attisdropped AND NOT (to_jsonb(c) ->> 'collisdeterministic')::bool"
+        )
+        return dict(rows)
+
     # Rows
+
+    def equal_keys(self, table: TargetTable, keys: pa.Table) -> pa.Table:
+        staged, statements = self._prepared(table, keys)
+        if all(is_exact(table, table.columns[name], staged[name]) for name in staged.column_names):
+            return staged
+        with self._stages.filled(with_places(staged)) as stage:
+            groups = list(self.batches(statements.groups(stage), staged.num_rows))
+        return pa.Table.from_batches(groups)
 
     def insert(self, table: TargetTable, rows: pa.Table) -> None:
         self._write(*self._prepared(table, rows), (), InsertMode.INSERT)
@@ -182,10 +200,17 @@ class PostgresqlStore(AdbcDatabase):
     def _prepared(self, table: TargetTable, rows: pa.Table) -> tuple[pa.Table, StageStatements]:
         """The rows as COPY writes them, and how they get from a stage into the table."""
         names = rows.column_names
-        columns = [wire_column(table.columns[name], column, self._time_zone) for name, column in zip(names, rows.columns, strict=True)]
-        cast = {name for name, (_, is_direct) in zip(names, columns, strict=True) if not is_direct}
-        staged = pa.Table.from_arrays([column for column, _ in columns], names=names)
+        found = [self._wire(table, name, column) for name, column in zip(names, rows.columns, strict=True)]
+        cast = {field.name for field, _, is_direct in found if not is_direct}
+        staged = pa.Table.from_arrays([column for _, column, _ in found], schema=pa.schema([field for field, _, _ in found]))
         return staged, StageStatements(self.dialect, table, names, cast)
+
+    def _wire(self, table: TargetTable, name: str, column: pa.ChunkedArray) -> tuple[pa.Field, pa.ChunkedArray, bool]:
+        """Raises RefusedException, without a place, where Arrow has no room for a value: then records are tried one by one."""
+        try:
+            return wire_field(table.columns[name], column, self._time_zone)
+        except pa.ArrowException as error:
+            raise RefusedException(f"A value does not fit column {name} of table {table.name}: {error}") from error
 
     def _write(self, staged: pa.Table, statements: StageStatements, keys: Sequence[str], mode: InsertMode) -> None:
         """Bring the rows into the table, by COPY alone where that does it."""

@@ -17,10 +17,10 @@ from airflow_provider_connect.connectors.jdbc.sink_offsets import OffsetsTable
 from airflow_provider_connect.connectors.jdbc.sink_records import Records
 from airflow_provider_connect.connectors.jdbc.sink_refusals import Refusals, Report
 from airflow_provider_connect.connectors.jdbc.sink_settings import SinkSettings
-from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException, SinkStore, column_name, table_name
+from airflow_provider_connect.connectors.jdbc.sink_store import SinkStore, column_name, table_name
 from airflow_provider_connect.connectors.jdbc.sink_tables import SinkTables, TableChange
 from airflow_provider_connect.connectors.jdbc.sink_writer import Refusal
-from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.errors import ConnectException, DataException, RetriableException, TaskException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
 
@@ -48,7 +48,10 @@ class SinkSession:
 
     ``claim`` None: without offsets of our own, at least once. ``report`` is told of each record that the database refuses, once, and raises
     where one may not be left out. After a RetriableException the same call may be made again: the transaction is begun anew from the
-    last commit, on a new connection. After any other exception the session is of no use.
+    last commit, on a new connection. A DataException from ``put``: no record of the batch was taken, and the session goes on. After any
+    other exception the session is of no use.
+
+    ``is_at_most_once``: what may have been written is never written again, so no exception is a RetriableException.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class SinkSession:
         offsets_table: str,
         connector: str,
         claim: tuple[str, int] | None,
+        is_at_most_once: bool = False,
     ) -> None:
         self._connect = connect
         self._settings = settings
@@ -67,6 +71,8 @@ class SinkSession:
         self._offsets_table = offsets_table
         self._connector = connector
         self._claim = claim
+        self._is_at_most_once = is_at_most_once
+        self._untaken: DataException | None = None  # why a batch cannot be rows at all, of which nothing was written
         self._partitions: frozenset[TopicPartition] = frozenset()
         self._connection: _Connection | None = None
         self._thread = ThreadPoolExecutor(1, "jdbc-sink")  # starts with the first work
@@ -86,7 +92,7 @@ class SinkSession:
 
     def open(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int] | None:
         """Take the partitions over; the offsets that the database holds, None if it is to hold none."""
-        with self._dropped_on_failure():
+        with self._dropped_on_failure(is_repeatable=True):
             offsets = self._offsets(self._connected().store)
             if self._claim is None:
                 offsets.forget(partitions)
@@ -226,13 +232,22 @@ class SinkSession:
         self._connection, self._is_begun = None, False
 
     @contextlib.contextmanager
-    def _dropped_on_failure(self) -> Iterator[None]:
+    def _dropped_on_failure(self, *, is_repeatable: bool = False) -> Iterator[None]:
+        """Whatever goes wrong, what was handed on since the last commit is incomplete from here on. Only a batch that was refused before
+        any of it was taken leaves the rest as it is: any other DataException would let the framework blame, and leave out, records that
+        are not at fault. ``is_repeatable``: nothing is written, so the call may be made again under any guarantee."""
         try:
             yield
         except BaseException as error:
-            if not isinstance(error, DataException) or isinstance(error, RefusedException):  # else nothing was done
-                self._is_complete = False
-                self._drop_connection()
+            if isinstance(error, DataException) and error is self._untaken:
+                raise
+            self._is_complete = False
+            self._drop_connection()
+            if isinstance(error, DataException):
+                raise ConnectException(error.message) from error
+            if isinstance(error, RetriableException) and self._is_at_most_once and not is_repeatable:
+                text = "Records since the last commit may be lost: with at_most_once they are never written again"
+                raise TaskException(f"{text}. {error.message}") from error
             raise
 
     def _check_claim(self) -> None:
@@ -258,6 +273,7 @@ class SinkSession:
             try:
                 layout = layout_of(self._settings, batch, self._column_name)
             except DataException as error:
+                self._untaken = error
                 self._refusals.tell_of_all(batch, error)
                 return
             waiting = self._waiting[name] = _Waiting(layout, [])

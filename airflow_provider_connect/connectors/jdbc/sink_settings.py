@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow_provider_connect.connectors.jdbc.database_url import parse_url
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Lambda, NonEmptyString, OneOf, Range, Type
 
 URL, USER, PASSWORD = "connection.url", "connection.user", "connection.password"
@@ -57,7 +58,7 @@ class SinkSettings:
     batch_size: int
     time_zone: str
     table_format: str
-    table_pattern: re.Pattern[str] | None
+    table_pattern: BoundedRegex | None
 
     @classmethod
     def of(cls, config: Config) -> SinkSettings:
@@ -76,19 +77,19 @@ class SinkSettings:
             batch_size=config[BATCH_SIZE],
             time_zone=config[TIME_ZONE],
             table_format=config[TABLE_FORMAT],
-            table_pattern=re.compile(config[TABLE_PATTERN]) if config[TABLE_PATTERN] else None,
+            table_pattern=BoundedRegex(config[TABLE_PATTERN], TABLE_PATTERN) if config[TABLE_PATTERN] else None,
         )
 
     def table_of(self, topic: str) -> str:
         """The name of the table for ``topic``, as the config writes it. Raises ConfigException for a topic that the pattern does not
-        fit."""
+        fit, or for which it takes too long."""
         part = topic
         if self.table_pattern is not None:
             match = self.table_pattern.fullmatch(topic)
             if match is None:
                 reason = f"Topic {topic} does not match it. Widen the pattern, or take the topic out of topics."
                 raise ConfigException.of(TABLE_PATTERN, self.table_pattern.pattern, reason)
-            part = match[1] if match.re.groups and match[1] is not None else match[0]
+            part = match[1] if self.table_pattern.groups and match[1] is not None else match[0]
         return self.table_format.replace(TOPIC, part)
 
 
@@ -118,8 +119,10 @@ def _url(_name: str, value: Any) -> None:
 
 
 def _pattern(name: str, value: Any) -> None:
+    if not value:
+        return
     try:
-        re.compile(value or "")
+        BoundedRegex(value, name)
     except re.error as error:
         raise ConfigException.of(name, value, f"Not a regular expression: {error}") from error
 

@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from airflow_provider_connect.connectors.jdbc.column import TIMESTAMPS, ColumnKind
+from airflow_provider_connect.connectors.jdbc.column import INTEGERS, TIMESTAMPS, ColumnKind
 from airflow_provider_connect.connectors.jdbc.database_errors import StatementException
 from airflow_provider_connect.connectors.jdbc.database_url import MARIADB, MYSQL, SQLITE, DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.metadata import read_columns
-from airflow_provider_connect.connectors.jdbc.sink_columns import cast_column, local_times, midnights, refuse_wide_numbers
+from airflow_provider_connect.connectors.jdbc.sink_columns import cast_column, local_times, midnights, refuse_far_times, refuse_wide_numbers
 from airflow_provider_connect.connectors.jdbc.sink_literal import text_literal
 from airflow_provider_connect.connectors.jdbc.sink_settings import INSERT_MODE
 from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
@@ -25,7 +25,8 @@ _SAVEPOINT: Final = "connect_piece"
 _PARALLEL: Final = (1205, 1213, 1020)  # MySQL's and MariaDB's: a lock not had, a deadlock, a row changed meanwhile
 _BAD_VALUES: Final = (1048, 1264, 1265, 1292, 1364, 1366, 1406, 1411, 1452, 3140, 3819, 4025)
 _MYSQLS: Final = (MYSQL, MARIADB)
-_DEFINITION: Final = re.compile(r"\s*`((?:[^`]|``)+)` \w+(?:\([^)]*\))?(?: unsigned)?(?: zerofill)? ?(.*?),?")  # of SHOW CREATE TABLE
+# a line of SHOW CREATE TABLE: name of the column, then the rest of its definition
+_DEFINITION: Final = re.compile(r"\s*+`((?:[^`]|``)+)` \w++(?:\([^)]*+\))?+(?: unsigned)?+(?: zerofill)?+ ?+(.*?),?")
 _LONGEST_LOCK: Final = 64
 _LOCK_SECONDS: Final = 60
 
@@ -127,6 +128,15 @@ class RowStore(SqlAlchemyDatabase):
 
     # Rows
 
+    def equal_keys(self, table: TargetTable, keys: pa.Table) -> pa.Table | None:
+        """Collations, affinities and roundings are the database's own: here it is known of integers and bytes alone."""
+        types = pa.types
+        for name, column in zip(keys.column_names, keys.columns, strict=True):
+            kind = table.columns[name].kind
+            if not (types.is_integer(column.type) and kind in INTEGERS) and not (types.is_binary(column.type) and kind is ColumnKind.BYTES):
+                return None
+        return keys
+
     def insert(self, table: TargetTable, rows: pa.Table) -> None:
         self._execute_rows(self._insert(table, rows), table, rows)
 
@@ -186,6 +196,7 @@ class RowStore(SqlAlchemyDatabase):
         """A column as the driver's values. SQLite has neither times nor decimals: they are texts that sort as the values do."""
         target, types = table.columns[name], pa.types
         refuse_wide_numbers(column, target)
+        refuse_far_times(column, target)
         if types.is_date(column.type) and target.kind in TIMESTAMPS:
             column = midnights(column, target, self._time_zone).cast(pa.timestamp("us"))
         elif types.is_timestamp(column.type):

@@ -52,11 +52,11 @@ class Stages:
     def filled(self, rows: pa.Table, *, is_ordered: bool = False) -> Iterator[str]:
         """The rows in a table, by themselves. ``is_ordered``: in their order, since PostgreSQL looks for no room in between where a table
         was truncated in the same transaction."""
-        signature = is_ordered, *((field.name, field.type) for field in rows.schema)
+        signature = is_ordered, *((field.name, stage_type(field)) for field in rows.schema)
         name = self._made.get(signature)
         if name is None:
             name = f"connect_stage_{len(self._made)}"
-            columns = ", ".join(f"{self._database.dialect.quoted(field.name)} {stage_type(field.type)}" for field in rows.schema)
+            columns = ", ".join(f"{self._database.dialect.quoted(field.name)} {stage_type(field)}" for field in rows.schema)
             self._database.execute(f"DROP TABLE IF EXISTS pg_temp.{name}")
             self._database.execute(f"CREATE TEMPORARY TABLE {name} ({columns}) ON COMMIT DELETE ROWS")
             self._made[signature] = name

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,7 +68,7 @@ END
 """
 
 
-_TYPE: Final = re.compile(r"too long for type (.+?)(?: DETAIL: |$)")
+_TYPE: Final = re.compile(r"too long for type (.+?)(?: DETAIL: |$)", re.DOTALL)
 _DIGITS: Final = re.compile(r"A field with precision (\d+), scale (-?\d+)")
 _RANGE: Final = re.compile(r"ERROR: (\w+) out of range")
 
@@ -120,15 +121,32 @@ class StageStatements:
 
     def same(self, keys: Sequence[str], names: Sequence[str] | None = None) -> str:
         """Whether a row ``t`` has the values of ``keys``, in columns of those names or of ``names``."""
-        pairs = zip(keys, keys if names is None else names, strict=True)
-        return " AND ".join(f"t.{self.dialect.quoted(name)} = {self._as_declared(key)}" for key, name in pairs)
+        return " AND ".join(itertools.chain.from_iterable(map(self._is_same, keys, keys if names is None else names)))
+
+    def _is_same(self, key: str, name: str) -> Iterator[str]:
+        """A text that is too long for a column is equal to no value of it, though a cast cuts it off: but for blanks, which go without a
+        word when a row is written, too."""
+        declared, given = self.table.declared[key], f"s.{self.dialect.quoted(key)}"
+        yield f"t.{self.dialect.quoted(name)} = {self._as_declared(key)}"
+        if self.table.columns[key].type_name in ("bpchar", "varchar") and declared != "character varying":
+            yield f"rtrim({given}::text) = rtrim({self._as_declared(key)}::text)"
+
+    def groups(self, stage: str) -> str:
+        """For each row of a stage with ``PLACE``, in that order, the place of the first whose columns are equal to its own."""
+        keys = (f"{self._as_declared(name)}{self._collation(name)}" for name in self.names)
+        return f"SELECT min({PLACE}) OVER (PARTITION BY {', '.join(keys)}) AS first FROM {stage} s ORDER BY {PLACE}"
+
+    def _collation(self, name: str) -> str:
+        collation = self.table.collations.get(name)
+        return "" if collation is None else f" COLLATE {collation}"
 
     def value(self, name: str) -> str:
         """A value for its column. A cast that is written down cuts texts off that are too long; what needs none is refused then."""
         return self._as_declared(name) if name in self.cast else f"s.{self.dialect.quoted(name)}"
 
     def _as_declared(self, name: str) -> str:
-        return f"s.{self.dialect.quoted(name)}::{self.table.declared[name]}"
+        declared = self.table.declared[name]
+        return f"s.{self.dialect.quoted(name)}::{'bit varying' if declared.startswith('bit') else declared}"  # of bits a cast cuts some off
 
 
 def sieve_function(name: str, stage: str, statement_of: Callable[[str], str], dialect: Dialect) -> str:

@@ -68,6 +68,10 @@ class SinkStore(Database, Protocol):
         """Keep everybody from changing the table's columns until the transaction ends, where rows are written in the form of those. Whether
         they are still as they were read."""
 
+    def equal_keys(self, table: TargetTable, keys: pa.Table) -> pa.Table | None:
+        """A table of as many rows, of which those are equal whose keys the database holds equal (``A`` and ``a``, 1.0 and 1.00). None: only
+        writing the rows in their order shows it."""
+
     def insert(self, table: TargetTable, rows: pa.Table) -> None: ...
 
     def upsert(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None: ...

@@ -19,13 +19,15 @@ from airflow_provider_connect.errors import ConfigException, ConnectException
 @dataclass(frozen=True, slots=True)
 class TargetTable:
     """A table as it is. ``unique`` holds the columns of the primary key and of each unique index, ``declared`` the columns' whole types as
-    SQL, where a store needs them, ``endings`` what stands behind the types, where it has to be said again with a new type. ``is_lockable``:
-    it is no view, and the user has the rights that locking it takes."""
+    SQL, where a store needs them, ``collations`` those that hold different texts equal, by column and as SQL, ``endings`` what stands
+    behind the types, where it has to be said again with a new type. ``is_lockable``: it is no view, and the user has the rights that
+    locking it takes."""
 
     name: TableName
     columns: Mapping[str, Column]
     unique: tuple[frozenset[str], ...] = ()
     declared: Mapping[str, str] = field(default_factory=dict)
+    collations: Mapping[str, str] = field(default_factory=dict)
     endings: Mapping[str, str] = field(default_factory=dict)
     is_lockable: bool = True
 
@@ -68,7 +70,7 @@ def _definition(column: RecordColumn, dialect: Dialect) -> str:
 def _refuse_conflicts(layout: Layout, table: TargetTable, settings: SinkSettings, dialect: Dialect) -> None:
     for column in layout.columns:
         target = table.columns.get(column.name)
-        if target is None or is_taken(target, column.schema):
+        if target is None or is_taken(target, column.schema, reads_numbers=dialect.name == POSTGRESQL):
             continue
         text = (
             f"Column {column.name} of table {table.name} is {table.declared.get(column.name, target.type_name)}, which takes no values of "

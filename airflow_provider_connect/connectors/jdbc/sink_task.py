@@ -15,7 +15,7 @@ from airflow_provider_connect.errors import ConnectException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.task import SinkTask
+from airflow_provider_connect.sdk.task import AT_MOST_ONCE, SinkTask
 
 _Answer = TypeVar("_Answer")
 
@@ -32,12 +32,13 @@ class JdbcSinkTask(SinkTask):
         self._most_failures: int = config[MAX_RETRIES]
         self._retry_ms: int = config[RETRY_MS]
         self._session = SinkSession(
-            functools.partial(open_store, config),
+            functools.partial(open_store, config, self.allowed_paths),
             SinkSettings.of(config),
             self._report,
             offsets_table=config[OFFSETS_TABLE],
             connector=config.originals.get("name", ""),
             claim=(context.claim, context.claim_order) if context.exactly_once else None,
+            is_at_most_once=context.guarantee == AT_MOST_ONCE,
         )
 
     def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from airflow_provider_connect.connectors.jdbc.column import TIMESTAMPS, Column, ColumnKind
+from airflow_provider_connect.connectors.jdbc.far_times import far_dates, far_timestamps, has_far_times, has_infinite_days
 from airflow_provider_connect.connectors.jdbc.sink_columns import cast_column, local_times, midnights
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.arrow import pa
@@ -14,8 +15,25 @@ from airflow_provider_connect.sdk.arrow import pa
 _TEXTS: Final = frozenset({"text", "varchar", "bpchar"})
 
 
+_BINARY: Final = b"postgresql"  # in a field's metadata: the type whose binary numbers an integer column holds
+
+
+def wire_field(target: Column, column: pa.ChunkedArray, time_zone: str) -> tuple[pa.Field, pa.ChunkedArray, bool]:
+    """The column as COPY writes it, with its field, and whether ``target`` takes it so: else it is staged, and cast by the server."""
+    types = pa.types
+    binary = None
+    if target.kind in TIMESTAMPS and (types.is_timestamp(column.type) or types.is_date(column.type)) and has_far_times(column):
+        column, is_direct, binary = far_timestamps(target, column, time_zone), True, target.type_name
+    elif target.kind is ColumnKind.DATE and types.is_date(column.type) and has_infinite_days(column):
+        column, is_direct, binary = far_dates(target, column), True, target.type_name
+    else:
+        column, is_direct = wire_column(target, column, time_zone)
+    metadata = None if binary is None else {_BINARY: binary}
+    return pa.field(target.name, column.type, metadata=metadata), column, is_direct
+
+
 def wire_column(target: Column, column: pa.ChunkedArray, time_zone: str) -> tuple[pa.ChunkedArray, bool]:
-    """The column as COPY writes it, and whether ``target`` takes it so: else it is staged, and cast by the server."""
+    """The column as the driver writes it for COPY, where it holds no far times; and whether ``target`` takes it so."""
     given, types = column.type, pa.types
     if types.is_timestamp(given) or (types.is_date(given) and target.kind in TIMESTAMPS):
         return _moments(target, column, time_zone), True
@@ -41,9 +59,11 @@ def _moments(target: Column, column: pa.ChunkedArray, time_zone: str) -> pa.Chun
     return cast_column(target.name, moments, pa.timestamp("us"))
 
 
-def stage_type(type: pa.DataType) -> str:
-    """The type of PostgreSQL whose COPY format the driver writes for an Arrow type."""
-    types = pa.types
+def stage_type(field: pa.Field) -> str:
+    """The type of PostgreSQL whose COPY format the driver writes for a column."""
+    types, type = pa.types, field.type
+    if field.metadata and _BINARY in field.metadata:
+        return str(field.metadata[_BINARY].decode())
     if types.is_decimal(type):
         return "numeric"
     if types.is_timestamp(type):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 
 from airflow_provider_connect.connectors.jdbc.sink_columns import FEWEST_ROWS, misfits, refuse_nulls, rest_of
-from airflow_provider_connect.connectors.jdbc.sink_keys import behind_others, effect_of
+from airflow_provider_connect.connectors.jdbc.sink_keys import Effect, behind_others, effect_of
 from airflow_provider_connect.connectors.jdbc.sink_layout import Layout
 from airflow_provider_connect.connectors.jdbc.sink_records import Records
 from airflow_provider_connect.connectors.jdbc.sink_settings import DELETE_ENABLED, InsertMode, SinkSettings
@@ -68,18 +68,21 @@ class TableWriter:
         if refused:
             rows, deletes = rows.take(places), None if deletes is None else deletes.take(places)
         keys = rows.select(list(layout.keys))
-        effect = effect_of(keys, deletes, mode)
-        written = effect.written if effect.written is not None else row_numbers(rows.num_rows)
         store.save()
         try:
+            equal = self._equal_keys(keys, deletes)
+            if equal is None:
+                raise RefusedException("The database tells only row by row which keys are equal")
+            effect = self._effect(keys, equal, deletes)
+            written = effect.written if effect.written is not None else row_numbers(rows.num_rows)
             if effect.deleted is not None:
                 self._apply(keys, effect.deleted, lambda some: store.delete(self._table, some))
-            found = store.sift(self._table, rows.take(written), layout.keys, mode)
+            found = store.sift(self._table, self._with_first_keys(rows.take(written), keys, effect), layout.keys, mode)
         except RefusedException:
             store.restore()
             return 0, {}
         bad = [written[place].as_py() for place in found]
-        hidden = [] if mode is InsertMode.INSERT else behind_others(keys, bad)
+        hidden = [] if mode is InsertMode.INSERT else behind_others(equal, bad)
         if hidden:
             store.restore()
             return self._sifted(records.slice(0, places[min(hidden)].as_py()))
@@ -129,17 +132,55 @@ class TableWriter:
         """All or nothing. The place in a RefusedException is that among ``records``."""
         rows, deletes = self._rows(records)
         self._refuse_nulls(records, rows, deletes)
-        keys = list(self.layout.keys)
-        effect = effect_of(rows.select(keys), deletes, self._settings.insert_mode)
+        keys = rows.select(list(self.layout.keys))
         self._store.save()
         try:
-            if effect.deleted is not None:
-                self._apply(rows.select(keys), effect.deleted, lambda some: self._store.delete(self._table, some))
-            self._apply(rows, effect.written, self._put)
+            equal = self._equal_keys(keys, deletes)
+            if equal is None:
+                self._write_in_order(rows, keys, deletes)
+            else:
+                effect = self._effect(keys, equal, deletes)
+                if effect.deleted is not None:
+                    self._apply(keys, effect.deleted, lambda some: self._store.delete(self._table, some))
+                self._apply(rows, effect.written, lambda some: self._put(self._with_first_keys(some, keys, effect)))
         except RefusedException:
             self._store.restore()
             raise
         self._store.release()
+
+    def _equal_keys(self, keys: pa.Table, deletes: pa.ChunkedArray | None) -> pa.Table | None:
+        """As ``SinkStore.equal_keys``, which is not asked where every record is a row of its own."""
+        is_every_row = deletes is None and self._settings.insert_mode is InsertMode.INSERT
+        return keys if is_every_row or keys.num_rows < 2 else self._store.equal_keys(self._table, keys)
+
+    def _effect(self, keys: pa.Table, equal: pa.Table, deletes: pa.ChunkedArray | None) -> Effect:
+        has_variants = equal.column_names != keys.column_names
+        return effect_of(equal, deletes, self._settings.insert_mode, has_variants=has_variants)
+
+    def _with_first_keys(self, rows: pa.Table, keys: pa.Table, effect: Effect) -> pa.Table:
+        """The rows of ``effect.written`` with the keys that they would have if each record were written by itself."""
+        if effect.keyed is None:
+            return rows
+        first = keys.take(effect.keyed)
+        for name in keys.column_names:
+            rows = rows.set_column(rows.column_names.index(name), rows.schema.field(name), first[name])
+        return rows
+
+    def _write_in_order(self, rows: pa.Table, keys: pa.Table, deletes: pa.ChunkedArray | None) -> None:
+        """Deletes and what stands between them by turns: any record may be about the same row as the one before it."""
+        if deletes is None:
+            self._put(rows)
+            return
+        places = row_numbers(rows.num_rows)
+        ends = [*(pc.indices_nonzero(pc.not_equal(deletes.slice(1), deletes.slice(0, len(deletes) - 1))).to_pylist()), rows.num_rows - 1]
+        start = 0
+        for end in ends:
+            some = places.slice(start, end + 1 - start)
+            if deletes[start].as_py():
+                self._apply(keys, some, lambda found: self._store.delete(self._table, found))
+            else:
+                self._apply(rows, some, self._put)
+            start = end + 1
 
     def _rows(self, records: Records) -> tuple[pa.Table, pa.ChunkedArray | None]:
         """The records' rows, and which of them are deletes; None: not one."""

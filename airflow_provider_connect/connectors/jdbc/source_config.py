@@ -19,6 +19,7 @@ NUMERIC_MAPPING, NUMERIC_PRECISION_MAPPING, TIME_ZONE = "numeric.mapping", "nume
 MODE, INCREMENTING, TIMESTAMP = "mode", "incrementing.column.name", "timestamp.column.name"
 TIMESTAMP_INITIAL, TIMESTAMP_DELAY = "timestamp.initial", "timestamp.delay.interval.ms"
 NON_NULL, QUERY, TOPIC_PREFIX = "validate.non.null", "query", "topic.prefix"
+AS_TEXT: Final = "columns.as.text"
 BATCH_ROWS, OPEN_TRANSACTIONS = "batch.max.rows", "open.transactions.wait.ms"
 FROM_NOW: Final = -1
 
@@ -165,6 +166,15 @@ CONFIG_DEF: Final = ConfigDef(
         "integers), best_fit (and numbers of up to 18 digits doubles), best_fit_eager_double (all that have digits after the point).",
     ),
     ConfigKey(
+        AS_TEXT,
+        Type.LIST,
+        "",
+        importance=Importance.LOW,
+        group=_DATABASE,
+        doc="Columns whose values become STRING, as the database writes them: column, or table.column. For numbers that no Decimal holds "
+        "(NaN, infinity, more digits than its schema), and where each digit of a time or float matters.",
+    ),
+    ConfigKey(
         TIME_ZONE,
         Type.STRING,
         "UTC",
@@ -237,7 +247,7 @@ CONFIG_DEF: Final = ConfigDef(
         importance=Importance.HIGH,
         group=_CONNECTOR,
         doc="Rows younger than so many milliseconds, by the database's clock, are left to a later run, so that those of transactions that "
-        "commit late are not passed over.",
+        "commit late are not passed over. Rows of the second, or in PostgreSQL of the column's tick, that is not over yet always wait.",
     ),
     ConfigKey(
         OPEN_TRANSACTIONS,
@@ -264,6 +274,7 @@ CONFIG_DEF: Final = ConfigDef(
         validator=Range(1),
         importance=Importance.LOW,
         group=_CONNECTOR,
-        doc="At most so many rows go on at once, but for rows that must stay together because their timestamps are equal.",
+        doc="At most so many rows go on at once, and some 4 MiB of them, but for rows that must stay together because their timestamps "
+        "are equal.",
     ),
 )

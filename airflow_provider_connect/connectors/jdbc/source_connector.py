@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -10,11 +11,13 @@ from typing import Any, ClassVar
 
 from airflow_provider_connect.connectors.jdbc.column import Table
 from airflow_provider_connect.connectors.jdbc.database import Database, open_database
+from airflow_provider_connect.connectors.jdbc.database_files import add_unreachable
+from airflow_provider_connect.connectors.jdbc.drivers import add_driver_errors
 from airflow_provider_connect.connectors.jdbc.metadata import read_tables
 from airflow_provider_connect.connectors.jdbc.row_query import RowQuery
 from airflow_provider_connect.connectors.jdbc.row_reader import clock
 from airflow_provider_connect.connectors.jdbc.row_source import RowSource, query_source, table_source
-from airflow_provider_connect.connectors.jdbc.source_config import CONFIG_DEF, Mode
+from airflow_provider_connect.connectors.jdbc.source_config import CATALOG_PATTERN, CONFIG_DEF, SCHEMA_PATTERN, Mode
 from airflow_provider_connect.connectors.jdbc.source_offset import QUERY_PARTITION, SourceOffset, known_offset, refuse_wrong
 from airflow_provider_connect.connectors.jdbc.source_settings import SourceSettings, errors_of
 from airflow_provider_connect.connectors.jdbc.source_task import TABLES, JdbcSourceTask
@@ -22,6 +25,7 @@ from airflow_provider_connect.connectors.jdbc.table_filter import TABLE_INCLUDE
 from airflow_provider_connect.connectors.jdbc.table_parts import Share, shares_text
 from airflow_provider_connect.connectors.jdbc.table_planning import is_behind, planned_shares
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.config_def import ConfigValue
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SourceConnector
 from airflow_provider_connect.sdk.task import SourceTask
@@ -39,7 +43,7 @@ class JdbcSourceConnector(SourceConnector):
     config_def = CONFIG_DEF
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        settings = SourceSettings.of(self.config)
+        settings = SourceSettings.of(self.config, self.allowed_paths)
         if settings.query is not None:
             return [self.config.originals]
         with closing(open_database(settings.url)) as database:
@@ -55,16 +59,18 @@ class JdbcSourceConnector(SourceConnector):
         errors = errors_of(values)
         for value in found:
             value.errors += errors.get(value.name, ())
+        add_unreachable(found, self.allowed_paths)
+        add_driver_errors(found)
         return found
 
     def check(self, config: Mapping[str, str]) -> None:
         """Whether the database lets this user in and has the tables and columns that the config names."""
-        settings = SourceSettings.of(self.config_def.parse(config))
+        settings = SourceSettings.of(self.config_def.parse(config), self.allowed_paths)
         with closing(open_database(settings.url)) as database:
             list(sources(database, settings))
 
     def output_topics(self, config: Mapping[str, str]) -> Sequence[str] | None:
-        settings = SourceSettings.of(self.config_def.parse(config))
+        settings = SourceSettings.of(self.config_def.parse(config), self.allowed_paths)
         return None if settings.query is None else [settings.topic_prefix]
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
@@ -74,7 +80,7 @@ class JdbcSourceConnector(SourceConnector):
 
     def has_new_data(self, config: Mapping[str, str], offsets: Offset) -> bool | None:
         """Whether any table has a row behind its offset: one short query each, by an index where the key columns have one."""
-        settings = SourceSettings.of(self.config_def.parse(config))
+        settings = SourceSettings.of(self.config_def.parse(config), self.allowed_paths)
         if settings.mode is Mode.BULK:
             return True
         with closing(open_database(settings.url)) as database:
@@ -90,7 +96,7 @@ class JdbcSourceConnector(SourceConnector):
 
 def chosen_tables(database: Database, settings: SourceSettings) -> list[Table]:
     """The tables that a config means. Raises ConfigException for names that no table has."""
-    tables = [table for table in read_tables(database, settings.url, settings.table_types) if _is_in(table, settings)]
+    tables = [table for table in read_tables(database, settings.url, settings.table_types) if in_patterns(table, settings)]
     names = [table.name for table in tables]
     missing = settings.tables.missing(names)
     if missing:
@@ -137,13 +143,17 @@ def _is_behind(database: Database, settings: SourceSettings, source: tuple[RowSo
     return database.has_row(RowQuery.of(rows, settings).any_row(since, until))
 
 
-def _is_in(table: Table, settings: SourceSettings) -> bool:
-    return _is_like(table.name.catalog, settings.catalog_pattern) and _is_like(table.name.schema, settings.schema_pattern)
+def in_patterns(table: Table, settings: SourceSettings) -> bool:
+    """Whether catalog and schema are like the patterns that the config gives. Raises ConfigException for one that takes too long."""
+    parts = ((CATALOG_PATTERN, table.name.catalog, settings.catalog_pattern), (SCHEMA_PATTERN, table.name.schema, settings.schema_pattern))
+    return all(name is None or pattern is None or _like(key, pattern).matches(name) for key, name, pattern in parts)
 
 
-def _is_like(name: str | None, pattern: str | None) -> bool:
+@functools.lru_cache(maxsize=100)
+def _like(key: str, pattern: str) -> BoundedRegex:
     """SQL's LIKE, without escapes; a database without that part of names has it nowhere to differ."""
-    if name is None or pattern is None:
-        return True
     expression = "".join({"%": ".*", "_": "."}.get(letter, re.escape(letter)) for letter in pattern)
-    return re.fullmatch(expression, name, re.DOTALL) is not None
+    try:
+        return BoundedRegex(expression, key, flags=re.DOTALL)
+    except re.error as error:
+        raise ConfigException.of(key, pattern[:200], f"Not a pattern: {error}") from error

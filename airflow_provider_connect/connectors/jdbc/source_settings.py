@@ -9,6 +9,7 @@ from typing import Any
 from airflow_provider_connect.connectors.jdbc.database_url import URL, DatabaseUrl, parse_url
 from airflow_provider_connect.connectors.jdbc.dialect import QUOTE_IDENTIFIERS
 from airflow_provider_connect.connectors.jdbc.source_config import (
+    AS_TEXT,
     ATTEMPTS,
     BACKOFF,
     BATCH_ROWS,
@@ -34,6 +35,7 @@ from airflow_provider_connect.connectors.jdbc.source_config import (
 )
 from airflow_provider_connect.connectors.jdbc.table_filter import TABLE_EXCLUDE, TABLE_INCLUDE, TableFilter
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedPaths
 from airflow_provider_connect.sdk.config_def import Config
 
 
@@ -56,6 +58,7 @@ class SourceSettings:
     needs_non_null: bool
     is_quoting: bool
     numeric_mapping: NumericMapping
+    as_text: frozenset[str]
     time_zone: str
     batch_rows: int
     open_transactions_ms: int
@@ -63,8 +66,11 @@ class SourceSettings:
     backoff_ms: int
 
     @classmethod
-    def of(cls, config: Config) -> SourceSettings:
-        """Raises ConfigException for settings that are wrong or contradict each other, with all that is wrong."""
+    def of(cls, config: Config, allowed: AllowedPaths = NOTHING_ALLOWED) -> SourceSettings:
+        """``allowed``: the files of the host that the connector may reach.
+
+        Raises ConfigException for settings that are wrong or contradict each other, with all that is wrong.
+        """
         errors = list(_contradictions(config))
         if errors:
             raise ConfigException("\n".join(errors), errors=errors)
@@ -74,7 +80,7 @@ class SourceSettings:
         if mapping is None:
             mapping = NumericMapping.PRECISION_ONLY if config[NUMERIC_PRECISION_MAPPING] else NumericMapping.NONE
         return cls(
-            url=url.existing,
+            url=url.existing.within(allowed),
             mode=Mode(config[MODE]),
             topic_prefix=config[TOPIC_PREFIX],
             tables=TableFilter.of(config[TABLE_INCLUDE], config[TABLE_EXCLUDE]),
@@ -89,6 +95,7 @@ class SourceSettings:
             needs_non_null=config[NON_NULL],
             is_quoting=config[QUOTE_IDENTIFIERS].lower() == "always",
             numeric_mapping=NumericMapping(mapping.lower()),
+            as_text=frozenset(config[AS_TEXT]),
             time_zone=config[TIME_ZONE],
             batch_rows=config[BATCH_ROWS],
             open_transactions_ms=config[OPEN_TRANSACTIONS],
@@ -109,6 +116,8 @@ def errors_of(settings: Mapping[str, Any]) -> dict[str, list[str]]:
         refuse(INCREMENTING, "null", f"Mode {mode} needs it: the name of a column whose value grows with each new row.")
     if mode in (Mode.TIMESTAMP, Mode.TIMESTAMP_INCREMENTING) and not settings[TIMESTAMP]:
         refuse(TIMESTAMP, "null", f"Mode {mode} needs it: the name of a column that holds when a row was changed last.")
+    for name in sorted({settings[INCREMENTING], *(settings[TIMESTAMP] or ())} & set(settings[AS_TEXT] or ())):
+        refuse(AS_TEXT, name, f"Rows are read in the order of column {name} ({INCREMENTING} or {TIMESTAMP}): as text its order is another.")
     if settings[QUERY] and settings[TABLE_INCLUDE]:
         refuse(QUERY, settings[QUERY], f"Give either {QUERY} or {TABLE_INCLUDE}: with a query only its rows are read.")
     if settings[QUERY] and settings[TABLE_EXCLUDE]:

@@ -49,7 +49,7 @@ class JdbcSourceTask(SourceTask):
     config_def = CONFIG_DEF.with_keys(ConfigKey(TABLES, Type.STRING, "[]", doc="The tables of this task."))
 
     def start(self, config: Config) -> None:
-        self._settings = SourceSettings.of(config)
+        self._settings = SourceSettings.of(config, self.allowed_paths)
         self._waiting = shares_of(config[TABLES])
         self._has_query = self._settings.query is not None
         self._reader: RowReader | None = None

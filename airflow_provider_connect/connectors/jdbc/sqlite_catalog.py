@@ -17,7 +17,7 @@ _COLUMNS: Final = (
     "SELECT name, type, \"notnull\", coalesce(dflt_value, ''), dflt_value IS NULL, pk, hidden FROM pragma_table_xinfo({table}) "
     "WHERE hidden <> 1 ORDER BY cid"
 )
-_DECLARED: Final = re.compile(r"\s*([^(]*?)\s*(?:\(\s*(\d+)\s*(?:,\s*(-?\d+)\s*)?\))?\s*", re.DOTALL)
+_DECLARED: Final = re.compile(r"\s*+([^(\s]*+(?:\s++[^(\s]++)*+)\s*+(?:\(\s*+(\d++)\s*+(?:,\s*+(-?\d++)\s*+)?\)\s*+)?")
 
 
 def tables(database: Database) -> list[Table]:

@@ -9,6 +9,7 @@ from typing import Final
 
 from airflow_provider_connect.connectors.jdbc.table_name import TableName
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 
 TABLE_INCLUDE: Final = "table.include"
 TABLE_EXCLUDE: Final = "table.exclude"
@@ -17,11 +18,26 @@ _QUOTED: Final = re.compile(r'"((?:[^"]|"")*)"|`((?:[^`]|``)*)`')
 
 
 @dataclass(frozen=True, slots=True)
+class Entry:
+    """A name, and the regular expression that it may be as well; None: it holds no special character."""
+
+    text: str
+    pattern: BoundedRegex | None
+
+    def means(self, table: TableName) -> bool:
+        """Whether ``table`` is meant. Raises ConfigException for an expression that takes too long."""
+        if table.answers_to(self.text):
+            return True
+        parts, pattern = table.parts, self.pattern
+        return pattern is not None and any(pattern.matches(".".join(parts[start:])) for start in range(len(parts)))
+
+
+@dataclass(frozen=True, slots=True)
 class TableFilter:
     """``include`` and ``exclude`` hold names and regular expressions; nothing included means everything."""
 
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
+    include: tuple[Entry, ...] = ()
+    exclude: tuple[Entry, ...] = ()
 
     @classmethod
     def of(cls, include: Iterable[str], exclude: Iterable[str]) -> TableFilter:
@@ -30,33 +46,25 @@ class TableFilter:
 
     def chosen(self, tables: Sequence[TableName]) -> list[TableName]:
         """The tables that are meant, in the order given."""
-        return [table for table in tables if self._is_included(table) and not any(_matches(entry, table) for entry in self.exclude)]
+        return [table for table in tables if self._is_included(table) and not any(entry.means(table) for entry in self.exclude)]
 
     def missing(self, tables: Sequence[TableName]) -> list[str]:
         """The names, not the patterns, among those to include that no table has."""
-        plain = (entry for entry in self.include if not _SPECIAL.search(entry))
-        return [entry for entry in plain if not any(_matches(entry, table) for table in tables)]
+        plain = (entry for entry in self.include if entry.pattern is None)
+        return [entry.text for entry in plain if not any(entry.means(table) for table in tables)]
 
     def _is_included(self, table: TableName) -> bool:
-        return not self.include or any(_matches(entry, table) for entry in self.include)
+        return not self.include or any(entry.means(table) for entry in self.include)
 
 
-def _entries(name: str, given: Iterable[str]) -> tuple[str, ...]:
-    entries = tuple(_QUOTED.sub(lambda match: match[1] or match[2] or "", entry) for entry in given if entry)
-    for entry in entries:
-        if _SPECIAL.search(entry):
-            try:
-                re.compile(entry)
-            except re.error as error:
-                reason = f"{entry!r} is neither the name of a table nor a regular expression ({error}). For any text write .*"
-                raise ConfigException.of(name, entry, reason) from error
-    return entries
+def _entries(name: str, given: Iterable[str]) -> tuple[Entry, ...]:
+    unquoted = (_QUOTED.sub(lambda match: match[1] or match[2] or "", entry) for entry in given if entry)
+    return tuple(Entry(text, _pattern(name, text) if _SPECIAL.search(text) else None) for text in unquoted)
 
 
-def _matches(entry: str, table: TableName) -> bool:
-    if table.answers_to(entry):
-        return True
-    if not _SPECIAL.search(entry):
-        return False
-    parts = table.parts
-    return any(re.fullmatch(entry, ".".join(parts[start:])) for start in range(len(parts)))
+def _pattern(name: str, text: str) -> BoundedRegex:
+    try:
+        return BoundedRegex(text, name)
+    except re.error as error:
+        reason = f"{text[:200]!r} is neither the name of a table nor a regular expression ({error}). For any text write .*"
+        raise ConfigException.of(name, text, reason) from error
