@@ -116,12 +116,13 @@ def _detail_commands() -> tuple[ActionCommand | GroupCommand, ...]:
 def _server_commands() -> tuple[ActionCommand | GroupCommand, ...]:
     host = Arg(("--host",), help="Where to listen; loopback when neither this nor the worker settings say so", metavar="HOST")
     port = Arg(("--port",), help="The port; 8083 when neither this nor the worker settings say so", type=int, metavar="PORT")
+    anonymous = Arg(("--anonymous",), help="Ask for no users: all who reach the port may do everything", action="store_true")
     worker = Arg(("worker",), help="The worker's settings", metavar="worker.properties")
     connectors = Arg(("connectors",), help="Connectors to begin with, as properties or JSON", nargs="*", metavar="connector.properties")
     drop = Arg(("--drop-history",), help="Drop the history too: it is then what the topics still hold", action="store_true")
     return (
-        _command("rest", "Serve Connect's REST API in a process of its own", "servers.rest", host, port),
-        _command("standalone", "Run connectors in this process, without Airflow's scheduler", "servers.standalone", worker, connectors),
+        _command("rest", "Serve Connect's REST API in a process of its own", "rest.serve", host, port, anonymous),
+        _command("standalone", "Run connectors in this process, without Airflow's scheduler", "standalone.serve", worker, connectors),
         _command("new", ABOUT, "new.new", *(Arg(flags, **rest) for flags, rest in ARGUMENTS)),
         _group(
             "mirror",

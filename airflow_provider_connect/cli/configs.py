@@ -45,8 +45,18 @@ def shown(verbs: Verbs, config: Mapping[str, str]) -> dict[str, str]:
 
 def unhidden(verbs: Verbs, name: str, config: Mapping[str, str | None]) -> dict[str, str | None]:
     """``config`` with the connector's own secrets where ``shown`` has hidden them: what was printed may be edited and put back."""
+    return Secrets(verbs.plugin_config).restored(config, _known(verbs, name))
+
+
+def unhidden_patch(verbs: Verbs, name: str, patch: Mapping[str, str | None]) -> dict[str, str | None]:
+    """``patch`` with the connector's own secrets where ``shown`` has hidden them."""
+    known = _known(verbs, name)
+    secrets = Secrets(verbs.plugin_config)
+    return secrets.restored(patch, None) if known is None else secrets.patched(patch, known)
+
+
+def _known(verbs: Verbs, name: str) -> Mapping[str, str] | None:
     try:
-        known: Mapping[str, str] | None = verbs.connector_config(name)
+        return verbs.connector_config(name)
     except NotFoundException:
-        known = None
-    return Secrets(verbs.plugin_config).restored(config, known)
+        return None

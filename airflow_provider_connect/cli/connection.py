@@ -14,12 +14,14 @@ from airflow.utils.cli import suppress_logs_and_warning
 from airflow.utils.session import create_session
 
 from airflow_provider_connect import config_providers
+from airflow_provider_connect.airflow_backing import airflow_backing
 from airflow_provider_connect.airflow_launcher import AirflowLauncher
 from airflow_provider_connect.airflow_settings import airflow_secrets, worker_settings
 from airflow_provider_connect.cli.settings import use_database
 from airflow_provider_connect.client.conversation import RetryLimits
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.client.server import Server
+from airflow_provider_connect.dag_checks import dag_check
 from airflow_provider_connect.errors import BadRequestException, ConnectException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.hooks.connect import ConnectHook
@@ -117,14 +119,14 @@ def airflow_herder() -> Iterator[Herder]:
         admin.ensure_internal_topics()
 
     def resolve(config: Mapping[str, str]) -> Mapping[str, str]:
-        return config_providers.resolve(config, settings.config_providers(config["name"]), airflow_secrets(config))
+        providers = settings.config_providers(config["name"])
+        return config_providers.resolve(config, providers, config_providers.airflow_values(config, providers, airflow_secrets))
 
-    launcher, previewer = AirflowLauncher(create_session), PreviewRunner(settings, secrets=airflow_secrets)
-    with (
-        PluginProbe(settings, secrets=_secrets) as probe,
-        Herder(settings, launcher, probe=probe, previewer=previewer, resolve=resolve) as herder,
-    ):
-        yield herder
+    launcher, check, backing = AirflowLauncher(create_session), dag_check(settings.dag_limits), airflow_backing(settings)
+    with PluginProbe(settings, secrets=_secrets) as probe:
+        previewer = PreviewRunner(settings, secrets=airflow_secrets, passwords=probe.passwords)
+        with Herder(settings, launcher, probe=probe, previewer=previewer, backing=backing, resolve=resolve, dag_check=check) as herder:
+            yield herder
 
 
 def _secrets(config: Mapping[str, str | None]) -> Mapping[str, str]:

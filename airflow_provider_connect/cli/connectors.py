@@ -4,7 +4,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from airflow_provider_connect.cli.configs import given_connector, given_pairs, shown, unhidden
+from airflow_provider_connect.cli.configs import given_connector, given_pairs, shown, unhidden, unhidden_patch
 from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
 from airflow_provider_connect.cli.printing import print_rows, print_value
 from airflow_provider_connect.errors import BadRequestException
@@ -57,7 +57,7 @@ def patch(arguments: Any, verbs: Verbs) -> None:
     changes: dict[str, str | None] = {**given_pairs(arguments.pairs), **dict.fromkeys(arguments.remove or ())}
     if not changes:
         raise BadRequestException("Give what to change as KEY=VALUE, or --remove KEY")
-    info = verbs.patch_connector_config(arguments.name, unhidden(verbs, arguments.name, changes))
+    info = verbs.patch_connector_config(arguments.name, unhidden_patch(verbs, arguments.name, changes))
     print_value(shown(verbs, info.config), arguments.output)
 
 

@@ -6,10 +6,19 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_connect.airflow_settings import VARIABLE, connection_properties, section_properties, worker_variable
+from airflow_provider_connect.airflow_settings import (
+    VARIABLE,
+    connection_properties,
+    default_properties,
+    own_option,
+    properties_file,
+    section_options,
+    worker_variable,
+)
 from airflow_provider_connect.dag_settings import literal_secrets
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.secret_keys import HIDDEN
+from airflow_provider_connect.model.url_passwords import without_url_passwords
 from airflow_provider_connect.settings import WorkerSettings
 
 
@@ -17,7 +26,9 @@ def print_settings(arguments: Any) -> None:
     """Secrets are masked."""
     use_database()
     layers = {
-        "airflow.cfg [connect]": section_properties,
+        "default": default_properties,
+        own_option("worker_properties") or "no file": properties_file,
+        "airflow.cfg [connect]": section_options,
         "Connection": connection_properties,
         f"Variable {VARIABLE}": worker_variable,
     }
@@ -36,8 +47,8 @@ def use_database() -> None:
 
 
 def masked(key: str, value: str) -> str:
-    """``value``, or ``[hidden]`` if ``key`` is named like a secret and the value is written out."""
-    return HIDDEN if literal_secrets({key: value}) else value
+    """``value``, or ``[hidden]`` if ``key`` is named like a secret and the value is written out; and without passwords in URLs."""
+    return HIDDEN if literal_secrets({key: value}) else without_url_passwords(value)
 
 
 def _print(output: str, settings: Mapping[str, Mapping[str, str]]) -> None:

@@ -35,6 +35,11 @@ class ServerException(ConnectException):
         self.status = status
 
 
+def is_outage(error: ConnectException) -> bool:
+    """Whether a server or the way to it failed, and not what was asked: who waits for something goes on waiting."""
+    return error.retriable or (isinstance(error, ServerException) and error.status >= 500)
+
+
 def is_passing(answer: Answer) -> bool:
     """Whether the same request may be met soon. A rebalance says so by 409, but for some reads and changes of offsets by 500."""
     return answer.status in _PASSING or (answer.status in (409, 500) and _REBALANCE.search(_message(answer)) is not None)

@@ -12,6 +12,7 @@ from airflow_provider_connect.errors import ConfigException, ConnectException, P
 from airflow_provider_connect.isolation.chosen_plugins import CONVERTER_KINDS, VERSION_ENDING, PluginChoice
 from airflow_provider_connect.isolation.class_keys import ClassCheck, ClassChoices, VersionChoices, check_range, found, made
 from airflow_provider_connect.isolation.plugin_catalog import CONNECTOR_KINDS, Plugin, PluginKind
+from airflow_provider_connect.model.config_limits import MOST_ALIASES
 from airflow_provider_connect.model.connector_keys import common_config_def, sink_config_def, source_config_def
 from airflow_provider_connect.model.versions import requirement
 from airflow_provider_connect.sdk.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Lambda, Recommender, Type, Validator, Width
@@ -97,8 +98,8 @@ class ConnectorDefinition:
 
     def _stage_keys(self, stages: Stages) -> Iterator[ConfigKey]:
         listed = self._config.get(stages.key) or ""
-        aliases = dict.fromkeys(part.strip() for part in listed.split(",")) if listed.strip() else ()
-        for alias in aliases:
+        aliases = list(dict.fromkeys(part.strip() for part in listed.split(","))) if listed.strip() else []
+        for alias in aliases[:MOST_ALIASES]:  # that there are more is what the key's validator reports
             yield from self._keys_of_stage(stages, alias)
 
     def _keys_of_stage(self, stages: Stages, alias: str) -> Iterator[ConfigKey]:
@@ -138,7 +139,7 @@ class ConnectorDefinition:
 
     def _defined(self, stages: Stages, key: str, named: str | None, spec: str | None) -> tuple[ConfigDef | None, ConfigException | None]:
         """The stage's own settings, or what is wrong with its class."""
-        if not named:
+        if named is None:
             return None, None
         name = named.strip()
         try:

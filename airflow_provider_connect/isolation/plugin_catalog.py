@@ -19,6 +19,7 @@ from airflow_provider_connect.errors import ConfigException, PluginNotFoundExcep
 from airflow_provider_connect.isolation.built_ins import built_ins
 from airflow_provider_connect.isolation.plugin_kinds import CONNECTOR_KINDS, SUFFIXES, Declarations, Declared, PluginKind
 from airflow_provider_connect.isolation.plugin_path import BrokenLocation, Location, locations
+from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.versions import MavenVersion, choose_version, oldest_first
 
 __all__ = ["CONNECTOR_KINDS", "Plugin", "PluginCatalog", "PluginKind"]
@@ -115,7 +116,7 @@ class PluginCatalog:
         found = self.named(name, (kind,))
         if not found:
             known = sorted({plugin.class_name for plugin in self._all() if plugin.kind is kind})
-            raise PluginNotFoundException(f"No {kind} goes by the name {name}; there are: {', '.join(known)}", known=known)
+            raise PluginNotFoundException(f"No {kind} goes by the name {cut(name)}; there are: {', '.join(known)}", known=known)
         return self._chosen(found, spec)
 
     def find_connector(self, name: str, spec: str | None = None) -> Plugin:
@@ -124,7 +125,7 @@ class PluginCatalog:
         if not found:
             known = ", ".join(f"{plugin.class_name} {plugin.version}" for plugin in self.plugins(CONNECTOR_KINDS))
             raise ConfigException(
-                f"Failed to find any class that implements Connector and which name matches {name}, available connectors are: {known}"
+                f"Failed to find any class that implements Connector and which name matches {cut(name)}, available connectors are: {known}"
             )
         return self._chosen(found, spec)
 

@@ -30,8 +30,10 @@ from airflow_provider_connect.isolation.probe_pool import Fingerprints, ProbePoo
 from airflow_provider_connect.isolation.probe_process import ProbeProcess
 from airflow_provider_connect.isolation.validation import java_map, key_view
 from airflow_provider_connect.masking import Mask, secret_values
+from airflow_provider_connect.model.config_limits import LONGEST_ERROR, cut, refuse_many_aliases
 from airflow_provider_connect.model.connector_keys import sink_config_def, source_config_def
-from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key
+from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key, is_variable
+from airflow_provider_connect.model.url_passwords import without_url_passwords
 from airflow_provider_connect.model.versions import UNDEFINED, requirement
 from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, PluginView, Validation
 from airflow_provider_connect.settings import WorkerSettings
@@ -43,6 +45,9 @@ _SETTINGS_OF_PLUGINS: Final = ("key.converter", "value.converter", "header.conve
 _TOLD: Final = (
     "group.id",
     "plugin.path",
+    "connectors.allowed.paths",
+    "connectors.max.tasks",
+    *(f"{kind}.storage.topic" for kind in ("config", "offset", "status", "batch")),
     "exactly.once.source.support",
     "connector.client.config.override.policy",
     "connector.client.config.override.allowlist",
@@ -105,12 +110,16 @@ class PluginProbe:
         """
         named = config.get(CLASS_KEY)
         if named is None:
-            raise BadRequestException(f"Connector config {java_map(config)} contains no connector type")
+            raise BadRequestException(f"Connector config {cut(java_map(config), LONGEST_ERROR)} contains no connector type")
         if plugin is not None and not _without_ending(named).endswith(_without_ending(plugin)):
-            raise BadRequestException(f"Included connector type {named} does not match request type {plugin}")
-        providers, secrets = self._settings.config_providers(config.get("name") or ""), self._secrets(config)
+            raise BadRequestException(f"Included connector type {cut(named)} does not match request type {cut(plugin)}")
+        refuse_many_aliases(config)
+        providers = self._settings.config_providers(config.get("name") or "")
+        secrets = config_providers.airflow_values(config, providers, self._secrets)
         resolved: dict[str, Any] = config_providers.resolve(config, providers, secrets)  # type: ignore[arg-type]  # nulls stay null
+        refuse_many_aliases(resolved)
         mask = Mask(secret_values({key: text for key, text in config.items() if text}, providers, secrets))
+        mask.add(self.passwords(resolved))
         answer = self._ask(self._locations(resolved), {"ask": "validate", "config": resolved}, mask)
         try:
             validation = validation_of(answer)
@@ -129,11 +138,21 @@ class PluginProbe:
         Raises what the hook raises, with its text: NotImplementedError, RetriableException, BadRequestException, ConfigException, or
         ConnectException for everything else; RetriableException when it does not answer in time.
         """
-        providers, secrets = self._settings.config_providers(connector), self._secrets(config)
+        providers = self._settings.config_providers(connector)
+        secrets = config_providers.airflow_values(config, providers, self._secrets)
         resolved = config_providers.resolve(config, providers, secrets)
         pairs = None if offsets is None else [[p and dict(p), o and dict(o)] for p, o in offsets]
         request = {"ask": "alter_offsets", "connector": connector, "config": resolved, "offsets": pairs}
-        return bool(self._ask(self._locations(resolved), request, Mask(secret_values(config, providers, secrets)))["agreed"])
+        mask = Mask({*secret_values(config, providers, secrets), *self.passwords(resolved)})
+        return bool(self._ask(self._locations(resolved), request, mask)["agreed"])
+
+    def passwords(self, resolved: Given) -> set[str]:
+        """What the settings of type PASSWORD hold of the connector that the config names; empty where it names none that is known."""
+        try:
+            keys = self.config_keys(resolved.get(CLASS_KEY) or "", resolved.get(VERSION_KEY))
+        except ConnectException:  # without its definition none of its code is asked anything
+            return set()
+        return {text for key in keys if key.type == "PASSWORD" and (text := resolved.get(key.name))}
 
     def _tell_broken(self) -> None:
         """In the log, each once; again when it has been whole in between."""
@@ -182,6 +201,8 @@ class PluginProbe:
             raise ConfigException(mask(error.message), errors=map(mask, error.errors)) from None
         except ConnectException as error:
             raise type(error)(mask(error.message)) from None
+        except NotImplementedError as error:
+            raise NotImplementedError(mask(str(error))) from None
 
     def _locations(self, config: Given) -> Fingerprints:
         """Whose code a validation of ``config`` loads, as far as it names plugins that are there."""
@@ -221,8 +242,29 @@ def _masked(validation: Validation, config: Given, resolved: Mapping[str, str | 
             text = config.get(value.name)
         elif text and is_secret_key(value.name):
             text = HIDDEN
-        return dataclasses.replace(
-            value, value=text, errors=tuple(map(mask, value.errors)), recommended_values=tuple(map(mask, value.recommended_values))
+        is_shown = text is None or (text == config.get(value.name) and is_variable(text))
+        return ConfigValueView(
+            name=mask(value.name),
+            value=text if is_shown else mask(without_url_passwords(text or "")),
+            errors=tuple(map(mask, value.errors)),
+            recommended_values=tuple(map(mask, value.recommended_values)),
+            visible=value.visible,
         )
 
-    return dataclasses.replace(validation, configs=tuple((key, shown(value)) for key, value in validation.configs))
+    given = (resolved.get(value.name) for key, value in validation.configs if key is not None and key.type == "PASSWORD")
+    mask.add(filter(None, given))  # of converters too
+    configs = tuple((None if key is None else _masked_key(key, mask), shown(value)) for key, value in validation.configs)
+    return dataclasses.replace(validation, groups=tuple(map(mask, validation.groups)), configs=configs)
+
+
+def _masked_key(key: ConfigKeyView, mask: Mask) -> ConfigKeyView:
+    """Definitions are made of a config too: of aliases of transformations, and by plugins' own code."""
+    return dataclasses.replace(
+        key,
+        name=mask(key.name),
+        default_value=None if key.default_value is None else mask(key.default_value),
+        documentation=mask(key.documentation),
+        group=None if key.group is None else mask(key.group),
+        display_name=mask(key.display_name),
+        dependents=tuple(map(mask, key.dependents)),
+    )

@@ -19,8 +19,20 @@ from airflow_provider_connect.isolation.probe_messages import LONGEST_ANSWER, er
 PROBE: Final = "airflow_provider_connect.isolation.probe_worker"
 _SMALL: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
 """Libraries reserve address space for each core; on a large machine that alone would reach the limit."""
+_PASSED_ON: Final = {
+    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "LD_PRELOAD", "JAVA_HOME"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "KRB5_CONFIG"),
+    *("PGSSLMODE", "PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY", "PGPASSFILE"),
+}
+"""Variables of the environment that say how programs run here. All others stay behind: those of an API server hold its secrets."""
+_PREFIXES_PASSED_ON: Final = ("LC_", "PYTHON")
 _TAIL_BYTES: Final = 2000
 _ENDING_SECONDS: Final = 1.0  # for a process that has closed its answers to end
+
+
+def environment_of_plugins(environment: Mapping[str, str]) -> dict[str, str]:
+    """What of a server's environment the code of plugins sees."""
+    return {name: value for name, value in environment.items() if name in _PASSED_ON or name.startswith(_PREFIXES_PASSED_ON)}
 
 
 class ProbeProcess:
@@ -29,16 +41,15 @@ class ProbeProcess:
     def __init__(
         self, settings: Mapping[str, str], memory_bytes: int, *, module: str = PROBE, secrets: Mapping[str, str] | None = None
     ) -> None:
-        """The process gets ``settings``, the ``secrets`` that variables stand for, and none of Airflow's environment. ``module`` is what
-        it runs: one that ends in ``probe_worker.serve``."""
-        environment = {name: value for name, value in os.environ.items() if not name.lstrip("_").startswith("AIRFLOW_")}
+        """The process gets ``settings``, the ``secrets`` that variables stand for, and of the environment what programs need to run.
+        ``module`` is what it runs: one that ends in ``probe_worker.serve``."""
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the process)
         self._child = subprocess.Popen(
             (sys.executable, "-m", module),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,
-            env=_SMALL | environment,
+            env=_SMALL | environment_of_plugins(os.environ),
             bufsize=0,
             start_new_session=True,
         )

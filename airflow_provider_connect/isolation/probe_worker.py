@@ -55,6 +55,7 @@ class Answers:
     def _alter_offsets(self, name: str, config: Mapping[str, str], offsets: list[Any] | None) -> bool:
         plugin = self._choice.connector(name, config)
         connector: Connector = plugin.load()()
+        connector.allowed_paths = self._choice.settings.allowed_paths
         pairs: list[Any] = [(partition, offset) for partition, offset in offsets or ()]
         if plugin.kind is PluginKind.SINK:
             by_partition = {TopicPartition(p[TOPIC], p[PARTITION]): None if o is None else o[OFFSET] for p, o in pairs}

@@ -15,7 +15,15 @@ from airflow_provider_connect.isolation.class_keys import made
 from airflow_provider_connect.isolation.client_overrides import validate_overrides
 from airflow_provider_connect.isolation.connector_definition import CLASS_KEY, VERSION_KEY, ConnectorDefinition
 from airflow_provider_connect.isolation.plugin_catalog import CONNECTOR_KINDS, Plugin, PluginKind
-from airflow_provider_connect.isolation.reliability import GUARANTEE, check_delivery, check_group, guarantee_errors
+from airflow_provider_connect.isolation.reliability import (
+    GUARANTEE,
+    check_delivery,
+    check_group,
+    data_topic_errors,
+    guarantee_errors,
+    tasks_errors,
+)
+from airflow_provider_connect.model.config_limits import LONGEST_ERROR, cut
 from airflow_provider_connect.model.connector_settings import NULL_VALUE, check_topics, own_config_def
 from airflow_provider_connect.model.framework_keys import strip_framework_keys
 from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, Validation
@@ -41,7 +49,7 @@ def validate_config(choice: PluginChoice, config: Given) -> Validation:
     no class, nobody's class, a version range that is none."""
     named = config.get(CLASS_KEY)
     if named is None:
-        raise BadRequestException(f"Connector config {java_map(config)} contains no connector type")
+        raise BadRequestException(f"Connector config {cut(java_map(config), LONGEST_ERROR)} contains no connector type")
     texts = {key: text for key, text in config.items() if text is not None}
     versions = choice.catalog.named(named, CONNECTOR_KINDS)
     definition = ConnectorDefinition(choice, config, versions)
@@ -84,6 +92,9 @@ class _Validating:
         framework = self._definition.of_kind(is_sink=self._is_sink)
         found = self._framework_values(framework, connector)
         own = self._own_values(connector)
+        for key, errors in data_topic_errors(self._choice.settings, self._visible, connector).items():
+            value = own.get(key) or found.setdefault(key, ConfigValue(key, self._config.get(key)))
+            value.errors += [error for error in errors if error not in value.errors]
         converters = [part for role in ("header", "key", "value") if (part := self._converter(role, found)) is not None]
         keys = {**framework.keys, **self._our_keys(connector), **connector.config_def.keys}
         _add_null_errors({**found, **own}, self._config, found)
@@ -97,6 +108,7 @@ class _Validating:
         if not isinstance(loaded, type) or not issubclass(loaded, Connector):
             raise ConfigException(f"Class class {self._plugin.class_name} does not extend the Connector base")
         connector = loaded()
+        connector.allowed_paths = self._choice.settings.allowed_paths
         if not isinstance(connector.config_def, ConfigDef):
             raise BadRequestException(f"{self._plugin.class_name}.config() must return a ConfigDef that is not null.")
         return connector
@@ -107,6 +119,8 @@ class _Validating:
             found[key].errors += [error for error in errors if error not in found[key].errors]
         self._show_class_names(found)
         settings = self._choice.settings
+        tasks_max = found["tasks.max"]
+        tasks_max.errors += tasks_errors(settings, tasks_max.value)
         if self._is_sink:
             check_topics(found)
             check_group(settings, self._config, found)
@@ -119,8 +133,9 @@ class _Validating:
             kind = _kind_of(name)
             if kind is None or value.value is None:
                 continue
-            if not value.errors:
-                value.value = self._choice.catalog.named(str(value.value), (kind,))[0].class_name
+            plugins = [] if value.errors else self._choice.catalog.named(str(value.value), (kind,))
+            if plugins:
+                value.value = plugins[0].class_name
             elif any("could not be found" in error for error in value.errors):
                 value.value = None
 

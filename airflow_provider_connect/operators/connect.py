@@ -1,5 +1,6 @@
 """One run of a connector as an Airflow task: looks whether there is work, submits the Spark application, reports what it did."""
 
+import hashlib
 import importlib
 import importlib.util
 import logging
@@ -24,11 +25,11 @@ from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.model.ids import consumer_group
 from airflow_provider_connect.model.run import Claim, RunResult, RunSpec, RunState, TaskResult
 from airflow_provider_connect.operators.definition import DefinesConnector
-from airflow_provider_connect.operators.planning import tell_unready
-from airflow_provider_connect.operators.run_conf import asked_tasks
+from airflow_provider_connect.operators.planning import hide_in_logs, tell_unready
+from airflow_provider_connect.operators.run_conf import asked_tasks, may_wait, refuse_backfill
 from airflow_provider_connect.operators.run_metrics import emit_lost, emit_run
 from airflow_provider_connect.parent_death import die_with_parent, dies_with_parent
-from airflow_provider_connect.run_directory import RunDirectory, remove_stale_runs
+from airflow_provider_connect.run_directory import RunDirectory, forget_secrets_left, remove_stale_runs
 from airflow_provider_connect.settings import WorkerSettings
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ with _loaded_at_first_use("requests"):
     from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 _log = logging.getLogger(__name__)
+_LABEL_LENGTH, _COLUMN_LENGTH = 200, 250  # Airflow keeps so many characters of a mapped task's label
+_URI_LENGTH = 1500  # and of an asset
 _KILL_WAIT_SECONDS = 4.0  # Airflow sends SIGKILL five seconds after it called on_kill
 
 
@@ -77,7 +80,7 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
     and ``durable`` always off, because the claims on the config topic decide who may write, and an application ends with its task.
     """
 
-    template_fields: Sequence[str] = ("connector",)
+    template_fields: Sequence[str] = ()  # the name may come by REST or the config topic: it is never a template
     ui_color = "#e8f1f8"
 
     def __init__(
@@ -110,7 +113,7 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
     @property
     def tasks_label(self) -> str:
         """Names a mapped task in the UI."""
-        return f"{self.connector} {_ranges_text(self.tasks or [])}"
+        return f"{self.connector[:_LABEL_LENGTH]} {_ranges_text(self.tasks or [])}"[:_COLUMN_LENGTH]
 
     def execute(self, context: Mapping[str, Any]) -> dict[str, dict[str, float]] | None:
         """The run's figures by task: records, bytes, seconds and CPU-seconds. None, which costs no XCom, when there was nothing to do."""
@@ -122,6 +125,7 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
             raise kind(f"Connector {self.connector}: {error.message}") from error
 
     def _run(self, context: Mapping[str, Any]) -> dict[str, dict[str, float]] | None:
+        refuse_backfill(context)
         settings = worker_settings()
         asked_for = asked_tasks(context)
         found = self._readiness(settings, context, is_asked_for=asked_for is not None)
@@ -139,6 +143,7 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
             claim=Claim.parse(self.claim) if self.claim else None,
             define=self.definition(),
             secrets={**airflow_secrets(settings.originals), **found.secrets},
+            known=None if found.known is None else found.known.to_json(),
         )
         directory.write_spec(spec)
         try:
@@ -153,6 +158,7 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
     def _readiness(self, settings: WorkerSettings, context: Mapping[str, Any], *, is_asked_for: bool) -> "Readiness":
         """Whether there is work. Raises AirflowSkipException unless the connector is STARTED."""
         # loads the Kafka client: not when the DAG is parsed
+        from airflow_provider_connect.stores.config_cache import ConfigCache
         from airflow_provider_connect.worker.readiness import UnreadyException, check_readiness
 
         try:
@@ -163,10 +169,15 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
                 secrets_of=airflow_secrets,
                 is_asked_for=is_asked_for,
                 is_planned=self.tasks is not None,
+                may_wait=may_wait(context),
+                cache=ConfigCache(run_directory()),
+                hide=hide_in_logs(),
             )
         except UnreadyException as error:
             tell_unready(self.connector, settings, error, context, self.definition())
             raise
+        if found.state == "waiting":
+            raise AirflowSkipException(f"Connector {self.connector} waits: {found.reason}")
         if found.state == "not-started":
             raise AirflowSkipException(f"Connector {self.connector} is not started: {found.reason}")
         return found
@@ -174,6 +185,7 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
     def _make_directory(self, context: Mapping[str, Any]) -> RunDirectory:
         ti, base = context["ti"], run_directory()
         remove_stale_runs(base, ti.dag_id, now=time.time())
+        forget_secrets_left(base, ti.dag_id, now=time.time())
         self._directory = RunDirectory.make(
             base, ti.dag_id, ti.run_id, map_index=-1 if ti.map_index is None else ti.map_index, try_number=ti.try_number
         )
@@ -265,12 +277,15 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
     # ── the result ──
 
     def _lost(self, settings: WorkerSettings, directory: RunDirectory, exit_code: int | None, log_tail: list[str]) -> Exception:
+        from airflow_provider_connect.stores.config_cache import ConfigCache
         from airflow_provider_connect.worker.aftermath import report_lost
 
         emit_lost(self.connector)
         reason = f"Connector {self.connector}: the application ended with exit code {exit_code} and without a result"
+        if self._kill_requested:  # Airflow knows who ended it, and the API server writes that into the statuses if the run has FAILED
+            return AirflowException(reason)  # type: ignore[no-any-return]
         try:
-            report_lost(settings, self.connector, directory.path, exit_code, log_tail)
+            report_lost(settings, self.connector, directory.path, exit_code, log_tail, cache=ConfigCache(run_directory()))
         except ConnectException as error:
             _log.warning("Connector %s: its FAILED status could not be written: %s", self.connector, error)
         return AirflowException(": ".join([reason, *log_tail[-1:]]))  # type: ignore[no-any-return]
@@ -360,7 +375,11 @@ def topic_asset(bootstrap_servers: str, topic: str, *, group: str | None = None)
     The two differ: a sink whose DAG is scheduled on the topic's asset would otherwise start itself again and again.
     """
     server = bootstrap_servers.partition(",")[0].rpartition("://")[2]
-    return Asset(f"kafka://{server}/{topic}" + ("" if group is None else f"?group={quote(group, safe='')}"))
+    uri = f"kafka://{server}/{topic}"
+    if group is None:
+        return Asset(uri)
+    whole = f"{uri}?group={quote(group, safe='')}"
+    return Asset(whole if len(whole) <= _URI_LENGTH else f"{uri}?group-sha256={hashlib.sha256(group.encode()).hexdigest()}")
 
 
 def _delivered(tasks: Sequence[TaskResult]) -> dict[str, dict[str, list[list[int]]]]:

@@ -11,14 +11,14 @@ from typing import Any
 from airflow_provider_connect.dag_settings import DEFINED_IN
 
 ATTRIBUTE = "connector_definition"
-
-
 MARK = "dag_mark"
+CONNECTOR = "connector"
 
 
 class DefinesConnector:
-    """Mixed into the first operator of a connector's DAG. It carries either ``connector_definition``, the config as JSON, when a DAG file
-    defines the connector, or ``dag_mark``, which tells what the DAG of a stored connector was made of."""
+    """Mixed into the operators of a connector's DAG, which carry the connector's name. The first one also carries either
+    ``connector_definition``, the config as JSON, when a DAG file defines the connector, or ``dag_mark``, the keys that a stored connector's
+    DAG was made of."""
 
     connector: str
     connector_definition: str | None = None
@@ -29,7 +29,7 @@ class DefinesConnector:
     def get_serialized_fields(cls) -> frozenset[str]:
         """Called by Airflow: the attributes that go into the serialized DAG."""
         fields: frozenset[str] = super().get_serialized_fields()  # type: ignore[misc]  # the operator's, which stands behind this class
-        return fields | {ATTRIBUTE, MARK}
+        return fields | {ATTRIBUTE, MARK, CONNECTOR}
 
     def definition(self) -> dict[str, str] | None:
         """The config as the config topic holds it, with the name and where it is defined; None: somebody else defines the connector."""

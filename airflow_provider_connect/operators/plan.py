@@ -6,19 +6,19 @@ from typing import Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from airflow_provider_connect.airflow_settings import airflow_secrets, worker_settings
+from airflow_provider_connect.airflow_settings import airflow_secrets, run_directory, worker_settings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.operators.definition import DefinesConnector
-from airflow_provider_connect.operators.planning import plan_apart, tell_unready
-from airflow_provider_connect.operators.run_conf import asked_tasks
+from airflow_provider_connect.operators.planning import hide_in_logs, plan_apart, tell_unready
+from airflow_provider_connect.operators.run_conf import asked_tasks, may_wait, refuse_backfill
 from airflow_provider_connect.parent_death import die_with_parent
 
 
 class ConnectPlanOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]  # Airflow is not typed for us
     """Claims, has the connector's task configs made in a subprocess, and returns the arguments of one ``run`` for each group of tasks."""
 
-    template_fields: Sequence[str] = ("connector",)
+    template_fields: Sequence[str] = ()  # as ConnectTaskOperator's
     ui_color = "#e8f1f8"
 
     def __init__(
@@ -47,15 +47,28 @@ class ConnectPlanOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]
 
     def _groups(self, context: Mapping[str, Any]) -> list[dict[str, Any]]:
         # loads the Kafka client: not when the DAG is parsed
+        from airflow_provider_connect.stores.config_cache import ConfigCache
         from airflow_provider_connect.worker.readiness import UnreadyException, check_readiness
 
+        refuse_backfill(context)
         settings, define, asked_for = worker_settings(), self.definition(), asked_tasks(context)
         is_asked_for = asked_for is not None
         try:
-            readiness = check_readiness(settings, self.connector, define=define, secrets_of=airflow_secrets, is_asked_for=is_asked_for)
+            readiness = check_readiness(
+                settings,
+                self.connector,
+                define=define,
+                secrets_of=airflow_secrets,
+                is_asked_for=is_asked_for,
+                may_wait=may_wait(context),
+                cache=ConfigCache(run_directory()),
+                hide=hide_in_logs(),
+            )
         except UnreadyException as error:
             tell_unready(self.connector, settings, error, context, define)
             raise
+        if readiness.state == "waiting":
+            raise AirflowSkipException(f"Connector {self.connector} waits: {readiness.reason}")
         if readiness.state == "not-started":
             raise AirflowSkipException(f"Connector {self.connector} is not started: {readiness.reason}")
         if readiness.state == "no-work":
@@ -67,10 +80,10 @@ class ConnectPlanOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]
         return groups_of([task for task in plan.tasks if asked_for is None or task in asked_for], plan.claim, self.tasks_per_application)
 
 
-class ConnectReportOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not typed for us
+class ConnectReportOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]  # Airflow is not typed for us
     """Adds up what the mapped ``run`` tasks did. It runs when none of them failed; one that did fails the Dag run."""
 
-    template_fields: Sequence[str] = ("connector",)
+    template_fields: Sequence[str] = ()  # as ConnectTaskOperator's
     ui_color = "#e8f1f8"
 
     def __init__(self, *, connector: str, run_task_id: str = "run", **kwargs: Any) -> None:

@@ -29,6 +29,21 @@ def asked_tasks(context: Mapping[str, Any]) -> list[int] | None:
     return tasks_in(getattr(context.get("dag_run"), "conf", None))
 
 
+def may_wait(context: Mapping[str, Any]) -> bool:
+    """Whether the run, after failures, may leave the work to a later one: its first try may, unless it was started by hand."""
+    run_type = str(getattr(getattr(context.get("dag_run"), "run_type", None), "value", ""))
+    return run_type != "manual" and context["ti"].try_number <= 1
+
+
+def refuse_backfill(context: Mapping[str, Any]) -> None:
+    """Raises ConfigException in a run of a backfill: Airflow starts several of them at once, whatever the DAG allows."""
+    if str(getattr(getattr(context.get("dag_run"), "run_type", None), "value", "")) == "backfill":
+        raise ConfigException(
+            "A connector has no backfills: its runs go on from its offsets, one at a time. To have data delivered again, stop it and "
+            "change its offsets with AlterOffsetsOperator or PATCH /connectors/«name»/offsets"
+        )
+
+
 def covers(waiting: object, tasks: Sequence[int] | None) -> bool:
     """Whether a run with conf ``waiting`` does what one of ``tasks`` would. One of all tasks may find nothing to do: it covers no other."""
     try:

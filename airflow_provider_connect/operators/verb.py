@@ -13,7 +13,9 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_connect.airflow_settings import CONNECTION
-from airflow_provider_connect.client.conditions import Condition, as_json
+from airflow_provider_connect.client.conditions import Condition, Verdict, as_json
+from airflow_provider_connect.client.refusals import is_outage
+from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.triggers.connect import ERROR, HOPELESS, ConnectTrigger, Patience
 
 if TYPE_CHECKING:
@@ -96,7 +98,7 @@ class ConnectVerbOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not
         """Returns when the condition is met; with ``deferrable`` it need not return: ``method`` goes on then."""
         patience, deadline = Patience(self.patience_seconds), time.monotonic() + self.timeout_seconds
         with self._hook() as hook:
-            while not patience.is_content_with(verdict := hook.look(condition)):
+            while not patience.is_content_with(verdict := self._look(hook, condition)):
                 if self.deferrable:
                     self._defer(condition, method, arguments)
                 if time.monotonic() > deadline:
@@ -105,6 +107,16 @@ class ConnectVerbOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not
         if not verdict.is_met:
             raise AirflowFailException(verdict.says)
         self.log.info("%s", verdict.says)
+
+    @staticmethod
+    def _look(hook: "ConnectHook", condition: Condition) -> Verdict:
+        """A server that is away for a while ends no wait."""
+        try:
+            return hook.look(condition)
+        except ConnectException as error:
+            if not is_outage(error):
+                raise
+            return Verdict(False, error.message)
 
     def _defer(self, condition: Condition, method: str, arguments: dict[str, Any]) -> None:
         self.defer(

@@ -11,10 +11,11 @@ from pydantic import AfterValidator
 from starlette.requests import Request
 from starlette.responses import Response
 
+from airflow_provider_connect.model.log_levels import checked_level
 from airflow_provider_connect.rest import bodies, documents
 from airflow_provider_connect.rest.answers import answer, documented, empty, query
 from airflow_provider_connect.rest.calls import calls_of
-from airflow_provider_connect.rest.loggers import Loggers, checked_level
+from airflow_provider_connect.rest.loggers import Loggers
 
 Logger = Annotated[str, Path(description="The logger's name, or 'root'"), AfterValidator(unquote)]
 
@@ -24,13 +25,17 @@ router = APIRouter(prefix="/admin/loggers", tags=["loggers"])
 @router.get("", **documented(200, dict[str, documents.LoggerLevel]))
 async def list_loggers(request: Request) -> Response:
     """The loggers that have a level of their own."""
-    return answer({name: dataclasses.asdict(level) for name, level in _loggers(request).all().items()})
+    loggers = _loggers(request)
+    return await calls_of(request).in_thread(
+        lambda: answer({name: {"level": one.level, "last_modified": one.last_modified} for name, one in loggers.all().items()})
+    )
 
 
 @router.get("/{logger}", **documented(200, documents.LoggerLevel))
 async def get_logger(request: Request, logger: Logger) -> Response:
     """The level of one logger."""
-    return answer(dataclasses.asdict(_loggers(request).one(logger)))
+    loggers = _loggers(request)
+    return await calls_of(request).in_thread(lambda: answer(dataclasses.asdict(loggers.one(logger))))
 
 
 @router.put(
@@ -45,17 +50,18 @@ async def get_logger(request: Request, logger: Logger) -> Response:
 )
 async def put_logger(request: Request, logger: Logger) -> Response:
     """Set the level of a logger and of those below it, until this server is started anew."""
-    level, calls = await bodies.log_level(request), calls_of(request)
-    if query(request, "scope", "worker").lower() != "cluster":
-        return answer(await calls.administer(request, lambda: _loggers(request).put(logger, level)))
+    calls, loggers = calls_of(request), _loggers(request)
+    is_for_all = query(request, "scope", "worker").lower() == "cluster"
 
-    def everywhere() -> None:
+    def put(level: str) -> Response:
+        if not is_for_all:
+            return answer(loggers.put(logger, level))
         checked_level(level)
         calls.herder().put_log_level(logger, level)
-        _loggers(request).put(logger, level)
+        loggers.put(logger, level)
+        return empty(204)
 
-    await calls.administer(request, everywhere)
-    return empty(204)
+    return await calls.administer_by(request, bodies.log_level, put)
 
 
 def _loggers(request: Request) -> Loggers:

@@ -28,11 +28,13 @@ def create_app(
     lifespan: Lifespan | None = None,
     loggers: Loggers | None = None,
     has_admin: bool = True,
+    warnings: Callable[[], list[str]] = list,
 ) -> FastAPI:
     """The app. ``herder`` is asked at each request and raises ConnectException while there is none; ``info`` may ask the broker.
 
     ``loggers`` is the process's own, where somebody lets it follow what is asked of all. ``has_admin``: whether ``/admin`` is served here;
-    Kafka Connect's ``admin.listeners`` may put it elsewhere or nowhere.
+    Kafka Connect's ``admin.listeners`` may put it elsewhere or nowhere. ``warnings`` are shown by ``/health``: what an admin has to
+    correct although requests are answered.
     """
     app = FastAPI(
         title="Kafka Connect REST API",
@@ -40,11 +42,13 @@ def create_app(
         version=__version__,
         docs_url=None,
         redoc_url=None,
+        openapi_url=None,  # FastAPI's own route makes the document in the event loop
         redirect_slashes=False,
         lifespan=lifespan,
     )
     app.state.calls = calls = Calls(herder, access)
     app.state.info, app.state.loggers, app.state.listing = info, loggers or Loggers(), Listing(calls.secrets)
+    app.state.warnings = warnings
     for router in (*_ROUTERS, *((admin.router,) if has_admin else ())):
         app.include_router(router)
     app.add_middleware(Door, access=access, routes=app.routes)

@@ -3,7 +3,7 @@
 import base64
 import hmac
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from starlette.requests import Request
@@ -19,14 +19,15 @@ JAAS = "java.security.auth.login.config"
 """Java's: a JAAS file whose entry KafkaConnect names that file, as Connect has it."""
 
 _LOGIN_MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
-_ENTRY = re.compile(r"KafkaConnect\s*\{([^}]*)\}", re.DOTALL)
+_ENTRY = re.compile(r"KafkaConnect\s*+\{")
 _FILE = re.compile(r"\bfile\s*=\s*\"([^\"]+)\"")
 
 
 class BasicAccess(OpenToAll):
     """``users`` are passwords by name."""
 
-    def __init__(self, users: Mapping[str, str]) -> None:
+    def __init__(self, users: Mapping[str, str], origins: Iterable[str] = ()) -> None:
+        super().__init__(origins)
         self._users = dict(users)
 
     async def identify(self, request: Request) -> User:
@@ -35,6 +36,7 @@ class BasicAccess(OpenToAll):
         known = self._users.get(user)
         if known is None or not hmac.compare_digest(known.encode(), password.encode()):
             raise UnauthorizedException("User cannot access the resource.")
+        await super().identify(request)  # a browser that knows the password sends it for any page
         return user
 
 
@@ -62,8 +64,10 @@ def credentials_file(worker: Mapping[str, str]) -> Path | None:
 
 
 def _named_by(jaas: Path) -> Path:
-    entry = _ENTRY.search(_text(jaas, JAAS))
-    file = _FILE.search(entry[1]) if entry and _LOGIN_MODULE in entry[1] else None
+    text = _text(jaas, JAAS)
+    opening = _ENTRY.search(text)
+    entry, is_closed, _ = text[opening.end() :].partition("}") if opening else ("", "", "")
+    file = _FILE.search(entry) if is_closed and _LOGIN_MODULE in entry else None
     if file is None:
         raise ConfigException.of(JAAS, jaas, f'it has no entry KafkaConnect with {_LOGIN_MODULE} and file="…"')
     return Path(file[1])

@@ -1,4 +1,8 @@
-"""The bodies of requests, read within limits: what Kafka Connect takes, and a 400 with a text for people where it would answer 500."""
+"""The bodies of requests, read within limits: what Kafka Connect takes, and a 400 with a text for people where it would answer 500.
+
+``received`` runs in the event loop and only collects bytes. Everything else takes what it returned and is called from worker threads: a
+body of a megabyte takes longer to parse than the loop may be held.
+"""
 
 import json
 import re
@@ -6,22 +10,58 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from starlette.requests import Request
+import anyio
+from starlette.requests import ClientDisconnect, Request
 
 from airflow_provider_connect.errors import BadRequestException
+from airflow_provider_connect.model.config_limits import refuse_many_aliases
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.rest.errors import HttpException
 
-MOST_BYTES = 8 * 1024 * 1024
+MOST_BYTES = 1024 * 1024
 MOST_LEVELS = 32
+LONGEST_SETTING = 256 * 1024
+"""Characters of a setting's value: the certificates of every public authority as PEM have some 220,000."""
 
 Config = dict[str, str | None]
 
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 _MOST_DIGITS = 1000
+_MOST_LENGTH_DIGITS = 20
 _STATES = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
 _KINDS = {dict: "an object", list: "an array", bool: "true or false", type(None): "null", str: "text"}
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The bytes of a body and the Content-Type that the client declared."""
+
+    data: bytes
+    content_type: str | None
+
+
+async def received(request: Request, *, seconds: float) -> Body:
+    """Raises HttpException: 413 as soon as the body is known to be too long, 408 when it has not come within ``seconds``."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and len(declared) < _MOST_LENGTH_DIGITS and int(declared) > MOST_BYTES:
+        raise _too_long()
+    data = bytearray()
+    try:
+        with anyio.fail_after(seconds):
+            async for chunk in request.stream():
+                data += chunk
+                if len(data) > MOST_BYTES:
+                    raise _too_long()
+    except TimeoutError:
+        raise HttpException(408, f"The body has not arrived within {seconds:.0f} s", headers={"Connection": "close"}) from None
+    except ClientDisconnect:
+        raise HttpException(400, "The body ended before its end") from None
+    return Body(bytes(data), request.headers.get("content-type"))
+
+
+def _too_long() -> HttpException:
+    return HttpException(413, f"The body is longer than {MOST_BYTES} bytes", headers={"Connection": "close"})
 
 
 class NumberText(str):
@@ -39,9 +79,9 @@ class NewConnector:
     initial_state: TargetState | None
 
 
-async def new_connector(request: Request) -> NewConnector:
+def new_connector(body: Body) -> NewConnector:
     """Raises BadRequestException for fields that are unknown, missing or of the wrong kind."""
-    fields = _object(await _value(request, numbers_as_text=True), "The body", 'such as {"name": "…", "config": {…}}')
+    fields = _object(_value(body, numbers_as_text=True), "The body", 'such as {"name": "…", "config": {…}}')
     _refuse_unknown(fields, ("name", "config", "initial_state"), "The body")
     name = fields.get("name")
     if name is not None and not isinstance(name, str | bool):
@@ -64,24 +104,30 @@ def _initial_state(value: object) -> TargetState | None:
     return state
 
 
-async def config(request: Request) -> Config:
+def config(body: Body) -> Config:
     """A flat object of settings; numbers and booleans become their text, null stays. Raises BadRequestException."""
-    return _config(_object(await _value(request, numbers_as_text=True), "The body", "with the connector's settings"))
+    return _config(_object(_value(body, numbers_as_text=True), "The body", "with the connector's settings"))
 
 
-async def config_patch(request: Request) -> Config | None:
+def config_patch(body: Body) -> Config | None:
     """As ``config``; None for no body or null, which Kafka Connect finds out only when it has found the connector."""
-    value = await _value(request, numbers_as_text=True)
+    value = _value(body, numbers_as_text=True)
     return None if value is None else _config(_object(value, "The body", "with the settings to change"))
 
 
 def _config(fields: Mapping[str, Any]) -> Config:
-    return {key: _setting(key, value) for key, value in fields.items()}
+    """Raises ConfigException too, for more aliases than are taken: what comes next asks a plugin about each."""
+    given = {key: _setting(key, value) for key, value in fields.items()}
+    refuse_many_aliases(given)
+    return given
 
 
 def _setting(key: str, value: object) -> str | None:
     if isinstance(value, dict | list):
         raise BadRequestException(f"The value of setting '{key}' must be text, a number, true or false, not {_kind(value)}")
+    if isinstance(value, str) and len(value) > LONGEST_SETTING:
+        fix = "keep it in a file and write a variable such as ${file:/path:key}"
+        raise BadRequestException(f"The value of setting '{key}' has {len(value)} characters, and the limit is {LONGEST_SETTING}: {fix}")
     return None if value is None else _text(value)
 
 
@@ -89,12 +135,12 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-async def offsets(request: Request) -> list[OffsetView]:
+def offsets(body: Body) -> list[OffsetView]:
     """``{"offsets": [{"partition": {…}, "offset": {…}}]}``; a missing partition or offset is None there, for the herder to judge.
 
     Raises BadRequestException.
     """
-    fields = _object(await _value(request), "The body", 'such as {"offsets": [{"partition": {…}, "offset": {…}}]}')
+    fields = _object(_value(body), "The body", 'such as {"offsets": [{"partition": {…}, "offset": {…}}]}')
     _refuse_unknown(fields, ("offsets",), "The body")
     entries = fields.get("offsets")
     if entries is not None and not isinstance(entries, list):
@@ -123,9 +169,9 @@ class AskedPreview:
     config: Config | None
 
 
-async def preview(request: Request) -> AskedPreview:
+def preview(body: Body) -> AskedPreview:
     """Every field may be missing, and so may the body. Raises BadRequestException."""
-    fields = _fields(await _value(request), ("records", "version", "config"))
+    fields = _fields(_value(body), ("records", "version", "config"))
     given = fields.get("config")
     config = None if given is None else _config(_with_texts(_object(given, "'config'", "with the connector's settings")))
     return AskedPreview(_number(fields, "records", 10), _optional_text(fields, "version"), config)
@@ -140,9 +186,9 @@ class AskedUpgrade:
     accept_schema_change: bool
 
 
-async def upgrade(request: Request) -> AskedUpgrade:
+def upgrade(body: Body) -> AskedUpgrade:
     """Raises BadRequestException."""
-    fields = _fields(await _value(request), ("to", "canary", "accept_schema_change"))
+    fields = _fields(_value(body), ("to", "canary", "accept_schema_change"))
     accepts = fields.get("accept_schema_change", False)
     if not isinstance(accepts, bool):
         raise BadRequestException(f"'accept_schema_change' must be true or false, not {_shown(accepts)}")
@@ -157,9 +203,9 @@ class AskedComparison:
     records: int
 
 
-async def comparison(request: Request) -> AskedComparison:
+def comparison(body: Body) -> AskedComparison:
     """Raises BadRequestException."""
-    fields = _fields(await _value(request), ("to", "records"))
+    fields = _fields(_value(body), ("to", "records"))
     return AskedComparison(_needed_text(fields, "to"), _number(fields, "records", 100))
 
 
@@ -195,24 +241,18 @@ def _with_texts(config: Mapping[str, Any]) -> dict[str, Any]:
     return {key: json.dumps(value) if type(value) in (int, float) else value for key, value in config.items()}
 
 
-async def log_level(request: Request) -> str:
+def log_level(body: Body) -> str:
     """The ``level`` of an object; other fields do not matter. Raises BadRequestException."""
-    value = await _value(request, numbers_as_text=True)
+    value = _value(body, numbers_as_text=True)
     level = _config(_object(value, "The body", 'such as {"level": "DEBUG"}')).get("level")
     if level is None:
         raise BadRequestException("Desired 'level' parameter was not specified in request.")
     return level
 
 
-async def ignored(request: Request) -> None:
-    """For verbs that take no body: whatever comes is left alone, up to the limit."""
-    await _bytes(request)
-
-
-async def _value(request: Request, *, numbers_as_text: bool = False) -> Any:
+def _value(body: Body, *, numbers_as_text: bool = False) -> Any:
     """What the JSON of the body says; None for an empty one."""
-    data = await _bytes(request)
-    declared = request.headers.get("content-type")
+    data, declared = body.data, body.content_type
     if data if declared is None else not declared.strip().lower().startswith("application/json"):
         raise HttpException(415)
     try:
@@ -234,16 +274,6 @@ async def _value(request: Request, *, numbers_as_text: bool = False) -> Any:
     return value
 
 
-async def _bytes(request: Request) -> bytes:
-    """Raises HttpException 413 as soon as the body is known to be too long."""
-    data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > MOST_BYTES:
-            raise HttpException(413, f"The body is longer than {MOST_BYTES} bytes", headers={"Connection": "close"})
-    return bytes(data)
-
-
 def _no_constant(text: str) -> float:
     raise ValueError(f"{text} is not a value")
 
@@ -255,6 +285,8 @@ def _integer(text: str) -> int:
 
 
 def _fraction(text: str) -> float:
+    if len(text) > _MOST_DIGITS:
+        raise ValueError(f"a number of {len(text)} characters")
     number = float(text)
     if number in (float("inf"), float("-inf")):
         raise ValueError(f"the number {text[:40]} is too large")

@@ -1,9 +1,15 @@
-"""One call of the herder for one user: the right first, then the verb, in a thread, within Kafka Connect's time limit."""
+"""One call of the herder for one user, within Kafka Connect's time limit: 1 the right 2 the body 3 the verb.
+
+Only the bytes of a body are read in the event loop. Rights, parsing, the verb and the making of its answer have worker threads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 import anyio
 import anyio.to_thread
@@ -11,15 +17,22 @@ from starlette.requests import Request
 
 from airflow_provider_connect.errors import ConnectException, ForbiddenException
 from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.rest import bodies
 from airflow_provider_connect.rest.access import Access, Right, User, require
 from airflow_provider_connect.rest.secrets import Secrets
 
 SECONDS = 90.0
 HEALTH_SECONDS = 10.0
+OF_ONE_USER = 2
+"""How many requests with a body are carried out at once for one user; probes have four processes (``isolation.probe_pool``)."""
+
 USER = "connect_user"
 """Where the door leaves the user in the request's scope."""
 
 _T = TypeVar("_T")
+_B = TypeVar("_B")
+_PARSED_AT_ONCE = 2
+"""Parsing takes Python's lock, and the event loop waits its turn for it among the threads that do."""
 
 
 class Calls:
@@ -32,35 +45,89 @@ class Calls:
         self.herder, self.access = herder, access
         self.secrets = Secrets(lambda plugin, version: herder().plugin_config(plugin, version))
         self._readers, self._writers = anyio.CapacityLimiter(16), anyio.CapacityLimiter(32)
+        self._shares: WeakValueDictionary[str, anyio.CapacityLimiter] = WeakValueDictionary()
+        self._parsing = threading.BoundedSemaphore(_PARSED_AT_ONCE)
 
     async def read(self, request: Request, connector: str, verb: Callable[[Herder], _T]) -> _T:
         """``verb`` for a user who may read the connector."""
-        return await self.connector(request, Right.READ, connector, verb)
 
-    async def change(self, request: Request, connector: str, verb: Callable[[Herder], _T]) -> _T:
-        """``verb`` for a user who may change the connector."""
-        return await self.connector(request, Right.CHANGE, connector, verb)
-
-    async def connector(self, request: Request, right: Right, connector: str, verb: Callable[[Herder], _T]) -> _T:
         def act() -> _T:
-            require(self.access, user_of(request), right, connector)
+            require(self.access, user_of(request), Right.READ, connector)
             return verb(self.herder())
 
-        return await self.in_thread(act, changes=right is not Right.READ)
+        return await self.in_thread(act)
+
+    async def change(self, request: Request, connector: str, verb: Callable[[Herder], _T], *, right: Right = Right.CHANGE) -> _T:
+        """``verb`` for a user who has the right on the connector. A body that comes all the same is left alone."""
+        await self._checked(lambda: require(self.access, user_of(request), right, connector))
+        await self._received(request)
+        return await self.in_thread(lambda: verb(self.herder()), changes=True)
+
+    async def change_by(self, request: Request, connector: str, parse: Callable[[bodies.Body], _B], verb: Callable[[Herder, _B], _T]) -> _T:
+        """``verb`` with the body of the request, for a user who may change the connector."""
+        return await self._by(request, lambda: require(self.access, user_of(request), Right.CHANGE, connector), parse, verb)
+
+    async def create_by(self, request: Request, parse: Callable[[bodies.Body], _B], verb: Callable[[Herder, _B], _T]) -> _T:
+        """As ``change_by``, where only the body names the connector: for a user who may change some. ``verb`` requires the right on it."""
+
+        def check() -> None:
+            if not self.access.may_change_some(user_of(request)):
+                raise ForbiddenException("You may not create connectors")
+
+        return await self._by(request, check, parse, verb)
+
+    async def _by(
+        self, request: Request, check: Callable[[], None], parse: Callable[[bodies.Body], _B], verb: Callable[[Herder, _B], _T]
+    ) -> _T:
+        await self._checked(check)
+        body = await self._received(request)
+        async with self._share_of(request):
+            return await self.in_thread(lambda: verb(self.herder(), self._parsed(parse, body)), changes=True)
+
+    @asynccontextmanager
+    async def _share_of(self, request: Request) -> AsyncIterator[None]:
+        """One of the user's own turns: what asks plugins takes long, and has few processes for all users together. A server that knows no
+        users gives none. Raises ConnectException when no turn comes in time."""
+        name = self.access.name_of(user_of(request))
+        if not name:
+            yield
+            return
+        share = self._shares.setdefault(name, anyio.CapacityLimiter(OF_ONE_USER))
+        try:
+            with anyio.fail_after(SECONDS):
+                await share.acquire()
+        except TimeoutError:
+            raise ConnectException("Request timed out") from None
+        try:
+            yield
+        finally:
+            share.release()
+
+    async def _checked(self, check: Callable[[], None]) -> None:
+        await self.in_thread(check)
+
+    @staticmethod
+    async def _received(request: Request) -> bodies.Body:
+        return await bodies.received(request, seconds=SECONDS)
+
+    def _parsed(self, parse: Callable[[bodies.Body], _B], body: bodies.Body) -> _B:
+        with self._parsing:
+            return parse(body)
 
     async def look(self, verb: Callable[[Herder], _T]) -> _T:
         """``verb`` for any user whom the door has let in."""
         return await self.in_thread(lambda: verb(self.herder()))
 
-    async def administer(self, request: Request, act: Callable[[], _T]) -> _T:
-        """``act`` for a user who may change what concerns all connectors."""
+    async def administer_by(self, request: Request, parse: Callable[[bodies.Body], _B], act: Callable[[_B], _T]) -> _T:
+        """``act`` with the body of the request, for a user who may change what concerns all connectors."""
 
-        def checked() -> _T:
+        def check() -> None:
             if not self.access.may_administer(user_of(request)):
                 raise ForbiddenException("You may not change what concerns all connectors")
-            return act()
 
-        return await self.in_thread(checked, changes=True)
+        await self._checked(check)
+        body = await self._received(request)
+        return await self.in_thread(lambda: act(self._parsed(parse, body)), changes=True)
 
     async def in_thread(self, act: Callable[[], _T], *, changes: bool = False, seconds: float = SECONDS) -> _T:
         """Raises ConnectException when it takes too long; the thread goes on then, and what it does is done."""

@@ -15,7 +15,7 @@ from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.secret_keys import HIDDEN
 from airflow_provider_connect.model.views import ConnectorInfo
 from airflow_provider_connect.rest import bodies, documents
-from airflow_provider_connect.rest.access import Right
+from airflow_provider_connect.rest.access import Right, require
 from airflow_provider_connect.rest.answers import answer, documented, empty, is_true, query
 from airflow_provider_connect.rest.calls import Calls, calls_of, user_of
 from airflow_provider_connect.rest.entities import connector_json, status_json
@@ -56,13 +56,14 @@ async def list_connectors(request: Request) -> Response:
 @router.post("", **documented(201, _INFO, body=documents.NEW_CONNECTOR))
 async def create_connector(request: Request) -> Response:
     """Create a connector; it runs at once unless ``initial_state`` says otherwise."""
-    new, calls = await bodies.new_connector(request), calls_of(request)
+    calls = calls_of(request)
 
-    def create(herder: Herder) -> Response:
+    def create(herder: Herder, new: bodies.NewConnector) -> Response:
+        require(calls.access, user_of(request), Right.CHANGE, new.name)
         config = _named(new.name, calls.secrets.restored(new.config, None))
         return _created(request, _shown(calls, herder.create_connector(new.name, config, new.initial_state)))
 
-    return await calls.change(request, new.name, create)
+    return await calls.create_by(request, bodies.new_connector, create)
 
 
 def _named(name: str, config: bodies.Config) -> bodies.Config:
@@ -87,14 +88,13 @@ def _shown(calls: Calls, connector: ConnectorInfo) -> dict[str, object]:
 async def get_connector(request: Request, connector: Connector) -> Response:
     """The connector with its config, its secrets hidden."""
     calls = calls_of(request)
-    return answer(await calls.read(request, connector, lambda herder: _shown(calls, herder.connector_info(connector))))
+    return await calls.read(request, connector, lambda herder: answer(_shown(calls, herder.connector_info(connector))))
 
 
 @router.delete("/{connector}", **documented(204))
 async def delete_connector(request: Request, connector: Connector) -> Response:
     """End the connector and remove it; its offsets stay."""
-    await bodies.ignored(request)
-    await calls_of(request).connector(request, Right.DELETE, connector, lambda herder: herder.delete_connector(connector))
+    await calls_of(request).change(request, connector, lambda herder: herder.delete_connector(connector), right=Right.DELETE)
     return empty(204)
 
 
@@ -102,41 +102,41 @@ async def delete_connector(request: Request, connector: Connector) -> Response:
 async def get_config(request: Request, connector: Connector) -> Response:
     """The config as it was given, variables unresolved, secrets hidden."""
     calls = calls_of(request)
-    return answer(await calls.read(request, connector, lambda herder: calls.secrets.shown(herder.connector_config(connector))))
+    return await calls.read(request, connector, lambda herder: answer(calls.secrets.shown(herder.connector_config(connector))))
 
 
 @router.put("/{connector}/config", **documented(200, _INFO, also={201: _INFO}, body=documents.CONFIG))
 async def put_config(request: Request, connector: Connector) -> Response:
     """Replace the config, or create the connector. A secret that was shown hidden and comes back so keeps its value."""
-    given, calls = await bodies.config(request), calls_of(request)
+    calls = calls_of(request)
 
-    def put(herder: Herder) -> Response:
+    def put(herder: Herder, given: bodies.Config) -> Response:
         config = _named(connector, calls.secrets.restored(given, known_config(herder, connector, given)))
         info, created = herder.put_connector_config(connector, config)
         return _created(request, _shown(calls, info)) if created else answer(_shown(calls, info))
 
-    return await calls.change(request, connector, put)
+    return await calls.change_by(request, connector, bodies.config, put)
 
 
 @router.patch("/{connector}/config", **documented(200, _INFO, body=documents.CONFIG_PATCH))
 async def patch_config(request: Request, connector: Connector) -> Response:
     """Change some settings (KIP-477)."""
-    patch, calls = await bodies.config_patch(request), calls_of(request)
+    calls = calls_of(request)
 
-    def change(herder: Herder) -> Response:
+    def change(herder: Herder, patch: bodies.Config | None) -> Response:
         known = herder.connector_config(connector)
         if patch is None:
             raise BadRequestException("The body must be a JSON object with the settings to change, not empty")
-        restored = calls.secrets.restored(patch, known)
+        restored = calls.secrets.patched(patch, known)
         return answer(_shown(calls, herder.patch_connector_config(connector, restored)))
 
-    return await calls.change(request, connector, change)
+    return await calls.change_by(request, connector, bodies.config_patch, change)
 
 
 @router.get("/{connector}/status", **documented(200, documents.ConnectorState))
 async def get_status(request: Request, connector: Connector) -> Response:
     """The states of the connector and its tasks."""
-    return answer(status_json(await calls_of(request).read(request, connector, lambda herder: herder.connector_status(connector))))
+    return await calls_of(request).read(request, connector, lambda herder: answer(status_json(herder.connector_status(connector))))
 
 
 @router.post(
@@ -149,18 +149,18 @@ async def get_status(request: Request, connector: Connector) -> Response:
 )
 async def restart_connector(request: Request, connector: Connector) -> Response:
     """Restart the connector; with a parameter that is true, the answer tells what will restart (KIP-745)."""
-    await bodies.ignored(request)
     tasks, failed = (is_true(query(request, name, "false")) for name in ("includeTasks", "onlyFailed"))
-    plan = await calls_of(request).change(
-        request, connector, lambda herder: herder.restart_connector(connector, include_tasks=tasks, only_failed=failed)
-    )
-    return answer(status_json(plan), 202) if tasks or failed else empty(204)
+
+    def restart(herder: Herder) -> Response:
+        plan = herder.restart_connector(connector, include_tasks=tasks, only_failed=failed)
+        return answer(status_json(plan), 202) if tasks or failed else empty(204)
+
+    return await calls_of(request).change(request, connector, restart)
 
 
 @router.put("/{connector}/pause", **documented(202))
 async def pause_connector(request: Request, connector: Connector) -> Response:
     """Let it rest after the batch in progress."""
-    await bodies.ignored(request)
     await calls_of(request).change(request, connector, lambda herder: herder.pause(connector))
     return empty(202)
 
@@ -168,7 +168,6 @@ async def pause_connector(request: Request, connector: Connector) -> Response:
 @router.put("/{connector}/resume", **documented(202))
 async def resume_connector(request: Request, connector: Connector) -> Response:
     """Let it run again."""
-    await bodies.ignored(request)
     await calls_of(request).change(request, connector, lambda herder: herder.resume(connector))
     return empty(202)
 
@@ -176,14 +175,13 @@ async def resume_connector(request: Request, connector: Connector) -> Response:
 @router.put("/{connector}/stop", **documented(204))
 async def stop_connector(request: Request, connector: Connector) -> Response:
     """End its tasks and forget them; its offsets can be altered then (KIP-875)."""
-    await bodies.ignored(request)
     await calls_of(request).change(request, connector, lambda herder: herder.stop(connector))
     return empty(204)
 
 
 def known_config(herder: Herder, connector: str, given: bodies.Config) -> dict[str, str] | None:
     """The config as it is, where ``given`` may have something of it to restore; None: there is no such connector."""
-    if HIDDEN not in given.values():
+    if not any(HIDDEN in value for value in given.values() if value):
         return None
     try:
         return herder.connector_config(connector)

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Sequence
 
+from anyio.lowlevel import checkpoint
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -19,12 +20,16 @@ from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.rest.access import Access
 from airflow_provider_connect.rest.calls import USER
 from airflow_provider_connect.rest.errors import HttpException, error_answer
-from airflow_provider_connect.rest.paths import canonical_path
+from airflow_provider_connect.rest.paths import MOST_BYTES, canonical_path
 
 _SHOWN_PARAMETERS = ("expand", "includeTasks", "onlyFailed", "connectorsOnly", "version", "scope", "forward")
 _MEDIA_TYPE = re.compile(r"\s*([\w!#$&^.+*-]+)/([\w!#$&^.+*-]+)\s*(;.*)?", re.DOTALL)
 _JSON = (("application", "json"), ("application", "*"), ("*", "*"))
 _SAFE = ("GET", "HEAD", "OPTIONS")
+_MOST_HEADER_BYTES = 32 * 1024
+_MOST_PARAMETERS = 1000
+_PIECE = 64 * 1024
+"""What is sent of an answer before others have their turn: what lies between here and the network, such as compression, has none."""
 
 log = logging.getLogger(__name__)
 requests = logging.getLogger("airflow_provider_connect.rest.requests")
@@ -43,6 +48,7 @@ class Door:
         started, answer = time.perf_counter(), _Answer(send, is_head=scope["method"] == "HEAD")
         sent = dict(scope)
         try:
+            _check_size(scope)
             await self._enter(scope, receive, answer)
         except (ConnectException, HttpException) as error:
             await answer.refuse(error, scope, receive)
@@ -79,6 +85,18 @@ class Door:
         return methods | {"OPTIONS"} | ({"HEAD"} if "GET" in methods else set()) if methods else set()
 
 
+def _check_size(scope: Scope) -> None:
+    """Not every web server limits what it reads of a head, and all that follows looks at the whole. Raises HttpException 414 or 431."""
+    length = len(scope.get("raw_path") or scope["path"]) + len(scope["query_string"])
+    if length > MOST_BYTES:
+        raise HttpException(414, f"Path and query are {length} bytes long, and no more than {MOST_BYTES} are read")
+    parameters = scope["query_string"].count(b"&") + 1
+    if parameters > _MOST_PARAMETERS:
+        raise HttpException(414, f"The query has {parameters} parameters, and no more than {_MOST_PARAMETERS} are read")
+    if sum(len(name) + len(value) for name, value in scope["headers"]) > _MOST_HEADER_BYTES:
+        raise HttpException(431, f"The headers are longer than {_MOST_HEADER_BYTES} bytes")
+
+
 def _check_forms(request: Request) -> None:
     """Kafka Connect looks at the form of a body whether a verb takes one or not. Raises HttpException 400, 415 or 406."""
     given = request.headers.get("content-type")
@@ -94,7 +112,7 @@ def _check_forms(request: Request) -> None:
 
 
 class _Answer:
-    """Sends an answer, the head of it alone for HEAD, and remembers its status."""
+    """Sends an answer piece by piece, the head of it alone for HEAD, and remembers its status."""
 
     def __init__(self, send: Send, *, is_head: bool) -> None:
         self._send, self._is_head = send, is_head
@@ -105,7 +123,13 @@ class _Answer:
             self.status = message["status"]
         elif self._is_head and message["type"] == "http.response.body":
             message = {**message, "body": b""}
-        await self._send(message)
+        rest = memoryview(message.get("body", b""))
+        while len(rest) > _PIECE:
+            await self._send({"type": message["type"], "body": bytes(rest[:_PIECE]), "more_body": True})
+            await checkpoint()
+            rest = rest[_PIECE:]
+            message = {**message, "body": rest}
+        await self._send({**message, "body": bytes(rest)} if "body" in message else message)
 
     async def refuse(self, error: ConnectException | HttpException, scope: Scope, receive: Receive) -> None:
         if self.status is None:
@@ -115,7 +139,7 @@ class _Answer:
 def _described(scope: Scope) -> str:
     """Who asked for what: of the query, only parameters that are known are shown, for people put secrets anywhere."""
     client = scope.get("client") or ("-",)
-    query = Request(scope).query_params.multi_items()
+    query = Request(scope).query_params.multi_items() if len(scope["query_string"]) <= MOST_BYTES else [("", "")]
     shown = "&".join(f"{name}={value[:100]!r}" if name in _SHOWN_PARAMETERS else "…" for name, value in query)
     path = (scope.get("raw_path") or scope["path"].encode())[:500].decode("ascii", "backslashreplace")
     return f"{client[0]} {scope['method'][:20]} {path}{'?' if shown else ''}{shown}"

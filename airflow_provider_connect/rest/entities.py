@@ -1,7 +1,7 @@
 """What the herder answers with, as Kafka Connect's JSON: field names, their order, and which are left out (contract §1.3)."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.views import (
@@ -21,8 +21,37 @@ from airflow_provider_connect.model.views import (
 Json = dict[str, object]
 
 
+_ENCODED_AT_ONCE = 256
+_SPLIT_LEVELS = 2
+
+
 def json_bytes(value: object) -> bytes:
-    """``value`` without white space. Half a surrogate pair, which some other writer may have left on a topic, becomes a question mark."""
+    """``value`` without white space. Half a surrogate pair, which some other writer may have left on a topic, becomes a question mark.
+
+    Long lists and objects are encoded piece by piece: one call of the encoder keeps all other threads waiting, the event loop's too.
+    """
+    return b"".join(_encoded(value, _SPLIT_LEVELS))
+
+
+def _encoded(value: object, levels: int) -> Iterator[bytes]:
+    if levels and isinstance(value, dict) and any(isinstance(inner, dict | list) for inner in value.values()):
+        before = b"{"
+        for key, inner in value.items():
+            yield before + _dumped(key) + b":"
+            yield from _encoded(inner, levels - 1)
+            before = b","
+        yield b"}"
+    elif isinstance(value, dict | list) and len(value) > _ENCODED_AT_ONCE:
+        entries, (first, last) = (list(value.items()), b"{}") if isinstance(value, dict) else (value, b"[]")
+        for at in range(0, len(entries), _ENCODED_AT_ONCE):
+            some = entries[at : at + _ENCODED_AT_ONCE]
+            yield (b"," if at else bytes([first])) + _dumped(dict(some) if isinstance(value, dict) else some)[1:-1]
+        yield bytes([last])
+    else:
+        yield _dumped(value)
+
+
+def _dumped(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(errors="replace")
 
 

@@ -1,26 +1,14 @@
-"""The log levels of this process, in Kafka Connect's words (KIP-495). Loggers are Python's own; this remembers what was set."""
+"""The log levels of this process, as the REST API shows and sets them. Loggers are Python's own; this remembers what was set."""
 
-import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 
-from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException
+from airflow_provider_connect.errors import ConnectException, NotFoundException
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.log_levels import level_word, logger_name, logger_names, logger_of, set_level
 from airflow_provider_connect.model.views import LoggerView
-
-ROOT = "root"
-_LEVELS = {
-    "OFF": logging.CRITICAL + 50,
-    "FATAL": logging.CRITICAL,
-    "ERROR": logging.ERROR,
-    "WARN": logging.WARNING,
-    "INFO": logging.INFO,
-    "DEBUG": logging.DEBUG,
-    "TRACE": logging.DEBUG // 2,
-    "ALL": 1,
-}
 
 
 class Loggers:
@@ -35,7 +23,7 @@ class Loggers:
 
     def all(self) -> dict[str, LoggerView]:
         """Every logger that somebody has named, sorted, and the root."""
-        return {name: self.one(name) for name in sorted(_names())}
+        return {name: self._view(name) for name in sorted(logger_names())}
 
     def follow(self, state: ClusterConfigState) -> None:
         """Do what was asked of all workers since the last call (KIP-976). What was asked before the first one is not for this process."""
@@ -50,10 +38,13 @@ class Loggers:
 
     def one(self, name: str) -> LoggerView:
         """The level in force. Raises NotFoundException for a logger that nobody has named yet."""
-        name = ROOT if name.upper() == "ROOT" else name
-        if name not in _names():
+        name = logger_name(name)
+        if name not in logger_names():
             raise NotFoundException(f"Logger {name} not found.")
-        return LoggerView(_word(_logger(name).getEffectiveLevel()), self._modified.get(name))
+        return self._view(name)
+
+    def _view(self, name: str) -> LoggerView:
+        return LoggerView(level_word(logger_of(name).getEffectiveLevel()), self._modified.get(name))
 
     def put(self, name: str, level: str) -> list[str]:
         """Set the level of the logger and of all whose names begin like it; the root's name means all.
@@ -61,36 +52,7 @@ class Loggers:
         Returns the names, sorted, of those that had another level in force. Raises NotFoundException for a level that there is not,
         BadRequestException for an empty one.
         """
-        word = checked_level(level)
-        name = ROOT if name.upper() == "ROOT" else name
         with self._lock:
-            concerned = {name, *(known for known in _names() if name == ROOT or known.startswith(name))}
-            changed = sorted(one for one in concerned if _logger(one).getEffectiveLevel() != _LEVELS[word])
-            for one in concerned:
-                _logger(one).setLevel(_LEVELS[word])
+            changed = set_level(name, level)
             self._modified |= dict.fromkeys(changed, int(self._now() * 1000))
         return changed
-
-
-def checked_level(level: str) -> str:
-    """``level`` as one of Log4j's words. Raises as ``Loggers.put``."""
-    word = level.strip().upper()
-    if not word:
-        raise BadRequestException(f"'level' is empty; there are: {', '.join(_LEVELS)}")
-    if word not in _LEVELS:
-        raise NotFoundException(f"invalid log level '{level}'.")
-    return word
-
-
-def _names() -> Iterable[str]:
-    known = {name for name, logger in list(logging.root.manager.loggerDict.items()) if isinstance(logger, logging.Logger)}
-    return {ROOT, *known}
-
-
-def _logger(name: str) -> logging.Logger:
-    return logging.getLogger(None if name == ROOT else name)
-
-
-def _word(level: int) -> str:
-    """The word of a level; that of the next lower one for a level between two."""
-    return max(((value, word) for word, value in _LEVELS.items() if value <= level), default=(1, "ALL"))[1]

@@ -50,14 +50,13 @@ async def get_metrics(request: Request) -> Response:
     """Metrics of the connectors that the user may read, in Prometheus' text format."""
     calls = calls_of(request)
 
-    def page(herder: Herder) -> str:
+    def page(herder: Herder) -> Response:
         known = herder.expanded(info=True, status=True)
         readable = calls.access.readable(user_of(request), known)
-        return text_of(
-            samples(_measured(herder, {name: known[name] for name in known if name in readable}), herder.status_update_figures())
-        )
+        measured = _measured(herder, {name: known[name] for name in known if name in readable})
+        return Response(text_of(samples(measured, herder.status_update_figures())), media_type=CONTENT_TYPE)
 
-    return Response(await calls.look(page), media_type=CONTENT_TYPE)
+    return await calls.look(page)
 
 
 def _measured(herder: Herder, connectors: Mapping[str, Mapping[str, ConnectorInfo | ConnectorStatusView]]) -> Iterator[Measured]:

@@ -1,83 +1,148 @@
 """Which settings of a connector hold secrets, how they are shown, and how a secret comes back when what was shown is sent in.
 
-A value is hidden when its key is of type PASSWORD or named like a secret; one that is all variables (``${file:…}``) is no secret.
+A value is hidden when its key is of type PASSWORD or named like a secret; one that is all variables (``${file:…}``) is no secret. Of URLs
+the passwords are hidden. What is hidden comes back only to where it was: with another class or address, whoever changes the config would
+have a secret that he may not see sent to a host of his own.
 """
 
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key
+from airflow_provider_connect.errors import ConfigException, ConnectException, PluginNotFoundException
+from airflow_provider_connect.model.connector_keys import sink_config_def, source_config_def
+from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key, is_variable
+from airflow_provider_connect.model.url_passwords import url_passwords, without_url_passwords
 from airflow_provider_connect.model.views import ConfigKeyView
 
 Definitions = Callable[[str, str | None], Sequence[ConfigKeyView]]
 """The keys of a plugin, by class name or alias and version; ``Herder.plugin_config``."""
 
-_VARIABLES = re.compile(r"(\s*\$\{[^}]*\}\s*)+")
+_ADDRESS = re.compile(
+    r"(?:^|[._-])(?:urls?|uris?|hosts?|hostnames?|servers?|addresse?s?|endpoints?|ports?|prox(?:y|ies)|brokers?|nodes?|clusters?|domains?|realms?"
+    r"|protocol|mechanism|verification|driver|dialect|region|account|truststore)(?:$|[._-])",
+    re.IGNORECASE,
+)
+_LOOKS_LIKE_ADDRESS = re.compile(r"://|@|^[\w.-]{1,255}:[0-9]{1,5}(?:$|[,/])|^[0-9]{1,3}(?:\.[0-9]{1,3}){3}$")
 _CLIENT_SECRETS = ("ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.truststore.certificates")
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
+_FRAMEWORK = {*source_config_def().keys, *sink_config_def().keys, "topic"}
 _KEPT_SECONDS = 300.0
 _ASKED_AGAIN_SECONDS = 30.0
 
 
 class Secrets:
-    """Hides secrets of configs and restores them. Asks for a plugin's keys once in a while; safe for many threads."""
+    """Hides secrets of configs and restores them. Asks for a plugin's keys once in a while; safe for many threads.
 
-    def __init__(self, definitions: Definitions, now: Callable[[], float] = time.monotonic) -> None:
-        self._definitions, self._now = definitions, now
-        self._known: dict[tuple[str, str | None], tuple[float, frozenset[str]]] = {}
+    ``hides_unknown``: while a plugin does not answer, all its settings are hidden, as fits where what is shown stays for good.
+    """
+
+    def __init__(self, definitions: Definitions, now: Callable[[], float] = time.monotonic, *, hides_unknown: bool = False) -> None:
+        self._definitions, self._now, self._hides_unknown = definitions, now, hides_unknown
+        self._known: dict[tuple[str, str | None], tuple[float, frozenset[str], bool]] = {}
         self.learned = 0
         """Changes whenever what is hidden may have changed."""
 
-    def shown(self, config: Mapping[str, str]) -> dict[str, str]:
-        """``config`` with ``[hidden]`` in place of secrets."""
-        passwords = self._password_keys(config)
-        return {key: HIDDEN if _is_secret(key, value, passwords) else value for key, value in config.items()}
+    def shown(self, config: Mapping[str, str], of: Mapping[str, str] | None = None) -> dict[str, str]:
+        """``config`` with ``[hidden]`` in place of secrets. ``of``: the connector's config, where ``config`` is one of its tasks'."""
+        passwords = self._password_keys({**(of or {}), **config})
+        return {key: _shown(key, value, passwords) for key, value in config.items()}
 
     def restored(self, given: Mapping[str, str | None], known: Mapping[str, str] | None) -> dict[str, str | None]:
         """``given`` with the secrets of ``known``, the connector's config as it is, where ``given`` has what ``shown`` put there.
 
-        Raises ConfigException where ``known`` has no secret under the key: it was taken over from another connector.
+        Raises ConfigException where ``known`` has no secret under the key: it was taken over from another connector; and where the secret
+        would go to another class or address than before.
         """
-        return {key: self._secret(key, known or {}) if self._is_mark(key, value, given) else value for key, value in given.items()}
+        passwords = self._password_keys(given)
+        restored = {key: _restored(key, value, known or {}, passwords) for key, value in given.items()}
+        kept = [key for key, value in given.items() if value is not None and value != restored[key]]
+        if known is not None:
+            _refuse_elsewhere(kept, restored, known)
+        return restored
 
-    def _is_mark(self, key: str, value: str | None, config: Mapping[str, str | None]) -> bool:
-        return value == HIDDEN and _is_secret(key, value, self._password_keys(config))
-
-    @staticmethod
-    def _secret(key: str, known: Mapping[str, str]) -> str:
-        if key not in known:
-            reason = "this stands for a secret that is not shown, and the connector has none under this key; give the secret itself"
-            raise ConfigException.of(key, HIDDEN, reason)
-        return known[key]
+    def patched(self, patch: Mapping[str, str | None], known: Mapping[str, str]) -> dict[str, str | None]:
+        """``patch`` with the secrets of ``known`` as ``restored`` has them. A secret that the patch leaves as it is counts as sent back."""
+        restored = self.restored({**known, **patch}, known)
+        passwords = self._password_keys(known)
+        kept = [key for key, value in known.items() if restored.get(key) == value and _shown(key, value, passwords) != value]
+        _refuse_elsewhere(kept, restored, known)
+        return {key: restored[key] for key in patch}
 
     def _password_keys(self, config: Mapping[str, str | None]) -> frozenset[str]:
         """Keys of type PASSWORD of the connector and of its converters, transformations and predicates."""
         found: set[str] = set()
         for prefix, name, version in _plugins(config):
-            found.update(prefix + key for key in self._passwords_of(name, version))
+            keys, is_known = self._passwords_of(name, version)
+            found.update(prefix + key for key in keys)
+            if not is_known and self._hides_unknown:
+                found.update(key for key in config if key.startswith(prefix) and not _is_of_the_framework(key))
         return frozenset(found)
 
-    def _passwords_of(self, plugin: str, version: str | None) -> frozenset[str]:
-        due, known = self._known.get((plugin, version), (0.0, frozenset[str]()))
+    def _passwords_of(self, plugin: str, version: str | None) -> tuple[frozenset[str], bool]:
+        """The keys, and whether they were ever known; of a plugin that is not there everything is."""
+        due, known, is_known = self._known.get((plugin, version), (0.0, frozenset[str](), False))
         if due > self._now():
-            return known
+            return known, is_known
         try:
             keys = frozenset(key.name for key in self._definitions(plugin, version) if key.type == "PASSWORD")
-            kept = _KEPT_SECONDS
-        except ConnectException:  # a plugin that is not there, or does not answer now: what was known holds, and else the names
+            kept, is_known = _KEPT_SECONDS, True
+        except ConnectException as error:  # a plugin that is not there, or does not answer now: what was known holds, and else the names
             keys, kept = known, _ASKED_AGAIN_SECONDS
+            is_known = is_known or isinstance(error, PluginNotFoundException)
         if keys != known:
             self.learned += 1
-        self._known[plugin, version] = (self._now() + kept, keys)
-        return keys
+        self._known[plugin, version] = (self._now() + kept, keys, is_known)
+        return keys, is_known
+
+
+def _shown(key: str, value: str, passwords: frozenset[str]) -> str:
+    if _is_secret(key, value, passwords):
+        return HIDDEN
+    return without_url_passwords(value) if value else value
+
+
+def _restored(key: str, value: str | None, known: Mapping[str, str], passwords: frozenset[str]) -> str | None:
+    if value is None or HIDDEN not in value:
+        return value
+    is_mark = value == HIDDEN and _is_secret(key, value, passwords)
+    if key in known and (is_mark or value in (HIDDEN, without_url_passwords(known[key]))):
+        return known[key]
+    if is_mark or any(HIDDEN in password for password in url_passwords(value)):
+        reason = "this stands for a secret that is not shown, and the connector has none under this key; give the secret itself"
+        raise ConfigException.of(key, value, reason)
+    return value
+
+
+def _refuse_elsewhere(kept: Iterable[str], given: Mapping[str, str | None], known: Mapping[str, str]) -> None:
+    """Raise ConfigException if a secret that is ``kept`` would go to another class or address than in ``known``."""
+    secrets = [key for key in kept if known.get(key)]
+    if not secrets:
+        return
+    changed = [key for key in dict.fromkeys((*given, *known)) if (given.get(key) or "") != (known.get(key) or "")]
+    moved = sorted(key for key in changed if _is_address(key, given.get(key)) or _is_address(key, known.get(key)))
+    if moved:
+        reason = f"this stands for a secret that is not shown, and {', '.join(moved)} has changed with it: give the secret again"
+        raise ConfigException.of(", ".join(sorted(secrets)), HIDDEN, reason)
+
+
+def _is_address(key: str, value: str | None) -> bool:
+    """Whether a setting decides which code a secret goes to, or which host."""
+    if key.startswith("airflow."):
+        return False
+    if key in ("connector.class", *_CONVERTERS) or (key.startswith(("transforms.", "predicates.")) and key.endswith(".type")):
+        return True
+    return _ADDRESS.search(key) is not None or (value is not None and _LOOKS_LIKE_ADDRESS.search(value) is not None)
 
 
 def _is_secret(key: str, value: str | None, passwords: frozenset[str]) -> bool:
-    if not value or _VARIABLES.fullmatch(value):
+    if not value or is_variable(value):
         return False
     return key in passwords or key.endswith(_CLIENT_SECRETS) or (is_secret_key(key) and value.lower() not in ("true", "false"))
+
+
+def _is_of_the_framework(key: str) -> bool:
+    return key in _FRAMEWORK or key.endswith((".type", ".plugin.version"))
 
 
 def _plugins(config: Mapping[str, str | None]) -> Iterable[tuple[str, str, str | None]]:

@@ -1,6 +1,6 @@
-"""The REST server on a port of its own: where it listens, TLS and Basic auth by Kafka Connect's worker settings, run in or beside a thread.
+"""The REST server on a port of its own: where it listens, TLS and users by Kafka Connect's worker settings, run in or beside a thread.
 
-On the loopback interface unless ``listeners`` says otherwise.
+On the loopback interface unless ``listeners`` names another address, and then only for users, unless the settings open it to all.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.rest.access import Access, OpenToAll
 from airflow_provider_connect.rest.app import create_app
-from airflow_provider_connect.rest.basic_access import BasicAccess, credentials_file, users_of
+from airflow_provider_connect.rest.basic_access import CREDENTIALS, BasicAccess, credentials_file, users_of
+from airflow_provider_connect.rest.hosts import ALLOWED_HOSTS, KnownHosts
 from airflow_provider_connect.rest.tls import Tls, tls_of
 from airflow_provider_connect.server_info import ServerInfo
 
 PORT = 8083
 LOOPBACK = "127.0.0.1"
+ANONYMOUS = "rest.anonymous.access"
+"""Ours: ``true`` opens a server without users to all who reach it."""
 _METHODS = ("GET", "POST", "HEAD")
 _START_SECONDS = 30.0
 
@@ -36,17 +39,21 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RestListener:
-    """Where to listen; ``port`` 0 takes a free one. ``origins`` may call from a browser's page."""
+    """Where to listen; ``port`` 0 takes a free one. ``origins`` may call from a browser's page; ``names`` are those by which clients may
+    address the server, besides its addresses and the machine's own name.
+    """
 
     host: str = LOOPBACK
     port: int = PORT
     tls: Tls | None = None
     origins: tuple[str, ...] = ()
     methods: tuple[str, ...] = _METHODS
+    names: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, worker: Mapping[str, str], *, host: str | None = None, port: int | None = None) -> RestListener:
-        """From worker settings: ``listeners``, ``ssl.*`` and ``listeners.https.ssl.*``, ``access.control.allow.*``; arguments win.
+        """From worker settings: ``listeners``, ``ssl.*`` and ``listeners.https.ssl.*``, ``access.control.allow.*``, ``rest.allowed.hosts``
+        and ``rest.advertised.host.name``; arguments win.
 
         Raises ConfigException.
         """
@@ -60,6 +67,7 @@ class RestListener:
             tls=tls_of(worker) if url.scheme == "https" else None,
             origins=_names(worker, "access.control.allow.origin"),
             methods=_names(worker, "access.control.allow.methods") or _METHODS,
+            names=(*_names(worker, "rest.advertised.host.name"), *_names(worker, ALLOWED_HOSTS)),
         )
 
     @property
@@ -93,13 +101,29 @@ class _Url:
     port: int | None
 
 
-def access_of(worker: Mapping[str, str]) -> Access:
-    """Basic auth when ``rest.extension.classes`` names Connect's extension for it; else whoever reaches the port may do everything.
+def access_of(worker: Mapping[str, str], listener: RestListener, *, otherwise: Access | None = None) -> Access:
+    """Users by HTTP Basic where the settings name them, else ``otherwise``. Without one, all who reach the port may do everything: where
+    the settings open it to them, or only this machine reaches it.
 
-    Raises ConfigException for other extensions, and for credentials that cannot be read.
+    Raises ConfigException for other extensions, for credentials that cannot be read, and for a server that would be open by accident.
     """
     file = credentials_file(worker)
-    return OpenToAll() if file is None else BasicAccess(users_of(file))
+    if file is not None:
+        return BasicAccess(users_of(file), listener.origins)
+    is_opened = worker.get(ANONYMOUS, "false").strip().lower()
+    if is_opened not in ("true", "false"):
+        raise ConfigException.of(ANONYMOUS, is_opened, "Expected value to be either true or false")
+    if is_opened == "true":
+        log.warning("All who reach %s:%s may do everything: %s is true", listener.host, listener.port, ANONYMOUS)
+        return OpenToAll(listener.origins)
+    if otherwise is not None:
+        return otherwise
+    if not listener.is_local:
+        raise ConfigException(
+            f"The REST server would be open to all who reach {listener.host}:{listener.port}: name users in {CREDENTIALS}, listen on "
+            f"{LOOPBACK}, or set {ANONYMOUS}=true"
+        )
+    return OpenToAll(listener.origins)
 
 
 class RestServer:
@@ -108,6 +132,7 @@ class RestServer:
     def __init__(self, app: FastAPI, listener: RestListener) -> None:
         if listener.origins:
             app.add_middleware(CORSMiddleware, allow_origins=listener.origins, allow_methods=listener.methods, allow_headers=["*"])
+        app.add_middleware(KnownHosts, names=(listener.host, *listener.names))  # outermost: preflights too
         self._listener = listener
         self._server = uvicorn.Server(
             uvicorn.Config(
@@ -159,9 +184,7 @@ def rest_server(
     host: str | None = None,
     port: int | None = None,
 ) -> RestServer:
-    """The server that the worker settings ``worker`` describe. ``access`` wins over what they say of users. Raises ConfigException."""
+    """The server that the worker settings ``worker`` describe. ``access`` has the users where they name none. Raises ConfigException."""
     listener = RestListener.of(worker, host=host, port=port)
-    who = access_of(worker) if access is None else access
-    if isinstance(who, OpenToAll) and not listener.is_local:
-        log.warning("Whoever reaches %s:%s may do everything: no authentication is configured", listener.host, listener.port)
+    who = access_of(worker, listener, otherwise=access)
     return RestServer(create_app(herder=herder, access=who, info=info, has_admin=worker.get("admin.listeners") != ""), listener)

@@ -16,7 +16,7 @@ from airflow_provider_connect.errors import BadRequestException, ForbiddenExcept
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.rest import bodies, documents
 from airflow_provider_connect.rest.answers import answer, documented, empty
-from airflow_provider_connect.rest.calls import calls_of
+from airflow_provider_connect.rest.calls import SECONDS, calls_of
 from airflow_provider_connect.rest.connectors import Connector
 from airflow_provider_connect.rest.entities import task_json, task_state_json
 from airflow_provider_connect.rest.errors import HttpException
@@ -46,10 +46,12 @@ async def get_tasks(request: Request, connector: Connector) -> Response:
     """The tasks with their committed configs, secrets hidden."""
     calls = calls_of(request)
 
-    def shown(herder: Herder) -> list[dict[str, object]]:
-        return [task_json(task, calls.secrets.shown(task.config)) for task in herder.task_infos(connector)]
+    def shown(herder: Herder) -> Response:
+        tasks = herder.task_infos(connector)
+        of = herder.connector_config(connector)
+        return answer([task_json(task, calls.secrets.shown(task.config, of)) for task in tasks])
 
-    return answer(await calls.read(request, connector, shown))
+    return await calls.read(request, connector, shown)
 
 
 @router.get("/tasks/{task}", **documented(200, documents.TaskDetail))
@@ -57,13 +59,14 @@ async def get_task(request: Request, connector: Connector, task: Task) -> Respon
     """One task: its config, and its state if it has one yet (KIP-26)."""
     calls = calls_of(request)
 
-    def shown(herder: Herder) -> dict[str, object]:
+    def shown(herder: Herder) -> Response:
         found = [known for known in herder.task_infos(connector) if known.id.task == task]
         if not found:
             raise NotFoundException(f"Unknown task: {connector}-{task}")
-        return task_json(found[0], calls.secrets.shown(found[0].config)) | {"status": _state(herder, connector, task)}
+        config = calls.secrets.shown(found[0].config, herder.connector_config(connector))
+        return answer(task_json(found[0], config) | {"status": _state(herder, connector, task)})
 
-    return answer(await calls.read(request, connector, shown))
+    return await calls.read(request, connector, shown)
 
 
 def _state(herder: Herder, connector: str, task: int) -> dict[str, object] | None:
@@ -76,13 +79,12 @@ def _state(herder: Herder, connector: str, task: int) -> dict[str, object] | Non
 @router.get("/tasks/{task}/status", **documented(200, documents.TaskState))
 async def get_task_status(request: Request, connector: Connector, task: Task) -> Response:
     """The state of one task."""
-    return answer(task_state_json(await calls_of(request).read(request, connector, lambda herder: herder.task_status(connector, task))))
+    return await calls_of(request).read(request, connector, lambda herder: answer(task_state_json(herder.task_status(connector, task))))
 
 
 @router.post("/tasks/{task}/restart", **documented(204))
 async def restart_task(request: Request, connector: Connector, task: Task) -> Response:
     """Restart one task."""
-    await bodies.ignored(request)
     await calls_of(request).change(request, connector, lambda herder: herder.restart_task(connector, task))
     return empty(204)
 
@@ -90,14 +92,14 @@ async def restart_task(request: Request, connector: Connector, task: Task) -> Re
 @router.get("/topics", **documented(200, dict[str, documents.Topics]))
 async def get_active_topics(request: Request, connector: Connector) -> Response:
     """The topics that the connector has used since it was created, or since they were reset (KIP-558)."""
-    topics = await calls_of(request).read(request, connector, lambda herder: herder.active_topics(connector))
-    return answer({connector: {"topics": list(topics)}})
+    return await calls_of(request).read(
+        request, connector, lambda herder: answer({connector: {"topics": list(herder.active_topics(connector))}})
+    )
 
 
 @router.put("/topics/reset", **documented(200))
 async def reset_active_topics(request: Request, connector: Connector) -> Response:
     """Forget the topics that the connector has used."""
-    await bodies.ignored(request)
     await calls_of(request).change(request, connector, lambda herder: herder.reset_active_topics(connector))
     return empty(200)
 
@@ -106,7 +108,7 @@ async def reset_active_topics(request: Request, connector: Connector) -> Respons
 @router.put("/fence", include_in_schema=False)
 async def refuse_internal_request(request: Request, connector: Connector) -> Response:
     """What Kafka Connect's workers ask of each other, signed with a key of their cluster. There is no such key here, so nobody can sign."""
-    await bodies.ignored(request)
+    await bodies.received(request, seconds=SECONDS)
     signature, algorithm = request.headers.get(_SIGNATURE), request.headers.get(_ALGORITHM)
     if signature is None or algorithm is None:
         raise BadRequestException("Internal request missing required signature")

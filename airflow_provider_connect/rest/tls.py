@@ -2,7 +2,6 @@
 
 import os
 import ssl
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,10 +60,11 @@ def tls_of(worker: Mapping[str, str]) -> Tls:
 
 
 def _file_with(text: str | None) -> str | None:
-    """A private file that holds ``text`` for as long as the process lives: the ssl module reads files only."""
+    """The path of a file in this process's memory that holds ``text``: the ssl module reads files only. It is on no disk and ends with the
+    process, however that ends; no other user can open it."""
     if not text:
         return None
-    handle, name = tempfile.mkstemp(prefix="connect-rest-", suffix=".pem")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
+    descriptor = os.memfd_create("connect-rest.pem")
+    with os.fdopen(os.dup(descriptor), "w", encoding="utf-8") as file:
         file.write(text.replace("\\n", "\n"))
-    return name
+    return f"/proc/self/fd/{descriptor}"

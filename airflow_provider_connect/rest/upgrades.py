@@ -25,22 +25,22 @@ async def preview_connector(request: Request, connector: Connector) -> Response:
 
     Nothing is committed. A connector with a config of its own in the body need not exist.
     """
-    asked, calls = await bodies.preview(request), calls_of(request)
+    calls = calls_of(request)
 
-    def look(herder: Herder) -> Response:
+    def look(herder: Herder, asked: bodies.AskedPreview) -> Response:
         config: dict[str, str] | None = None
         if asked.config is not None:
             restored = calls.secrets.restored(asked.config, known_config(herder, connector, asked.config))
             config = {key: text for key, text in restored.items() if text is not None}
         return answer(herder.preview(connector, config, records=asked.records, version=asked.version).to_json())
 
-    return await calls.change(request, connector, look)
+    return await calls.change_by(request, connector, bodies.preview, look)
 
 
 @router.get("/{connector}/upgrade", **documented(200, documents.Upgrade))
 async def get_upgrade(request: Request, connector: Connector) -> Response:
     """What has become of the upgrade that was asked for last; 404 where none was."""
-    return answer(await calls_of(request).read(request, connector, lambda herder: herder.upgrade(connector).to_json()))
+    return await calls_of(request).read(request, connector, lambda herder: answer(herder.upgrade(connector).to_json()))
 
 
 @router.put("/{connector}/upgrade", **documented(202, documents.Upgrade, body=documents.UPGRADE))
@@ -49,19 +49,17 @@ async def put_upgrade(request: Request, connector: Connector) -> Response:
 
     A first run with it that fails goes back to the old one.
     """
-    asked = await bodies.upgrade(request)
 
-    def put(herder: Herder) -> Response:
+    def put(herder: Herder, asked: bodies.AskedUpgrade) -> Response:
         made = herder.request_upgrade(connector, asked.to, canary=asked.canary, accept_schema_change=asked.accept_schema_change)
         return answer(made.to_json(), 202)
 
-    return await calls_of(request).change(request, connector, put)
+    return await calls_of(request).change_by(request, connector, bodies.upgrade, put)
 
 
 @router.delete("/{connector}/upgrade", **documented(204))
 async def delete_upgrade(request: Request, connector: Connector) -> Response:
     """Forget it: the config alone says which version runs."""
-    await bodies.ignored(request)
     await calls_of(request).change(request, connector, lambda herder: herder.forget_upgrade(connector))
     return empty(204)
 
@@ -69,9 +67,8 @@ async def delete_upgrade(request: Request, connector: Connector) -> Response:
 @router.post("/{connector}/upgrade/comparison", **documented(200, documents.Comparison, body=documents.COMPARISON))
 async def compare_versions(request: Request, connector: Connector) -> Response:
     """What an upgrade would compare; nothing is asked for or changed."""
-    asked = await bodies.comparison(request)
-    return answer(
-        await calls_of(request).change(
-            request, connector, lambda herder: herder.compare_versions(connector, asked.to, records=asked.records).to_json()
-        )
-    )
+
+    def compare(herder: Herder, asked: bodies.AskedComparison) -> Response:
+        return answer(herder.compare_versions(connector, asked.to, records=asked.records).to_json())
+
+    return await calls_of(request).change_by(request, connector, bodies.comparison, compare)

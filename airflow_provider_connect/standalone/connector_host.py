@@ -10,10 +10,11 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
-from airflow_provider_connect.errors import ConnectException, FencedException, trace_of
-from airflow_provider_connect.masking import Mask, secret_values
+from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, trace_of
+from airflow_provider_connect.masking import Mask, mask_logs, secret_values
 from airflow_provider_connect.model.run import Claim, RunSpec
 from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import ConnectorStatus
@@ -22,7 +23,7 @@ from airflow_provider_connect.standalone.task_figures import TaskFigures
 from airflow_provider_connect.standalone.task_loop import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, TaskLoop
 from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.fencing import Fence
-from airflow_provider_connect.worker.aftermath import report_failed
+from airflow_provider_connect.worker.aftermath import plugin_version, report_failed
 from airflow_provider_connect.worker.contexts import PlanningContext
 from airflow_provider_connect.worker.lifecycle import StopReason
 from airflow_provider_connect.worker.planner import NoPlan, Plan, Planner
@@ -53,7 +54,8 @@ class ConnectorHost:
         self._figures = figures
         self._configs = backing.configs()
         self._mask = Mask()
-        self._planner = Planner(settings, backing, self._configs, Fence(settings), looked_up=self._mask.add)
+        mask_logs(self._mask)
+        self._planner = Planner(settings, backing, self._configs, Fence(settings), hide=self._mask.add)
         self._changed = threading.Condition()
         self._triggered = False
         self._restarts: set[int] = set()  # the tasks that a trigger names
@@ -172,12 +174,17 @@ class ConnectorHost:
         return self._planner.plan(self._spec(), claim, PlanningContext(self._backing, self._name))
 
     def _plan_failed(self, claim: Claim | None, error: Exception) -> float | None:
-        raw = self._configs.read().connector_config(self._name) or {}
-        self._mask.add(secret_values(raw, self._settings.config_providers(), {}))
+        state = self._configs.read()
+        raw = state.connector_config(self._name) or {}
+        with suppress(ConfigException):  # a variable that cannot be resolved has no value to hide
+            self._mask.add(secret_values(raw, self._settings.config_providers(self._name), {}))
         trace = self._mask(trace_of(error))
         log.error("Connector %s FAILED\n%s", self._name, trace)
         if claim is not None:
-            report_failed(self._backing, self._name, claim, self._worker_id, trace)
+            version = plugin_version(self._settings, self._name, state)
+            report_failed(
+                self._backing, ConnectorStatus(self._name, State.FAILED, self._worker_id, trace=trace, version=version, claim=claim)
+            )
         if not isinstance(error, ConnectException) or not error.retriable:
             return None
         self._retry = min(2 * self._retry, LAST_RETRY_SECONDS)
@@ -248,6 +255,7 @@ class ConnectorHost:
             guarantee=plan.guarantee,
             run_id=f"standalone-{plan.claim}",
             stop_address=("", 0),
+            stop_token="",
             known_topics=[] if self._settings.topic_tracking_enable else None,
             versions=plan.connector.plugins.versions(),
             endless=not plan.connector.is_source,

@@ -19,7 +19,7 @@ from airflow_provider_connect.model.connector_settings import strip_framework_ke
 from airflow_provider_connect.sdk.connector import SourceConnector
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.standalone.worker import StandaloneWorker
-from airflow_provider_connect.standalone.worker_file import standalone_settings
+from airflow_provider_connect.standalone.worker_file import standalone_settings, with_data_folder
 from airflow_provider_connect.stores.backing import Backing, TopicBacking
 from airflow_provider_connect.stores.local_backing import LocalBacking
 from airflow_provider_connect.stores.offset_file import SETTING, OffsetFile
@@ -112,7 +112,7 @@ class Connect:
 
 
 def _settings(app_id: str, worker_config: Mapping[str, str]) -> WorkerSettings:
-    named = {"group.id": app_id, **worker_config}
+    named = with_data_folder({"group.id": app_id, **worker_config}, Path.cwd())
     if named.get(SETTING, "").strip():
         return standalone_settings(named)
     kinds = {"config": "configs", "offset": "offsets", "status": "status", "batch": "batches"}

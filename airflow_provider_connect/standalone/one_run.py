@@ -21,7 +21,7 @@ from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.model.run import RunResult, RunSpec, RunState, TaskResult
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.standalone.connector_files import ConnectorFile, read_connector_file
-from airflow_provider_connect.standalone.worker_file import read_properties, standalone_settings
+from airflow_provider_connect.standalone.worker_file import read_properties, standalone_settings, with_data_folder
 from airflow_provider_connect.stores.backing import Backing, TopicBacking
 from airflow_provider_connect.stores.local_backing import LocalBacking
 from airflow_provider_connect.stores.offset_file import SETTING, OffsetFile
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
-        properties = {} if options.worker is None else read_properties(options.worker)
+        properties = with_data_folder({}, Path.cwd()) if options.worker is None else read_properties(options.worker)
         code = _exit_code(run_once(read_connector_file(options.connector), properties))
     except ConnectException as error:
         log.error("%s", error.message)  # noqa: TRY400  (the message says it all)
@@ -100,7 +100,7 @@ def _engine(backing: Backing) -> TaskRunner:
     def run(payload: TaskPayload) -> TaskResult:
         from airflow_provider_connect.worker.task_body import TaskHost, run_task
 
-        return run_task(payload, TaskHost(backing, f"{_LOOPBACK}:{os.getpid()}", StopWire(payload.stop_address)))
+        return run_task(payload, TaskHost(backing, f"{_LOOPBACK}:{os.getpid()}", StopWire(payload.stop_address, payload.stop_token)))
 
     return run
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.properties import parse_properties
+from airflow_provider_connect.sdk.allowed_paths import DATA_FOLDER
+from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.offset_file import SETTING
 
@@ -14,11 +16,17 @@ EXACTLY_ONCE = "exactly.once.source.support"
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """The content of a properties file. Raises ConfigException when it cannot be read."""
+    """The content of a properties file; connectors may reach files of one folder beside it, unless it says otherwise. Raises
+    ConfigException when it cannot be read."""
     try:
-        return parse_properties(path.read_text(encoding="utf-8"))
+        return with_data_folder(parse_properties(path.read_text(encoding="utf-8")), path.absolute().parent)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigException(f"Worker configuration {path} cannot be read: {error}") from error
+
+
+def with_data_folder(properties: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The properties of a worker whose own folder is ``folder``."""
+    return {ALLOWED_PATHS: str(folder / DATA_FOLDER), **properties}
 
 
 def standalone_settings(properties: Mapping[str, str]) -> WorkerSettings:
