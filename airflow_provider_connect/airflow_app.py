@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import partial
 
 from airflow.utils.session import create_session
@@ -16,15 +16,17 @@ from fastapi.concurrency import run_in_threadpool
 
 from airflow_provider_connect import config_providers
 from airflow_provider_connect.airflow_access import AirflowAccess
-from airflow_provider_connect.airflow_launcher import AirflowLauncher
+from airflow_provider_connect.airflow_backing import airflow_backing
+from airflow_provider_connect.airflow_launcher import NO_BUNDLE, AirflowLauncher
 from airflow_provider_connect.airflow_mirror import MirrorLoop
 from airflow_provider_connect.airflow_settings import (
-    BUNDLE,
     airflow_secrets,
     connectors_bundle,
     own_option,
+    settings_now,
     worker_settings,
 )
+from airflow_provider_connect.dag_checks import dag_check
 from airflow_provider_connect.dag_follower import DagFollower
 from airflow_provider_connect.dag_removal import DagRemoval
 from airflow_provider_connect.errors import ConfigException, ConnectException
@@ -33,6 +35,7 @@ from airflow_provider_connect.isolation.probe import PluginProbe
 from airflow_provider_connect.reconciler import Reconciler
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.loggers import Loggers
+from airflow_provider_connect.rest.secrets import Secrets
 from airflow_provider_connect.server_info import ServerInfo, server_info
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.status_comparison import StatusComparison
@@ -46,10 +49,6 @@ _START_SECONDS = 30.0
 _LOOK_SECONDS = 0.05
 _VERB_SECONDS = 3.0
 _LONGEST_REQUEST_SECONDS = 100.0
-_NO_BUNDLE = (
-    f'Connectors made over REST get no DAGs and never run: add {{"name": "connectors", "classpath": "{BUNDLE}", "kwargs": {{}}}} '
-    "to dag_bundle_config_list in section [dag_processor]"
-)
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +56,8 @@ _log = logging.getLogger(__name__)
 def build_app() -> FastAPI:
     """The app for one API server process. Nothing runs before the server starts it."""
     loggers = Loggers()
-    loop, mirror = ReconcilerLoop(loggers), MirrorLoop()
+    loop = ReconcilerLoop(loggers)
+    mirror = MirrorLoop(Secrets(lambda plugin, version: loop.herder().plugin_config(plugin, version), hides_unknown=True).shown)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -67,33 +67,61 @@ def build_app() -> FastAPI:
         await run_in_threadpool(mirror.stop)
         await run_in_threadpool(loop.stop)
 
-    return create_app(herder=loop.herder, access=AirflowAccess(), info=_server_info, lifespan=lifespan, loggers=loggers)
+    return create_app(
+        herder=loop.herder, access=AirflowAccess(), info=_server_info, lifespan=lifespan, loggers=loggers, warnings=loop.warnings
+    )
 
 
 def _server_info() -> ServerInfo:
     return server_info(worker_settings())
 
 
+_OPEN_FILES = (
+    "Config provider %s gives every connector every file that the worker may read: set config.providers.%s.param.allowed.paths, or rules "
+    "(config.providers.«alias».access.«connectors»)"
+)
+
+
 class Rounds:
     """What one set of worker settings asks for: a herder for all who need one, and what is done every second by whoever holds the lease."""
 
     def __init__(self, settings: WorkerSettings, *, holder: str) -> None:
-        TopicAdmin(settings).ensure_internal_topics()
+        with closing(TopicAdmin(settings)) as admin:
+            admin.ensure_internal_topics()
+            self._slow = admin.slow_compaction()
+        for alias in config_providers.open_file_providers(settings.originals):
+            _log.warning(_OPEN_FILES, alias, alias)
         self._probe = PluginProbe(settings, secrets=_secrets)
-        previewer = PreviewRunner(settings, secrets=airflow_secrets)
+        previewer = PreviewRunner(settings, secrets=airflow_secrets, passwords=self._probe.passwords)
         launcher, resolve = AirflowLauncher(create_session), partial(_resolved, settings)
-        self.herder = Herder(settings, launcher, probe=self._probe, previewer=previewer, resolve=resolve)
-        self._reconciler = Reconciler(self.herder, create_session, holder=holder, now=time.time)
+        check = dag_check(settings.dag_limits)
+        backing = airflow_backing(settings)
+        self.herder = Herder(settings, launcher, probe=self._probe, previewer=previewer, backing=backing, resolve=resolve, dag_check=check)
+        self._reconciler = Reconciler(
+            self.herder,
+            create_session,
+            holder=holder,
+            now=time.time,
+            grace_seconds=settings.missing_dag_grace_seconds,
+            limit=settings.missing_dag_limit,
+        )
         patience_seconds = settings.task_shutdown_graceful_timeout_ms / 1000 + _VERB_SECONDS
-        self._comparison = StatusComparison(self.herder, create_session, patience_seconds=patience_seconds, now=time.time)
+        self._comparison = StatusComparison(
+            self.herder, create_session, patience_seconds=patience_seconds, has_bundle=connectors_bundle() is not None, now=time.time
+        )
         self._removal = DagRemoval(create_session, now=time.time)
         self._holds_lease = False
         self._follower: DagFollower | None = None
         bundle = connectors_bundle()
         if bundle is None:
-            _log.warning("%s", _NO_BUNDLE)
+            _log.warning("%s", NO_BUNDLE)
         else:
-            self._follower = DagFollower(create_session, bundle, settings.schedule, now=time.time)
+            self._follower = DagFollower(create_session, bundle, settings.schedule, check=check, control=self.herder, now=time.time)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What an admin has to correct."""
+        return [*self._slow, *self._reconciler.warnings]
 
     def tick(self) -> None:
         """Raises what the stores and the database raise."""
@@ -124,7 +152,8 @@ def _secrets(config: Mapping[str, str | None]) -> Mapping[str, str]:
 
 
 def _resolved(settings: WorkerSettings, config: Mapping[str, str]) -> Mapping[str, str]:
-    return config_providers.resolve(config, settings.config_providers(config["name"]), airflow_secrets(config))
+    providers = settings.config_providers(config["name"])
+    return config_providers.resolve(config, providers, config_providers.airflow_values(config, providers, airflow_secrets))
 
 
 class ReconcilerLoop:
@@ -142,6 +171,7 @@ class ReconcilerLoop:
         self._former: list[tuple[float, Rounds]] = []
         self._values: Mapping[str, str] | None = None
         self._settings_due = 0.0
+        self._warnings: list[str] = []
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
     def start(self) -> None:
@@ -163,6 +193,10 @@ class ReconcilerLoop:
                 raise ConnectException(self._trouble or "The internal topics are still being looked for")
             time.sleep(_LOOK_SECONDS)
         return rounds.herder
+
+    def warnings(self) -> list[str]:
+        """What an admin has to correct although everything goes on: settings that are not in force, DAGs that are gone."""
+        return [*self._warnings, *([] if self._rounds is None else self._rounds.warnings)]
 
     def _run(self) -> None:
         wait = interval = self._interval_seconds()
@@ -206,15 +240,34 @@ class ReconcilerLoop:
             self._rounds.tick()
 
     def _renew(self) -> None:
-        """Take up settings that have changed; the Variable, the Connection and secrets can, at any time. Wrong ones change nothing."""
-        settings = worker_settings()
-        if settings.values != self._values:
-            former, self._rounds = self._rounds, Rounds(settings, holder=self._holder)
-            self._values = settings.values
-            if former is not None:
-                self._former.append((time.monotonic() + _LONGEST_REQUEST_SECONDS, former))
+        """Take up settings that have changed; the Variable, the Connection and secrets can, at any time.
+
+        Settings that cannot be used, or with which no herder can be made, leave the one that there is at work, and become a warning.
+        """
+        try:
+            found = settings_now()
+            self._take(found.settings)
+            warnings = [f"Worker setting {fault}" for fault in found.faults]
+        except ConnectException as error:
+            if self._rounds is None:
+                raise
+            warnings = [f"The worker settings of before are in force, for the present ones cannot be used: {error.message}"]
+            if warnings != self._warnings:
+                _log.warning("%s", warnings[0])
+        self._warnings = warnings
         self._settings_due = time.monotonic() + _SETTINGS_SECONDS
         self._close_former(time.monotonic())
+
+    def _take(self, settings: WorkerSettings) -> None:
+        if settings.values == self._values:
+            return
+        former, self._rounds = self._rounds, Rounds(settings, holder=self._holder)
+        self._values = settings.values
+        for warning in self._rounds.warnings:
+            if former is None or warning not in former.warnings:
+                _log.warning("%s", warning)
+        if former is not None:
+            self._former.append((time.monotonic() + _LONGEST_REQUEST_SECONDS, former))
 
     def _close_former(self, now: float) -> None:
         """Close the herders that no request can be using any more."""

@@ -4,15 +4,16 @@ For the API server only: tasks and DAG files may not use the database.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.api.common.mark_tasks import set_dag_run_state_to_failed
 from airflow.models.dag import DagModel
 from airflow.models.dagbag import DBDagBag
 from airflow.models.dagrun import DagRun
+from airflow.models.log import Log
 from airflow.models.serialized_dag import SerializedDagModel
 from airflow.models.taskinstance import TaskInstance
 from airflow.utils.state import DagRunState, State, TaskInstanceState
@@ -20,11 +21,14 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from airflow_provider_connect.model.contradictions import RunFacts
-from airflow_provider_connect.model.ids import DAG_ID_PREFIX, connector_for, dag_id_for
-from airflow_provider_connect.operators.definition import ATTRIBUTE, MARK, stored_config
+from airflow_provider_connect.model.ids import DAG_ID_PREFIX, connector_for, dag_id_for, is_shortened
+from airflow_provider_connect.operators.definition import ATTRIBUTE, CONNECTOR, MARK, stored_config
 
 _ALIVE = (TaskInstanceState.RUNNING, TaskInstanceState.RESTARTING)
 _IN_LIMIT = 500
+_MARKS = ("patch_dag_run", "patch_task_instance", "patch_task_instance_by_map_index", "patch_task_group_instances")
+_AUDIT_DELAY = timedelta(seconds=5)
+ENDS = "It stays FAILED until a run with something to do has ended well, or a restart: POST /connectors/«name»/restart?includeTasks=true."
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +70,41 @@ class ConnectorDags:
         self._parsed = {
             dag_id: (moment, versions.get(dag_id, "")) if dag_id in changed else self._parsed[dag_id] for dag_id, moment in parsed.items()
         }
-        rows = (self._row(dag_id, bool(paused), bool(stale) and not errors) for dag_id, paused, stale, errors, _ in found)
+        carried = _carried(session, (dag_id for dag_id in parsed if is_shortened(dag_id) and dag_id not in self._rows))
+        rows = (self._row(dag_id, carried, bool(paused), bool(stale) and not errors) for dag_id, paused, stale, errors, _ in found)
         return [row for row in rows if row is not None]
 
-    def _row(self, dag_id: str, is_paused: bool, is_gone: bool) -> ConnectorDagRow | None:
+    def _row(self, dag_id: str, carried: Mapping[str, str], is_paused: bool, is_gone: bool) -> ConnectorDagRow | None:
         """None: not a connector's DAG, or not serialized yet. What has not changed is the same object as before."""
         version, known = self._parsed[dag_id][1], self._rows.get(dag_id)
         if not version:
             return None
         if known is None or (known.is_paused, known.is_gone, known.version) != (is_paused, is_gone, version):
-            connector = connector_for(dag_id)
+            connector = known.connector if known is not None else carried.get(dag_id) or connector_for(dag_id)
             known = None if connector is None else ConnectorDagRow(connector, dag_id, is_paused, is_gone, version)
-            self._rows[dag_id] = known
+            if known is not None or not is_shortened(dag_id):
+                self._rows[dag_id] = known
         return known
+
+
+def _connectors(session: Session, dag_ids: Iterable[str]) -> list[str]:
+    """The connectors of those of the DAGs that are connectors'."""
+    ordered = list(dag_ids)
+    carried = _carried(session, filter(is_shortened, ordered))
+    return [name for dag_id in ordered if (name := carried.get(dag_id) or connector_for(dag_id)) is not None]
+
+
+def _carried(session: Session, dag_ids: Iterable[str]) -> dict[str, str]:
+    """The connectors' names that DAGs with shortened ids carry in their tasks."""
+    carried: dict[str, str] = {}
+    for part in _parts(dag_ids):
+        newest = _newest(part)
+        for row in session.scalars(select(SerializedDagModel).join(newest, newest.c.id == SerializedDagModel.id)):
+            found = (task["__var"].get(CONNECTOR) for task in row.data["dag"]["tasks"])
+            name = next((name for name in found if isinstance(name, str) and dag_id_for(name) == row.dag_id), None)
+            if name is not None:
+                carried[row.dag_id] = name
+    return carried
 
 
 def _versions(session: Session, dag_ids: Iterable[str]) -> dict[str, str]:
@@ -95,7 +121,7 @@ def definition(session: Session, dag_id: str) -> Definition | None:
     """What the newest serialized version of a DAG defines; None: its connector is defined elsewhere."""
     newest = _newest([dag_id])
     row = session.scalar(select(SerializedDagModel).join(newest, newest.c.id == SerializedDagModel.id))
-    connector = connector_for(dag_id)
+    connector = next(iter(_connectors(session, [dag_id])), None)
     if row is None or connector is None:
         return None
     dag = row.data["dag"]
@@ -145,7 +171,7 @@ def running_connectors(session: Session) -> list[str]:
     """The connectors of whose DAGs a task process may live."""
     statement = select(TaskInstance.dag_id).distinct()
     statement = statement.where(TaskInstance.state.in_(_ALIVE), TaskInstance.dag_id.startswith(DAG_ID_PREFIX, autoescape=True))
-    return [name for dag_id in session.scalars(statement) if (name := connector_for(dag_id)) is not None]
+    return _connectors(session, session.scalars(statement))
 
 
 def run_facts(session: Session, connectors: Iterable[str]) -> dict[str, RunFacts]:
@@ -158,30 +184,43 @@ def run_facts(session: Session, connectors: Iterable[str]) -> dict[str, RunFacts
     ended = select(DagRun.id, DagRun.dag_id, age.label("age")).where(DagRun.end_date.is_not(None)).subquery()
     last_runs = select(DagRun).join(ended, ended.c.id == DagRun.id).where(ended.c.age == 1)
     last = {run.dag_id: run for run in in_parts(session, last_runs, ended.c.dag_id, names)}
-    return {name: RunFacts(dag_id in live, dag_id in waiting, *_end(session, last.get(dag_id))) for dag_id, name in names.items()}
+    return {name: _end(session, last.get(dag_id), RunFacts(dag_id in live, dag_id in waiting)) for dag_id, name in names.items()}
 
 
 def failed_since(session: Session, moment: datetime) -> list[str]:
     """The connectors that have had a run which failed after ``moment``."""
     statement = select(DagRun.dag_id).distinct()
     statement = statement.where(DagRun.state == DagRunState.FAILED, DagRun.end_date > moment)
-    found = session.scalars(statement.where(DagRun.dag_id.startswith(DAG_ID_PREFIX, autoescape=True)))
-    return [name for dag_id in found if (name := connector_for(dag_id)) is not None]
+    return _connectors(session, session.scalars(statement.where(DagRun.dag_id.startswith(DAG_ID_PREFIX, autoescape=True))))
 
 
-def _end(session: Session, run: DagRun | None) -> tuple[int | None, str | None]:
-    """When the run ended, in ms, and why it failed; a run that was killed has left no other word."""
+def _end(session: Session, run: DagRun | None, facts: RunFacts) -> RunFacts:
+    """``facts`` with when the run ended and why it failed; a run that was killed has left no other word."""
     if run is None or run.end_date is None:
-        return None, None
-    ended_ms = int(run.end_date.timestamp() * 1000)
+        return facts
+    facts = replace(facts, ended_ms=int(run.end_date.timestamp() * 1000))
     if run.state != DagRunState.FAILED:
-        return ended_ms, None
+        return facts
     query = select(TaskInstance).where(TaskInstance.dag_id == run.dag_id, TaskInstance.run_id == run.run_id)
     failed = [task for task in session.scalars(query) if task.state in State.failed_states]
+    user = _failed_by(session, run)
+    if user is not None:
+        return replace(facts, failure=f"Run {run.run_id} was marked as failed by user {user} in Airflow. {ENDS}", is_marked=True)
     if not failed:
-        return ended_ms, f"Run {run.run_id} failed before it started anything."
+        return replace(facts, failure=f"Run {run.run_id} failed before it started anything. {ENDS}")
     told = ", ".join(f"{task.task_id} (try {task.try_number}, {task.state}, on {task.hostname or 'no host'})" for task in failed)
-    return ended_ms, f"Run {run.run_id} failed and its application did not report this: {told}. The log of that try in Airflow tells more."
+    failure = f"Run {run.run_id} failed and its application did not report this: {told}. The log of that try in Airflow tells more. {ENDS}"
+    return replace(facts, failure=failure)
+
+
+def _failed_by(session: Session, run: DagRun) -> str | None:
+    """The user who marked the run, or a task of it, as failed, by Airflow's audit log: its last such entry before the run ended. None: no
+    user did."""
+    marks = select(Log).where(Log.dag_id == run.dag_id, Log.run_id == run.run_id, Log.event.in_(_MARKS))
+    since, until = (run.start_date or run.queued_at or run.end_date) - _AUDIT_DELAY, run.end_date + _AUDIT_DELAY
+    latest = session.scalars(marks.where(Log.dttm.between(since, until)).order_by(Log.id.desc()))
+    entry = next((entry for entry in latest if '"failed"' in (entry.extra or "")), None)
+    return None if entry is None else str(entry.owner_display_name or entry.owner or "unknown")
 
 
 def end_runs(session: Session, dag_id: str) -> None:
@@ -213,7 +252,7 @@ def end_paused_runs(session: Session) -> list[str]:
         .where(DagModel.is_paused, DagModel.dag_id.startswith(DAG_ID_PREFIX, autoescape=True), DagRun.state == DagRunState.RUNNING)
         .with_for_update(skip_locked=True, of=DagRun)
     )
-    runs = [run for run in session.scalars(statement) if connector_for(run.dag_id) is not None]
+    runs = [run for run in session.scalars(statement) if connector_for(run.dag_id) is not None or is_shortened(run.dag_id)]
     ended = [run.dag_id for run in runs if _ended(session, run)]
     _let_schedule(session, ended)
     return ended

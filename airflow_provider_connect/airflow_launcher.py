@@ -8,10 +8,15 @@ from sqlalchemy.orm import Session
 
 from airflow_provider_connect.airflow_dags import end_runs, has_running_task, running_connectors
 from airflow_provider_connect.airflow_requests import dags_of, has_dag, hide_dag, request_parse, start_run
-from airflow_provider_connect.airflow_settings import connectors_bundle
+from airflow_provider_connect.airflow_settings import BUNDLE, connectors_bundle
 from airflow_provider_connect.connector_files import file_for
-from airflow_provider_connect.mirror.queries import drop_agreement
+from airflow_provider_connect.mirror.queries import agreement_key, drop_agreement
 from airflow_provider_connect.model.ids import dag_id_for
+
+NO_BUNDLE = (
+    f'Connectors created over REST have no DAGs and never run: add {{"name": "connectors", "classpath": "{BUNDLE}", "kwargs": {{}}}} '
+    "to dag_bundle_config_list in section [dag_processor], on every host of Airflow, and restart it"
+)
 
 
 class AirflowLauncher:
@@ -47,11 +52,21 @@ class AirflowLauncher:
             else:
                 self._ask_for_dag(session, connector, 1)
 
+    def obstacle(self, connector: str | None = None) -> str | None:
+        """A connector that no DAG file defines gets its DAG from the bundle, so without a bundle it has no runs."""
+        if connectors_bundle() is not None:
+            return None
+        if connector is not None:
+            with self._sessions() as session:
+                if has_dag(session, dag_id_for(connector)):
+                    return None
+        return NO_BUNDLE
+
     def forget(self, connector: str) -> None:
         """Have the connector's DAG removed, and its runs at once; Airflow's audit log stays. Nothing if it has none."""
         with self._sessions() as session:
             hide_dag(session, dag_id_for(connector))
-            drop_agreement(session, connector)  # one that is made under its name at once starts without a past
+            drop_agreement(session, agreement_key(connector))  # one that is made under its name at once starts without a past
             self._ask_for_dag(session, connector, 0)  # its file is written and parsed without it
 
     @staticmethod

@@ -6,13 +6,15 @@ import socket
 import threading
 import time
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from airflow.utils.session import create_session
 
-from airflow_provider_connect.airflow_settings import own_option, worker_properties, worker_settings
+from airflow_provider_connect.airflow_settings import own_option, worker_settings
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.mirror.follower import Follower
+from airflow_provider_connect.mirror.masking import Hide
 from airflow_provider_connect.mirror.queries import forget_history
 from airflow_provider_connect.mirror.rebuild import rebuild as rebuild_rows
 
@@ -36,13 +38,17 @@ def rebuild(*, keep_history: bool = True) -> None:
 
 
 class MirrorLoop:
-    """Calls a follower over and over in a thread of its own, and makes a new one when the settings change."""
+    """Calls a follower over and over in a thread of its own, and makes a new one when the settings change.
 
-    def __init__(self) -> None:
+    ``hide`` hides secrets of configs.
+    """
+
+    def __init__(self, hide: Hide) -> None:
+        self._hide = hide
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="connect-mirror", daemon=True)
         self._follower: Follower | None = None
-        self._properties: dict[str, str] | None = None
+        self._values: Mapping[str, str] | None = None
         self._settings_due = self._forget_due = 0.0
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
@@ -95,13 +101,18 @@ class MirrorLoop:
                 forget_history(session, before_ms=int((time.time() - days * _DAY_SECONDS) * 1000))
 
     def _renew(self) -> None:
-        """Take up settings that have changed; the Variable and the Connection can, at any time."""
-        properties = worker_properties()
-        if properties != self._properties or self._follower is None:
-            self._close()
-            sessions: Any = create_session  # its sessions are ORM sessions, which is all that the follower asks
-            self._follower = Follower(worker_settings(), sessions, holder=self._holder, now=time.time)
-            self._properties = properties
+        """Take up settings that have changed; the Variable and the Connection can, at any time. Unusable ones change nothing."""
+        try:
+            settings = worker_settings()
+        except ConfigException:
+            if self._follower is None:
+                raise
+        else:
+            if settings.values != self._values or self._follower is None:
+                self._close()
+                sessions: Any = create_session  # its sessions are ORM sessions, which is all that the follower asks
+                self._follower = Follower(settings, sessions, holder=self._holder, now=time.time, hide=self._hide)
+                self._values = settings.values
         self._settings_due = time.monotonic() + _SETTINGS_SECONDS
 
     def _close(self) -> None:

@@ -4,11 +4,13 @@ Reads Connections and Variables through the task SDK only, so it works where Air
 server. Everything is read when asked for, nothing at import.
 """
 
+import hashlib
 import json
+import logging
 import os
 import stat
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,13 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider_connect.config_providers import airflow_variables
+from airflow_provider_connect.dag_settings import SCHEDULE, schedule_of
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.layered_settings import Layer, SettingsInForce, settings_in_force
+from airflow_provider_connect.model.secret_keys import is_secret_key
 from airflow_provider_connect.properties import parse_properties
+from airflow_provider_connect.sdk.allowed_paths import DATA_FOLDER
+from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
 from airflow_provider_connect.settings import WorkerSettings
 
 SECTION = "connect"
@@ -41,6 +48,9 @@ OWN_OPTIONS = (
 REST_KEYS = ("rest.url", "rest.login", "rest.password", "rest.token", "rest.ca.file")
 """Keys of a Connection's extra that are about Connect's REST API and are no worker settings."""
 
+_log = logging.getLogger(__name__)
+_logged: set[str] = set()
+_UNREADABLE = "its value must be text, a number, true or false, or a list of those"
 _DEFAULT_PORT = 9092
 _SECURITY = ("security.", "sasl.", "ssl.")
 _LOGIN_MODULES = {"PLAIN": "plain.PlainLoginModule", "SCRAM-SHA-256": "scram.ScramLoginModule", "SCRAM-SHA-512": "scram.ScramLoginModule"}
@@ -48,24 +58,137 @@ _CONNECTION_FIELDS = ("host", "login", "password", "schema", "port", "conn_type"
 
 
 def worker_settings() -> WorkerSettings:
-    """The effective settings. Raises ConfigException naming the layer or key that is wrong, and what to do."""
-    properties = worker_properties()
-    return WorkerSettings.of(properties, airflow_secrets(properties))
+    """The settings in force, see ``settings_now``."""
+    return settings_now().settings
+
+
+def settings_now() -> SettingsInForce:
+    """The settings in force, and which ones are not because they are wrong; each of those is logged once by each process.
+
+    The last good ones are kept in a private file of this host, for every process of this Airflow and user: most are too short-lived to
+    remember any. Raises WorkerSettingsException, which a retry may pass, when none can be used.
+    """
+    file = _last_good_file()
+    last_good = None if file is None else _last_good(file)
+    found = settings_in_force(_layers(), last_good, secrets_of=airflow_secrets, check=_check_clients)
+    if file is not None and found.values != last_good:
+        _keep_last_good(file, found.values)
+    for text in map(str, found.faults):
+        if text not in _logged:
+            _log.warning("Worker setting %s", text)
+    _logged.clear()
+    _logged.update(map(str, found.faults))
+    return found
+
+
+def worker_variable_now() -> Mapping[str, str]:
+    """What is in force of the Variable. Raises WorkerSettingsException as ``settings_now``."""
+    return settings_now().values[f"Variable {VARIABLE}"]
+
+
+def section_schedule() -> str | None:
+    """``airflow.schedule`` of the section, for a DAG file as it is parsed; the last good one where it or the section is wrong."""
+    try:
+        text = section_properties().get(SCHEDULE)
+        if text is not None:
+            schedule_of(text)
+    except (ConfigException, ValueError):
+        file = _last_good_file()
+        good = None if file is None else _last_good(file)
+        return (good or {}).get(f"section [{SECTION}]", {}).get(SCHEDULE)
+    return text
+
+
+def _layers() -> list[Layer]:
+    """From the lowest to the highest."""
+    return [
+        Layer("the defaults", default_properties()),
+        _layer(f"section [{SECTION}]", section_properties),
+        _layer(f"Connection {own_option('connect_conn_id') or CONNECTION}", connection_properties),
+        _layer(f"Variable {VARIABLE}", _worker_object, flat=False),
+    ]
+
+
+def _layer(source: str, read: Callable[[], Mapping[str, Any]], *, flat: bool = True) -> Layer:
+    try:
+        values = read()
+    except ConfigException as error:
+        return Layer(source, None, error.message)
+    if flat:
+        return Layer(source, values)
+    found: dict[str, str] = {}
+    refused: dict[str, str] = {}
+    for key, value in values.items():
+        try:
+            found |= flattened({key: value}, source)
+        except ConfigException as error:
+            refused |= {name: _UNREADABLE if is_secret_key(name) else error.message for name in error.keys}
+    return Layer(source, found, refused=refused)
+
+
+def _check_clients(settings: WorkerSettings) -> None:
+    from airflow_provider_connect.stores.client_check import check_clients  # loads the Kafka client: only where settings have changed
+
+    check_clients(settings)
+
+
+def _last_good_file() -> Path | None:
+    """None: there is no private folder to keep it in."""
+    home = os.environ.get("AIRFLOW_HOME") or str(Path("~/airflow").expanduser())
+    marks = "\0".join([os.path.realpath(home), own_option("connect_conn_id") or CONNECTION])
+    try:
+        return run_directory() / f"worker-settings-{hashlib.sha256(marks.encode()).hexdigest()[:16]}.json"
+    except ConfigException:
+        return None
+
+
+def _last_good(file: Path) -> dict[str, dict[str, str]] | None:
+    try:
+        found: dict[str, dict[str, str]] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found
+
+
+def _keep_last_good(file: Path, values: Mapping[str, Mapping[str, str]]) -> None:
+    """Replace the file, of mode 0600, whole. Where that cannot be done, a wrong value later is told without it."""
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as scratch:
+            json.dump({source: dict(each) for source, each in values.items()}, scratch)
+        Path(name).replace(file)
+    except OSError as error:
+        _log.debug("The last good worker settings cannot be kept in %s: %s", file, error)
 
 
 def worker_properties() -> dict[str, str]:
-    """All layers in one mapping of Connect's names, raw: the Variable wins over the Connection, that one over the section."""
-    return section_properties() | connection_properties() | worker_variable()
+    """All layers in one mapping of Connect's names, raw: the Variable wins over the Connection, that one over the section.
+
+    Raises ConfigException for a layer that cannot be read.
+    """
+    return default_properties() | section_properties() | connection_properties() | worker_variable()
+
+
+def default_properties() -> dict[str, str]:
+    """What holds where no layer sets it: connectors may reach files of one folder below AIRFLOW_HOME."""
+    home = os.path.expanduser(os.environ.get("AIRFLOW_HOME", "~/airflow"))
+    return {ALLOWED_PATHS: os.path.join(os.path.abspath(home), DATA_FOLDER)}
 
 
 def section_properties() -> dict[str, str]:
     """The ``[connect]`` section; the file that its ``worker_properties`` names lies below it."""
+    return properties_file() | section_options()
+
+
+def section_options() -> dict[str, str]:
+    """The ``[connect]`` section alone."""
     options = [option for option in conf.getsection(SECTION) or {} if option not in OWN_OPTIONS]
     values = {option.replace("_", "."): conf.get(SECTION, option) for option in options}
-    return _properties_file() | {key: value for key, value in values.items() if value not in (None, "")}
+    return {key: value for key, value in values.items() if value not in (None, "")}
 
 
-def _properties_file() -> dict[str, str]:
+def properties_file() -> dict[str, str]:
+    """The file that ``worker_properties`` of the section names. Raises ConfigException where it cannot be read."""
     path = own_option("worker_properties")
     if path is None:
         return {}
@@ -153,11 +276,14 @@ def worker_variable() -> dict[str, str]:
 
     Read raw and parsed here: ``deserialize_json=True`` with a default would swallow text that is no JSON.
     """
+    return flattened(_worker_object(), f"Variable {VARIABLE}")
+
+
+def _worker_object() -> Mapping[str, object]:
     text = Variable.get(VARIABLE, default=None)
     if text is None or not str(text).strip():
         return {}
-    where = f"Variable {VARIABLE}"
-    return flattened(_json_object(str(text), where), where)
+    return _json_object(str(text), f"Variable {VARIABLE}")
 
 
 def _json_object(text: str, where: str) -> Mapping[str, object]:

@@ -37,8 +37,7 @@ _SAME_NAME = _words("""
     acks retries linger.ms batch.size compression.type enable.idempotence delivery.timeout.ms max.in.flight.requests.per.connection
     transactional.id transaction.timeout.ms
     group.id group.instance.id group.protocol group.remote.assignor session.timeout.ms heartbeat.interval.ms max.poll.interval.ms
-    auto.offset.reset enable.auto.commit auto.commit.interval.ms isolation.level fetch.min.bytes fetch.max.bytes
-    max.partition.fetch.bytes check.crcs allow.auto.create.topics
+    auto.offset.reset enable.auto.commit auto.commit.interval.ms isolation.level fetch.min.bytes check.crcs allow.auto.create.topics
 """)
 """Names that mean the same in both."""
 
@@ -52,9 +51,6 @@ _NATIVE = _words("""
 """Librdkafka's own tuning names that may be given too; none of them reaches code or files."""
 
 _RENAMED = {
-    "max.request.size": "message.max.bytes",
-    "send.buffer.bytes": "socket.send.buffer.bytes",
-    "receive.buffer.bytes": "socket.receive.buffer.bytes",
     "fetch.max.wait.ms": "fetch.wait.max.ms",
     "compression.gzip.level": "compression.level",
     "compression.lz4.level": "compression.level",
@@ -76,9 +72,10 @@ _BUILT_IN: Mapping[ClientKind, Mapping[str, str]] = {
     ClientKind.ADMIN: {},
 }
 
-_MODULE = re.compile(r"^\s*(?:[\w.]+\.)?(\w+)\s+(?:required|requisite|sufficient|optional)\b(.*?);?\s*$", re.DOTALL)
-_OPTION = re.compile(r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
+_FLAG = re.compile(r"(?:required|requisite|sufficient|optional)\b")
+_OPTION = re.compile(r"""(?<![\w.])([\w.]++)\s*+=\s*+(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
 _INT_MAX = 2**31 - 1
+_LARGEST_REQUEST = 1_048_576  # the default of Java's max.request.size; librdkafka's own is 1,000,000
 
 
 def client_config(
@@ -98,10 +95,48 @@ def client_config(
     java = {"bootstrap.servers": settings.bootstrap_servers, "client.id": client_id, **_BUILT_IN[kind]}
     if kind is ClientKind.ADMIN:
         java |= _unprefixed(settings)
-    java |= _under(settings.values, f"{kind}.") | dict(overrides or {})
+    java |= _under(settings.values, f"{kind}.")
+    java = _overridden(java, check_files(settings, overrides or {}))
     if transactional_id is not None:
         java |= {"transactional.id": transactional_id, "enable.idempotence": "true", "acks": "all"}
     return librdkafka_config(java, kind)
+
+
+def _overridden(inherited: Mapping[str, str], overrides: Mapping[str, str]) -> dict[str, str]:
+    """``inherited`` with ``overrides``. The worker's credentials are left out where an override leads elsewhere: to other servers, another
+    protocol, another issuer of tokens, or a server whose certificate is not checked."""
+    leads_elsewhere = any(
+        name not in inherited or overrides[name].strip() != inherited[name].strip() for name in LEADING & overrides.keys()
+    )
+    kept = {name: value for name, value in inherited.items() if not (leads_elsewhere and name.startswith(_CREDENTIALS))}
+    return kept | dict(overrides)
+
+
+LEADING = _words("""
+    bootstrap.servers security.protocol sasl.oauthbearer.token.endpoint.url ssl.endpoint.identification.algorithm
+    enable.ssl.certificate.verification ssl.truststore.location ssl.truststore.certificates ssl.truststore.type
+""")
+"""Settings that decide to whom a client shows its credentials."""
+_CREDENTIALS = (
+    *("sasl.jaas.config", "sasl.username", "sasl.password", "sasl.oauthbearer.", "sasl.kerberos.", "sasl.login.", "sasl.client."),
+    *("ssl.keystore.", "ssl.key.", "ssl.certificate."),
+)
+
+
+def check_files(settings: WorkerSettings, overrides: Mapping[str, str]) -> dict[str, str]:
+    """A connector's ``overrides`` with the real paths of the host's files that they name. Raises ConfigException for one outside of
+    ``connectors.allowed.paths``."""
+    checked = dict(overrides)
+    for name in _FILES & overrides.keys():
+        if overrides[name].strip():
+            checked[name] = settings.allowed_paths.resolved(name, overrides[name].strip())
+    key_tab = _jaas(overrides)[1].get("keyTab")
+    if key_tab:
+        settings.allowed_paths.resolved("sasl.jaas.config", key_tab)
+    return checked
+
+
+_FILES = _words("ssl.keystore.location ssl.truststore.location")
 
 
 def internal_client_config(
@@ -146,7 +181,8 @@ def refused_overrides(settings: WorkerSettings, config: Mapping[str, str], kinds
     user; of clients of ``kinds``."""
     policy = settings.client_config_override_policy
     allowed: frozenset[str] | None
-    match policy.rpartition(".")[2].removesuffix("ConnectorClientConfigOverridePolicy"):
+    kind_of_policy = policy.rpartition(".")[2].removesuffix("ConnectorClientConfigOverridePolicy")
+    match kind_of_policy:
         case "All":
             allowed = None
         case "Principal":
@@ -155,16 +191,29 @@ def refused_overrides(settings: WorkerSettings, config: Mapping[str, str], kinds
             allowed = frozenset(settings.client_config_override_allowlist)
         case "None":
             allowed = frozenset()
+        case "SameCluster":
+            allowed = None
         case _:
-            raise ConfigException.of("connector.client.config.override.policy", policy, "there are All, None, Principal and Allowlist")
+            known = "there are SameCluster, All, None, Principal and Allowlist"
+            raise ConfigException.of("connector.client.config.override.policy", policy, known)
     refused = {}
     for kind in kinds:
         for name, value in connector_overrides(config, kind).items():
-            if allowed is not None and name not in allowed:
+            if kind_of_policy == "SameCluster" and name in LEADING:
+                refused[f"{kind}.override.{name}"] = (
+                    f"The '{policy}' policy does not allow '{name}' to be overridden in the connector configuration. Leave it out or ask "
+                    "for the worker setting connector.client.config.override.policy=All; the worker's credentials do not go with it then"
+                )
+            elif allowed is not None and name not in allowed:
                 text = f"The '{policy}' policy does not allow '{name}' to be overridden in the connector configuration."
                 refused[f"{kind}.override.{name}"] = text
             elif name in _JAVA_CODE and value.strip() not in _AS_IT_IS:
                 refused[f"{kind}.override.{name}"] = ConfigException.of(name, value, _NO_JAVA).message
+        try:
+            check_files(settings, connector_overrides(config, kind))
+        except ConfigException as error:
+            named = next((name for name in _FILES if f"for configuration {name}:" in error.message), "sasl.jaas.config")
+            refused.setdefault(f"{kind}.override.{named}", error.message)
     return refused
 
 
@@ -191,7 +240,13 @@ _NO_JAVA = "there is no Java in this client: leave it out"
 
 
 def librdkafka_config(java: Mapping[str, str], kind: ClientKind | str) -> ClientConfig:
-    """``java``, a client's settings by Kafka's Java names, by librdkafka's. What has no counterpart is dropped with a debug line."""
+    """``java``, a client's settings by Kafka's Java names, by librdkafka's. What has no counterpart is dropped with a debug line.
+
+    Raises ConfigException for a value with a NUL, where librdkafka would end it: a variable may bring one.
+    """
+    for name, value in java.items():
+        if "\0" in value:
+            raise ConfigException(f"Invalid value for configuration {name}: it holds a NUL character. Give it without.", keys=[name])
     config: ClientConfig = {"log_level": 0}  # errors come by error_cb; librdkafka's own lines on stderr would be nobody's
     for name, value in java.items():
         if name in _SAME_NAME or name in _NATIVE:
@@ -203,6 +258,7 @@ def librdkafka_config(java: Mapping[str, str], kind: ClientKind | str) -> Client
     config |= _sized(java) | _sasl(java) | _tls(java)
     if kind == ClientKind.PRODUCER:
         ignores_keys = java.get("partitioner.ignore.keys", "").strip().lower() == "true"
+        config.setdefault("message.max.bytes", _LARGEST_REQUEST)
         config["partitioner"] = "random" if ignores_keys else "murmur2_random"  # Java's; any other puts one key into two partitions
         if java.get("transactional.id"):
             _bound_by_transaction(config)
@@ -212,7 +268,9 @@ def librdkafka_config(java: Mapping[str, str], kind: ClientKind | str) -> Client
 
 
 _TRANSLATED = _words("""
-    partitioner.ignore.keys buffer.memory request.timeout.ms sasl.jaas.config ssl.endpoint.identification.algorithm ssl.key.password
+    partitioner.ignore.keys buffer.memory request.timeout.ms
+    max.request.size max.partition.fetch.bytes fetch.max.bytes send.buffer.bytes receive.buffer.bytes
+    sasl.jaas.config ssl.endpoint.identification.algorithm ssl.key.password
     ssl.keystore.type ssl.keystore.location ssl.keystore.password ssl.keystore.key ssl.keystore.certificate.chain
     ssl.truststore.type ssl.truststore.location ssl.truststore.password ssl.truststore.certificates
 """)
@@ -245,7 +303,20 @@ def _sized(java: Mapping[str, str]) -> ClientConfig:
         milliseconds = _number(java, "request.timeout.ms")
         config["request.timeout.ms"] = min(max(milliseconds, 1), 900_000)
         config["socket.timeout.ms"] = min(max(milliseconds, 10), 300_000)
+    for name, (ours, least, most) in _SIZES.items():
+        if name in java:
+            config[ours] = min(max(_number(java, name), least), most)
     return config
+
+
+_SIZES = {
+    "max.request.size": ("message.max.bytes", 1_000, 1_000_000_000),
+    "max.partition.fetch.bytes": ("max.partition.fetch.bytes", 1, 1_000_000_000),
+    "fetch.max.bytes": ("fetch.max.bytes", 0, 2_147_483_135),
+    "send.buffer.bytes": ("socket.send.buffer.bytes", 0, 100_000_000),  # -1 there and 0 here: the system's
+    "receive.buffer.bytes": ("socket.receive.buffer.bytes", 0, 100_000_000),
+}
+"""Sizes by Java's name with librdkafka's, and the range that librdkafka takes: it refuses others, where Java means no limit by them."""
 
 
 def _number(java: Mapping[str, str], name: str) -> int:
@@ -257,23 +328,49 @@ def _number(java: Mapping[str, str], name: str) -> int:
 
 def _sasl(java: Mapping[str, str]) -> ClientConfig:
     """``sasl.jaas.config`` as user name, password and the like. Only modules that need no Java code can be used."""
-    jaas = java.get("sasl.jaas.config", "").strip()
-    if not jaas:
+    service = java.get("sasl.kerberos.service.name", "").strip()
+    if service and not _plain(service, "_.-"):
+        raise ConfigException.of("sasl.kerberos.service.name", service, "letters, digits, '_', '.' and '-' are taken")
+    module, options = _jaas(java)
+    if not module:
         return {}
-    found = _MODULE.match(jaas)
-    if found is None:
-        raise ConfigException.of("sasl.jaas.config", "[hidden]", "expected '«login module» required «option»=\"«value»\" …;'")
-    module = found.group(1)
-    options = {name: _unquoted(double, single, bare) for name, double, single, bare in _OPTION.findall(found.group(2))}
     names = _LOGIN_MODULES.get(module)
     if names is None:
         raise ConfigException.of("sasl.jaas.config", "[hidden]", f"login module {module} needs Java; there are {', '.join(_LOGIN_MODULES)}")
+    if not _plain(options.get("principal", "p"), "_.-/@"):
+        raise ConfigException.of("sasl.jaas.config", "[hidden]", "a principal is of letters, digits and '_', '.', '-', '/', '@'")
+    if not _is_plain_path(options.get("keyTab", "/k")):
+        raise ConfigException.of("sasl.jaas.config", "[hidden]", f"keyTab must be {_PLAIN_PATH}")
     config: ClientConfig = {ours: options[theirs] for theirs, ours in names.items() if theirs in options}
     if module == "OAuthBearerLoginModule" and "clientId" in options:
         config["sasl.oauthbearer.method"] = "oidc"
     return config
 
 
+def _jaas(java: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """The login module of ``sasl.jaas.config``, without its package, and its options; empty where there is none."""
+    text = java.get("sasl.jaas.config", "").strip()
+    if not text:
+        return "", {}
+    name, rest = (*text.split(None, 1), "")[:2]
+    flag = _FLAG.match(rest)
+    module = name.rpartition(".")[2]
+    if flag is None or not _plain(module, "_"):
+        raise ConfigException.of("sasl.jaas.config", "[hidden]", "expected '«login module» required «option»=\"«value»\" …;'")
+    found = _OPTION.findall(rest, flag.end())
+    return module, {key: _unquoted(double, single, bare) for key, double, single, bare in found}
+
+
+def _plain(text: str, marks: str) -> bool:
+    """Whether ``text`` holds letters, digits and ``marks`` alone, and begins with no mark: librdkafka puts some settings into a command."""
+    return bool(text) and text.isascii() and text[0].isalnum() and all(character.isalnum() or character in marks for character in text)
+
+
+def _is_plain_path(path: str) -> bool:
+    return path.startswith("/") and all(character.isalnum() or character in "/_.-+=,@~: " for character in path)
+
+
+_PLAIN_PATH = "an absolute path of letters, digits, spaces and / _ . - + = , @ ~ :"
 _LOGIN_MODULES: Mapping[str, Mapping[str, str]] = {
     "PlainLoginModule": {"username": "sasl.username", "password": "sasl.password"},
     "ScramLoginModule": {"username": "sasl.username", "password": "sasl.password"},
@@ -301,6 +398,9 @@ def _tls(java: Mapping[str, str]) -> ClientConfig:
     if java.get("ssl.key.password"):
         config["ssl.key.password"] = java["ssl.key.password"]
     trust = java.get("ssl.truststore.location", "").strip()
+    for name in ("ssl.truststore.location", "ssl.keystore.location"):
+        if (path := java.get(name, "").strip()) and not _is_plain_path(path):
+            raise ConfigException.of(name, path, f"it must be {_PLAIN_PATH}")
     if trust:
         if _store_type(java, "ssl.truststore", trust) != "PEM":
             raise ConfigException.of(

@@ -1,7 +1,9 @@
 """Troubles of single connectors in a loop over many: logged once, and never a reason to leave the others out."""
 
 import logging
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager
 
 from sqlalchemy.orm import Session
@@ -11,6 +13,9 @@ from airflow_provider_connect.errors import ConnectException
 Sessions = Callable[[], AbstractContextManager[Session]]
 """Opens a session of Airflow's database that commits when its body ends."""
 
+_WAIT_SECONDS = 0.2
+_MOST_AT_ONCE = 32
+
 _log = logging.getLogger(__name__)
 
 
@@ -19,6 +24,7 @@ class Complaints:
 
     def __init__(self) -> None:
         self._last: dict[str, str] = {}
+        self._running: dict[str, Future[object]] = {}
 
     def attempt(self, connector: str, change: Callable[[], object]) -> None:
         """Call ``change``. Raises only what concerns all connectors, because the topics cannot be reached."""
@@ -32,3 +38,33 @@ class Complaints:
                 raise
         else:
             self._last.pop(connector, None)
+
+    def attempt_bounded(self, connector: str, change: Callable[[], object]) -> None:
+        """As ``attempt``, but a change that takes long goes on in a thread of its own, and the loop with the other connectors.
+
+        Until it has ended no other of the same connector begins; what it raised is raised by the call that finds it ended.
+        """
+        running = self._running.get(connector)
+        if running is None:
+            if len(self._running) >= _MOST_AT_ONCE:
+                return
+            running = self._running[connector] = _started(change)
+            wait([running], timeout=_WAIT_SECONDS)
+            if not running.done():
+                _log.info("Connector %s: ending it takes a while; the others go on", connector)
+        if running.done():
+            del self._running[connector]
+            self.attempt(connector, running.result)
+
+
+def _started(change: Callable[[], object]) -> "Future[object]":
+    outcome: Future[object] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(change())
+        except BaseException as error:  # (raised again where the outcome is looked at)
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, name="connect-change", daemon=True).start()
+    return outcome

@@ -5,16 +5,19 @@ Who writes the files and who asks for one to be parsed both compute its name her
 so a file that there was once stays, and a task that was queued under its name finds it.
 """
 
+import ast
 import hashlib
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping
 
-from airflow_provider_connect.dag_settings import DEFINED_IN, PREFIX, SCHEDULE, TASKS_PER_APPLICATION, dag_settings
+from airflow_provider_connect.dag_settings import DEFINED_IN, PREFIX, RELEASED, SCHEDULE, TASKS_PER_APPLICATION, DagCheck
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.ids import dag_id_for
+from airflow_provider_connect.model.ids import check_name
 
 PER_FILE = 50
 FILES = "connectors_*.py"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _HEAD = '''"""DAGs of connectors that the config topic alone defines. Written by ConnectorsBundle, which overwrites any change."""
 
 from airflow_provider_connect.dag import stored_connector_dags
@@ -24,47 +27,33 @@ stored_connector_dags(
 '''
 
 
-def stored_connectors(configs: Mapping[str, Mapping[str, str]], worker_schedule: str | None) -> dict[str, dict[str, str]]:
-    """Of all ``configs``, by connector, those that no DAG file defines, each with the keys that steer its DAG."""
-    return {name: steering_keys(name, configs[name], worker_schedule) for name in sorted(configs) if _may_be_dag(name, configs[name])}
+def stored_connectors(configs: Mapping[str, Mapping[str, str]], worker_schedule: str | None, check: DagCheck) -> dict[str, dict[str, str]]:
+    """Of all ``configs``, by connector, those that no DAG file defines and of which ``check`` takes the keys, each with its keys."""
+    names = (name for name in sorted(configs) if DEFINED_IN not in configs[name] and not refusals(name, configs[name], check))
+    return {name: steering_keys(configs[name], worker_schedule) for name in names}
 
 
-def _may_be_dag(connector: str, config: Mapping[str, str]) -> bool:
-    if DEFINED_IN in config:
-        return False
+def refusals(connector: str, config: Mapping[str, str], check: DagCheck) -> list[str]:
+    """Why there is no DAG of a connector that no DAG file defines. Another worker took this config: nothing was checked here before."""
     try:
-        dag_id_for(connector)
-    except (ConfigException, UnicodeEncodeError):  # another worker took this name; Airflow cannot
-        return False
-    return True
+        check_name(connector)
+    except ConfigException as error:
+        return error.errors
+    if not connector.strip() or _CONTROL.search(connector):
+        return [f"Invalid value {connector!r} for configuration name: a connector needs a name without control characters"]
+    return [error for errors in check(connector, steering_keys(config, None)).values() for error in errors]
 
 
-def steering_keys(connector: str, config: Mapping[str, str], worker_schedule: str | None) -> dict[str, str]:
-    """The keys that decide what the connector's DAG is, with the worker's schedule where the config names none.
-
-    Keys of which no DAG can be made are left out: nothing may keep the others in its file from becoming DAGs.
-    """
-    keys = {key: value for key, value in sorted(config.items()) if _steers(key) and not _trouble(connector, key, value)}
+def steering_keys(config: Mapping[str, str], worker_schedule: str | None) -> dict[str, str]:
+    """The keys that decide what the connector's DAG is, with the worker's schedule where the config names none."""
+    keys = {key: value for key, value in sorted(config.items()) if _steers(key)}
     if worker_schedule is not None:
         keys.setdefault(SCHEDULE, worker_schedule)
     return keys
 
 
-def refused_keys(connector: str, config: Mapping[str, str]) -> list[str]:
-    """What is wrong with the keys that ``steering_keys`` leaves out."""
-    return list(filter(None, (_trouble(connector, key, value) for key, value in sorted(config.items()) if _steers(key))))
-
-
 def _steers(key: str) -> bool:
-    return key == TASKS_PER_APPLICATION or (key.startswith(PREFIX) and key != DEFINED_IN)
-
-
-def _trouble(connector: str, key: str, value: str) -> str:
-    try:
-        dag_settings(connector, {key: value})
-    except ConfigException as error:
-        return error.message
-    return ""
+    return key == TASKS_PER_APPLICATION or (key.startswith(PREFIX) and key not in (DEFINED_IN, RELEASED))
 
 
 def file_for(connector: str, connectors: int) -> str:
@@ -93,6 +82,12 @@ def file_text(connectors: Mapping[str, Mapping[str, str]], paused: Collection[st
     """One file: Python that makes the DAGs, the same text for the same connectors."""
     lines = [f"        {name!r}: {mark_of(keys)!r},\n" for name, keys in sorted(connectors.items())]
     return f"{_HEAD}    {{\n{''.join(lines)}    }},\n    paused={sorted(paused)!r},\n)\n"
+
+
+def names_in(text: str) -> list[str]:
+    """The connectors of which ``text``, a file, makes DAGs."""
+    (call,) = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+    return list(ast.literal_eval(call.args[1]))
 
 
 def mark_of(keys: Mapping[str, str]) -> str:

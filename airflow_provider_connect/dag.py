@@ -11,6 +11,7 @@ A connector that was made over REST has its DAG from ``stored_connector_dags``, 
 """
 
 import json
+import logging
 import sys
 import warnings
 from collections.abc import Collection, Mapping
@@ -19,7 +20,7 @@ from typing import Any
 
 from airflow.sdk import DAG, AssetAlias, get_parsing_context
 
-from airflow_provider_connect.airflow_settings import section_properties
+from airflow_provider_connect.airflow_settings import section_schedule
 from airflow_provider_connect.dag_settings import (
     MAX_TASKS,
     PREFIX,
@@ -30,21 +31,30 @@ from airflow_provider_connect.dag_settings import (
     literal_secrets,
 )
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.ids import connector_for, dag_id_for
+from airflow_provider_connect.model.ids import dag_id_for, is_shortened
 from airflow_provider_connect.operators.connect import ConnectTaskOperator
 from airflow_provider_connect.operators.definition import definition_text
 from airflow_provider_connect.operators.plan import ConnectPlanOperator, ConnectReportOperator
 from airflow_provider_connect.retry import ConnectRetryPolicy
 
 TAG = "connector"
+_DISPLAY_LENGTH = 2000  # characters that Airflow's database keeps of a DAG's name
 _START = datetime(2024, 1, 1, tzinfo=UTC)  # any fixed past day: a DAG must be the same each time its file is parsed
 _FORCED = {"max_active_runs": 1, "catchup": False, "is_paused_upon_creation": False}
+_RUN_TYPES = ("scheduled", "manual", "operator_triggered", "asset_triggered", "asset_materialization")
+_SERIAL = ("depends_on_past", "wait_for_downstream")
+_NO_PAST = (
+    "a connector's run has no logical date: it goes on from the connector's offsets. To have data delivered again, change the offsets: "
+    "AlterOffsetsOperator, or PATCH /connectors/«name»/offsets of the stopped connector"
+)
 _KEY_OF_ARGUMENT = {
     "schedule": SCHEDULE,
     "description": "airflow.description",
     "doc_md": "airflow.doc",
     "dag_display_name": "airflow.display.name",
 }
+
+_log = logging.getLogger(__name__)
 
 
 class ConnectorDag(DAG):  # type: ignore[misc]  # Airflow is not typed for us
@@ -57,10 +67,10 @@ class ConnectorDag(DAG):  # type: ignore[misc]  # Airflow is not typed for us
 
     def __init__(self, name: str, config: Mapping[str, str], *, spark_conn_id: str | None = None, **dag_arguments: Any) -> None:
         check_definition(name, config)
-        settings = dag_settings(name, config, section_properties().get(SCHEDULE))  # no Variable, no Connection: this runs at each parse
+        settings = dag_settings(name, config, section_schedule())  # no Variable, no Connection: this runs at each parse
         _refuse_conflicts(config, dag_arguments)
         _warn_of_secrets(name, config)
-        super().__init__(dag_id_for(name), **_dag_arguments(settings, dag_arguments))
+        super().__init__(dag_id_for(name), **_dag_arguments(name, settings, dag_arguments))
         self.fileloc = sys._getframe(1).f_code.co_filename  # where this is written, not where DAG is called
         self.connector = name
         first = {"connector_definition": definition_text(config)}
@@ -76,7 +86,7 @@ class StoredConnectorDag(DAG):  # type: ignore[misc]  # Airflow is not typed for
     def __init__(self, name: str, mark: str, *, file: str, is_paused: bool) -> None:
         keys = json.loads(mark)
         settings = dag_settings(name, keys)
-        super().__init__(dag_id_for(name), **_dag_arguments(settings, {}) | {"is_paused_upon_creation": is_paused})
+        super().__init__(dag_id_for(name), **_dag_arguments(name, settings, {}) | {"is_paused_upon_creation": is_paused})
         self.fileloc = file
         self.connector = name
         with self:
@@ -85,14 +95,17 @@ class StoredConnectorDag(DAG):  # type: ignore[misc]  # Airflow is not typed for
 
 def stored_connector_dags(file: str, connectors: Mapping[str, str], *, paused: Collection[str] = ()) -> None:
     """Make the DAGs of ``connectors``, which maps their names to their marks; those of ``paused`` are paused when Airflow first sees them.
+    One of which none can be made is left out alone.
 
     Called by the files of ``ConnectorsBundle``, by the dag-processor for all, and for one alone by each task of its DAG.
     """
     dag_id = get_parsing_context().dag_id
-    only = None if dag_id is None else connector_for(dag_id)
     for name, mark in connectors.items():
-        if dag_id is None or name == only:
-            StoredConnectorDag(name, mark, file=file, is_paused=name in paused)
+        if dag_id is None or dag_id_for(name) == dag_id:
+            try:
+                StoredConnectorDag(name, mark, file=file, is_paused=name in paused)
+            except Exception:  # (whatever it is, the other connectors of the file run)
+                _log.exception("Connector %s: no DAG can be made of it, so it does not run", name)
 
 
 def _add_tasks(connector: str, settings: DagSettings, first: Mapping[str, Any], run: Mapping[str, Any], every: Mapping[str, Any]) -> None:
@@ -118,6 +131,10 @@ def _refuse_conflicts(config: Mapping[str, str], arguments: Mapping[str, Any]) -
         for argument, value in _FORCED.items()
         if arguments.get(argument, value) != value
     ]
+    asked_for = {**arguments, **(arguments.get("default_args") or {})}
+    errors += [f"Invalid value True for argument {argument}: {_NO_PAST}" for argument in _SERIAL if asked_for.get(argument)]
+    if "allowed_run_types" in arguments:
+        errors.append(f"allowed_run_types is always {', '.join(_RUN_TYPES)}: {_NO_PAST}; leave it out")
     if "dag_id" in arguments:
         errors.append("dag_id is made from the connector's name: leave it out")
     if errors:
@@ -134,17 +151,25 @@ def _warn_of_secrets(name: str, config: Mapping[str, str]) -> None:
         )
 
 
-def _dag_arguments(settings: DagSettings, given: Mapping[str, Any]) -> dict[str, Any]:
+def _document(text: str | None) -> str | None:
+    """``text`` as a DAG's ``doc_md``: Airflow opens what ends in ``.md`` as a file."""
+    return f"{text}\n" if text is not None and text.endswith(".md") else text
+
+
+def _dag_arguments(connector: str, settings: DagSettings, given: Mapping[str, Any]) -> dict[str, Any]:
     schedule = timedelta(seconds=settings.schedule) if isinstance(settings.schedule, float) else settings.schedule
     arguments: dict[str, Any] = {
         "schedule": schedule,
         "start_date": _START,
         "description": settings.description,
-        "doc_md": settings.doc,
+        "doc_md": _document(settings.doc),
+        "allowed_run_types": _RUN_TYPES,
         "max_active_tasks": MAX_TASKS if settings.tasks_per_application else 1,
     }
     if settings.display_name is not None:
         arguments["dag_display_name"] = settings.display_name
+    elif is_shortened(dag_id_for(connector)):
+        arguments["dag_display_name"] = connector[:_DISPLAY_LENGTH]
     tags = {TAG, *settings.tags, *given.get("tags", ())}
     return arguments | dict(given) | _FORCED | {"tags": sorted(tags)}
 

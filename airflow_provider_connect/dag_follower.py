@@ -6,15 +6,17 @@ because it is parsing that file's old text just then.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from typing import Protocol
 
 from sqlalchemy.orm import Session
 
 from airflow_provider_connect.airflow_dags import dag_marks
 from airflow_provider_connect.airflow_requests import dags_of, request_parse, start_run, with_runs
-from airflow_provider_connect.connector_files import file_for, mark_of, refused_keys, stored_connectors
+from airflow_provider_connect.connector_files import file_for, mark_of, refusals, stored_connectors
+from airflow_provider_connect.dag_settings import DEFINED_IN, DagCheck
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.states import TargetState
@@ -26,8 +28,21 @@ _SHORTEST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.9, 30.0
 _log = logging.getLogger(__name__)
 
 
+class RefusalControl(Protocol):
+    """What is asked of the herder."""
+
+    def refuse_dag(self, name: str, reason: str) -> None:
+        """The connector is FAILED, for no DAG can be made of it."""
+        ...
+
+    def accept_dags(self, names: Collection[str]) -> None:
+        """DAGs can be made of these connectors; those that were refused start."""
+        ...
+
+
 class DagFollower:
-    """``bundle`` is the name of the Dag bundle; ``worker_schedule`` that of connectors which name none; ``now`` in seconds since 1970."""
+    """``bundle`` is the name of the Dag bundle; ``worker_schedule`` that of connectors which name none; ``check`` decides which configs
+    become DAGs, and ``control`` is told of the others; ``now`` in seconds since 1970."""
 
     def __init__(
         self,
@@ -35,11 +50,16 @@ class DagFollower:
         bundle: str,
         worker_schedule: str | None,
         *,
+        check: DagCheck,
+        control: RefusalControl,
         now: Callable[[], float],
     ) -> None:
         self._sessions = sessions
         self._bundle = bundle
         self._worker_schedule = worker_schedule
+        self._check = check
+        self._control = control
+        self._refused: dict[str, str] = {}  # connectors of which no DAG can be made, and why
         self._now = now
         self._state = ClusterConfigState()
         self._looked = 0.0
@@ -69,10 +89,9 @@ class DagFollower:
 
     def _take_up(self, state: ClusterConfigState, now: float) -> None:
         changed = {name: config for name, config in state.connector_configs.items() if self._state.connector_config(name) is not config}
-        marks = {name: mark_of(keys) for name, keys in stored_connectors(changed, self._worker_schedule).items()}
+        marks = {name: mark_of(keys) for name, keys in stored_connectors(changed, self._worker_schedule, self._check).items()}
+        self._take_up_refusals(changed, state)
         for name in marks:
-            for trouble in refused_keys(name, changed[name]):
-                _log.warning("Connector %s: its DAG is made without this key: %s", name, trouble)
             if name not in self._wanted and state.target_state(name) is TargetState.STARTED:
                 self._asked[name] = (now, now + _HEAD_START_SECONDS)
         wanted = {name: mark for name, mark in self._wanted.items() if name in state and name not in changed} | marks
@@ -84,6 +103,18 @@ class DagFollower:
         self._made &= alive
         self._ran &= alive
         self._asked = {name: asked for name, asked in self._asked.items() if name in self._wanted}
+
+    def _take_up_refusals(self, changed: Mapping[str, Mapping[str, str]], state: ClusterConfigState) -> None:
+        """Have the statuses of connectors without a DAG say why. One at a time: a connector's trouble is no other's."""
+        reasons = {name: "; ".join(refusals(name, config, self._check)) for name, config in changed.items() if DEFINED_IN not in config}
+        for name, reason in reasons.items():
+            if reason and self._refused.get(name) != reason:
+                _log.warning("Connector %s: no DAG can be made of it, so it does not run: %s", name, reason)
+                self._control.refuse_dag(name, reason)
+        if accepted := [name for name, reason in reasons.items() if not reason]:
+            self._control.accept_dags(accepted)
+        kept = {name: reason for name, reason in self._refused.items() if name in state and name not in changed}
+        self._refused = kept | {name: reason for name, reason in reasons.items() if reason}
 
     def _ask(self, missing: Iterable[str], now: float) -> None:
         """Take note of the DAGs that have become as they should be; ask for the others, each second first, then less and less often."""

@@ -9,7 +9,7 @@ from airflow.exceptions import AirflowException
 from airflow_provider_connect.airflow_requests import hidden_dags, remove_dag
 from airflow_provider_connect.complaints import Sessions
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.ids import connector_for
+from airflow_provider_connect.model.ids import connector_for, dag_id_for, is_shortened
 
 _EVERY_SECONDS = 10.0
 _PARSE = timedelta(
@@ -35,8 +35,9 @@ class DagRemoval:
         self._due = now + _EVERY_SECONDS
         with self._sessions() as session:
             found = hidden_dags(session, datetime.fromtimestamp(now, UTC) - _PARSE)
+        kept = {dag_id_for(name) for name in state.connector_configs} if found else ()
         for dag_id in found:
-            if connector_for(dag_id) not in state:
+            if dag_id not in kept and (connector_for(dag_id) is not None or is_shortened(dag_id)):
                 self._remove(dag_id)
 
     def _remove(self, dag_id: str) -> None:

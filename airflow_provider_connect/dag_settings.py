@@ -13,17 +13,23 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.secret_keys import is_secret_key
+from airflow_provider_connect.model.secret_keys import is_secret_key, variable_spans
 
 PREFIX = "airflow."
 DEFINED_IN = "airflow.defined.in"
+RELEASED = "airflow.released"  # on a config that no DAG file defines any more: the target state that the connector had
 SCHEDULE = "airflow.schedule"
 TASKS_PER_APPLICATION = "tasks.per.application"
 MAX_TASKS = 1024  # Airflow maps a task over no more ([core] max_map_length)
+ANY = "*"
 _SPREAD_SECONDS = 300
+_DAY_SECONDS = 86_400.0
+_YEAR_SECONDS = 366 * _DAY_SECONDS  # longer times overflow Airflow's dates sooner or later
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")  # no database keeps all of these
+_SHOWN = 200  # characters of a value in an error
+_OWN_POOL, _OWN_QUEUE = "default_pool", "default"
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|)\s*")
-_VARIABLE = re.compile(r"\$\{[^}]*:[^}]*\}")
+_DURATION = re.compile(r"(\d++(?:\.\d++)?)\s*+(ms|s|m|h|d|)")
 _P = TypeVar("_P")
 _D = TypeVar("_D")
 
@@ -48,34 +54,102 @@ class DagSettings:
     tasks_per_application: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class DagLimits:
+    """What authors of configs may ask of Airflow, where the config came by REST or the config topic: worker settings. A DAG file's author
+    is not bound by them. ``pools`` and ``queues`` may be used beside Airflow's default ones; ``*`` in them is any."""
+
+    min_interval_seconds: float = 10.0
+    pools: frozenset[str] = frozenset()
+    queues: frozenset[str] = frozenset()
+    max_pool_slots: int = 8
+    max_priority_weight: int = 100
+
+
+MIN_INTERVAL = "airflow.min.schedule.interval"
+ALLOWED_POOLS, ALLOWED_QUEUES = "airflow.allowed.pools", "airflow.allowed.queues"
+MAX_SLOTS, MAX_PRIORITY = "airflow.max.pool.slots", "airflow.max.priority.weight"
+
+ShortestInterval = Callable[[str], float | None]
+"""The shortest time between two runs of a cron expression or preset, in seconds; None: there is at most one run. Raises ValueError for one
+that Airflow does not take, or that never comes."""
+
+DagCheck = Callable[[str, Mapping[str, str]], dict[str, list[str]]]
+"""What keeps Airflow from making a DAG of a connector, given its name and config: by key, every error."""
+
+
 def dag_settings(connector: str, config: Mapping[str, str], worker_schedule: str | None = None) -> DagSettings:
     """The settings in ``config``, with the worker's schedule where it has none.
 
     Raises ConfigException with every ``airflow.*`` key that is unknown or has a wrong value.
     """
     read = _Reader(config)
+    settings = _settings(read, connector, worker_schedule)
+    read.raise_errors()
+    return settings
+
+
+def steering_errors(
+    connector: str, config: Mapping[str, str], limits: DagLimits, shortest_interval: ShortestInterval | None = None
+) -> dict[str, list[str]]:
+    """What is wrong with the keys that steer the connector's DAG, by key: values that Airflow does not take, and those beyond ``limits``.
+
+    Without ``shortest_interval``, which asks Airflow, of a cron expression the number of its fields alone is checked.
+    """
+    read = _Reader({key: value for key, value in config.items() if key not in (DEFINED_IN, RELEASED)})
+    settings = _settings(read, connector, None)
+    if SCHEDULE in config and SCHEDULE not in read.errors:
+        _check_interval(read, settings.schedule, limits, shortest_interval)
+    for key, value, allowed, own, setting in (
+        ("airflow.pool", settings.pool, limits.pools, _OWN_POOL, ALLOWED_POOLS),
+        ("airflow.queue", settings.queue, limits.queues, _OWN_QUEUE, ALLOWED_QUEUES),
+    ):
+        if value is not None and value != own and not allowed & {value, ANY}:
+            read.refuse(key, value, f"the worker setting {setting} does not name it; ask an admin to, or leave the key out")
+    for key, number, most, setting in (
+        ("airflow.pool.slots", settings.pool_slots, limits.max_pool_slots, MAX_SLOTS),
+        ("airflow.priority.weight", settings.priority_weight, limits.max_priority_weight, MAX_PRIORITY),
+    ):
+        if number > most:
+            read.refuse(key, str(number), f"the worker setting {setting} allows {most}")
+    return read.errors
+
+
+def _check_interval(read: "_Reader", schedule: str | float | None, limits: DagLimits, shortest_interval: ShortestInterval | None) -> None:
+    text = read.config[SCHEDULE]
+    try:
+        known = isinstance(schedule, str) and shortest_interval is not None
+        seconds = shortest_interval(schedule) if known else schedule  # type: ignore[misc, arg-type]  # as ``known`` has it
+    except ValueError as error:
+        read.refuse(SCHEDULE, text, str(error))
+        return
+    if isinstance(seconds, float) and seconds < limits.min_interval_seconds:
+        shortest = f"{limits.min_interval_seconds:g}s"
+        read.refuse(SCHEDULE, text, f"runs would be {seconds:g}s apart, and the worker setting {MIN_INTERVAL} is {shortest}")
+
+
+def _settings(read: "_Reader", connector: str, worker_schedule: str | None) -> DagSettings:
     read.refuse_unknown()
     settings = DagSettings(
         schedule=read.value(
             SCHEDULE, schedule_of, default_schedule(connector) if worker_schedule is None else schedule_of(worker_schedule)
         ),
         tags=read.value("airflow.tags", _names, ()),
-        owner=read.value("airflow.owner", _filled, None),
+        owner=read.value("airflow.owner", _text(250), None),
         retries=read.value("airflow.retries", _count(0, 1000), 3),
-        retry_delay_seconds=read.value("airflow.retry.delay", duration_seconds, 10.0),
-        pool=read.value("airflow.pool", _filled, None),
+        retry_delay_seconds=read.value("airflow.retry.delay", _delay, 10.0),
+        pool=read.value("airflow.pool", _text(256), None),
         pool_slots=read.value("airflow.pool.slots", _count(1, 10_000), 1),
-        queue=read.value("airflow.queue", _filled, None),
+        queue=read.value("airflow.queue", _text(256), None),
         priority_weight=read.value("airflow.priority.weight", _count(1, 1_000_000), 1),
-        description=read.value("airflow.description", _filled, None),
-        display_name=read.value("airflow.display.name", _filled, None),
-        doc=read.value("airflow.doc", _filled, None),
+        description=read.value("airflow.description", _text(5000), None),
+        display_name=read.value("airflow.display.name", _text(2000), None),
+        doc=read.value("airflow.doc", _text(50_000), None),
         max_duration_seconds=read.value("airflow.max.duration", _positive_duration, None),
         tasks_per_application=read.value(TASKS_PER_APPLICATION, _count(1, MAX_TASKS), None),
     )
     for name, parse in RETRY_KEYS.items():
         read.value(name, parse, 0)
-    read.raise_errors()
     return settings
 
 
@@ -90,7 +164,7 @@ def default_schedule(connector: str) -> str:
 
 def duration_seconds(text: str) -> float:
     """The seconds that ``text`` means. Raises ValueError for anything but a number with one of the units ms, s, m, h and d."""
-    found = _DURATION.fullmatch(text)
+    found = _DURATION.fullmatch(text.strip())
     if found is None:
         raise ValueError("expected a duration such as 500ms, 10s, 5m or 2h")
     return float(found.group(1)) * _UNITS[found.group(2)]
@@ -123,7 +197,7 @@ def check_definition(connector: str, config: Mapping[str, str]) -> None:
 
 def literal_secrets(config: Mapping[str, str]) -> list[str]:
     """The keys that are named like secrets but hold their value itself instead of a variable such as ``${airflow:shop:password}``."""
-    return sorted(key for key, value in config.items() if is_secret_key(key) and value.strip() and not _VARIABLE.search(value))
+    return sorted(key for key, value in config.items() if is_secret_key(key) and value.strip() and not any(variable_spans(value)))
 
 
 def connector_config(config: Mapping[str, str]) -> dict[str, str]:
@@ -156,27 +230,51 @@ def schedule_of(text: str) -> str | float | None:
     """A cron expression or a preset, a number of seconds, or None for ``none``. Raises ValueError for anything else."""
     if text.strip().lower() in ("", "none"):
         return None
-    if _DURATION.fullmatch(text) and not text.strip().isdecimal():
-        return _positive_duration(text)
-    if not text.startswith("@") and len(text.split()) not in (5, 6):
+    if _DURATION.fullmatch(text.strip()) and not text.strip().isdecimal():
+        seconds = _positive_duration(text)
+        if seconds < 1:
+            raise ValueError("runs must be a second apart at least")
+        return seconds
+    if len(text) > 250 or (not text.startswith("@") and len(text.split()) not in (5, 6)):
         raise ValueError("expected a cron expression, a preset such as @hourly, a duration such as 30s, or none")
     return text.strip()
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if len(names) > 100:
+        raise ValueError(f"there are {len(names)} tags; give no more than 100")
+    for name in names:
+        _text(100)(name)
+    return names
 
 
-def _filled(text: str) -> str:
-    if not text.strip():
-        raise ValueError("it must not be empty; leave the key out instead")
-    return text
+def _text(at_most: int) -> Callable[[str], str]:
+    """Text as Airflow's database keeps it: in so many characters, without control characters."""
+
+    def parse(text: str) -> str:
+        if not text.strip():
+            raise ValueError("it must not be empty; leave the key out instead")
+        if len(text) > at_most:
+            raise ValueError(f"it is {len(text)} characters long; give no more than {at_most}")
+        if _CONTROL.search(text):
+            raise ValueError("it must not have control characters")
+        return text
+
+    return parse
 
 
 def _positive_duration(text: str) -> float:
     seconds = duration_seconds(text)
-    if seconds <= 0:
-        raise ValueError("the duration must be longer than 0")
+    if not 0 < seconds <= _YEAR_SECONDS:
+        raise ValueError("the duration must be longer than 0 and no longer than 366d")
+    return seconds
+
+
+def _delay(text: str) -> float:
+    seconds = duration_seconds(text)
+    if seconds > 30 * _DAY_SECONDS:
+        raise ValueError("the duration must be no longer than 30d")
     return seconds
 
 
@@ -205,8 +303,8 @@ def _factor(at_least: float, at_most: float) -> Callable[[str], float]:
 
 RETRY_KEYS: Mapping[str, Callable[[str], float]] = {
     "airflow.retries": _count(0, 1000),
-    "airflow.retry.delay": duration_seconds,
-    "airflow.retry.delay.max": duration_seconds,
+    "airflow.retry.delay": _delay,
+    "airflow.retry.delay.max": _delay,
     "airflow.retry.delay.multiplier": _factor(1, 100),
     "airflow.retry.delay.jitter": _factor(0, 1),
 }
@@ -229,18 +327,21 @@ _KNOWN = {
 
 
 class _Reader:
-    """Reads typed values and gathers what is wrong instead of stopping at the first."""
+    """Reads typed values and gathers what is wrong, by key, instead of stopping at the first."""
 
     def __init__(self, config: Mapping[str, str]) -> None:
         self.config = config
-        self.errors: list[str] = []
+        self.errors: dict[str, list[str]] = {}
+
+    def refuse(self, key: str, value: str, reason: str) -> None:
+        self._add(key, ConfigException.of(key, value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…", reason).message)
 
     def refuse_unknown(self) -> None:
         for key in sorted(self.config):
-            if key.startswith(PREFIX) and key not in _KNOWN and key != DEFINED_IN:
-                near = difflib.get_close_matches(key, _KNOWN, n=1)
+            if key.startswith(PREFIX) and key not in _KNOWN and key not in (DEFINED_IN, RELEASED):
+                near = difflib.get_close_matches(key[:_SHOWN], _KNOWN, n=1)
                 fix = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(_KNOWN))}"
-                self.errors.append(f"Unknown configuration {key}: {fix}")
+                self._add(key, f"Unknown configuration {key}: {fix}")
 
     def value(self, key: str, parse: Callable[[str], _P], default: _D) -> _P | _D:
         text = self.config.get(key)
@@ -249,10 +350,15 @@ class _Reader:
         try:
             return parse(text)
         except ValueError as error:
-            self.errors.append(ConfigException.of(key, text, str(error)).message)
+            self.refuse(key, text, str(error))
             return default
 
     def raise_errors(self) -> None:
-        errors = list(dict.fromkeys(self.errors))
+        errors = [error for key in self.errors for error in self.errors[key]]
         if errors:
             raise ConfigException("; ".join(errors), errors=errors)
+
+    def _add(self, key: str, error: str) -> None:
+        found = self.errors.setdefault(key, [])
+        if error not in found:
+            found.append(error)

@@ -7,9 +7,11 @@
     config.providers.«alias».param.«name»              what the provider is configured with
     config.providers.«alias».param.ttl.ms              for how long its values hold
     config.providers.«alias».access.«connectors»       what connectors may look up; both are patterns of whole names
+    config.providers.access.default                    for what has no such rule: deny (the default) or allow
 
 ``airflow`` and ``variable``, Airflow's Connections and Variables, need no declaration and take ``param.allowlist.pattern``,
-``param.ttl.ms`` and ``access``. Knows nothing of where in a config a variable stands.
+``param.ttl.ms`` and ``access``. Without a rule or an allowlist they and the environment are denied to every connector; files and providers
+of one's own are open, as in Kafka Connect. Knows nothing of where in a config a variable stands.
 """
 
 import importlib
@@ -24,6 +26,9 @@ from airflow_provider_connect.errors import ConfigException, ConnectException, R
 from airflow_provider_connect.sdk.config_provider import ConfigData, ConfigProvider
 
 AIRFLOW_PROVIDERS = ("airflow", "variable")
+DEFAULT_ACCESS = "config.providers.access.default"
+"""``deny``: what the whole host has is denied to connectors that no rule names. ``allow``: every author of a connector is trusted."""
+
 _PREFIX = "config.providers"
 _KAFKA = "org.apache.kafka.common.config.provider."
 
@@ -46,14 +51,22 @@ class DeclaredProvider(ConfigProvider):
     _made: ConfigProvider | None = None
     _known: dict[tuple[str, str], str | None] = field(default_factory=dict, repr=False)
 
-    def refusal(self, path: str, key: str) -> str:
-        """Why this connector may not look this up; empty: it may."""
-        place = self.place(path, key)
+    @property
+    def is_open(self) -> bool:
+        """Whether every connector may look up everything that the provider has."""
+        return self.rules is None and self.allowlist is None
+
+    def refusal(self, connector: str | None, path: str, key: str) -> str:
+        """Why ``connector`` may not look this up, and what would let it; empty: it may."""
+        place, prefix = self.place(path, key), f"{_PREFIX}.{self.alias}"
         if self.allowlist is not None and not self.allowlist.fullmatch(place):
-            return f"{_PREFIX}.{self.alias}.param.allowlist.pattern does not allow it"
+            return f"{prefix}.param.allowlist.pattern does not allow it; change the variable, or ask for a wider pattern"
         if self.rules is None or any(rule.fullmatch(place) for rule in self.rules):
             return ""
-        return f"no {_PREFIX}.{self.alias}.access setting of the worker lets this connector look it up"
+        return (
+            f"no {prefix}.access setting of the worker lets this connector look it up; change the variable, or ask for the setting "
+            f"{prefix}.access.{connector or '.*'}={place} ({DEFAULT_ACCESS}=allow lets every connector look up everything)"
+        )
 
     def get(self, path: str, keys: Iterable[str]) -> ConfigData:
         """Raises ConfigException, and RetriableException for whatever else a provider raises."""
@@ -85,11 +98,35 @@ class DeclaredProvider(ConfigProvider):
             self.shortest_ttl_ms = ttl_ms if self.shortest_ttl_ms is None else min(ttl_ms, self.shortest_ttl_ms)
 
 
-def providers_of(settings: Mapping[str, str], connector: str | None = None) -> dict[str, DeclaredProvider]:
-    """The providers that the worker ``settings`` declare, and Airflow's two, by alias. ``connector`` None: for the worker's own settings,
-    to which no access rule applies. Raises ConfigException for a wrong declaration."""
+class Providers(dict[str, DeclaredProvider]):
+    """The providers for one config, by alias. ``connector`` None: the config is the worker's own, to which no access rule applies.
+    ``trusts_authors``: ``config.providers.access.default`` is ``allow``."""
+
+    def __init__(self, providers: Mapping[str, DeclaredProvider], connector: str | None, *, trusts_authors: bool) -> None:
+        super().__init__(providers)
+        self.connector, self.trusts_authors = connector, trusts_authors
+
+
+def providers_of(settings: Mapping[str, str], connector: str | None = None) -> Providers:
+    """The providers that the worker ``settings`` declare, and Airflow's two. Raises ConfigException for a wrong declaration."""
     aliases = [name.strip() for name in settings.get(_PREFIX, "").split(",")]
-    return {alias: _declared(alias, settings, connector) for alias in dict.fromkeys((*filter(None, aliases), *AIRFLOW_PROVIDERS))}
+    declared = {alias: _declared(alias, settings, connector) for alias in dict.fromkeys((*filter(None, aliases), *AIRFLOW_PROVIDERS))}
+    return Providers(declared, connector, trusts_authors=_trusts_authors(settings))
+
+
+def open_file_providers(settings: Mapping[str, str]) -> list[str]:
+    """The aliases of declared file and directory providers that give every connector every file which the worker may read."""
+    files = {
+        alias: provider for alias, provider in providers_of(settings, "").items() if provider.is_open and provider.place in _PLACES.values()
+    }
+    return [alias for alias in files if not settings.get(f"{_PREFIX}.{alias}.param.allowed.paths", "").strip()]
+
+
+def _trusts_authors(settings: Mapping[str, str]) -> bool:
+    text = settings.get(DEFAULT_ACCESS, "deny")
+    if text.strip().lower() not in ("allow", "deny"):
+        raise ConfigException.of(DEFAULT_ACCESS, text, "give deny, or allow where every author of a connector is trusted with every secret")
+    return text.strip().lower() == "allow"
 
 
 def shortest_ttl_ms(providers: Mapping[str, ConfigProvider]) -> int | None:
@@ -104,6 +141,9 @@ def _declared(alias: str, settings: Mapping[str, str], connector: str | None) ->
     ttl_ms = _ttl_ms(f"{prefix}param.ttl.ms", params.pop("ttl.ms", None))
     rules = _rules(f"{prefix}access.", settings, connector)
     class_name = settings.get(f"{prefix}class")
+    is_denied = connector is not None and not _trusts_authors(settings) and "allowlist.pattern" not in params
+    if rules is None and is_denied and _is_of_the_host(alias, class_name):
+        rules = ()
     if alias not in AIRFLOW_PROVIDERS:
         made = DeclaredProvider(alias, _provider(prefix, class_name, params), ttl_ms, None, rules)
         made.place = _PLACES.get((class_name or "").strip().removeprefix(_KAFKA), made.place)
@@ -113,6 +153,11 @@ def _declared(alias: str, settings: Mapping[str, str], connector: str | None) ->
     allowed = params.get("allowlist.pattern")
     allowlist = None if allowed is None else _pattern(f"{prefix}param.allowlist.pattern", allowed)
     return DeclaredProvider(alias, None, ttl_ms, None if connector is None else allowlist, rules)
+
+
+def _is_of_the_host(alias: str, class_name: str | None) -> bool:
+    """Whether the provider gives what the whole host, or all of Airflow, has: nothing that an admin chose for connectors."""
+    return alias in AIRFLOW_PROVIDERS or (class_name or "").strip().removeprefix(_KAFKA) == "EnvVarConfigProvider"
 
 
 def _provider(prefix: str, class_name: str | None, params: Mapping[str, str]) -> Callable[[], ConfigProvider]:

@@ -11,7 +11,8 @@ from urllib.parse import quote
 from airflow.sdk import BaseOperatorLink
 from airflow.sdk.configuration import conf
 
-from airflow_provider_connect.model.ids import connector_for
+from airflow_provider_connect.model.ids import connector_for, is_shortened
+from airflow_provider_connect.operators.definition import CONNECTOR
 
 
 class ConnectorStatusLink(BaseOperatorLink):  # type: ignore[misc]  # Airflow is not typed for us
@@ -29,8 +30,14 @@ class ConnectorStatusLink(BaseOperatorLink):  # type: ignore[misc]  # Airflow is
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Called by the API server for each task instance shown; empty for a DAG that is no connector's."""
-        connector = connector_for(ti_key.dag_id)
+        connector = connector_for(ti_key.dag_id) or (_carried(operator) if is_shortened(ti_key.dag_id) else None)
         return "" if connector is None else status_url(connector)
+
+
+def _carried(operator: Any) -> str | None:
+    """The connector that the operator of a DAG names whose id is too short for it; a mapped one keeps it with its arguments."""
+    found = getattr(operator, CONNECTOR, None) or (getattr(operator, "partial_kwargs", None) or {}).get(CONNECTOR)
+    return found if isinstance(found, str) else None
 
 
 def status_url(connector: str) -> str:

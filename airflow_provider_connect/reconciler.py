@@ -13,12 +13,22 @@ from typing import Protocol
 from airflow_provider_connect.airflow_dags import ConnectorDagRow, ConnectorDags, definition, end_paused_runs, set_paused
 from airflow_provider_connect.complaints import Complaints, Sessions
 from airflow_provider_connect.dag_settings import DEFINED_IN
-from airflow_provider_connect.mirror.queries import Agreement, agreements, drop_agreement, drop_lease, hold_lease, move_agreement
+from airflow_provider_connect.mirror.queries import (
+    Agreement,
+    agreement_key,
+    agreements,
+    drop_agreement,
+    drop_lease,
+    hold_lease,
+    move_agreement,
+)
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.states import TargetState
 
 LEASE = "reconciler"
 _LEASE_SECONDS = 10.0
+_WATCH_SECONDS = 10.0
+_NAMED = 20  # connectors in a line of the log
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +41,12 @@ class ConnectorControl(Protocol):
         ...
 
     def define_connector(self, name: str, config: Mapping[str, str], defined_in: str) -> None:
-        """Create the connector or change its config; nothing is written when the topic has it."""
+        """Create the connector or change its config; nothing is written when the topic has it. Raises ConfigException for one that names
+        what is another connector's."""
+        ...
+
+    def note_state(self, name: str) -> None:
+        """Note the target state, so that the connector has it again when its DAG file returns."""
         ...
 
     def release_connector(self, name: str) -> None:
@@ -65,10 +80,39 @@ def next_step(paused: bool, target: TargetState, last: Agreement | None, *, is_n
     return Step.SET_FLAG if record_changed else Step.WRITE_RECORD
 
 
-class Reconciler:
-    """``holder`` names this process; ``now`` is in seconds since 1970."""
+def to_give_up(gone_since: Mapping[str, float], *, now: float, grace_seconds: float, limit: int) -> set[str]:
+    """The rule: which of the connectors whose DAGs are gone are stopped and given free. More than ``limit`` at once are a mount that is
+    late, a folder that was moved, a bundle that was not fetched: none is."""
+    if len(gone_since) > limit:
+        return set()
+    return {name for name, since in gone_since.items() if now - since >= grace_seconds}
 
-    def __init__(self, control: ConnectorControl, sessions: Sessions, *, holder: str, now: Callable[[], float]) -> None:
+
+def too_many_gone(count: int, limit: int) -> list[str]:
+    """The warning about so many connectors whose DAGs are gone, if they are more than ``limit``; else nothing. It names none of them: not
+    everybody who sees it may know of all connectors."""
+    if count <= limit:
+        return []
+    return [
+        f"The DAGs of {count} connectors are gone at once, more than airflow.missing.dag.limit ({limit}), so none of them is stopped. "
+        "Bring their files back; if they are gone for good, raise the limit or stop them over REST. The API server's log names them."
+    ]
+
+
+class Reconciler:
+    """``holder`` names this process; ``now`` is in seconds since 1970. A connector is stopped when its DAG has been gone for
+    ``grace_seconds``, and none is while more than ``limit`` are gone."""
+
+    def __init__(
+        self,
+        control: ConnectorControl,
+        sessions: Sessions,
+        *,
+        holder: str,
+        now: Callable[[], float],
+        grace_seconds: float = 600.0,
+        limit: int = 10,
+    ) -> None:
         self._control = control
         self._sessions = sessions
         self._holder = holder
@@ -77,23 +121,38 @@ class Reconciler:
         self._defined: dict[str, str] = {}
         self._new: set[str] = set()
         self._complaints = Complaints()
+        self._grace_seconds = grace_seconds
+        self._limit = limit
+        self._gone_since: dict[str, float] = {}
+        self._watch_due = float("-inf")
+        self.warnings: list[str] = []
+        """What an admin has to know: too many DAGs are gone at once. Also where another process holds the lease."""
 
     def tick(self) -> bool:
         """Compare everything once and change what differs. False: another process holds the lease. Raises what the stores raise."""
         with self._sessions() as session:
-            if not hold_lease(session, LEASE, self._holder, now=self._now(), seconds=_LEASE_SECONDS):
-                self._defined.clear()  # whoever holds it may have changed things; look at all again after a change of holders
-                return False
+            is_held = hold_lease(session, LEASE, self._holder, now=self._now(), seconds=_LEASE_SECONDS)
+        if not is_held:
+            self._gone_since.clear()
+            self._defined.clear()  # whoever holds it may have changed things; look at all again after a change of holders
+            self._watch()
+            return False
         with self._sessions() as session:
             dags, last = self._dags.look(session), agreements(session)
+        given_up = self._given_up(dags)
         for dag in dags:
-            self._complaints.attempt(dag.connector, partial(self._define, dag))
+            if not dag.is_gone or dag.connector in given_up:
+                attempt = self._complaints.attempt_bounded if dag.is_gone else self._complaints.attempt
+                attempt(dag.connector, partial(self._define, dag))
+            else:
+                self._defined.pop(dag.connector, None)  # when it comes back it is taken in anew
         state = self._control.config_state()
         for dag in dags:
             target = state.target_state(dag.connector)
             if target is not None and not dag.is_gone:
-                self._complaints.attempt(dag.connector, partial(self._agree, dag, target, last.get(dag.connector)))
-        self._forget(name for name in last if name not in state)
+                self._complaints.attempt(dag.connector, partial(self._agree, dag, target, last.get(agreement_key(dag.connector))))
+        kept = {agreement_key(name) for name in state.connector_configs}
+        self._forget(key for key in last if key not in kept)
         if any(dag.is_paused for dag in dags):
             with self._sessions() as session:
                 for dag_id in end_paused_runs(session):
@@ -121,13 +180,46 @@ class Reconciler:
                 self._control.define_connector(dag.connector, found.config, found.file)
         self._defined[dag.connector] = seen
 
+    def _given_up(self, dags: Iterable[ConnectorDagRow]) -> set[str]:
+        """The connectors whose DAG files are gone for good, as far as can be said. The time begins anew in a process that takes over."""
+        gone, now = self._gone(dags), self._now()
+        self._gone_since = {name: self._gone_since.get(name, now) for name in gone}
+        for name in sorted(name for name, since in self._gone_since.items() if since == now):
+            _log.warning(
+                "Connector %s: its DAG is gone from %s; unless it comes back it is stopped in %g s (airflow.missing.dag.grace)",
+                name,
+                gone[name],
+                self._grace_seconds,
+            )
+        had_warnings, self.warnings = bool(self.warnings), too_many_gone(len(gone), self._limit)
+        if self.warnings and not had_warnings:
+            _log.error("%s Among them: %s", self.warnings[0], ", ".join(sorted(gone)[:_NAMED]))
+        return to_give_up(self._gone_since, now=now, grace_seconds=self._grace_seconds, limit=self._limit)
+
+    def _gone(self, dags: Iterable[ConnectorDagRow]) -> dict[str, str]:
+        """The connectors whose DAGs are gone, with the files that define them."""
+        gone = {dag.connector for dag in dags if dag.is_gone}
+        configs = self._control.config_state().connector_configs if gone else {}
+        return {name: configs[name][DEFINED_IN] for name in gone if DEFINED_IN in configs.get(name, ())}
+
+    def _watch(self) -> None:
+        """Keep ``warnings`` right now and then while another process works."""
+        now = self._now()
+        if now < self._watch_due:
+            return
+        self._watch_due = now + _WATCH_SECONDS
+        with self._sessions() as session:
+            dags = self._dags.look(session)
+        self.warnings = too_many_gone(len(self._gone(dags)), self._limit)
+
     def _give_free(self, connector: str) -> None:
-        """1 stop 2 release: killed in between, the next tick does both again."""
+        """1 note the target state 2 stop 3 release: killed in between, the next tick does what is left."""
         state = self._control.config_state()
         defined = (state.connector_config(connector) or {}).get(DEFINED_IN)
         if defined is None:
             return
         _log.info("Connector %s: its DAG is gone from %s, so it is stopped and kept", connector, defined)
+        self._control.note_state(connector)
         if state.target_state(connector) is not TargetState.STOPPED:
             self._control.stop(connector)
         self._control.release_connector(connector)
@@ -155,7 +247,7 @@ class Reconciler:
         if dag.is_paused != paused:
             _log.info("Connector %s: its DAG is %s, for its target state is %s", dag.connector, "paused" if paused else "unpaused", target)
 
-    def _forget(self, gone: Iterable[str]) -> None:
-        for connector in gone:
+    def _forget(self, keys: Iterable[str]) -> None:
+        for key in keys:
             with self._sessions() as session:
-                drop_agreement(session, connector)
+                drop_agreement(session, key)

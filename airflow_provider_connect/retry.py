@@ -13,7 +13,7 @@ from typing import Any
 
 from airflow.sdk import RetryDecision, RetryPolicy
 
-from airflow_provider_connect.airflow_settings import worker_variable
+from airflow_provider_connect.airflow_settings import worker_variable_now
 from airflow_provider_connect.dag_settings import RETRY_KEYS
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.stores.backoff import Backoff
@@ -33,8 +33,9 @@ class RetrySettings:
 
 
 def retry_settings(variable: Mapping[str, str], connector: Mapping[str, str]) -> RetrySettings:
-    """The settings of both layers, the connector's config above the Variable. Raises ConfigException naming a wrong key."""
-    values = {key: _parsed(key, layer[key]) for layer in (variable, connector) for key in RETRY_KEYS if key in layer}
+    """The settings of both layers, the connector's config above the Variable. Raises ConfigException naming a wrong key of the connector's
+    config; one of the Variable is logged and left out."""
+    values = _usable(variable) | {key: _parsed(key, connector[key]) for key in RETRY_KEYS if key in connector}
     defaults = RetrySettings()
     delay = values.get("airflow.retry.delay", defaults.delay_seconds)
     retries = values.get("airflow.retries")
@@ -45,6 +46,16 @@ def retry_settings(variable: Mapping[str, str], connector: Mapping[str, str]) ->
         multiplier=values.get("airflow.retry.delay.multiplier", defaults.multiplier),
         jitter=values.get("airflow.retry.delay.jitter", defaults.jitter),
     )
+
+
+def _usable(variable: Mapping[str, str]) -> dict[str, float]:
+    values = {}
+    for key in RETRY_KEYS & variable.keys():
+        try:
+            values[key] = _parsed(key, variable[key])
+        except ConfigException as error:
+            _log.warning("Variable connect_worker_config: %s; it is left out", error.message)
+    return values
 
 
 def _parsed(key: str, text: str) -> float:
@@ -75,7 +86,7 @@ class ConnectRetryPolicy(RetryPolicy):  # type: ignore[misc]  # Airflow is not t
     def evaluate(self, exception: BaseException, try_number: int, max_tries: int, context: Any = None) -> RetryDecision:
         """Called by Airflow in the task process after each failure (6-8 ms: one Variable)."""
         try:
-            settings = retry_settings(worker_variable(), self.connector_settings)
+            settings = retry_settings(worker_variable_now(), self.connector_settings)
         except ConfigException as error:
             _log.error("The retry settings are refused, the DAG's own hold: %s", error)
             return RetryDecision.default()

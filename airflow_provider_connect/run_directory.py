@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_provider_connect.model.run import PID_FILE, RESULT_FILE, RUN_FILE, RunResult, RunSpec, TaskResult
+from airflow_provider_connect.model.run import PID_FILE, PROGRESS_FILE, RESULT_FILE, RUN_FILE, RunResult, RunSpec, TaskResult
 
 _STALE_SECONDS = 7 * 86_400
+_UNREAD_SECONDS = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class RunDirectory:
         return path
 
     def result(self) -> RunResult | None:
-        """What the application reported; None: it ended without a word."""
+        """What the application reported; None: it ended without a result."""
         return _result(self.path / RESULT_FILE)
 
     def driver_pid(self) -> int | None:
@@ -73,7 +74,7 @@ class RunDirectory:
 
     def _earlier_results(self) -> Iterator[RunResult]:
         tries = sorted((path for path in self.path.parent.glob("try-*") if path != self.path), key=lambda path: path.stat().st_mtime_ns)
-        results = (_result(path / RESULT_FILE) for path in tries)
+        results = (_result(path / RESULT_FILE) or _result(path / PROGRESS_FILE) for path in tries)
         return (result for result in results if result is not None)
 
     def forget_secrets(self) -> None:
@@ -84,6 +85,18 @@ class RunDirectory:
     def remove_run(self) -> None:
         """Remove the directories of all tries of this run."""
         shutil.rmtree(self.path.parent, ignore_errors=True)
+
+
+def forget_secrets_left(base: Path, dag_id: str, *, now: float) -> None:
+    """Remove ``run.json`` of runs of this DAG that were killed before they could: where a driver has read it, or where it is an hour old
+    and no driver came. Called as a run starts; ``now`` in seconds since 1970."""
+    for pattern in (RUN_FILE, f".{RUN_FILE}"):
+        for file in (base / _directory_name(dag_id)).rglob(pattern):
+            try:
+                if (file.parent / PID_FILE).exists() or now - file.stat().st_mtime > _UNREAD_SECONDS:
+                    file.unlink()
+            except FileNotFoundError:
+                continue
 
 
 def remove_stale_runs(base: Path, dag_id: str, *, now: float) -> None:

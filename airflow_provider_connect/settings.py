@@ -12,12 +12,27 @@ from dataclasses import dataclass, field
 
 from airflow_provider_connect import config_providers
 from airflow_provider_connect.config_providers import ConfigProvider
-from airflow_provider_connect.dag_settings import SCHEDULE, schedule_of
+from airflow_provider_connect.dag_settings import (
+    ALLOWED_POOLS,
+    ALLOWED_QUEUES,
+    MAX_PRIORITY,
+    MAX_SLOTS,
+    MIN_INTERVAL,
+    SCHEDULE,
+    DagLimits,
+    duration_seconds,
+    schedule_of,
+)
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.properties import parse_properties
+from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
+from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 SIMPLE_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+
+MAX_TASKS_SETTING = "connectors.max.tasks"
+DEFAULT_MAX_TASKS = 1024  # Airflow maps a task over no more ([core] max_map_length)
 
 _log = logging.getLogger(__name__)
 _INT_MAX, _LONG_MAX, _SHORT_MAX = 2**31 - 1, 2**63 - 1, 2**15 - 1
@@ -31,6 +46,16 @@ _PURPOSES = {
     "status": "connector and task statuses",
     "batch": "delivered batches",
 }
+KAFKAS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Topics in which brokers keep their state."""
+COMPACTED_SOON = {
+    "segment.ms": "900000",
+    "segment.bytes": "16777216",
+    "min.cleanable.dirty.ratio": "0.1",
+    "max.compaction.lag.ms": "1800000",
+}
+"""What lies on an internal topic grows with every run; of what was replaced readers are rid within the hour."""
+
 _NOT_PASSED_ON = ("topic", "partitions", "replication.factor", "cleanup.policy")
 
 
@@ -86,13 +111,18 @@ class WorkerSettings:
     client_config_override_policy: str
     client_config_override_allowlist: tuple[str, ...]
     plugin_path: tuple[str, ...]
+    allowed_paths: AllowedPaths
     version_ranges: Mapping[str, str]
+    max_tasks: int
     plugin_probe_timeout_ms: int
     plugin_probe_memory_bytes: int
     batch_max_records: int | None
     batch_max_duration_ms: int
     transaction_boundary_poll_linger_ms: int
     schedule: str | None
+    dag_limits: DagLimits
+    missing_dag_grace_seconds: float
+    missing_dag_limit: int
     originals: Mapping[str, str] = field(repr=False)
     values: Mapping[str, str] = field(repr=False)
 
@@ -127,6 +157,13 @@ class WorkerSettings:
         """
         return config_providers.providers_of(self.originals, connector)
 
+    def refusal_of_data_topic(self, topic: str) -> str:
+        """Why no connector may read or write records of this topic; empty where it may. Who writes to the config topic is an admin."""
+        if topic in KAFKAS_OWN:
+            return "It is one of Kafka's own topics. Name another."
+        purposes = {internal.name: internal.purpose for internal in self.internal_topics}
+        return f"It is the worker's own topic for {purposes[topic]}. Name another." if topic in purposes else ""
+
     def internal_topic(self, name: str) -> InternalTopic:
         """The internal topic of this name. Raises KeyError."""
         return {topic.name: topic for topic in self.internal_topics}[name]
@@ -138,15 +175,21 @@ class _Reader:
     def __init__(self, values: Mapping[str, str]) -> None:
         self.values = values
         self.errors: list[str] = []
+        self.keys: list[str] = []
 
     def refuse(self, name: str, value: object, reason: str) -> None:
-        self.errors.append(ConfigException.of(name, value, reason).message)
+        self.note(name, ConfigException.of(name, value, reason).message)
+
+    def note(self, name: str, error: str) -> None:
+        self.errors.append(error)
+        self.keys.append(name)
 
     def raise_errors(self) -> None:
         if len(self.errors) == 1:
-            raise ConfigException(self.errors[0])
+            raise ConfigException(self.errors[0], keys=self.keys)
         if self.errors:
-            raise ConfigException(f"The worker settings contain {len(self.errors)} errors: " + "; ".join(self.errors), errors=self.errors)
+            message = f"The worker settings contain {len(self.errors)} errors: " + "; ".join(self.errors)
+            raise ConfigException(message, errors=self.errors, keys=self.keys)
 
     def text(self, name: str, default: str = "") -> str:
         return self.values.get(name, default).strip()
@@ -154,7 +197,7 @@ class _Reader:
     def filled(self, name: str, default: str, blank: str) -> str:
         text = self.text(name, default)
         if not text:
-            self.errors.append(blank)
+            self.note(name, blank)
         return text
 
     def names(self, name: str) -> tuple[str, ...]:
@@ -205,6 +248,17 @@ class _Reader:
             self.refuse(name, text, f"Value must be no more than {at_most:g}")
         return value
 
+    def duration(self, name: str, default: float) -> float:
+        """Seconds, written as a number of them or with a unit."""
+        text = self.values.get(name)
+        if text is None:
+            return default
+        try:
+            return duration_seconds(text)
+        except ValueError as error:
+            self.refuse(name, text, str(error))
+            return default
+
     def choice(self, name: str, default: str, *choices: str) -> str:
         text = self.text(name, default)
         if text.lower() not in choices:
@@ -241,16 +295,21 @@ def _settings(read: _Reader, originals: Mapping[str, str], values: Mapping[str, 
         topic_tracking_enable=read.flag("topic.tracking.enable", True),
         topic_tracking_allow_reset=read.flag("topic.tracking.allow.reset", True),
         topic_creation_enable=read.flag("topic.creation.enable", True),
-        client_config_override_policy=read.text("connector.client.config.override.policy", "All"),
+        client_config_override_policy=read.text("connector.client.config.override.policy", "SameCluster"),
         client_config_override_allowlist=read.names("connector.client.config.override.allowlist"),
         plugin_path=read.names("plugin.path"),
+        allowed_paths=_allowed_paths(read),
         version_ranges=read.under("version_ranges."),
+        max_tasks=read.number(MAX_TASKS_SETTING, DEFAULT_MAX_TASKS, 1, limit=_INT_MAX),
         plugin_probe_timeout_ms=read.number("plugin.probe.timeout.ms", 30_000, 1),
         plugin_probe_memory_bytes=read.number("plugin.probe.memory.bytes", 4 << 30, 256 << 20),
         batch_max_records=read.number("batch.max.records", 1, 1) if "batch.max.records" in values else None,
         batch_max_duration_ms=read.number("batch.max.duration.ms", 3_600_000, 1),
         transaction_boundary_poll_linger_ms=read.number("transaction.boundary.poll.linger.ms", 200),
         schedule=_schedule(read),
+        dag_limits=_dag_limits(read),
+        missing_dag_grace_seconds=read.duration("airflow.missing.dag.grace", 600.0),
+        missing_dag_limit=read.number("airflow.missing.dag.limit", 10),
         originals=dict(originals),
         values=dict(values),
     )
@@ -271,6 +330,15 @@ def _class_name(read: _Reader, name: str, default: str) -> str:
     return read.filled(name, default, f"Invalid value  for configuration {name}: String must be non-empty")
 
 
+def _allowed_paths(read: _Reader) -> AllowedPaths:
+    """The folders whose files connectors may reach. Where the worker's own folder is known, the default was put into the mapping."""
+    folders = read.names(ALLOWED_PATHS)
+    for folder in folders:
+        if not folder.startswith("/"):
+            read.refuse(ALLOWED_PATHS, folder, "Each folder must be an absolute path")
+    return AllowedPaths(folders)
+
+
 def _schedule(read: _Reader) -> str | None:
     """When connectors run whose configs do not say; None: every five minutes."""
     text = read.values.get(SCHEDULE)
@@ -280,6 +348,18 @@ def _schedule(read: _Reader) -> str | None:
         except ValueError as error:
             read.refuse(SCHEDULE, text, str(error))
     return text
+
+
+def _dag_limits(read: _Reader) -> DagLimits:
+    """What configs that come by REST or the config topic may ask of Airflow."""
+    defaults = DagLimits()
+    return DagLimits(
+        min_interval_seconds=read.duration(MIN_INTERVAL, defaults.min_interval_seconds),
+        pools=frozenset(read.names(ALLOWED_POOLS)),
+        queues=frozenset(read.names(ALLOWED_QUEUES)),
+        max_pool_slots=read.number(MAX_SLOTS, defaults.max_pool_slots, 1),
+        max_priority_weight=read.number(MAX_PRIORITY, defaults.max_priority_weight, 1),
+    )
 
 
 def _internal_topics(read: _Reader) -> tuple[InternalTopic, ...]:
@@ -311,8 +391,8 @@ def _internal_topic(read: _Reader, kind: str, default: str, partitions: int, bla
         setting=prefix + "topic",
         purpose=_PURPOSES[kind],
         partitions=partitions,
-        replication_factor=read.positive_or_default(prefix + "replication.factor", 3, _REPLICATION_TEXT, limit=_SHORT_MAX),
-        configs={**configs, "cleanup.policy": "compact"},
+        replication_factor=read.positive_or_default(prefix + "replication.factor", -1, _REPLICATION_TEXT, limit=_SHORT_MAX),
+        configs={**COMPACTED_SOON, **configs, "cleanup.policy": "compact"},
     )
 
 
@@ -327,5 +407,7 @@ def _status_retry(read: _Reader) -> StatusRetry:
     )
     if retry.initial_backoff_ms > retry.max_backoff_ms:
         reason = f"Value must be no more than {prefix}max.backoff.ms, which is {retry.max_backoff_ms}"
-        read.refuse(prefix + "initial.backoff.ms", retry.initial_backoff_ms, reason)
+        error = ConfigException.of(prefix + "initial.backoff.ms", retry.initial_backoff_ms, reason)
+        given = prefix + "initial.backoff.ms" in read.values  # else it is the other that is wrong
+        read.note(prefix + ("initial.backoff.ms" if given else "max.backoff.ms"), error.message)
     return retry

@@ -44,12 +44,16 @@ class StatusControl(Protocol):
 
 class StatusComparison:
     """``tick`` is called every second by the process that holds the reconciler's lease, ``reset`` when it takes it. At rest a tick compares
-    two numbers. ``patience_seconds`` is how long verbs may take; ``now`` is in seconds since 1970."""
+    two numbers. ``patience_seconds`` is how long verbs may take; ``has_bundle``: connectors that no DAG file defines get DAGs; ``now`` is
+    in seconds since 1970."""
 
-    def __init__(self, control: StatusControl, sessions: Sessions, *, patience_seconds: float, now: Callable[[], float]) -> None:
+    def __init__(
+        self, control: StatusControl, sessions: Sessions, *, patience_seconds: float, has_bundle: bool, now: Callable[[], float]
+    ) -> None:
         self._control = control
         self._sessions = sessions
         self._patience_seconds = patience_seconds
+        self._has_bundle = has_bundle
         self._now = now
         self._complaints = Complaints()
         self._dags = ConnectorDags()
@@ -83,7 +87,7 @@ class StatusComparison:
         for name in sorted(due):
             if name in self._due:
                 self._due[name] = now + _AGAIN_SECONDS
-            self._complaints.attempt(name, partial(self._control.correct, name, facts[name]))
+            self._complaints.attempt_bounded(name, partial(self._control.correct, name, facts[name]))
 
     def _contradicted(self, told: Told) -> set[str]:
         """By what Airflow knows: runs that failed, runs of connectors that must have none, DAGs of connectors that do not exist."""
@@ -92,10 +96,18 @@ class StatusComparison:
         with self._sessions() as session:
             found = {name for name in failed_since(session, since - _OVERLAP) if name in told.configs}
             found |= {name for name in running_connectors(session) if _must_not_run(told.configs, name)}
-            lost = [dag for dag in self._dags.look(session) if dag.connector not in told.configs and not dag.is_gone]
+            dags = self._dags.look(session)
+            lost = [dag for dag in dags if dag.connector not in told.configs and not dag.is_gone]
             found |= {dag.connector for dag in lost if definition(session, dag.dag_id) is None}
+        if not self._has_bundle:
+            with_dags = {dag.connector for dag in dags}
+            found |= {name for name in told.configs.connector_configs if name not in with_dags and _must_run(told.configs, name)}
         self._looked_back = moment
         return found
+
+
+def _must_run(configs: ClusterConfigState, name: str) -> bool:
+    return configs.target_state(name) is TargetState.STARTED
 
 
 def _must_not_run(configs: ClusterConfigState, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Airflow with SQLite in a private AIRFLOW_HOME: its settings as environment variables, its database, its four server processes.
+"""Airflow in a private AIRFLOW_HOME: its settings as environment variables, its database, its four server processes.
 
 Knows nothing of Kafka; what the provider needs is handed in as further variables.
 """
@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from airflow_provider_connect.dev.ports import LOOPBACK
+from airflow_provider_connect.dev.ports import LOOPBACK, is_listening
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.launch.cache import made_once
 from airflow_provider_connect.parent_death import dies_with_parent
@@ -35,7 +35,10 @@ _NOT_INHERITED = ("AIRFLOW", "_AIRFLOW", "PYTHONDONTWRITEBYTECODE")
 
 
 class AirflowServer:
-    """One Airflow on the loopback interface. Its database, passwords and keys stay in ``directory`` from one start to the next."""
+    """One Airflow on the loopback interface. Its database, passwords and keys stay in ``directory`` from one start to the next.
+
+    The database is SQLite's, unless ``variables`` name another.
+    """
 
     def __init__(self, directory: Path, cache: Path, port: int, variables: Mapping[str, str], *, outlives_parent: bool) -> None:
         self.directory, self.port, self._cache = directory.absolute(), port, cache
@@ -47,6 +50,7 @@ class AirflowServer:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
         self.variables = self._settings() | dict(variables)
         self.environment = inherited | self.variables
+        self._is_file = self.variables["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"].startswith("sqlite:")
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._migration: subprocess.Popen[bytes] | None = None
         self._is_new = False
@@ -58,17 +62,17 @@ class AirflowServer:
     def prepare(self) -> None:
         """Makes the folders and starts creating or upgrading the database where that is needed; ``start`` waits for it.
 
-        A new database is copied from one in the cache, which is kept for each version of Airflow and of our tables.
+        A new database of SQLite is copied from one in the cache, which is kept for each version of Airflow and of our tables.
         """
         for folder in (self.home, self.dags_folder, self.log_folder):
             folder.mkdir(parents=True, exist_ok=True)
         (self.home / "airflow.cfg").write_text("# All settings are environment variables: see environment.sh.\n")
         template = self._cache / "airflow" / f"{_tables_version()}.db"
-        if not self._database.exists() and template.exists():
+        if self._is_file and not self._database.exists() and template.exists():
             _copy_database(template, self._database)
             self._stamp.write_text(_tables_version())
         if not self._stamp.exists() or self._stamp.read_text() != _tables_version():
-            self._is_new = not self._database.exists()
+            self._is_new = self._is_file and not self._database.exists()
             self._migration = self._spawn("migrate", ("db", "migrate"))
 
     def start(self) -> None:
@@ -90,6 +94,18 @@ class AirflowServer:
     def start_part(self, name: str) -> None:
         """Starts one of the four processes: anew, where it has ended."""
         self.processes[name] = self._spawn(name, _COMPONENTS[name])
+
+    def start_command(self, name: str, *arguments: str) -> None:
+        """Starts a command of Airflow's that serves until it is ended, as one more process."""
+        self.processes[name] = self._spawn(name, arguments)
+
+    def wait_until_it_listens(self, name: str, port: int, timeout_seconds: float = 180) -> None:
+        """Returns when process ``name`` listens on ``port``. Raises ConnectException with its log when it ended, or is too late."""
+        deadline = time.monotonic() + timeout_seconds
+        while not is_listening(port):
+            if self.processes[name].poll() is not None or time.monotonic() > deadline:
+                raise ConnectException(f"Airflow's {name} does not listen on port {port}. {self._tail(name)}")
+            time.sleep(0.1)
 
     def wait_until_healthy(self, timeout_seconds: float = 180) -> None:
         """Returns when every part reports itself healthy. Raises ConnectException with the log of a part that ended."""

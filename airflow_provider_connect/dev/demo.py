@@ -44,8 +44,7 @@ def main() -> int:
     try:
         is_equal = demo.run(arguments.lines, arguments.rows)
         if not arguments.once:
-            demo.say("Everything stays up. Ctrl-C ends it.")
-            threading.Event().wait()
+            demo.stay_up()
         return 0 if is_equal else 1
     except KeyboardInterrupt:
         demo.say("interrupted")
@@ -65,8 +64,9 @@ class Demo:
         self._files = self._directory / "files"
         self._started = time.monotonic()
         self._tables = DemoTables(self._files)
+        self._state: dict[str, object] = {}
         variables = {FOLDER_VARIABLE: str(self._files), **self._tables.variables()}
-        self._stack = Stack(self._directory, variables=variables, say=self.say)
+        self._stack = Stack(self._directory, variables=variables, allowed=self._files, say=self.say)
 
     def say(self, text: str) -> None:
         """One line of progress, with the seconds since the start."""
@@ -95,7 +95,7 @@ class Demo:
         runs = [self._run_connector(client, source, waits_for_schedule=True), self._run_connector(client, sink, waits_for_schedule=False)]
         runs += [self._run_connector(client, dag_id, waits_for_schedule=False) for dag_id in demo_tables.DAGS]
         is_equal = self._report(runs)
-        self._say_what_next(state)
+        self._state = state
         return is_equal
 
     def _run_connector(self, client: AirflowClient, dag_id: str, *, waits_for_schedule: bool) -> DagRun:
@@ -144,18 +144,22 @@ class Demo:
         print(f"  {' '.join(told)} {time.monotonic() - self._started:.1f} s in all.\n", flush=True)
         return same_files and same_tables
 
-    def _say_what_next(self, state: dict[str, object]) -> None:
+    def stay_up(self) -> None:
+        """Says what may be tried now, and returns never."""
+        state = self._state
         print(
             f"  Airflow         {state['airflow_url']}   user {state['username']}   password {state['password']}\n"
             f"  Kafka           {state['bootstrap_servers']}\n"
             f"  Try next        append lines to {self._files / INPUT},\n"
             f"                  and see {OUTPUT} grow by just these lines within seconds;\n"
             f"                  {self._tables.command()}\n"
-            f"                  and trigger example-jdbc-source, then example-jdbc-sink;\n"
+            f"                  and trigger connect.example-jdbc-source, then connect.example-jdbc-sink;\n"
             f"                  put a connector DAG of your own into {state['dags_folder']} (see dags/);\n"
             f"                  source {shlex.quote(str(state['environment']))} and use the airflow command.\n",
             flush=True,
         )
+        self.say("Everything stays up. Ctrl-C ends it.")
+        threading.Event().wait()
 
     def _last_log(self, dag_id: str) -> str:
         """The end of the newest task log of the DAG, for a failure's message."""

@@ -1,5 +1,8 @@
 """Sets of Java libraries, fetched once from Maven's central repository by the Ivy that PySpark ships, and kept in the cache folder.
 
+Each file must have the SHA-512 that the project pins for its name: ``jars.sha512`` beside this module, a line a
+file, as sha512sum writes it.
+
 Knows nothing of what the libraries are for.
 """
 
@@ -18,6 +21,7 @@ from airflow_provider_connect.launch.cache import made_once
 from airflow_provider_connect.launch.java_runtime import JavaRuntime
 
 ATTEMPTS = 3
+PINS = Path(__file__).with_name("jars.sha512")
 
 
 def announce(text: str) -> None:
@@ -25,16 +29,24 @@ def announce(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def fetch_jars(cache: Path, name: str, libraries: Sequence[str], java: JavaRuntime, *, say: Callable[[str], None] = announce) -> Path:
+def fetch_jars(
+    cache: Path, name: str, libraries: Sequence[str], java: JavaRuntime, *, pins: Path = PINS, say: Callable[[str], None] = announce
+) -> Path:
     """A folder of the cache, ``name`` and a mark of ``libraries``, with the jars of ``libraries`` and all that they need at run time.
 
     A library is named ``organisation:module:version``; with ``:type:classifier`` behind it, only that file of it is fetched. Asked for by
-    several processes at once, one fetches and the others wait. What an interrupted fetch has brought is not fetched again.
+    several processes at once, one fetches and the others wait. What an interrupted fetch has brought is not fetched again. Raises
+    ConnectException, and keeps nothing, where a file is not the one that ``pins`` names.
     """
     folder = cache / "jars" / f"{name}-{hashlib.sha256(' '.join(libraries).encode()).hexdigest()[:8]}"
     if not folder.exists():
         say(f"fetching {name} (once; kept in {folder})")
-    return made_once(folder, lambda scratch: _fetch(scratch, cache / "ivy", libraries, java, say))
+
+    def fetch(scratch: Path) -> None:
+        _fetch(scratch, cache / "ivy", libraries, java, say)
+        check_files(scratch, pins)
+
+    return made_once(folder, fetch)
 
 
 def _fetch(folder: Path, ivy_cache: Path, libraries: Sequence[str], java: JavaRuntime, say: Callable[[str], None]) -> None:
@@ -49,6 +61,23 @@ def _fetch(folder: Path, ivy_cache: Path, libraries: Sequence[str], java: JavaRu
             return
         say(f"attempt {attempt} of {ATTEMPTS} did not get everything")
     raise ConnectException(f"Cannot fetch {', '.join(libraries)} from Maven's central repository. Ivy said: {failure}")
+
+
+def check_files(folder: Path, pins: Path = PINS) -> None:
+    """Raises ConnectException that names the files whose SHA-512 is another than the pinned one, or that have none."""
+    lines = (line.split() for line in pins.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
+    pinned = {name: digest for digest, name in lines}
+    found = {file.name: hashlib.sha512(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
+    wrong = [
+        f"{name} has SHA-512 {digest}, and {pinned.get(name, 'none')} is pinned"
+        for name, digest in found.items()
+        if pinned.get(name) != digest
+    ]
+    if wrong:
+        raise ConnectException(
+            f"Files that were fetched are not those that {pins} pins: {'; '.join(wrong)}. Do not use them. After a change of "
+            "version, compare the new files with what their project publishes, and write their sums there"
+        )
 
 
 def _run(command: Sequence[str], say: Callable[[str], None]) -> str | None:

@@ -16,32 +16,29 @@ from airflow_provider_connect.dev.airflow_server import USERNAME, AirflowServer,
 from airflow_provider_connect.dev.jar_cache import announce
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.marked import VARIABLE, end_marked, marked_processes
-from airflow_provider_connect.dev.ports import free_ports, is_listening
+from airflow_provider_connect.dev.ports import LOOPBACK, free_ports, is_listening
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.launch.cache import CACHE_VARIABLE, cache_directory
 from airflow_provider_connect.properties import parse_properties
+from airflow_provider_connect.sdk.allowed_paths import DATA_FOLDER
+from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
 
 DIRECTORY = Path(".dev")
 SPARK_MASTER = "local[2]"
+_ROOT = "connect-rest"
 _BUNDLES = [
     {"name": "dags-folder", "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle", "kwargs": {}},
     {"name": "connectors", "classpath": "airflow_provider_connect.bundle.ConnectorsBundle", "kwargs": {}},
 ]
 _SCHEDULE = {"airflow.schedule": "5s"}
-_WORKER_DEFAULTS = {
-    **_SCHEDULE,
-    "config.storage.replication.factor": "1",
-    "offset.storage.replication.factor": "1",
-    "status.storage.replication.factor": "1",
-    "batch.storage.replication.factor": "1",
-}
 
 
 class Stack:
     """A broker and an Airflow. ``worker``: a worker.properties file; where it names bootstrap.servers, no broker of ours is started.
 
     ``variables`` are added to Airflow's environment, and so to every task's. Unless ``outlives_parent``, the servers are killed when the
-    thread that started them ends, and as a context manager the stack is up inside the block.
+    thread that started them ends, and as a context manager the stack is up inside the block. Connectors may reach files below ``allowed``;
+    None: below ``data_folder``. The worker's file may say otherwise.
     """
 
     def __init__(
@@ -51,13 +48,18 @@ class Stack:
         cache: Path | None = None,
         worker: Path | None = None,
         variables: Mapping[str, str] | None = None,
+        allowed: Path | None = None,
         outlives_parent: bool = False,
+        with_root: bool = False,
         say: Callable[[str], None] = announce,
     ) -> None:
         self.directory = directory.absolute()
         self.folder = self.directory / "stack"
         self.cache = cache or cache_directory()
         self._worker, self._variables, self._outlives_parent, self._say = worker, dict(variables or {}), outlives_parent, say
+        self._allowed = allowed or self.data_folder
+        self._with_root = with_root
+        self._root_port: int | None = None
         self.kafka: KafkaServer | None = None
         self.airflow: AirflowServer | None = None
 
@@ -75,6 +77,11 @@ class Stack:
     def log_folder(self) -> Path:
         """Where Airflow keeps the logs of tasks."""
         return self.folder / "airflow" / "task-logs"
+
+    @property
+    def data_folder(self) -> Path:
+        """Where connectors may read and write files, unless they are given another folder."""
+        return self.folder / DATA_FOLDER
 
     @property
     def worker_properties(self) -> Path:
@@ -109,7 +116,8 @@ class Stack:
     def up(self) -> dict[str, object]:
         """Starts everything and returns what ``stack.json`` then says. What a start that was cut off left behind is ended first."""
         end_marked(self.mark)
-        worker = _worker_properties(self._worker)
+        worker = {ALLOWED_PATHS: str(self._allowed)} | _worker_properties(self._worker)
+        self.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.environ[VARIABLE] = self.mark
         try:
             return self._up(worker)
@@ -138,7 +146,11 @@ class Stack:
 
     def _up(self, worker: dict[str, str]) -> dict[str, object]:
         self.airflow = airflow = AirflowServer(
-            self.folder / "airflow", self.cache, self._airflow_port(), self._provider_variables(), outlives_parent=self._outlives_parent
+            self.folder / "airflow",
+            self.cache,
+            self._kept_port("airflow-port"),
+            self._provider_variables(),
+            outlives_parent=self._outlives_parent,
         )
         airflow.prepare()
         if "bootstrap.servers" in worker:
@@ -151,14 +163,19 @@ class Stack:
         self._write_worker(worker)
         airflow.start()
         self._say("Airflow: starting api-server, scheduler, dag-processor and triggerer")
+        if self._with_root:
+            self._root_port = self._kept_port("root-port")
+            airflow.start_command(_ROOT, "connect", "rest", "--host", LOOPBACK, "--port", str(self._root_port))
         state = self._write_state(worker["bootstrap.servers"])
         airflow.wait_until_healthy()
+        if self._root_port is not None:
+            airflow.wait_until_it_listens(_ROOT, self._root_port)
         self._say(f"Airflow: {airflow.url}")
         return state
 
-    def _airflow_port(self) -> int:
+    def _kept_port(self, name: str) -> int:
         """The port of the last time where it is free, so that an open browser page goes on working."""
-        file = self.folder / "airflow-port"
+        file = self.folder / name
         port = int(file.read_text()) if file.exists() else 0
         if port == 0 or is_listening(port):
             port = free_ports(1)[0]
@@ -189,11 +206,13 @@ class Stack:
         state: dict[str, object] = {
             "airflow_url": self.airflow.url,
             "rest_url": f"{self.airflow.url}/connect",
+            "rest_root_url": None if self._root_port is None else f"http://{LOOPBACK}:{self._root_port}",
             "bootstrap_servers": bootstrap_servers,
             "username": USERNAME,
             "password": self.airflow.password,
             "dags_folder": str(self.airflow.dags_folder),
             "log_folder": str(self.airflow.log_folder),
+            "data_folder": str(self.data_folder),
             "worker_properties": str(self.worker_properties),
             "environment": str(self._write_environment(self.airflow.variables)),
             "pids": pids,
@@ -214,9 +233,10 @@ class Stack:
 
 def up(worker: str | None = None, *, directory: Path = DIRECTORY) -> int:
     """Starts the stack in the background and says where it is. Exit code 0, or 1 with the reason on standard error."""
-    stack = Stack(directory, worker=Path(worker) if worker else None, outlives_parent=True)
+    stack = Stack(directory, worker=Path(worker) if worker else None, outlives_parent=True, with_root=True)
     if (known := stack.state()) is not None and stack.is_up():
         announce(f"already up: {known['airflow_url']} (airflow connect dev down ends it)")
+        announce(cli_advice(known))
         return 0
     try:
         state = stack.up()
@@ -224,7 +244,14 @@ def up(worker: str | None = None, *, directory: Path = DIRECTORY) -> int:
         announce(str(error))
         return 1
     announce(f"up. {state['airflow_url']}  user {state['username']}  password {state['password']}; all in {stack.state_file}")
+    announce(cli_advice(state))
     return 0
+
+
+def cli_advice(state: Mapping[str, object]) -> str:
+    """The line after which the shell's ``airflow`` is this stack's: the programs of this environment first, and the stack's settings."""
+    programs = shlex.quote(str(Path(sys.executable).parent))
+    return f"its command line: export PATH={programs}:$PATH; source {shlex.quote(str(state['environment']))}; airflow connect list"
 
 
 def status(output: str = "text", *, directory: Path = DIRECTORY) -> int:
@@ -237,7 +264,17 @@ def status(output: str = "text", *, directory: Path = DIRECTORY) -> int:
         print(f"down; {len(marked_processes(stack.mark))} processes")
     else:
         print("up" if is_up else "not healthy")
-        for name in ("airflow_url", "rest_url", "bootstrap_servers", "username", "password", "dags_folder", "log_folder"):
+        for name in (
+            "airflow_url",
+            "rest_url",
+            "rest_root_url",
+            "bootstrap_servers",
+            "username",
+            "password",
+            "dags_folder",
+            "log_folder",
+            "data_folder",
+        ):
             print(f"{name:18} {state[name]}")
     return 0 if is_up else 1
 
@@ -250,14 +287,14 @@ def down(*, directory: Path = DIRECTORY) -> int:
 
 
 def _worker_properties(file: Path | None) -> dict[str, str]:
-    """The file's settings over those that one broker needs, and a short schedule. Raises ConfigException when it cannot be read."""
+    """The file's settings over a short schedule. Raises ConfigException when it cannot be read."""
     if file is None:
-        return dict(_WORKER_DEFAULTS)
+        return dict(_SCHEDULE)
     try:
         given = parse_properties(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigException(f"The worker properties {file} cannot be read: {error}") from error
-    return (_SCHEDULE if "bootstrap.servers" in given else _WORKER_DEFAULTS) | given
+    return _SCHEDULE | given
 
 
 def _escaped(text: str, also: str) -> str:

@@ -19,8 +19,10 @@ from airflow_provider_connect.airflow_settings import (
     CONNECTION,
     airflow_secrets,
     connection_properties,
+    default_properties,
     properties_of,
     section_properties,
+    worker_settings,
     worker_variable,
 )
 from airflow_provider_connect.client.async_verbs import AsyncConnectVerbs
@@ -171,8 +173,9 @@ class AsyncConnectHook(BaseHook, AsyncConnectVerbs):  # type: ignore[misc]  # Ai
 
 def effective_settings(conn_id: str) -> WorkerSettings:
     """The worker settings with this Connection between airflow.cfg and the Variable."""
-    named = None if conn_id == CONNECTION else conn_id
-    properties = section_properties() | connection_properties(named) | worker_variable()
+    if conn_id == CONNECTION:
+        return worker_settings()
+    properties = default_properties() | section_properties() | connection_properties(conn_id) | worker_variable()
     return WorkerSettings.of(properties, airflow_secrets(properties))
 
 

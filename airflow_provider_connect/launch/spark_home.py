@@ -16,6 +16,9 @@ from pathlib import Path
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.launch.cache import cache_directory, made_once
 
+TESTED_PAIR = ("pyspark==4.2.0", "pyspark-client==4.2.0")
+"""What setup.cfg pins. Not every version of pyspark has a pyspark-client of the same version: 4.2.1 and 4.3.0 have none."""
+
 
 @dataclass(frozen=True, slots=True)
 class SparkHome:
@@ -91,7 +94,8 @@ def _check_package(package: Path, home: Path, version: str) -> None:
     if python_version.partition("+")[0] != version:
         raise ConnectException(
             f"Spark's Python part is {python_version} ({package}) and its jars are {version} ({home / 'jars'}). "
-            f"Install pyspark and pyspark-client of one version, for instance: pip install pyspark=={version} pyspark-client=={version}"
+            f"Install the tested pair: pip install --force-reinstall --no-deps {' '.join(TESTED_PAIR)}"
+            + ("" if home == package else f"; and let SPARK_HOME, which is {home}, name a Spark of that version, or unset it")
         )
 
 

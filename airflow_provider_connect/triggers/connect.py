@@ -1,6 +1,7 @@
 """Waiting in the triggerer: one trigger for all conditions. Shares the triggerer's event loop with many others, and blocks nothing."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
@@ -8,7 +9,10 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_connect.client.conditions import Verdict, of_json
+from airflow_provider_connect.client.refusals import is_outage
 from airflow_provider_connect.errors import ConnectException
+
+_log = logging.getLogger(__name__)
 
 MET, HOPELESS, ERROR = "met", "hopeless", "error"
 
@@ -17,7 +21,8 @@ class ConnectTrigger(BaseTrigger):  # type: ignore[misc]  # Airflow is not typed
     """Looks every ``poll_seconds`` until ``condition``, made by ``conditions.as_json``, is met. Fires once, ``{"status": …, "says": …}``.
 
     The status is ``met``; ``hopeless`` when the connector was seen FAILED for ``patience_seconds`` without a break; ``error`` for a refusal
-    that another look would not mend. Holds no secret: the Connection is looked up where it runs.
+    that another look would not end. A server that is away is waited for, until the wait's own time-out. Holds no secret: the Connection is
+    resolved where it runs.
     """
 
     def __init__(
@@ -50,9 +55,15 @@ class ConnectTrigger(BaseTrigger):  # type: ignore[misc]  # Airflow is not typed
         condition, patience = of_json(self.condition), Patience(self.patience_seconds)
         async with AsyncConnectHook(self.connect_conn_id) as hook:
             while True:
-                verdict = await hook.look(condition)
-                if patience.is_content_with(verdict):
-                    return {"status": MET if verdict.is_met else HOPELESS, "says": verdict.says}
+                try:
+                    verdict = await hook.look(condition)
+                except ConnectException as error:
+                    if not is_outage(error):
+                        raise
+                    _log.warning("The wait goes on until its own time-out: %s", error.message)
+                else:
+                    if patience.is_content_with(verdict):
+                        return {"status": MET if verdict.is_met else HOPELESS, "says": verdict.says}
                 await asyncio.sleep(self.poll_seconds)
 
 
