@@ -37,6 +37,25 @@ def _folder(item: pytest.Item) -> str:
     return item.path.relative_to(CHECKOUT / "tests").parts[0]
 
 
+@pytest.fixture
+def timings(record_property: Callable[[str, object], None]) -> list[str]:
+    """Lines about how long something took, printed at the end of the session, also by one of several processes."""
+    lines: list[str] = []
+    record_property(_TIMINGS, lines)  # before the test ends: its report holds what there is by then
+    return lines
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for report in [report for outcome in ("passed", "failed") for report in terminalreporter.getreports(outcome)]:
+        for lines in (value for name, value in report.user_properties if name == _TIMINGS):
+            terminalreporter.section(report.nodeid)
+            for line in lines:
+                terminalreporter.write_line(line)
+
+
+_TIMINGS = "timings"
+
+
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
     """A real broker that all tests of the session share. A test that stops or freezes a broker starts one of its own."""
@@ -100,6 +119,7 @@ def worker_properties(bootstrap_servers: str, name: str) -> dict[str, str]:
         "status.storage.partitions": "2",
         "batch.storage.topic": f"batches-{name}",
         "batch.storage.replication.factor": "1",
+        "connectors.allowed.paths": "/",  # tests have folders of their own
     }
 
 

@@ -18,5 +18,8 @@ class NoRuns:
     def trigger(self, connector: str, tasks: Sequence[int] | None = None) -> None:
         pass
 
+    def obstacle(self, connector: str | None = None) -> str | None:
+        return None
+
     def forget(self, connector: str) -> None:
         pass

@@ -16,6 +16,7 @@ from airflow_provider_connect.parent_death import dies_with_parent
 from tests.benchmark.contestants import Contestant
 from tests.benchmark.measure import Cost, StandingProcess
 from tests.benchmark.works import PEERS
+from tests.java_libraries import PINS
 
 VERSION = "4.3.1"
 HEAP = "2g"
@@ -96,8 +97,8 @@ class ConnectWorker:
         return json.loads(text) if text else None
 
     def _command(self) -> list[str]:
-        jars = fetch_jars(self._cache / "connect", f"worker-{VERSION}", _WORKER_JARS, self._java)
-        plugins = fetch_jars(self._cache / "connect" / "plugins", f"connect-file-{VERSION}", _PLUGIN_JARS, self._java)
+        jars = fetch_jars(self._cache / "connect", f"worker-{VERSION}", _WORKER_JARS, self._java, pins=PINS)
+        plugins = fetch_jars(self._cache / "connect" / "plugins", f"connect-file-{VERSION}", _PLUGIN_JARS, self._java, pins=PINS)
         settings = {"plugin.path": str(plugins.parent), **self._settings}
         properties, log4j = self._directory / "worker.properties", self._directory / "log4j2.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))

@@ -60,6 +60,7 @@ def _worker_settings(group: str, bootstrap_servers: str, *, exactly_once: bool) 
         "bootstrap.servers": bootstrap_servers,
         "group.id": group,
         "exactly.once.source.support": "enabled" if exactly_once else "disabled",
+        "connectors.allowed.paths": "/",
     }
     for kind in ("config", "offset", "status", "batch"):
         settings |= {f"{kind}.storage.topic": f"{group}-{kind}", f"{kind}.storage.replication.factor": "1"}

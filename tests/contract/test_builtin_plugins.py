@@ -59,6 +59,7 @@ from airflow_provider_connect.sdk.testing import (
     SinkConnectorSuite,
     SourceConnectorSuite,
 )
+from tests.reaching import reaching
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -273,7 +274,7 @@ def test_class_names_are_those_that_connect_lists() -> None:
 
 def polled(path: Path, position: int | None = None) -> Batch:
     config = {"file": str(path), "topic": "t"}
-    task = FileStreamSourceConnector.task_class()
+    task = reaching(FileStreamSourceConnector.task_class())
     key = json.dumps({"filename": str(path)}, sort_keys=True)
     task.initialize(MemorySourceContext(config, {} if position is None else {key: {"position": position}}))
     task.start(FileStreamSourceConnector.task_config(config))
@@ -285,7 +286,7 @@ def polled(path: Path, position: int | None = None) -> Batch:
 
 def lines_written(path: Path, batches: Sequence[Batch]) -> list[str]:
     config = {"file": str(path)}
-    task = FileStreamSinkConnector.task_class()
+    task = reaching(FileStreamSinkConnector.task_class())
     task.initialize(MemorySinkContext(config, []))
     task.start(FileStreamSinkConnector.task_config(config))
     for batch in batches:
@@ -348,7 +349,7 @@ REFUSED = [
 def test_wrong_offsets_get_the_recorded_text(step: dict[str, Any]) -> None:
     pairs = [(entry.get("partition"), entry.get("offset")) for entry in step["json"]["offsets"]]
     with pytest.raises(ConnectException) as raised:
-        FileStreamSourceConnector().alter_offsets({"file": "/x", "topic": "t"}, pairs)
+        reaching(FileStreamSourceConnector()).alter_offsets({"file": "/x", "topic": "t"}, pairs)
     assert str(raised.value) == step["answer"]["body"]["message"]
 
 

@@ -38,7 +38,7 @@ counts: Counter[str] = Counter()
 def probes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, PluginProbe]]:
     plugin_path = tmp_path_factory.mktemp("plugins")
     install_versions(plugin_path)
-    about = {"exactly.once.source.support": "disabled", "group.id": "restdiff"}
+    about = {"exactly.once.source.support": "disabled", "group.id": "restdiff", "connectors.allowed.paths": "/"}
     made = {
         "default": PluginProbe(WorkerSettings.of(about)),
         "versions": PluginProbe(WorkerSettings.of({**about, "plugin.path": str(plugin_path)})),

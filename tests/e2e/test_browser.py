@@ -29,7 +29,7 @@ CONFIG = {"connector.class": "FileStreamSource", "topic": "mouse-lines"}
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, object]]:
     """What ``stack.json`` says of a broker and an Airflow."""
-    with Stack(tmp_path_factory.mktemp("stack"), cache=CACHE) as running:
+    with Stack(tmp_path_factory.mktemp("stack"), cache=CACHE, allowed=Path("/")) as running:
         yield running.state() or {}
 
 

@@ -369,7 +369,7 @@ def our_properties(bootstrap: str, group: str, *, exactly_once: bool) -> dict[st
     """A worker of ours in the group and on the topics of the real one."""
     topics = {f"{kind}.storage.topic": f"{group}-{kind}" for kind in ("config", "offset", "status")}
     factors = {f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status", "batch")}
-    own = {"group.id": group, "batch.storage.topic": f"{group}-batch", "offset.flush.interval.ms": "500"}
+    own = {"group.id": group, "batch.storage.topic": f"{group}-batch", "offset.flush.interval.ms": "500", "connectors.allowed.paths": "/"}
     support = {"exactly.once.source.support": "enabled" if exactly_once else "disabled"}
     return {"bootstrap.servers": bootstrap, **own, **topics, **factors, **support, **PLAIN}
 

@@ -29,6 +29,8 @@ from tests.integration.worker.scene import make_topic, read_topic, send, values_
 PROVIDERS = {
     "config.providers": "env,file",
     "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+    "config.providers.env.access..*": "CANARY_OF_TEST",
+    "config.providers.airflow.access..*": "shop:password",
     "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
 }
 NEEDED_IN_ENVIRONMENT = "CANARY_OF_TEST="

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -14,32 +13,6 @@ import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 OURS = ("airflow_provider_connect", "__editable__", "_airflow_provider_connect")
-
-
-@pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy: setuptools writes beside what it builds, and other tests read the checkout."""
-    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info", "build")
-    for folder in ("airflow_provider_connect", "dags", "spark_jobs"):
-        shutil.copytree(CHECKOUT / folder, source / folder, ignore=ignored)
-    for file in CHECKOUT.glob("*"):
-        if file.is_file():
-            shutil.copy(file, source)
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--no-deps",
-        "--wheel-dir",
-        str(target),
-        str(source),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (found,) = target.glob("*.whl")
-    return found
 
 
 @pytest.fixture(scope="session")

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
@@ -95,6 +97,20 @@ def test_librdkafka_accepts_what_comes_out(kind: ClientKind) -> None:
             AdminClient(config)
 
 
+def test_a_producer_takes_records_as_large_as_javas() -> None:
+    assert client_config(settings(), "producer")["message.max.bytes"] == 1_048_576
+    assert client_config(settings(), "producer", {"max.request.size": "5000000"})["message.max.bytes"] == 5_000_000
+    assert "message.max.bytes" not in client_config(settings(), "consumer")
+
+
+def test_sizes_beyond_what_librdkafka_takes_are_its_largest() -> None:
+    """Java's users say *no limit* by them."""
+    largest = str(2**31 - 1)
+    Producer(librdkafka_config({"max.request.size": largest, "send.buffer.bytes": "-1", "receive.buffer.bytes": largest}, "producer"))
+    java = {"group.id": "g", "fetch.max.bytes": largest, "max.partition.fetch.bytes": largest, "receive.buffer.bytes": "-1"}
+    Consumer(librdkafka_config(java, "consumer")).close()
+
+
 @pytest.mark.parametrize(
     "name", ["plugin.library.paths", "sasl.kerberos.kinit.cmd", "ssl.engine.location", "debug", "error_cb", "log_level"]
 )
@@ -172,3 +188,100 @@ def test_override_policy(policy: str, refused: list[str]) -> None:
     assert list(found) == refused
     assert all(f"The '{policy}' policy does not allow '" in text for text in found.values())
     assert connector_overrides(config, "producer") == {"acks": "1", "sasl.mechanism": "PLAIN"}
+
+
+WORKERS_OWN = {
+    "security_protocol": "SASL_SSL",
+    "producer_security_protocol": "SASL_SSL",
+    "producer_sasl_mechanism": "PLAIN",
+    "producer_sasl_jaas_config": 'o.PlainLoginModule required username="worker" password="canary";',
+    "producer_sasl_oauthbearer_client_credentials_client_secret": "canary",
+    "producer_ssl_keystore_location": "/etc/canary.p12",
+    "producer_ssl_keystore_password": "canary",
+    "producer_ssl_keystore_key": "canary",
+    "producer_ssl_key_password": "canary",
+}
+ELSEWHERE = [
+    {"bootstrap.servers": "thief:9092"},
+    {"security.protocol": "SASL_PLAINTEXT"},
+    {"sasl.oauthbearer.token.endpoint.url": "https://thief/token"},
+    {"enable.ssl.certificate.verification": "false"},
+    {"ssl.endpoint.identification.algorithm": ""},
+    {"ssl.truststore.certificates": "CERT"},
+]
+
+
+@pytest.mark.parametrize("override", ELSEWHERE)
+def test_the_workers_credentials_stay_behind_where_an_override_leads_elsewhere(override: dict[str, str]) -> None:
+    worker = settings(**WORKERS_OWN)
+    assert "canary" in str(client_config(worker, "producer", {"linger.ms": "5", "bootstrap.servers": "127.0.0.1:1"})), "the same servers"
+    assert "canary" not in str(client_config(worker, "producer", override))
+    own = {**override, "sasl.jaas.config": 'o.PlainLoginModule required username="mine" password="own";'}
+    config = client_config(worker, "producer", own)
+    assert (config["sasl.username"], config["sasl.password"]) == ("mine", "own")
+    assert "canary" not in str(config)
+    (name,) = override
+    refused = refused_overrides(worker, {f"producer.override.{name}": override[name]})
+    assert f"The 'SameCluster' policy does not allow '{name}' to be overridden" in refused[f"producer.override.{name}"], "by default"
+    assert refused_overrides(settings(connector_client_config_override_policy="All"), {f"producer.override.{name}": override[name]}) == {}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        'principal="p@R; touch /tmp/x"',
+        "principal=$(id)",
+        'principal="-h"',
+        'principal="`id`"',
+        'keyTab="/k\\" ; id"',
+        "keyTab=/k$HOME",
+        "keyTab=k",
+        'keyTab="/k|id"',
+        'keyTab="/k\n"',
+    ],
+)
+def test_nothing_of_a_jaas_config_becomes_a_part_of_a_command(options: str) -> None:
+    with pytest.raises(ConfigException, match=r"for configuration sasl\.jaas\.config: "):
+        librdkafka_config({"sasl.jaas.config": f"o.Krb5LoginModule required {options};"}, "consumer")
+
+
+@pytest.mark.parametrize("name", ["sasl.kerberos.service.name", "ssl.keystore.location", "ssl.truststore.location"])
+def test_names_and_stores_are_of_plain_characters(name: str) -> None:
+    with pytest.raises(ConfigException, match=f"for configuration {name}: "):
+        librdkafka_config({name: "/k$(id).pem"}, "consumer")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("sasl.kerberos.kinit.cmd", "sasl.kerberos.principal", "sasl.kerberos.keytab", "plugin.library.paths", "ssl.engine.location"),
+        *("ssl.providers", "ssl.ca.location", "ssl.key.location", "ssl.crl.location", "sasl.oauthbearer.config", "debug", "dr_cb"),
+        *("sasl.oauthbearer.assertion.private.key.file", "sasl.oauthbearer.method", "https.ca.location", "opaque", "stats_cb"),
+    ],
+)
+def test_what_runs_code_or_opens_files_of_the_host_reaches_no_client(name: str) -> None:
+    assert name not in client_config(settings(), "producer", {name: "/canary"})
+
+
+def test_files_of_the_host_are_named_where_they_are_allowed(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "link.pem").symlink_to(tmp_path / "theirs.pem")
+    worker = settings(connectors_allowed_paths=str(tmp_path / "mine"), connector_client_config_override_policy="All")
+    jaas = f'o.Krb5LoginModule required keyTab="{tmp_path}/theirs.keytab" principal="p@R";'
+    for name, value in {
+        "ssl.keystore.location": str(tmp_path / "theirs.pem"),
+        "ssl.truststore.location": str(tmp_path / "mine" / "link.pem"),
+        "sasl.jaas.config": jaas,
+    }.items():
+        with pytest.raises(ConfigException, match=f"for configuration {name}: Connectors of this worker may only reach"):
+            client_config(worker, "consumer", {name: value})
+        assert list(refused_overrides(worker, {f"consumer.override.{name}": value})) == [f"consumer.override.{name}"]
+    config = client_config(worker, "consumer", {"ssl.keystore.location": str(tmp_path / "mine" / "k.pem")})
+    assert config["ssl.key.location"] == str(tmp_path / "mine" / "k.pem")
+    assert librdkafka_config({"ssl.truststore.location": "/etc/ca.pem"}, "admin")["ssl.ca.location"] == "/etc/ca.pem", "the worker's own"
+
+
+@pytest.mark.parametrize("kind", ["producer", "consumer", "admin"])
+def test_a_value_that_librdkafka_would_cut_is_refused(kind: str) -> None:
+    with pytest.raises(ConfigException, match=r"group\.id: it holds a NUL"):
+        librdkafka_config({"bootstrap.servers": "a:1", "group.id": "group-of-another\0x"}, kind)

@@ -6,7 +6,14 @@ from typing import ClassVar
 import pytest
 
 from airflow_provider_connect.built_in_providers import DirectoryConfigProvider, EnvVarConfigProvider, FileConfigProvider
-from airflow_provider_connect.config_providers import airflow_variables, providers_of, resolve, shortest_ttl_ms, variables
+from airflow_provider_connect.config_providers import (
+    airflow_variables,
+    open_file_providers,
+    providers_of,
+    resolve,
+    shortest_ttl_ms,
+    variables,
+)
 from airflow_provider_connect.errors import ConfigException, RetriableException
 from airflow_provider_connect.sdk import ConfigData, ConfigProvider
 
@@ -186,7 +193,7 @@ def test_connectors_look_up_what_the_worker_lets_them(tmp_path: Path, monkeypatc
         "config.providers.airflow.param.allowlist.pattern": "shop_.*:(login|password)",
         "config.providers.variable.access.shop-.*": "region",
     }
-    secrets = {"${airflow:shop_db:password}": "canary-of-the-db", "${airflow:core:uri}": "canary-of-core", "${variable:region}": "eu"}
+    secrets = {"${airflow:shop_db:password}": "canary-of-the-db", "${airflow:core:uri}": "canary-of-core", "${variable:region}": "eu-west"}
 
     def refusal(connector: str, variable: str) -> str:
         try:
@@ -216,3 +223,49 @@ def test_airflows_own_environment_and_what_is_no_file_are_not_given(tmp_path: Pa
         FileConfigProvider().get(str(tmp_path / "pipe"), ["k"])
     assert DirectoryConfigProvider().get(str(tmp_path), ["pipe"]).values == {}
     assert "canary" not in repr(ConfigData({"k": "canary"}))
+
+
+HOST = {
+    "config.providers": "env,file",
+    "config.providers.env.class": "EnvVarConfigProvider",
+    "config.providers.file.class": "FileConfigProvider",
+}
+STRUCTURAL = [
+    *("name", "connector.class", "connector.plugin.version", "topics", "topics.regex", "topic", "topic.prefix", "transforms", "predicates"),
+    *("key.converter", "value.converter.plugin.version", "transforms.t.type", "transforms.t.predicate", "predicates.p.type"),
+    *("errors.deadletterqueue.topic.name", "consumer.override.group.id", "offsets.storage.topic"),
+]
+
+
+@pytest.mark.parametrize("key", STRUCTURAL)
+def test_no_variable_stands_where_names_and_classes_do(key: str, secrets_file: Path) -> None:
+    """They are shown: as groups of a validation, in statuses, as topics."""
+    variable = f"${{file:{secrets_file}:user}}"
+    with pytest.raises(ConfigException, match="this setting holds names, which are shown, and takes no variable") as refused:
+        resolve({key: f"a,{variable}"}, providers_of(HOST, "orders"))
+    assert f"Invalid value {variable} for configuration {key}: " in refused.value.message
+    assert resolve({key: "a,${nobody:x}"}, providers_of(HOST, "orders")) == {key: "a,${nobody:x}"}, "no variable of ours"
+    assert resolve({"transforms.t.static.value": variable}, providers_of(HOST, "orders")) == {"transforms.t.static.value": "anna"}
+    assert resolve({key: variable}, providers_of(HOST)) == {key: "anna"}, "the worker's own settings"
+
+
+@pytest.mark.parametrize("value", ["abc", "7", " ab\n"])
+def test_a_value_too_short_to_be_hidden_is_refused(value: str, tmp_path: Path) -> None:
+    (tmp_path / "pin").write_text(value)
+    settings = {"config.providers": "dir", "config.providers.dir.class": "DirectoryConfigProvider"}
+    variable = f"${{dir:{tmp_path}:pin}}"
+    with pytest.raises(ConfigException, match="its value has fewer than 4 characters") as refused:
+        resolve({"pin": variable}, providers_of(settings, "orders"))
+    assert f"Invalid value {variable} for configuration pin: " in refused.value.message
+    assert resolve({"pin": variable}, providers_of(settings | {"config.providers.access.default": "allow"}, "orders")) == {"pin": value}
+
+
+def test_files_without_allowed_paths_are_warned_about() -> None:
+    assert open_file_providers(HOST) == ["file"]
+    assert open_file_providers(HOST | {"config.providers.file.param.allowed.paths": "/etc/shop"}) == []
+    assert open_file_providers(HOST | {"config.providers.file.access.shop": "/etc/shop/.*"}) == []
+
+
+def test_the_default_of_access_is_checked() -> None:
+    with pytest.raises(ConfigException, match=r"Invalid value yes for configuration config\.providers\.access\.default: give deny"):
+        providers_of({"config.providers.access.default": "yes"})

@@ -2,6 +2,7 @@
 
 import ast
 from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -11,37 +12,41 @@ from airflow_provider_connect.connector_files import (
     file_text,
     file_texts,
     mark_of,
-    refused_keys,
+    names_in,
+    refusals,
     steering_keys,
     stored_connectors,
 )
+from airflow_provider_connect.dag_settings import DagLimits, steering_errors
 
 CONFIG = {"connector.class": "FileStreamSource", "file": "/in.txt", "db.password": "canary", "tasks.max": "4"}
+CHECK = partial(steering_errors, limits=DagLimits())
 NAMES = [f"connector-{number}" for number in range(1000)]
 
 
 def test_what_steers_the_dag_is_kept_and_nothing_else() -> None:
     config = {**CONFIG, "airflow.tags": "a,b", "tasks.per.application": "2", "key.converter.plugin.version": "1"}
-    assert steering_keys("orders", config, None) == {"airflow.tags": "a,b", "tasks.per.application": "2"}
+    assert steering_keys(config, None) == {"airflow.tags": "a,b", "tasks.per.application": "2"}
 
 
 def test_the_workers_schedule_holds_where_the_config_names_none() -> None:
-    assert steering_keys("orders", CONFIG, "5m") == {"airflow.schedule": "5m"}
-    assert steering_keys("orders", {**CONFIG, "airflow.schedule": "none"}, "5m") == {"airflow.schedule": "none"}
+    assert steering_keys(CONFIG, "5m") == {"airflow.schedule": "5m"}
+    assert steering_keys({**CONFIG, "airflow.schedule": "none"}, "5m") == {"airflow.schedule": "none"}
 
 
-def test_a_key_of_which_no_dag_can_be_made_is_left_out_and_named() -> None:
-    config = {**CONFIG, "airflow.retries": "few", "airflow.colour": "red", "airflow.owner": "me"}
-    assert steering_keys("orders", config, None) == {"airflow.owner": "me"}
-    assert [text.split(":")[0] for text in refused_keys("orders", config)] == [
+def test_a_connector_of_which_no_dag_can_be_made_is_left_out_alone_and_each_reason_is_named() -> None:
+    bad = {**CONFIG, "airflow.retries": "few", "airflow.colour": "red", "airflow.owner": "me"}
+    assert [text.split(":")[0] for text in refusals("bad", bad, CHECK)] == [
         "Unknown configuration airflow.colour",
         "Invalid value few for configuration airflow.retries",
     ]
+    assert stored_connectors({"bad": bad, "good": {**CONFIG, "airflow.owner": "me"}}, None, CHECK) == {"good": {"airflow.owner": "me"}}
 
 
-def test_connectors_of_dag_files_and_names_without_a_dag_id_are_not_there() -> None:
-    configs = {"file": {**CONFIG, "airflow.defined.in": "dags/file.py"}, "long" * 100: CONFIG, "b": CONFIG, "a": CONFIG}
-    assert stored_connectors(configs, None) == {"a": {}, "b": {}}
+def test_connectors_of_dag_files_and_names_that_no_record_key_holds_are_not_there() -> None:
+    configs = {"file": {**CONFIG, "airflow.defined.in": "dags/file.py"}, "long" * 100: CONFIG, "x" * 9000: CONFIG, "a\nb": CONFIG}
+    assert stored_connectors({**configs, "b": CONFIG, "a": CONFIG}, None, CHECK) == {"a": {}, "b": {}, "long" * 100: {}}
+    assert ["8000" in text for text in refusals("x" * 9000, CONFIG, CHECK)] == [True]
 
 
 @pytest.mark.parametrize(("connectors", "files"), [(1, 1), (PER_FILE, 1), (PER_FILE + 1, 2), (4 * PER_FILE, 4), (1000, 32)])
@@ -66,6 +71,7 @@ def test_a_name_cannot_become_code() -> None:
     name = 'a\'); import os; os.abort() #\n"""\\'
     text = file_text({name: {"airflow.description": name}}, [name])
     assert held(text) == {name: mark_of({"airflow.description": name})}
+    assert names_in(text) == [name]
 
 
 def held(text: str) -> dict[str, str]:

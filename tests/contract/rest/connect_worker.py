@@ -13,6 +13,7 @@ from airflow_provider_connect.launch.java_runtime import find_java
 from airflow_provider_connect.parent_death import dies_with_parent
 from tests.contract.rest.profiles import worker_settings
 from tests.contract.rest.server import Server
+from tests.java_libraries import PINS
 
 VERSION = "4.3.1"
 _WORKER = tuple(f"org.apache.kafka:{name}:{VERSION}" for name in ("connect-runtime", "connect-transforms", "connect-mirror", "kafka-tools"))
@@ -38,8 +39,8 @@ def connect_worker(profile: str, folder: Path, cache: Path) -> Iterator[Server]:
     if profile == "versions":
         raise ValueError("the profile versions cannot be recorded with the released jars: their classes all tell the version of the worker")
     java = find_java(cache=cache)
-    jars = fetch_jars(cache / "connect", f"recorded-{VERSION}", (*_WORKER, _LOG), java)
-    plugins = fetch_jars(cache / "connect" / "plugins", f"connect-file-{VERSION}", (_FILE,), java)
+    jars = fetch_jars(cache / "connect", f"recorded-{VERSION}", (*_WORKER, _LOG), java, pins=PINS)
+    plugins = fetch_jars(cache / "connect" / "plugins", f"connect-file-{VERSION}", (_FILE,), java, pins=PINS)
     files, port = folder / "data", free_ports(1)[0]
     files.mkdir(parents=True)
     with KafkaServer(folder / "kafka", cache) as kafka:

@@ -26,6 +26,7 @@ def worker_settings(profile: str, folder: Path) -> dict[str, str]:
         "value.converter.schemas.enable": "true",
         "exactly.once.source.support": "disabled",
         "offset.flush.interval.ms": "1000",
+        "connectors.allowed.paths": "/",
         "config.providers": "file",
         "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
         **PROFILES[profile],

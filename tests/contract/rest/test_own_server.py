@@ -2,10 +2,12 @@
 
 import datetime
 import ipaddress
+import socket
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -16,8 +18,9 @@ from cryptography.x509.oid import NameOID
 
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.rest.basic_access import CREDENTIALS, EXTENSION, JAAS
-from airflow_provider_connect.rest.server import PORT, RestListener, RestServer, rest_server
+from airflow_provider_connect.rest.access import OpenToAll
+from airflow_provider_connect.rest.basic_access import CREDENTIALS, EXTENSION, JAAS, BasicAccess
+from airflow_provider_connect.rest.server import ANONYMOUS, PORT, RestListener, RestServer, access_of, rest_server
 from airflow_provider_connect.server_info import ServerInfo
 
 
@@ -157,3 +160,99 @@ def test_a_page_of_a_named_origin_may_call() -> None:
         asked = {"Origin": "https://ui.example", "Access-Control-Request-Method": "PUT"}
         assert httpx.options(f"{server.url}/connectors", headers=asked).headers["access-control-allow-origin"] == "https://ui.example"
         assert "access-control-allow-origin" not in httpx.get(f"{server.url}/", headers={"Origin": "https://evil.example"}).headers
+
+
+@pytest.mark.parametrize("listeners", ["http://:0", "http://0.0.0.0:0"])
+def test_beyond_this_machine_it_opens_to_nobody_by_accident(tmp_path: Path, listeners: str) -> None:
+    with pytest.raises(ConfigException, match=r"rest\.anonymous\.access=true"):
+        started({"listeners": listeners})
+    users = tmp_path / "users.properties"
+    users.write_text("alice=wonderland\n")
+    with started({"listeners": listeners, CREDENTIALS: str(users)}) as server:
+        url = f"http://localhost:{urlsplit(server.url).port}/"
+        assert (httpx.get(url).status_code, httpx.get(url, auth=("alice", "wonderland")).status_code) == (401, 200)
+    with started({"listeners": listeners, ANONYMOUS: "true"}) as server:
+        assert httpx.get(f"http://localhost:{urlsplit(server.url).port}/").status_code == 200
+    with pytest.raises(ConfigException, match=r"rest\.anonymous\.access"):
+        started({"listeners": listeners, ANONYMOUS: "maybe"})
+
+
+def test_users_of_another_kind_are_asked_for_unless_the_settings_say_otherwise(tmp_path: Path) -> None:
+    users = tmp_path / "users.properties"
+    users.write_text("alice=wonderland\n")
+    given, local = BasicAccess({"bob": "builder"}), RestListener()
+    assert access_of({}, local, otherwise=given) is given
+    assert type(access_of({ANONYMOUS: "true"}, local, otherwise=given)) is OpenToAll
+    assert access_of({CREDENTIALS: str(users), ANONYMOUS: "true"}, local, otherwise=given) is not given
+    assert type(access_of({}, local)) is OpenToAll
+
+
+@pytest.mark.parametrize(
+    ("host", "is_known"),
+    [
+        ("127.0.0.1", True),
+        ("127.0.0.1:9", True),
+        ("[::1]:8083", True),
+        ("192.0.2.7:8083", True),
+        ("localhost", True),
+        ("LocalHost.:8083", True),
+        (socket.gethostname(), True),
+        ("connect.example:8083", True),
+        ("evil.example", False),
+        ("evil.example:8083", False),
+        ("localhost.evil.example", False),
+        ("127.0.0.1.evil.example", False),
+        ("127.0.0.1@evil.example", False),
+        ("[::1].evil.example]", True),  # is read up to the bracket, as an address; no browser sends it
+        ("0x7f.1", False),
+        ("lоcalhost".encode(), False),
+    ],
+)
+def test_a_page_whose_name_leads_here_is_refused(host: str | bytes, is_known: bool) -> None:
+    with started({"rest.allowed.hosts": "connect.example, other.example"}) as server:
+        for method, path in (("GET", "/"), ("PUT", "/connectors/x/pause"), ("OPTIONS", "/connectors"), ("GET", "/nowhere")):
+            answer = httpx.request(method, f"{server.url}{path}", headers={"Host": host})  # type: ignore[dict-item]
+            assert (answer.status_code == 421) is not is_known, (method, path)
+            assert is_known or "rest.allowed.hosts" in answer.json()["message"]
+
+
+def test_any_name_may_be_allowed() -> None:
+    with started({"rest.allowed.hosts": "*"}) as server:
+        assert httpx.get(f"{server.url}/", headers={"Host": "evil.example"}).status_code == 200
+
+
+FOREIGN: list[dict[str, str]] = [
+    {"Origin": "https://evil.example"},
+    {"Origin": "null"},
+    {"Origin": "http://127.0.0.1"},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site", "Origin": "http://127.0.0.1:9"},
+    {"Sec-Fetch-Site": "same-site"},
+]
+
+
+@pytest.mark.parametrize("headers", FOREIGN, ids=str)
+@pytest.mark.parametrize("has_users", [True, False])
+def test_a_foreign_page_changes_nothing(tmp_path: Path, headers: dict[str, str], has_users: bool) -> None:
+    """Also where a browser knows the password, or needs none: a POST without a body asks no one before it is sent."""
+    users = tmp_path / "users.properties"
+    users.write_text("alice=wonderland\n")
+    with started({CREDENTIALS: str(users)} if has_users else {}) as server:
+        for method, path in (("POST", "/connectors/x/restart"), ("PUT", "/connectors/x/pause"), ("DELETE", "/connectors/x")):
+            refused = httpx.request(method, f"{server.url}{path}", headers=headers, auth=("alice", "wonderland"))
+            assert (refused.status_code, refused.json()["error_code"]) == (403, 403), (method, path)
+        assert httpx.get(f"{server.url}/", headers=headers, auth=("alice", "wonderland")).status_code == 200
+
+
+def test_pages_of_this_server_and_of_named_origins_may_change() -> None:
+    with started({"access.control.allow.origin": "https://ui.example"}) as server:
+        own: list[dict[str, str]] = [
+            {},
+            {"Origin": server.url},
+            {"Sec-Fetch-Site": "same-origin", "Origin": "https://proxy.example"},
+            {"Origin": "https://ui.example"},
+            {"Origin": "https://ui.example", "Sec-Fetch-Site": "cross-site"},
+        ]
+        for headers in own:
+            answer = httpx.put(f"{server.url}/connectors/x/pause", headers=headers)
+            assert answer.json() == {"error_code": 500, "message": "The broker does not answer"}, headers

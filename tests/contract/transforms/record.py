@@ -13,6 +13,7 @@ from airflow_provider_connect.dev.jar_cache import fetch_jars
 from airflow_provider_connect.launch.cache import cache_directory
 from airflow_provider_connect.launch.java_runtime import find_java
 from tests.contract.transforms.cases import Json, rows
+from tests.java_libraries import PINS
 
 VERSION = "4.3.1"
 CONNECT_JARS = (
@@ -32,7 +33,7 @@ def main() -> None:
     """Write each case with its answer as one line of the golden file."""
     cache = cache_directory()
     java = find_java(cache=cache)
-    jars = fetch_jars(cache / "connect", f"worker-{VERSION}", CONNECT_JARS, java)
+    jars = fetch_jars(cache / "connect", f"worker-{VERSION}", CONNECT_JARS, java, pins=PINS)
     cases = list(rows())
     command = [str(java.executable), "-Duser.timezone=UTC", "-Duser.language=en", "-cp", f"{jars}/*", str(PROGRAM)]
     done = subprocess.run(command, input="\n".join(map(json.dumps, cases)), stdout=subprocess.PIPE, text=True, check=True, timeout=120)

@@ -17,9 +17,11 @@ from tests.e2e.chaos import control_storm
 from tests.e2e.chaos.airflow_storm import AirflowStorm
 from tests.e2e.chaos.deck import FILES, TABLES
 from tests.e2e.chaos.direct import DirectStorm
+from tests.e2e.chaos.key_storm import KeyStorm
 from tests.e2e.chaos.outage_storm import OutageStorm
 from tests.e2e.chaos.tally import Tally
 from tests.e2e.chaos.through_airflow import AirflowRuns
+from tests.e2e.chaos.topic_storm import TopicStorm
 from tests.e2e.chaos.writer_storm import WriterStorm
 
 AIRFLOW_SHARE = 4  # of so many kills one goes through Airflow
@@ -27,13 +29,15 @@ AIRFLOW_SHARE = 4  # of so many kills one goes through Airflow
 
 def main() -> int:
     """Three storms at once: spark-submits of our own, runs that a real Airflow schedules, and a broker that goes away. Then those of
-    tables, of writers, and of control."""
+    tables, of writers, of keys, and of control."""
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("--kills", type=int, default=60, help="SIGKILLs of runs in all")
     parser.add_argument("--airflow-kills", type=int, help="of these so many through Airflow; a quarter unless said")
     parser.add_argument("--control-kills", type=int, default=30, help="SIGKILLs besides, of those who control connectors")
     parser.add_argument("--table-kills", type=int, default=60, help="besides, of runs with tables, and of their connections")
     parser.add_argument("--writer-seconds", type=float, default=300, help="how long tables are written to while runs go by, over all modes")
+    parser.add_argument("--key-rounds", type=int, default=36, help="tables whose keys are equal though they are written in different ways")
+    parser.add_argument("--topic-deletions", type=int, default=20, help="topics deleted in the middle of runs; and records of 1 MiB")
     parser.add_argument("--no-outages", dest="outages", action="store_false", help="the broker stays")
     parser.add_argument("--no-crowd", dest="crowd", action="store_false", help="no clients of two API servers")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32), help="the same seed, the same faults")
@@ -53,10 +57,14 @@ def main() -> int:
             with tally.calming():
                 if arguments.kills:
                     _storm(folder, tally, arguments.seed, arguments.kills - through_airflow, through_airflow)
+                if arguments.topic_deletions:
+                    _topics(folder / "topics", tally, arguments.seed + 6, arguments.topic_deletions)
                 if arguments.table_kills:
                     _tables(folder / "tables", tally, arguments.seed + 4, arguments.table_kills)
                 if arguments.writer_seconds:
                     _writers(folder / "writers", tally, arguments.seed + 5, arguments.writer_seconds)
+                if arguments.key_rounds:
+                    _keys(tally, arguments.seed % 1_000_000, arguments.key_rounds)
                 if arguments.control_kills:
                     control_storm.kills(folder / "control", tally, arguments.seed + 2, arguments.control_kills)
                 if arguments.crowd:
@@ -85,6 +93,11 @@ def _storm(folder: Path, tally: Tally, seed: int, direct: int, through_airflow: 
             running.result()
 
 
+def _topics(folder: Path, tally: Tally, seed: int, deletions: int) -> None:
+    with KafkaServer(folder / "kafka", cache_directory()) as kafka:
+        TopicStorm(folder / "runs", kafka.bootstrap_servers, tally, random.Random(seed)).run(deletions)
+
+
 def _tables(folder: Path, tally: Tally, seed: int, kills: int) -> None:
     with KafkaServer(folder / "kafka", cache_directory()) as kafka, PostgresServer() as postgres:
         storm = DirectStorm(folder / "direct", kafka.bootstrap_servers, tally, random.Random(seed), groups=TABLES, database=postgres.url())
@@ -94,6 +107,11 @@ def _tables(folder: Path, tally: Tally, seed: int, kills: int) -> None:
 def _writers(folder: Path, tally: Tally, seed: int, seconds: float) -> None:
     with KafkaServer(folder / "kafka", cache_directory()) as kafka, PostgresServer() as postgres:
         WriterStorm(folder / "runs", kafka.bootstrap_servers, postgres, tally, seed).run(seconds)
+
+
+def _keys(tally: Tally, seed: int, rounds: int) -> None:
+    with PostgresServer() as postgres:
+        KeyStorm(postgres, tally, seed).run(rounds)
 
 
 if __name__ == "__main__":

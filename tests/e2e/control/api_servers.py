@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 from sqlalchemy import create_engine, text
 
+from airflow_provider_connect.airflow_settings import BUNDLE
 from airflow_provider_connect.dev.airflow_server import USERNAME, AirflowServer
 from airflow_provider_connect.dev.ports import LOOPBACK, free_ports
 from airflow_provider_connect.dev.postgres_server import PostgresServer
@@ -48,6 +49,7 @@ def api_servers(folder: Path, worker: Mapping[str, str], postgres: PostgresServe
         "AIRFLOW__CONNECT__RUN_DIRECTORY": str(folder / "runs"),
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": postgres.url(name),
         "AIRFLOW__DATABASE__SQL_ALCHEMY_POOL_SIZE": "5",
+        "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([{"name": "connectors", "classpath": BUNDLE, "kwargs": {}}]),
     }
     processes: list[subprocess.Popen[bytes]] = []
     try:

@@ -12,15 +12,18 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.dev.stack import Stack
 from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.properties import parse_properties
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.config_store import ConfigStore
+from tests.canaries import VAULT, Canaries
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 SECRET = "canary-secret-7f3a"
+CANARIES = Canaries()
 
 
 def wait_until(condition: Callable[[], Any], within_seconds: float, what: str) -> Any:
@@ -39,6 +42,12 @@ class Airflow:
 
     stack: Stack
     client: httpx.Client
+
+    @property
+    def database_url(self) -> str:
+        """SQLAlchemy's address of Airflow's database."""
+        assert self.stack.airflow is not None
+        return self.stack.airflow.variables["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]
 
     @property
     def url(self) -> str:
@@ -130,16 +139,37 @@ class Airflow:
 
 
 @pytest.fixture(scope="package")
-def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
+def airflow_database() -> Iterator[dict[str, str]]:
+    """Airflow's settings for its database: PostgreSQL as in production, or what ``AIRFLOW_DATABASE`` in the environment names, ``sqlite``.
+
+    The stacks of the other folders (contract, demo, README, those that are killed) have SQLite."""
+    wanted = os.environ.get("AIRFLOW_DATABASE", "postgresql")
+    if wanted == "sqlite":
+        yield {}
+        return
+    assert wanted == "postgresql", f"AIRFLOW_DATABASE is sqlite or postgresql, not {wanted}"
+    with PostgresServer(max_connections="200") as server:
+        yield {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": server.url()}
+
+
+@pytest.fixture(scope="package")
+def airflow(tmp_path_factory: pytest.TempPathFactory, airflow_database: dict[str, str]) -> Iterator[Airflow]:
     """The stack, once for all tests here; it ends with the last of them, since schedules never rest. Airflow and the broker are the same
     programs that users run."""
+    modules = tmp_path_factory.mktemp("modules")
+    (modules / "canary_vault.py").write_text(VAULT)
     variables = {
+        **airflow_database,
+        "PYTHONPATH": str(modules),
+        "CANARY_OF_THE_HOST": CANARIES.of("env"),
         "AIRFLOW__CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL": "0",
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer,user:user,op:op",
+        "AIRFLOW__CONNECT__CONFIG_PROVIDERS_AIRFLOW_PARAM_ALLOWLIST_PATTERN": "shop:.*",
+        "AIRFLOW__CONNECT__CONFIG_PROVIDERS_VARIABLE_PARAM_ALLOWLIST_PATTERN": "file-.*",
         "AIRFLOW_CONN_SHOP": json.dumps({"conn_type": "generic", "login": "me", "password": SECRET}),
     }
     cache = Path(os.environ["AIRFLOW_PROVIDER_CONNECT_CACHE"])
-    with Stack(tmp_path_factory.mktemp("stack"), cache=cache, variables=variables) as stack:
+    with Stack(tmp_path_factory.mktemp("stack"), cache=cache, variables=variables, allowed=Path("/"), with_root=True) as stack:
         state = stack.state() or {}
         url = str(state["airflow_url"])
         token = httpx.post(f"{url}/auth/token", json={"username": state["username"], "password": state["password"]}).json()["access_token"]

@@ -26,7 +26,7 @@ _SECONDS = 180
 
 @dataclass(frozen=True, slots=True)
 class FabServer:
-    """``passwords`` by user: admin, viewer, and owner, who has rights on one DAG."""
+    """``passwords`` by user: admin, op, user and viewer, with the roles of these names, and owner, who has rights on one DAG."""
 
     url: str
     passwords: Mapping[str, str]

@@ -1,6 +1,7 @@
 """Run by a Python that has FAB: makes the users of the rights tests. ``python fab_users.py CONNECTOR`` prints passwords as JSON.
 
-``admin``, ``viewer``, and ``owner``, who may see Airflow and do everything with the DAG of CONNECTOR, and with no other.
+``admin``, ``op``, ``user`` and ``viewer`` have FAB's own roles; ``owner``
+may see Airflow and do everything with the DAG of CONNECTOR, and with no other.
 """
 
 import json
@@ -29,7 +30,7 @@ def main() -> None:
         ):
             manager.add_permission_to_role(role, manager.create_permission(action, name))
         passwords = {}
-        for name, held in (("admin", "Admin"), ("viewer", "Viewer"), ("owner", "Owner")):
+        for name, held in (("admin", "Admin"), ("op", "Op"), ("user", "User"), ("viewer", "Viewer"), ("owner", "Owner")):
             passwords[name] = secrets.token_urlsafe(9)
             manager.add_user(name, name, name, f"{name}@example.org", manager.find_role(held), password=passwords[name])
         print(json.dumps(passwords))

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
@@ -243,3 +244,67 @@ def test_an_application_for_each_task_and_a_variable_of_airflow(airflow: Airflow
     wait_until(lambda: [run["state"] for run in runs(airflow, made)] == ["success"], 180, "the run has succeeded")
     assert statuses(airflow, made) == ["RUNNING", "RUNNING"]
     assert config["file"] in airflow.client.get(f"/connect/connectors/{made}/config").text
+
+
+def test_a_name_that_is_code_and_longer_than_a_dag_id_is_a_name(airflow: Airflow, unique: str, file_source: Connector) -> None:
+    file, config = file_source
+    file.write_text("one\n")
+    hit = file.parent / "hit"
+    name = f"{{{{ macros.json.codecs.builtins.open('{hit}', 'w') }}}}{unique}" + "x" * 200
+    texts = dict.fromkeys(("airflow.description", "airflow.doc", "airflow.display.name"), name)
+    post(airflow, name, {**config, **texts, "airflow.schedule": "none", "airflow.tags": "{{ 1 }}"})
+    connector = f"/connect/connectors/{quote(name, safe='')}"
+    assert records(airflow, config["topic"], 1) == [b"one"]
+    wait_until(lambda: [run["state"] for run in runs(airflow, name)] == ["success"], 180, "the run has succeeded")
+    (run,) = runs(airflow, name)
+    path = f"/dags/{dag_id_for(name)}/dagRuns/{quote(run['dag_run_id'])}/taskInstances/run/links"
+    assert airflow.api("GET", path)["extra_links"]["Connector status"].endswith(f"{connector}/status")
+    assert airflow.api("GET", f"/dags/{dag_id_for(name)}")["dag_display_name"] == name
+    airflow.set_paused(name, paused=True)
+    wait_until(lambda: airflow.target_state(name) is TargetState.PAUSED, 60, "the long name's flag and target state agree")
+    assert airflow.client.delete(connector).status_code == 204
+    wait_until(lambda: dag(airflow, name) is None, 180, "its DAG is gone")
+    assert not hit.exists()
+
+
+def test_a_config_of_which_no_dag_can_be_made_is_refused_and_by_the_topic_fails_its_own_connector_alone(
+    airflow: Airflow, made: str, file_source: Connector
+) -> None:
+    config = {**file_source[1], "airflow.schedule": "none"}
+    bad = {"airflow.pool": "p" * 300, "airflow.tags": "t" * 101, "airflow.retry.delay": "999999999d", "airflow.schedule": "61 * * * *"}
+    answer = airflow.client.post("/connect/connectors", json={"name": made, "config": {**config, **bad}})
+    assert (answer.status_code, answer.json()["message"].count("\nInvalid value")) == (400, 4)
+    found = airflow.client.put("/connect/connector-plugins/FileStreamSource/config/validate", json={"name": made, **config, **bad}).json()
+    errors = {value["value"]["name"]: value["value"]["errors"] for value in found["configs"]}
+    assert {key for key, texts in errors.items() if texts} == bad.keys()
+    with ConfigStore(airflow.settings()) as store:
+        store.put_connector(f"bad-{made}", {**config, **bad, "name": f"bad-{made}"})
+    post(airflow, made, config, initial_state="STOPPED")
+    wait_until(lambda: dag(airflow, made), 180, "the DAG of the other")
+    wait_until(lambda: statuses(airflow, f"bad-{made}") == ["FAILED"], 60, "FAILED")
+    trace = airflow.client.get(f"/connect/connectors/bad-{made}/status").json()["connector"]["trace"]
+    assert [key for key in bad if key not in trace] == []
+    assert dag(airflow, f"bad-{made}") is None
+    assert airflow.client.delete(f"/connect/connectors/bad-{made}").status_code == 204
+
+
+def test_a_backfill_is_refused(airflow: Airflow, made: str, file_source: Connector) -> None:
+    post(airflow, made, {**file_source[1], "airflow.schedule": "@daily"}, initial_state="STOPPED")
+    wait_until(lambda: dag(airflow, made), 180, "its DAG")
+    body = {"dag_id": dag_id_for(made), "from_date": "2026-01-01T00:00:00Z", "to_date": "2026-01-05T00:00:00Z", "max_active_runs": 4}
+    answer = airflow.client.post("/api/v2/backfills", json=body)
+    assert answer.status_code in (400, 409, 422), answer.text
+    assert "does not allow backfill runs" in answer.text
+
+
+def test_a_restart_while_connectors_are_paused_changes_no_file(store: ConfigStore, bundle: Callable[[], ConnectorsBundle]) -> None:
+    store.put_connector("runs", CONFIG)
+    store.create_connector("paused-from-the-start", CONFIG, TargetState.PAUSED)
+    first = bundle()
+    first.refresh()
+    before = texts(first)
+    store.put_target_state("runs", TargetState.PAUSED)
+    store.put_target_state("paused-from-the-start", TargetState.STARTED)
+    restarted = bundle()
+    restarted.refresh()
+    assert texts(restarted) == before

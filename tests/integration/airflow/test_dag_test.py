@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.connector_files import mark_of
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.config_store import ConfigStore
@@ -24,6 +25,16 @@ if __name__ == "__main__":
     run = dag.test()
     states = {task.task_id: task.state for task in run.get_task_instances()}
     print("STATES", json.dumps({"run": run.state, "tasks": states}))
+"""
+
+
+_STORED = """
+import json, sys
+from airflow_provider_connect.dag import StoredConnectorDag
+
+dag = StoredConnectorDag(sys.argv[1], sys.argv[2], file=__file__, is_paused=False)
+if __name__ == "__main__":
+    print("STATES", json.dumps({"run": dag.test().state}))
 """
 
 
@@ -96,13 +107,42 @@ def test_a_paused_connector_is_skipped(
     assert "target state is PAUSED" in output
 
 
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("keys", [{}, {"tasks.per.application": "1"}], ids=["one-application", "plan-run-report"])
+def test_a_name_that_is_a_template_runs_no_code(
+    home: dict[str, str],
+    config: dict[str, str],
+    keys: dict[str, str],
+    unique: str,
+    worker_settings: Callable[..., dict[str, str]],
+) -> None:
+    """As a stored connector's DAG, whose name and texts come over REST."""
+    folder, file = Path(config["file"]).parent / "run", Path(home["AIRFLOW_HOME"]) / "dags" / f"stored{len(keys)}.py"
+    folder.mkdir()
+    name = f"{{{{ macros.json.codecs.builtins.open('hit-{unique}', 'w') }}}}"
+    settings = WorkerSettings.of(worker_settings())
+    TopicAdmin(settings).ensure_internal_topics()
+    with ConfigStore(settings) as store:
+        store.put_connector(name, {**config, **keys, "name": name})
+    mark = mark_of({**keys, "airflow.description": name, "airflow.doc": name, "airflow.display.name": name})
+    file.write_text(_STORED)
+    environment = home | {"AIRFLOW_VAR_CONNECT_WORKER_CONFIG": json.dumps(worker_settings())}
+    command = [sys.executable, str(file), name, mark]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=400, cwd=folder)
+    file.unlink()
+    output = done.stdout + done.stderr
+    assert '"run": "success"' in done.stdout, output
+    assert name in output  # the connector's name in the log, as it is
+    assert list(folder.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"connector.class": "NoSuchSource"}, "NoSuchSource"),
         ({"value.converter": "no.such.Converter"}, "value.converter"),
         ({"topic": ""}, "topic"),
-        ({"file": "${airflow:nowhere:password}"}, "no Connection nowhere: create it"),
+        ({"file": "${airflow:nowhere:password}"}, "no config.providers.airflow.access setting"),
     ],
 )
 def test_a_config_that_cannot_run_fails_before_anything_moves(

@@ -18,7 +18,8 @@ Connector = tuple[Path, dict[str, str]]
 
 @pytest.fixture
 def engine(airflow: Airflow) -> Iterator[Engine]:
-    engine = create_engine(f"sqlite:///{airflow.stack.airflow.home / 'airflow.db'}", connect_args={"timeout": 60})
+    is_sqlite = airflow.database_url.startswith("sqlite")
+    engine = create_engine(airflow.database_url, connect_args={"timeout": 60} if is_sqlite else {})
     yield engine
     engine.dispose()
 

@@ -1,10 +1,13 @@
 """Paused flags, target states and configs, kept in agreement by the API server."""
 
 import contextlib
+import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -96,12 +99,60 @@ def test_a_changed_file_changes_the_config_and_a_run_does_not_bring_the_old_one_
 
 
 def test_a_connector_whose_file_is_gone_is_stopped_and_kept_for_rest_to_delete(airflow: Airflow, connector: str) -> None:
+    airflow.set_variable("connect_worker_config", json.dumps({"airflow.missing.dag.grace": "1s"}))
     (airflow.stack.dags_folder / f"{connector}.py").unlink()
     wait_until(lambda: airflow.target_state(connector) is TargetState.STOPPED, 60, "STOPPED")
+    airflow.set_variable("connect_worker_config", None)
     wait_until(lambda: "airflow.defined.in" not in (airflow.config(connector) or {}), 30, "nobody's but REST's")
     assert airflow.client.get(f"/connect/connectors/{connector}/config").json()["name"] == connector
     assert airflow.client.delete(f"/connect/connectors/{connector}").status_code == 204
     assert airflow.config(connector) is None
+
+
+def test_a_file_that_is_gone_for_a_while_stops_nothing_and_one_that_returns_brings_the_state_of_before(
+    airflow: Airflow, connector: str
+) -> None:
+    file = airflow.stack.dags_folder / f"{connector}.py"
+    text = file.read_text()
+    config = airflow.config(connector)
+    time.sleep(15)  # until the API server has taken up that the Variable of the test before is gone
+    file.unlink()
+    wait_until(lambda: not has_dag(airflow, connector), 60, "Airflow sees that the file is gone")
+    time.sleep(8)
+    assert airflow.target_state(connector) is TargetState.STARTED
+    assert airflow.config(connector) == config
+    airflow.set_variable("connect_worker_config", json.dumps({"airflow.missing.dag.grace": "1s"}))
+    wait_until(lambda: airflow.target_state(connector) is TargetState.STOPPED, 60, "STOPPED")
+    wait_until(lambda: "airflow.defined.in" not in (airflow.config(connector) or {}), 30, "nobody's but REST's")
+    file.write_text(text)
+    wait_until(lambda: airflow.target_state(connector) is TargetState.STARTED, 90, "STARTED again")
+    assert airflow.config(connector) == config
+    airflow.set_variable("connect_worker_config", None)
+
+
+def test_more_dags_that_are_gone_than_the_limit_are_shown_by_the_health_check(airflow: Airflow, connector: str) -> None:
+    def message() -> str:
+        answer = airflow.client.get("/connect/health")
+        assert (answer.status_code, answer.json()["status"]) == (200, "healthy")
+        return str(answer.json()["message"])
+
+    file = airflow.stack.dags_folder / f"{connector}.py"
+    text = file.read_text()
+    wait_until(lambda: airflow.config(connector), 60, "the connector that the file defines")
+    airflow.set_variable("connect_worker_config", json.dumps({"airflow.missing.dag.grace": "1s", "airflow.missing.dag.limit": "0"}))
+    try:
+        time.sleep(15)  # until the API server has taken up the limit, and no longer the Variable of a test before
+        file.unlink()
+        wait_until(lambda: "more than airflow.missing.dag.limit (0)" in message(), 90, "the warning")
+        assert connector not in message(), "not everybody who sees it may know of the connector"
+        log = (airflow.stack.folder / "airflow" / "logs" / "api-server.log").read_text()
+        assert connector in log.partition("none of them is stopped")[2]
+        time.sleep(2)
+        assert airflow.target_state(connector) is TargetState.STARTED
+        file.write_text(text)
+        wait_until(lambda: "missing.dag.limit" not in message(), 60, "no warning")
+    finally:
+        airflow.set_variable("connect_worker_config", None)
 
 
 def test_a_file_that_cannot_be_imported_stops_nothing(airflow: Airflow, connector: str) -> None:
@@ -168,6 +219,19 @@ def applications(connector: str) -> list[int]:
             if mark in (folder / "cmdline").read_text():
                 found.append(int(folder.name))
     return found
+
+
+def test_a_run_that_a_user_marked_as_failed_names_the_user(airflow: Airflow, created: str, file_source: Connector) -> None:
+    wait_until(lambda: has_no_run(airflow, created), 60, "its first run is over")
+    long_input(file_source[0])
+    run = airflow.trigger(created)
+    runs = airflow.stack.folder / "runs"
+    wait_until(lambda: list(runs.glob(f"{dag_id_for(created)}-*/*/try-*/claim.json")), 90, "the application has claimed")
+    airflow.api("PATCH", f"/dags/{dag_id_for(created)}/dagRuns/{quote(run)}", json={"state": "failed"})
+    wait_until(lambda: status(airflow, created)[1] == ["FAILED"], 180, "the task is FAILED")
+    (task,) = airflow.client.get(f"/connect/connectors/{created}/status").json()["tasks"]
+    assert task["trace"].startswith(f"Run {run} was marked as failed by user admin in Airflow.")
+    assert "restart?includeTasks=true" in task["trace"]
 
 
 def long_input(file: Path) -> None:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from airflow_provider_connect.model.ids import dag_id_for
-from tests.integration.airflow.conftest import Airflow
+from tests.integration.airflow.conftest import Airflow, wait_until
 
 Connector = tuple[Path, dict[str, str]]
 
@@ -69,6 +69,28 @@ def test_a_bad_token_is_refused_even_beside_a_good_cookie(airflow: Airflow) -> N
     assert answer.status_code == 403
 
 
+def test_a_broken_worker_config_stops_no_run_and_health_says_what_is_wrong(airflow: Airflow, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("one\n")
+    config = {"connector.class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": "broken-worker-config"}
+    airflow.write_dag("broken-worker-config", config)
+    airflow.run("broken-worker-config")
+    try:
+        airflow.set_variable("connect_worker_config", '{"offset.flush.interval.ms": "soon", "offset.flush.timeout.ms": ')
+        message = wait_until(lambda: said if "is not JSON" in (said := _health(airflow)) else None, 60, "/health names the Variable")
+        assert "Variable connect_worker_config is ignored" in message
+        (tmp_path / "in.txt").open("a").write("two\n")
+        airflow.run("broken-worker-config")
+    finally:
+        airflow.set_variable("connect_worker_config", None)
+    wait_until(lambda: "ignored" not in _health(airflow), 60, "/health is as before")
+
+
+def _health(airflow: Airflow) -> str:
+    answer = airflow.client.get("/connect/health")
+    assert answer.status_code == 200
+    return str(answer.json()["message"])
+
+
 def test_it_is_healthy_while_the_broker_answers(airflow: Airflow) -> None:
     answer = airflow.client.get("/connect/health")
     assert (answer.status_code, answer.json()["status"]) == (200, "healthy")
@@ -112,7 +134,7 @@ def test_the_effective_settings_are_printed_without_secrets(airflow: Airflow) ->
     assert done.returncode == 0, done.stderr
     printed: dict[str, Any] = json.loads(done.stdout)
     assert printed["group.id"] == {"value": "printed", "from": "Variable connect_worker_config"}
-    assert printed["bootstrap.servers"]["from"] == "airflow.cfg [connect]"
+    assert printed["bootstrap.servers"]["from"] == str(airflow.stack.worker_properties)
     assert printed["producer.sasl.jaas.config"]["value"] == "[hidden]"
     assert "very-secret" not in done.stdout + done.stderr
 
@@ -159,4 +181,4 @@ def test_the_tables_are_made_by_airflows_own_migration(tmp_path: Path, arguments
         "print(m.get_current_revision(), compare_metadata(m, metadata))"
     )
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "0002_mirror []"
+    assert done.stdout.strip() == "0003_binary_names []"

@@ -1,4 +1,5 @@
-"""A preview and an upgrade over REST in a real Airflow: the first run with a version that fails, its retry with the old one."""
+"""A preview and an upgrade over REST in a real Airflow: the first run with a version that fails, its retry with the old one; and a
+log level that is set over REST, in the log of such a run."""
 
 import json
 from pathlib import Path
@@ -27,7 +28,7 @@ def test_an_upgrade_whose_first_run_fails_goes_back_before_the_retry(airflow: Ai
     airflow.set_variable("connect_worker_config", json.dumps({"plugin.path": str(versions)}))
     try:
         airflow.write_dag(connector, config)
-        airflow.run(connector, 300)
+        quiet = airflow.log(connector, airflow.run(connector, 300))
         install(versions, "2.0", breaks_at=40)
         until.write_text("60")
         url = f"/connect/connectors/{connector}"
@@ -40,11 +41,17 @@ def test_an_upgrade_whose_first_run_fails_goes_back_before_the_retry(airflow: Ai
         assert [record["value"] for record in seen.json()["records"]] == [{"id": 20}, {"id": 21}], seen.text
         asked = {"to": "[2,3)", "canary": 10}
         wait_until(lambda: airflow.client.put(f"{url}/upgrade", json=asked).status_code == 202, 60, "the upgrade is taken")
+        level = {"level": "DEBUG"}
+        assert airflow.client.put("/connect/admin/loggers/orders?scope=cluster", json=level).status_code == 204
         run = airflow.run(connector, 300)
+        assert "DEBUG orders" not in quiet
+        for line in ("one task is planned", "task starts at 20"):
+            assert f"DEBUG orders: {line}" in airflow.log(connector, run), "the level reaches driver and task of the application"
         assert "the upgrade to version 2.0 failed, and version 1.0 holds again" in airflow.log(connector, run)
         found = airflow.client.get(f"{url}/upgrade").json()
         assert (found["state"], found["reason"]) == ("ROLLED_BACK", "task 0: ValueError: order 40 cannot be read,")
         assert found["comparison"]["equal_records"] == 10
         assert values_of(bootstrap, topic) == [f'{{"id":{number}}}' for number in range(60)]
     finally:
+        airflow.client.put("/connect/admin/loggers/orders?scope=cluster", json={"level": "INFO"})
         airflow.set_variable("connect_worker_config", None)

@@ -1,4 +1,4 @@
-"""``airflow connect rest``: our REST API in a process of its own, driven by the client as a real Kafka Connect is."""
+"""``airflow connect rest``: our REST API in a process of its own, for Airflow's users, driven by the client as a real Kafka Connect is."""
 
 import json
 import subprocess
@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 
 from airflow_provider_connect.client.conversation import RetryLimits
@@ -27,12 +28,25 @@ def test_the_client_drives_our_own_server(
     tmp_path: Path,
 ) -> None:
     port = free_ports(1)[0]
-    environment = home | {"AIRFLOW_VAR_CONNECT_WORKER_CONFIG": json.dumps(worker_settings())}
+    passwords = tmp_path / "passwords.json"
+    passwords.write_text(json.dumps({"admin": "secret", "viewer": "glass"}))
+    environment = home | {
+        "AIRFLOW_VAR_CONNECT_WORKER_CONFIG": json.dumps(worker_settings()),
+        "AIRFLOW__API_AUTH__JWT_SECRET": "a secret of tests that is long enough for any of the algorithms there are",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",
+    }
     command = [sys.executable, "-m", "airflow", "connect", "rest", "--port", str(port)]
     with (tmp_path / "rest.log").open("wb") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
     try:
-        with ConnectClient(Server.of(f"http://127.0.0.1:{port}"), retry=START) as client:
+        url = f"http://127.0.0.1:{port}"
+        with ConnectClient(Server.of(url, login="admin", password="secret"), retry=START) as client:
+            client.server_info()
+            for auth, statuses in ((None, (401, 401)), (("viewer", "glass"), (200, 403)), (("admin", "glass"), (401, 401))):
+                found = httpx.get(f"{url}/connectors", auth=auth), httpx.put(f"{url}/connectors/{unique}/pause", auth=auth)
+                assert tuple(answer.status_code for answer in found) == statuses
+            assert httpx.get(f"{url}/connectors", auth=("admin", "secret"), headers={"Host": "evil.example"}).status_code == 421
             lead_a_life(client, unique, file_source)
     except BaseException:
         print((tmp_path / "rest.log").read_text(errors="replace"))

@@ -91,7 +91,7 @@ def test_a_life_of_a_connector(client: Any, unique: str, file_source: dict[str, 
     assert "altered" in client.alter_offsets(unique, [OffsetView(partition, {"position": 4})])
     wait_for(lambda: client.offsets(unique), [OffsetView(partition, {"position": 4})])
     assert "reset" in client.reset_offsets(unique)
-    assert client.offsets(unique) == []
+    wait_for(lambda: client.offsets(unique), [])
     client.reset_active_topics(unique)
     wait_for(lambda: client.active_topics(unique), [])
 

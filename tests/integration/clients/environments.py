@@ -16,6 +16,7 @@ from py4j.java_gateway import JavaGateway
 from airflow_provider_connect.dev.jar_cache import fetch_jars
 from airflow_provider_connect.launch.cache import made_once
 from airflow_provider_connect.launch.java_runtime import find_java
+from tests.java_libraries import PINS
 
 PACKAGES = Path(__file__).resolve().parent / "packages"
 PROGRAMS = Path(__file__).resolve().parent / "programs"
@@ -66,7 +67,7 @@ def node_environment(cache: Path) -> Environment:
 def java_environment(cache: Path) -> Iterator[Any]:
     """A JVM with the Java client, in which Py4J names classes by their packages and calls them; no compiler is needed."""
     java = find_java(cache=cache)
-    jars = fetch_jars(cache, "kafka-connect-client", JAVA_LIBRARIES, java)
+    jars = fetch_jars(cache, "kafka-connect-client", JAVA_LIBRARIES, java, pins=PINS)
     gateway = JavaGateway.launch_gateway(
         classpath=f"{jars}/*", java_path=str(java.executable), javaopts=["-Xmx64m", "-XX:TieredStopAtLevel=1"], die_on_exit=True
     )

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from confluent_kafka.admin import AdminClient
 
@@ -50,6 +51,14 @@ def test_up_serves_and_down_leaves_nothing(directory: Path) -> None:
     assert started.returncode == 0, started.stderr
     state = json.loads((directory / ".dev" / "stack.json").read_text())
     assert {"airflow_url", "rest_url", "bootstrap_servers", "username", "password", "dags_folder", "log_folder"} <= set(state)
+    assert _in_a_new_shell(started.stderr) == ""
+    for url, auth, code in (
+        (state["rest_url"], (state["username"], state["password"]), 200),
+        (state["rest_root_url"], (state["username"], state["password"]), 200),
+        (state["rest_root_url"], (state["username"], "wrong"), 401),
+        (state["rest_root_url"], None, 401),
+    ):
+        assert httpx.get(f"{url}/connectors", auth=auth, timeout=60).status_code == code, url
     assert AdminClient({"bootstrap.servers": state["bootstrap_servers"]}).list_topics(timeout=10).brokers
     assert _command(directory, "status").stdout.startswith("up\n")
     assert "group.id=mine: a group" in Path(state["worker_properties"]).read_text()
@@ -65,6 +74,16 @@ def test_up_serves_and_down_leaves_nothing(directory: Path) -> None:
     assert not is_listening(int(state["bootstrap_servers"].rpartition(":")[2]))
     assert not (directory / ".dev" / "stack.json").exists()
     assert (_command(directory, "status").returncode, _command(directory, "down").returncode) == (1, 0)
+
+
+def _in_a_new_shell(printed: str) -> str:
+    """What ``airflow connect list`` prints after the line that ``up`` names for it, in a shell that knows nothing else."""
+    (line,) = [line for line in printed.splitlines() if line.startswith("its command line: ")]
+    command = line.removeprefix("its command line: ")
+    assert command.endswith("; airflow connect list")
+    done = subprocess.run(["bash", "-ec", command], env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def _start_long_task(state: dict[str, str]) -> int:

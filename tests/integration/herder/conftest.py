@@ -42,6 +42,9 @@ class RunsByHand:
     def trigger(self, connector: str, tasks: Sequence[int] | None = None) -> None:
         self.triggered.append(connector)
 
+    def obstacle(self, connector: str | None = None) -> str | None:
+        return None
+
     def forget(self, connector: str) -> None:
         self.alive.discard(connector)
 

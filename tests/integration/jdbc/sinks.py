@@ -13,11 +13,13 @@ from airflow_provider_connect.connectors.jdbc.sink_connector import JdbcSinkConn
 from airflow_provider_connect.connectors.jdbc.sink_database import open_store
 from airflow_provider_connect.connectors.jdbc.sink_store import SinkStore
 from airflow_provider_connect.connectors.jdbc.sink_task import JdbcSinkTask
+from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import column_of
 from airflow_provider_connect.sdk.records import SinkRecord, TopicPartition
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_STRING_SCHEMA, Schema
 from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext
+from tests.reaching import reaching
 
 NOTE = Schema.struct({"id": INT64_SCHEMA, "text": OPTIONAL_STRING_SCHEMA})
 KEY = Schema.struct({"id": INT64_SCHEMA})
@@ -31,9 +33,9 @@ class Reported:
         self.errors: dict[int, str] = {}
 
     def report(self, records: SinkRecord | Batch, error: Exception) -> None:
-        for record in records.sink_records() if isinstance(records, Batch) else [records]:
-            assert record.kafka_offset not in self.errors, "reported twice"
-            self.errors[record.kafka_offset] = str(error)
+        for offset in records.kafka_offsets.to_pylist() if isinstance(records, Batch) else [records.kafka_offset]:
+            assert offset not in self.errors, "reported twice"
+            self.errors[offset] = str(error)
 
     def report_all(self, failures: Iterable[tuple[SinkRecord | Batch, Exception]]) -> None:
         for records, error in failures:
@@ -48,18 +50,18 @@ class Place:
     dialect: str
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        with closing(open_database(parse_url(self.url))) as database:
+        with closing(open_database(parse_url(self.url).within(ALL_ALLOWED))) as database:
             return database.rows(sql)
 
     def run(self, *statements: str) -> None:
-        with closing(open_database(parse_url(self.url))) as database:
+        with closing(open_database(parse_url(self.url).within(ALL_ALLOWED))) as database:
             for statement in statements:
                 database.execute(statement)
 
 
 def opened(place: Place) -> SinkStore:
     """A connection as sinks have it."""
-    return open_store(JdbcSinkConnector.config_def.parse({"connection.url": place.url}))
+    return open_store(JdbcSinkConnector.config_def.parse({"connection.url": place.url}), ALL_ALLOWED)
 
 
 @dataclass(slots=True)
@@ -71,6 +73,7 @@ class Sink:
     topics: tuple[str, ...] = ("notes",)
     claim_order: int = 1
     exactly_once: bool = True
+    guarantee: str | None = None
     reported: Reported | None = None
     offsets: dict[str, int] = field(default_factory=dict)
     task: JdbcSinkTask = field(init=False)
@@ -84,8 +87,10 @@ class Sink:
             **self.settings,
         }
         partitions = [TopicPartition(topic, 0) for topic in self.topics]
-        self.task = JdbcSinkTask()
-        context = MemorySinkContext(config, partitions, claim_order=self.claim_order, exactly_once=self.exactly_once)
+        self.task = reaching(JdbcSinkTask())
+        context = MemorySinkContext(
+            config, partitions, claim_order=self.claim_order, exactly_once=self.exactly_once, guarantee=self.guarantee
+        )
         context.errant_record_reporter = self.reported
         self.task.initialize(context)
         self.task.start(JdbcSinkConnector.task_config(config))

@@ -16,6 +16,7 @@ from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_STRING_SC
 from airflow_provider_connect.settings import WorkerSettings
 from tests.integration.jdbc.sinks import UPSERT, Place, Sink
 from tests.integration.worker.test_jdbc_source import polled, started
+from tests.reaching import reaching
 
 DATABASES = ("postgresql", "mariadb", "sqlite")
 TIMES = {"postgresql": "timestamptz", "mariadb": "datetime(6)", "sqlite": "TIMESTAMP"}
@@ -98,19 +99,19 @@ def refused(connector: Connector, config: dict[str, str], key: str, words: str) 
 
 
 def test_a_source_is_refused(orders: Place) -> None:
-    JdbcSourceConnector().check(source(orders))
+    reaching(JdbcSourceConnector()).check(source(orders))
     for (key, words), change in SOURCE.items():
         more = dict(change)
         if orders.dialect == "postgresql" and "query" in more:
             more["query"] = more["query"].replace("orders", f"{orders.url.rpartition('=')[2]}.orders")
-        refused(JdbcSourceConnector(), source(orders, **more), key, words)
+        refused(reaching(JdbcSourceConnector()), source(orders, **more), key, words)
     assert orders.rows("SELECT count(*) FROM orders") == [(0,)]
 
 
 def test_a_sink_is_refused(orders: Place) -> None:
-    JdbcSinkConnector().check(sink(orders, **UPSERT_BY_VALUE))
+    reaching(JdbcSinkConnector()).check(sink(orders, **UPSERT_BY_VALUE))
     for (key, words), change in SINK.items():
-        refused(JdbcSinkConnector(), sink(orders, **change), key, words)
+        refused(reaching(JdbcSinkConnector()), sink(orders, **change), key, words)
     assert orders.rows("SELECT count(*) FROM orders") == [(0,)]
 
 
@@ -135,7 +136,7 @@ def test_wrong_passwords_databases_and_hosts_are_told_apart(
 def test_a_file_that_is_not_there_is_not_made(sqlite_place: Place, connector: type[Connector]) -> None:
     config = source(sqlite_place) if connector is JdbcSourceConnector else sink(sqlite_place)
     url = sqlite_place.url.replace("database.db", "none/none.db")
-    refused(connector(), {**config, "connection.url": url}, "connection.url", "There is no such database")
+    refused(reaching(connector()), {**config, "connection.url": url}, "connection.url", "There is no such database")
 
 
 @pytest.mark.parametrize("connector", [JdbcSourceConnector, JdbcSinkConnector])
@@ -164,7 +165,7 @@ def test_names_stay_names(orders: Place) -> None:
     assert rows == [{"id": 1, ODD: "one", more: None}, {"id": 3, ODD: "three", more: ODD}]
     assert orders.rows("SELECT count(*) FROM orders") == [(0,)]
     unquoted = {**config, "quote.sql.identifiers": "never"}
-    refused(JdbcSourceConnector(), unquoted, "quote.sql.identifiers", "The name .* needs quotes. Set it to always")
+    refused(reaching(JdbcSourceConnector()), unquoted, "quote.sql.identifiers", "The name .* needs quotes. Set it to always")
 
 
 @pytest.mark.parametrize(("rows", "number"), [("(1), (2), (2)", 2), ("(1), (1), (2)", 1)])

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from airflow_provider_connect.connectors.jdbc.sink_postgresql import PostgresqlStore
-from airflow_provider_connect.errors import ConnectException, FencedException, RetriableException
+from airflow_provider_connect.errors import ConnectException, FencedException, RetriableException, TaskException
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_INT32_SCHEMA, OPTIONAL_STRING_SCHEMA, Schema
 from tests.integration.jdbc.sinks import UPSERT, Place, Reported, Sink, opened
 from tests.integration.worker.scene import eventually
@@ -187,6 +187,44 @@ def test_a_commit_in_doubt_is_looked_for(postgresql_place: Place, monkeypatch: p
     sink.commit()
     assert [id for id, _ in sink.notes()] == [1, 2, 3]
     sink.end()
+
+
+@pytest.mark.parametrize("has_happened", [True, False])
+def test_at_most_once_an_uncertain_commit_is_never_repeated(
+    postgresql_place: Place, monkeypatch: pytest.MonkeyPatch, has_happened: bool
+) -> None:
+    sink = Sink(postgresql_place, INSERT, guarantee="at_most_once")
+    sink.put_notes((1, "a"))
+    sink.commit()
+    commit = PostgresqlStore.commit
+
+    def lost(self: PostgresqlStore) -> None:
+        if has_happened:
+            commit(self)
+        self.close()
+        raise RetriableException("the connection was lost")
+
+    sink.put_notes((2, "a"))
+    monkeypatch.setattr(PostgresqlStore, "commit", lost)
+    with pytest.raises(TaskException, match="may be lost: with at_most_once they are never written again"):
+        sink.commit()
+    monkeypatch.undo()
+    sink.end()
+    assert [id for id, _ in sink.notes()] == ([1, 2] if has_happened else [1])
+
+
+def test_at_most_once_a_connection_that_was_lost_between_two_puts_repeats_nothing(postgresql_place: Place) -> None:
+    sink = Sink(postgresql_place, {**INSERT, "batch.size": "2"}, guarantee="at_most_once")
+    sink.put_notes((1, "a"), (2, "a"))
+    sink.commit()
+    sink.put_notes((3, "a"), (4, "a"))
+    sink.place.rows(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+    )
+    with pytest.raises(TaskException, match="may be lost"):
+        sink.commit()
+    sink.end()
+    assert [id for id, _ in sink.notes()] == [1, 2]
 
 
 def test_a_database_that_stays_away_ends_the_task(postgresql_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

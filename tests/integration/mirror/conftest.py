@@ -6,26 +6,37 @@ from collections.abc import Callable, Iterator
 import pytest
 from sqlalchemy import Engine, create_engine, event, make_url, text
 
+from airflow_provider_connect.dev.ports import LOOPBACK
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.mirror.follower import Follower
 from airflow_provider_connect.mirror.tables import metadata
 from airflow_provider_connect.settings import WorkerSettings
+from tests.mariadb_server import MariadbServer
 
 Follow = Callable[..., Follower]
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
 def url(request: pytest.FixtureRequest, unique: str) -> str:
-    """The address of an empty database of each kind."""
+    """The address of an empty database of each kind. MariaDB stands for MySQL, of which there is no package to start here."""
     if request.param == "sqlite":
         return f"sqlite:///{request.getfixturevalue('tmp_path') / 'mirror.db'}"
-    server: PostgresServer = request.getfixturevalue("postgres")
     name = f"mirror_{unique[-8:]}"
+    if request.param == "mariadb":
+        return _made_in_mariadb(request.getfixturevalue("mariadb"), name)
+    server: PostgresServer = request.getfixturevalue("postgres")
     engine = create_engine(server.url(), isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.execute(text(f"create database {name}"))
     engine.dispose()
     return server.url(name)
+
+
+def _made_in_mariadb(server: MariadbServer, name: str) -> str:
+    """With names that compare without case unless a column asks for more, as Airflow's guide has its database made."""
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(f"create database {name} character set utf8mb4 collate utf8mb4_unicode_ci")
+    return f"mysql+pymysql://root@{LOOPBACK}:{server.port}/{name}?charset=utf8mb4"
 
 
 @pytest.fixture

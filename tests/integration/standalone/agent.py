@@ -68,6 +68,7 @@ class Agent:
             "key.converter": STRING,
             "value.converter": STRING,
             "offset.storage.file.filename": str(self.offsets),
+            "connectors.allowed.paths": "/",
             "listeners": f"http://127.0.0.1:{self.port}",
             **self.worker,
         }

@@ -22,7 +22,8 @@ from airflow_provider_connect import Connect
 
 bootstrap, folder, topic = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
 string = "org.apache.kafka.connect.storage.StringConverter"
-worker = {"bootstrap.servers": bootstrap, "offset.storage.file.filename": str(folder / "offsets"), "value.converter": string}
+worker = {"bootstrap.servers": bootstrap, "value.converter": string}
+worker |= {"offset.storage.file.filename": str(folder / "offsets"), "connectors.allowed.paths": str(folder)}
 with Connect("an-app", worker) as connect:
     config = {"name": "lines", "connector.class": "FileStreamSource", "file": str(folder / "in.txt"), "topic": topic}
     print(connect.add_connector(config))
@@ -46,7 +47,12 @@ def test_an_application_without_airflow_embeds_a_connector(bootstrap: str, tmp_p
 def test_topics_are_those_that_the_connector_writes_to(place: str, worker_settings: WorkerSettings, tmp_path: Path, unique: str) -> None:
     worker = {**worker_settings(), "key.converter": STRING, "value.converter": STRING}
     if place == "file":
-        worker = {"bootstrap.servers": worker["bootstrap.servers"], "value.converter": STRING, SETTING: str(tmp_path / "offsets")}
+        worker = {
+            "bootstrap.servers": worker["bootstrap.servers"],
+            "value.converter": STRING,
+            "connectors.allowed.paths": str(tmp_path),
+            SETTING: str(tmp_path / "offsets"),
+        }
     source, out = tmp_path / "in.txt", tmp_path / "out.txt"
     source.write_text("one\n")
     lines = {"name": f"{unique}-in", "connector.class": "FileStreamSource", "file": str(source), "topic": unique}
@@ -74,6 +80,7 @@ def test_a_value_whose_time_is_over_is_looked_up_anew_while_the_worker_runs(boot
         "bootstrap.servers": bootstrap,
         "value.converter": STRING,
         SETTING: str(tmp_path / "offsets"),
+        "connectors.allowed.paths": str(tmp_path),
         "config.providers": "dir",
         "config.providers.dir.class": "DirectoryConfigProvider",
         "config.providers.dir.param.ttl.ms": "500",

@@ -19,7 +19,8 @@ class Runs:
 
     def __init__(self, folder: Path, worker: dict[str, str]) -> None:
         self.folder = folder
-        (folder / "worker.properties").write_text(properties({**worker, "key.converter": STRING, "value.converter": STRING}))
+        worker = {"connectors.allowed.paths": str(folder), **worker, "key.converter": STRING, "value.converter": STRING}
+        (folder / "worker.properties").write_text(properties(worker))
 
     def start(self, **config: str) -> subprocess.Popen[str]:
         file = self.folder / f"{config['name']}.properties"

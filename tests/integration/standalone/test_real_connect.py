@@ -14,6 +14,7 @@ from airflow_provider_connect.parent_death import dies_with_parent
 from airflow_provider_connect.stores.offset_file import OffsetFile
 from tests.conftest import CACHE
 from tests.integration.standalone.agent import STRING, Agent, properties, wait_for
+from tests.java_libraries import PINS
 
 MakeAgent = Callable[..., Agent]
 
@@ -26,8 +27,10 @@ _LOG = "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"
 def _connect_standalone(folder: Path, bootstrap: str, offsets: Path, connector: Path) -> Iterator[None]:
     """Kafka Connect's own worker, until it is told to end."""
     java = find_java(cache=CACHE)
-    jars = fetch_jars(CACHE / "connect", f"worker-{VERSION}", [*_JARS, _LOG], java)
-    plugins = fetch_jars(CACHE / "connect" / "plugins", f"connect-file-{VERSION}", [f"org.apache.kafka:connect-file:{VERSION}"], java)
+    jars = fetch_jars(CACHE / "connect", f"worker-{VERSION}", [*_JARS, _LOG], java, pins=PINS)
+    plugins = fetch_jars(
+        CACHE / "connect" / "plugins", f"connect-file-{VERSION}", [f"org.apache.kafka:connect-file:{VERSION}"], java, pins=PINS
+    )
     worker = folder / "java.properties"
     settings = {
         "bootstrap.servers": bootstrap,

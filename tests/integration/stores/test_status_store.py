@@ -3,6 +3,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.status_store import StatusStore, StatusWriter
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.topic_log import TopicLog
+from airflow_provider_connect.wire import status_topic
 from tests.conftest import CACHE, worker_properties
 from tests.integration.stores.conftest import Produce
 
@@ -54,6 +56,34 @@ def test_statuses_carry_claim_and_version_and_are_read_back(settings: WorkerSett
             writer.delete_connector("c")
         state = store.read()
         assert (state.connector("c"), state.tasks_of("c"), state.topics_of("c")) == (None, [], [])
+
+
+def test_a_reader_of_one_connector_decodes_no_others_statuses(settings: WorkerSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    with StatusWriter(settings) as writer:
+        for number in range(300):
+            writer.put_connector(ConnectorStatus(f"c{number}", State.RUNNING, "h:1"))
+            writer.put_task(TaskStatus(f"c{number}", 0, State.FAILED, "h:1", trace="boom", failures=2))
+            writer.put_topic(TopicStatus("t", f"c{number}", 0, 1700000000000))
+        assert writer.flush(30)
+    decode, read = status_topic.decode, list[bytes]()
+
+    def noted(*arguments: Any, **named: Any) -> object:
+        read.append(arguments[0])
+        return decode(*arguments, **named)
+
+    monkeypatch.setattr(status_topic, "decode", noted)
+    with StatusStore(settings, only="c29") as store, StatusStore(settings) as whole:
+        found = store.read()
+        alike = ["c29", *(f"c29{digit}" for digit in range(10))]
+        keys = ["topic-t:connector-c29", *(f"connector-{name}" for name in alike), *(f"task-{name}-0" for name in alike)]
+        assert sorted(read) == sorted(f"status-{key}".encode() for key in keys)
+        every = whole.read()
+        assert (found.connector("c29"), found.tasks_of("c29"), found.topics_of("c29")) == (
+            every.connector("c29"),
+            every.tasks_of("c29"),
+            every.topics_of("c29"),
+        )
+        assert len(every.connectors) == 300
 
 
 def test_bytes_are_connects_but_for_the_header(settings: WorkerSettings) -> None:

@@ -12,7 +12,7 @@ from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.log_consumer import CommittedOffset, LogConsumer, LogTruncatedException
-from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin, TopicSpec
+from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin, TopicSpec, compaction_warning, replication_warnings
 from airflow_provider_connect.stores.topic_log import TopicFollower, TopicLog
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.e2e.faults import connections
@@ -32,7 +32,33 @@ def test_internal_topics_are_made_once_and_as_connects(worker_settings) -> None:
     configs = admin.configs(ids)
     assert {topic["cleanup.policy"] for topic in configs.values()} == {"compact"}
     assert configs[settings.status_topic]["segment.bytes"] == "1048576"
+    for topic in configs.values():
+        assert (topic["segment.ms"], topic["max.compaction.lag.ms"], topic["min.cleanable.dirty.ratio"]) == ("900000", "1800000", "0.1")
+    assert admin.slow_compaction() == []
     assert admin.topic_id(settings.config_topic) == ids[settings.config_topic]
+
+
+def test_an_existing_topic_that_compacts_late_is_warned_of_with_the_command_that_helps(worker_settings, unique: str) -> None:
+    settings = WorkerSettings.of(worker_settings(config_storage_topic=f"late-{unique}"))
+    admin = TopicAdmin(settings)
+    admin.create(TopicSpec(f"late-{unique}", 1, 1, {"cleanup.policy": "compact"}))
+    admin.ensure_internal_topics()
+    (warning,) = admin.slow_compaction()
+    assert warning.startswith(f"Topic late-{unique} keeps what was replaced for longer than an hour (segment.ms=604800000")
+    assert f"--entity-name late-{unique} --add-config segment.ms=900000,segment.bytes=16777216," in warning
+
+
+@pytest.mark.parametrize(
+    ("configs", "is_late"),
+    [
+        ({}, True),
+        ({"segment.ms": "3600000"}, False),
+        ({"segment.ms": "604800000", "max.compaction.lag.ms": "9223372036854775807"}, True),
+        ({"segment.ms": "604800000", "max.compaction.lag.ms": "600000"}, False),
+    ],
+)
+def test_what_is_compacted_within_the_hour(configs: dict[str, str], is_late: bool) -> None:
+    assert bool(compaction_warning("t", configs)) is is_late
 
 
 def test_topic_of_the_wrong_policy_is_refused(worker_settings, unique: str) -> None:
@@ -61,10 +87,40 @@ def test_config_topic_of_several_partitions_is_refused(worker_settings, unique: 
     )
 
 
-def test_too_many_replicas_are_refused_by_the_name_of_their_setting(worker_settings) -> None:
-    settings = WorkerSettings.of(worker_settings(offset_storage_replication_factor="3", default_api_timeout_ms="300"))
-    with pytest.raises(ConfigException, match=r"Invalid value 3 for configuration offset\.storage\.replication\.factor"):
+def test_too_many_replicas_are_refused_by_the_names_of_all_their_settings(worker_settings) -> None:
+    kinds = ("config", "offset", "status", "batch")
+    three = {f"{kind}_storage_replication_factor": "3" for kind in kinds}
+    settings = WorkerSettings.of(worker_settings(**three, default_api_timeout_ms="300"))
+    with pytest.raises(ConfigException) as refused:
         TopicAdmin(settings).ensure_internal_topics()
+    assert [error.partition(": ")[0] for error in refused.value.errors] == [
+        f"Invalid value 3 for configuration {kind}.storage.replication.factor" for kind in kinds
+    ]
+    assert all(error in str(refused.value) for error in refused.value.errors)
+    assert "leave the setting out for the brokers' own default" in str(refused.value)
+
+
+def test_one_broker_creates_them_without_a_word_about_replicas(worker_settings, caplog: pytest.LogCaptureFixture) -> None:
+    given = {key: value for key, value in worker_settings().items() if not key.endswith("replication.factor")}
+    settings = WorkerSettings.of(given)
+    TopicAdmin(settings).ensure_internal_topics()
+    for topic in settings.internal_topics:
+        assert [len(partition.replicas) for partition in TopicAdmin(settings).describe(topic.name).partitions] == [1] * topic.partitions
+    assert "one replica" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("replicas", "brokers", "named"),
+    [
+        ({"a": 1}, 1, None),
+        ({"a": 3, "b": 2}, 3, None),
+        ({"b": 1, "a": 1, "c": 3}, 3, "The internal topics a, b were "),
+    ],
+)
+def test_topics_of_one_replica_among_several_brokers_are_warned_of(replicas: dict[str, int], brokers: int, named: str | None) -> None:
+    warnings = replication_warnings(replicas, brokers)
+    assert len(warnings) == (named is not None)
+    assert all(warning.startswith(str(named)) for warning in warnings)
 
 
 def test_broker_that_is_not_there_is_told_in_time(free_port: int, capfd: pytest.CaptureFixture[str]) -> None:

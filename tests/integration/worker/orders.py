@@ -7,6 +7,7 @@ from tests.unit.isolation.locations import tree
 NAME = "org.example.OrdersSourceConnector"
 ORDERS = """\
 from __future__ import annotations
+import logging
 import time
 from pathlib import Path
 from airflow_provider_connect.sdk import Batch, Config, ConfigDef, ConfigKey, ExactlyOnceSupport, SourceConnector, SourceTask
@@ -19,6 +20,7 @@ class OrderTask(SourceTask):
     def start(self, config: Config) -> None:
         self.config, self.partition = config, {{"orders": "all"}}
         self.next = self.context.offset(self.partition, {{"next": 0}})["next"]
+        logging.getLogger("orders").debug("task starts at %d", self.next)
 
     def poll(self) -> Batch | None:
         while HANGS:
@@ -41,6 +43,7 @@ class OrdersSource(SourceConnector):
     config_def = ConfigDef(ConfigKey("topic"), ConfigKey("until"), ConfigKey("password", default=""))
 
     def task_configs(self, max_tasks: int):
+        logging.getLogger("orders").debug("one task is planned")
         return [self.config]
 
     def exactly_once_support(self, config):

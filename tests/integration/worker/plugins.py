@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -23,11 +25,13 @@ from airflow_provider_connect.sdk import (
 )
 from airflow_provider_connect.sdk.arrow import pa, pc
 
+log = logging.getLogger(__name__)
 DISTRIBUTION = "connect_test_plugins"
 ENTRY_POINTS = """\
 [airflow_provider_connect.plugins]
 source:tests.NumbersSourceConnector = tests.integration.worker.plugins:NumbersSourceConnector
 source:tests.TransactionsSourceConnector = tests.integration.worker.plugins:TransactionsSourceConnector
+source:tests.SpySourceConnector = tests.integration.worker.plugins:SpySourceConnector
 sink:tests.SlowSinkConnector = tests.integration.worker.plugins:SlowSinkConnector
 sink:tests.PickySinkConnector = tests.integration.worker.plugins:PickySinkConnector
 transformation:tests.Fragile = tests.integration.worker.plugins:Fragile
@@ -42,6 +46,28 @@ def install(folder: Path) -> None:
     (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
 
 
+class SpyTask(SourceTask):
+    """One record: the word of the config, and all that the process finds in its environment."""
+
+    def start(self, config: Config) -> None:
+        self.left = [f"{config['word']}: {dict(os.environ)}"]
+
+    def poll(self) -> Batch | None:
+        found, self.left = self.left, []
+        return Batch.of("spied", value=pa.array(found)) if found else None
+
+    def stop(self) -> None:
+        """Nothing is open."""
+
+
+class SpySourceConnector(SourceConnector):
+    task_class = SpyTask
+    config_def = ConfigDef(ConfigKey("word", Type.STRING))
+
+    def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
+        return [self.config.originals]
+
+
 class NumbersTask(SourceTask):
     """Numbers as text, ``size`` a poll, to each of ``topics`` in turn; each task has a source partition of its own."""
 
@@ -50,6 +76,7 @@ class NumbersTask(SourceTask):
         self.partition = {"task": self.number}
         self.next: int = self.context.offset(self.partition, {"next": 0})["next"]
         self.topics = str(config["topics.to"]).split(",")
+        log.debug("task %d starts at %d", self.number, self.next)
 
     def poll(self) -> Batch | None:
         if str(self.number) in str(self.config["fail.tasks"]).split(",") and not Path(self.config["unless"]).exists():
@@ -58,6 +85,7 @@ class NumbersTask(SourceTask):
             return None
         time.sleep(self.config["poll.ms"] / 1000)
         first, self.next = self.next, min(self.next + self.config["size"], self.config["until"])
+        log.debug("task %d polls at %d", self.number, first)
         values = [f"{self.number}-{number}" for number in range(first, self.next)]
         topic = self.topics[first // self.config["size"] % len(self.topics)]
         return Batch.of(topic, value=pa.array(values), source_partition=self.partition, source_offset={"next": self.next})

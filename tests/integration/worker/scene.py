@@ -106,11 +106,12 @@ class Scene:
         claim: Claim | None = None,
         on_claim: Callable[[Claim], None] = lambda _: None,
         engine: Callable[[TaskPayload], TaskResult] = run_task,
+        on_progress: Callable[[RunResult], None] = lambda _: None,
     ) -> Application:
         """The driver's part; ``engine`` takes the place of Spark."""
         self.runs += 1
         spec = RunSpec(self.connector, self.properties, f"run-{self.runs}", tasks=tasks, claim=claim, define=define, secrets=self.secrets)
-        return Application(spec, lambda: engine, host="127.0.0.1", on_claim=on_claim)
+        return Application(spec, lambda: engine, host="127.0.0.1", on_claim=on_claim, on_progress=on_progress)
 
     def start(self, define: Mapping[str, str] | None = None) -> UnderWay:
         """A run in a thread of its own."""

@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.worker.ahead_reader import AheadReader
-from airflow_provider_connect.worker.kafka_reader import BATCH_RECORDS, READER_SETTINGS, KafkaReader, RawBatch
+from airflow_provider_connect.worker.kafka_reader import BATCH_BYTES, BATCH_RECORDS, READER_SETTINGS, KafkaReader, RawBatch
 from tests.integration.worker.scene import make_topic, send
 
 RECORDS = 3 * BATCH_RECORDS
@@ -30,8 +31,8 @@ def consumer(bootstrap: str, unique: str) -> Iterator[Consumer]:
     consumer.close()
 
 
-def ahead(consumer: Consumer, partitions: list[TopicPartition]) -> AheadReader:
-    return AheadReader(KafkaReader(consumer, dict.fromkeys(partitions, (0, RECORDS)), frozenset()))
+def ahead(consumer: Consumer, partitions: list[TopicPartition], records: int = RECORDS) -> AheadReader:
+    return AheadReader(KafkaReader(consumer, dict.fromkeys(partitions, (0, records)), frozenset()))
 
 
 def numbers(raw: RawBatch) -> list[int]:
@@ -84,3 +85,25 @@ def everything(partitions: list[TopicPartition]) -> Counter[tuple[TopicPartition
 
 def places(raws: list[RawBatch]) -> Counter[tuple[TopicPartition, int]]:
     return Counter((raw.partition, number) for raw in raws for number in numbers(raw))
+
+
+def test_batches_are_bounded_by_bytes_too(bootstrap: str, unique: str) -> None:
+    """600 records of 200 kB, small ones before and behind them, and some just below 1 MiB: 150 MB, of which each read gives a part."""
+    sizes = [10] * 2_000 + [200_000] * 600 + [1_000_000] * 20 + [10] * 2_000
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(unique, 1, 1)])[unique].result(20)
+    producer = Producer({"bootstrap.servers": bootstrap, "message.max.bytes": 1_048_576, "compression.type": "lz4", "linger.ms": 5})
+    for number, size in enumerate(sizes):
+        producer.produce(unique, b"%06d" % number + b"x" * (size - 6))
+        if number % 100 == 0:
+            producer.flush()
+    assert producer.flush(30) == 0
+    consumer = Consumer({**READER_SETTINGS, "bootstrap.servers": bootstrap, "group.id": unique})
+    seen: list[int] = []
+    with ahead(consumer, [TopicPartition(unique, 0)], len(sizes)) as reader:
+        while not reader.exhausted:
+            raws = reader.read(SECONDS)
+            assert sum(raw.num_bytes for raw in raws) < 2 * BATCH_BYTES, "what sizes change to is known only when it is read"
+            seen += [int(value[:6]) for raw in raws for value in raw.value.to_pylist()]
+    consumer.close()
+    assert seen == list(range(len(sizes)))

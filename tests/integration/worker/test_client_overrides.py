@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 
 import pytest
 from confluent_kafka import Producer
@@ -30,6 +31,17 @@ def test_producer_settings_reach_the_producer_of_records(scene: Scene, unique: s
     scene.put_config(scene.file_source(unique, delivery_guarantee=guarantee, **wider))
     assert scene.run().state is RunState.DONE
     assert values_of(scene.bootstrap, unique) == ["x" * 3000]
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once", "at_most_once"])
+def test_records_of_up_to_a_mebibyte_arrive_by_default(scene: Scene, unique: str, guarantee: str) -> None:
+    """Those between librdkafka's 1,000,000 bytes and Java's max.request.size, which counts some overhead; nothing to be compressed."""
+    make_topic(scene.bootstrap, unique)
+    lines = [random.Random(size).randbytes(size // 2).hex() for size in (999_000, 1_000_000, 1_000_002, 1_048_000, 1_048_400)]
+    scene.file.write_text("\n".join(lines) + "\n")
+    result = scene.run(scene.file_source(unique, delivery_guarantee=guarantee))
+    assert (result.state, result.error) == (RunState.DONE, None)
+    assert [hash(value) for value in values_of(scene.bootstrap, unique)] == [hash(line) for line in lines]
 
 
 @pytest.mark.parametrize(

@@ -36,13 +36,13 @@ def test_a_rotated_secret_is_seen_by_the_next_run_and_shown_nowhere(
 ) -> None:
     make_topic(scene.bootstrap, unique)
     more = {"password": f"${{file:{secrets}:password}}", "fail_tasks": f"${{file:{secrets}:failing}}", "until": "100"}
-    secrets.write_text("password=canary-one\nfailing=0\n")
+    secrets.write_text("password=canary-one\nfailing=0,7000\n")
     result = scene.run(scene.numbers(unique, **more))
     assert result.state is RunState.FAILED
     assert "task 0 cannot go on: [hidden]" in str(result.tasks[0].trace)
     told = everything_told(scene, result, caplog.text)
     before = scene.configs().connector_config(scene.connector)
-    secrets.write_text("password=canary-two\nfailing=no\n")
+    secrets.write_text("password=canary-two\nfailing=never\n")
     result = scene.run()
     assert result.state is RunState.DONE, result.error
     assert len(values_of(scene.bootstrap, unique)) == 100

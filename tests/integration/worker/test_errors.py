@@ -95,6 +95,18 @@ def test_poisoned_topic_is_delivered_but_for_the_poison(scene: Scene, unique: st
     assert scene.readiness().state == "no-work"
 
 
+def test_a_sink_goes_on_behind_records_that_python_cannot_hold(scene: Scene, unique: str) -> None:
+    make_topic(scene.bootstrap, unique)
+    hostile = ["[" * 1500 + "]" * 1500, '{"n":' + "9" * 5000 + "}"]
+    send(scene.bootstrap, unique, ['{"n":1}', *hostile, '{"n":2}'])
+    result = scene.run(scene.file_sink(unique) | JSON | tolerant(scene))
+    assert (result.state, result.error) == (RunState.DONE, None)
+    assert scene.lines() == ["{n=1}", "{n=2}"]
+    found = letters(scene)
+    assert [(letter.value or b"").decode() for letter in found] == hostile
+    assert {context(letter)["stage"] for letter in found} == {"VALUE_CONVERTER"}
+
+
 def test_without_tolerance_the_poison_is_named_and_in_the_queue_and_the_task_failed(scene: Scene, unique: str) -> None:
     make_topic(scene.bootstrap, unique)
     send(scene.bootstrap, unique, poisoned(300))
@@ -102,7 +114,7 @@ def test_without_tolerance_the_poison_is_named_and_in_the_queue_and_the_task_fai
     result = scene.run(config)
     assert result.state is RunState.FAILED
     assert f"failed for offset 7 of {unique}-0" in trace(result)
-    assert trace(result).startswith("airflow_provider_connect.errors.DataException: Tolerance exceeded in error handler")
+    assert trace(result).startswith("airflow_provider_connect.errors.ConnectException: Tolerance exceeded in error handler")
     assert figures(result)["total-records-skipped"] == 0
     assert [context(letter)["offset"] for letter in letters(scene)] == ["7"]
     assert scene.lines() == []
@@ -138,6 +150,7 @@ def test_letters_of_a_run_that_failed_are_written_by_the_next_one_alone(scene: S
     mended = scene.folder / "mended"
     config = scene.picky_sink(unique, unless=str(mended)) | tolerant(scene) | fragile
     if user == "another user":
+        scene.properties["connector.client.config.override.policy"] = "All"
         config |= {"consumer.override.security.protocol": "PLAINTEXT"}
     assert "the destination is gone" in trace(scene.run(config))
     assert letters(scene) == []

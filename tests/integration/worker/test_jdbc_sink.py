@@ -130,6 +130,32 @@ def test_bad_records_become_dead_letters_and_the_others_arrive(scene: Scene, tar
     assert {(record.value or b"").decode() for record in found} == {values[id] for id in bad}
 
 
+@pytest.mark.parametrize("way", ["queue", "log"])
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once", "at_most_once"])
+def test_a_refused_record_that_holds_infinity_is_the_only_one_left_out(
+    scene: Scene, target: Target, unique: str, way: str, guarantee: str
+) -> None:
+    """Its timestamp has no value in Python: who decodes it in order to report it fails in the middle of a put."""
+    target.do("CREATE TABLE notes (id bigint CHECK (id % 1000 <> 503), at timestamp)")
+    make_topic(scene.bootstrap, unique)
+    moment = {"name": "org.apache.kafka.connect.data.Timestamp", "version": 1, "field": "at", "type": "int64", "optional": True}
+    schema = {"type": "struct", "optional": False, "fields": [FIELDS[0], moment]}
+    infinity, count = 9223372036825200000, 4000
+    values = [json.dumps({"schema": schema, "payload": {"id": id, "at": infinity if id % 2 else id}}) for id in range(count)]
+    send(scene.bootstrap, unique, values)
+    letters = f"{unique}-letters"
+    errors = {"errors.tolerance": "all", "errors.log.enable": "true", "delivery.guarantee": guarantee, "batch.size": "700"}
+    if way == "queue":
+        errors |= {"errors.deadletterqueue.topic.name": letters, "errors.deadletterqueue.topic.replication.factor": "1"}
+    result = scene.run(target.config(scene, unique) | errors)
+    assert (result.state, result.error) == (RunState.DONE, None)
+    bad = set(range(503, count, 1000))
+    assert target.ids() == [id for id in range(count) if id not in bad]
+    assert target.do("SELECT count(*) FROM notes WHERE at = 'infinity'") == [(count // 2 - len(bad),)]
+    if way == "queue":
+        assert [(record.value or b"").decode() for record in read_topic(scene.bootstrap, letters)] == [values[id] for id in sorted(bad)]
+
+
 def test_bad_input_is_refused_before_anything_moves(scene: Scene, target: Target, unique: str) -> None:
     target.do("CREATE TABLE there (id int)")
     upsert = {"insert.mode": "upsert", "pk.mode": "record_value"}

@@ -8,13 +8,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import psycopg2
 import pytest
 
-from airflow_provider_connect.connectors.jdbc import key_ranges, table_planning
+from airflow_provider_connect.connectors.jdbc import key_ranges, row_reader, table_planning
 from airflow_provider_connect.connectors.jdbc.source_connector import JdbcSourceConnector
+from airflow_provider_connect.connectors.jdbc.source_offset import SourceOffset
 from airflow_provider_connect.connectors.jdbc.source_task import ConnectionLostException
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
@@ -25,9 +27,12 @@ from airflow_provider_connect.sdk.testing_contexts import MemoryConnectorContext
 from tests.e2e.killed_run import run_and_kill
 from tests.integration.worker.scene import Scene, values_of
 from tests.mariadb_server import MariadbServer
+from tests.reaching import reaching
 
 JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
 KEYS = {"incrementing.column.name": "id", "timestamp.column.name": "at"}
+BASE = 1_700_000_000
+TICKS_MS = {"timestamp(0)": 1000, "timestamptz(0)": 1000, "timestamp": 1}
 ALL_MODES = ("incrementing", "timestamp", "timestamp+incrementing")
 
 
@@ -88,11 +93,11 @@ def run(scene: Scene, config: dict[str, str]) -> int:
 
 def started(config: dict[str, str], offset: dict[str, Any] | None = None, *, tasks: int = 1) -> SourceTask:
     """The first of ``tasks`` of the only table, as a run starts it; with the committed offset of that table."""
-    connector = JdbcSourceConnector()
+    connector = reaching(JdbcSourceConnector())
     connector.initialize(MemoryConnectorContext())
     connector.start(JdbcSourceConnector.config_def.parse(config))
     own = connector.task_configs(tasks)[0]
-    task = JdbcSourceConnector.task_class()
+    task = reaching(JdbcSourceConnector.task_class())
     context = MemorySourceContext(own)
     context.offset = lambda partition, default=None: offset or {}  # type: ignore[method-assign]
     task.initialize(context)
@@ -255,6 +260,119 @@ def test_rows_within_the_delay_wait(shop: Shop) -> None:
     assert ids_of(polled(started(shop.config(mode="timestamp")))) == [1, 2]
 
 
+@pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
+@pytest.mark.parametrize("column", ["timestamp", "timestamptz"])
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Paris"])
+def test_reading_goes_on_behind_the_oldest_times_that_postgresql_has(shop: Shop, mode: str, column: str, zone: str) -> None:
+    """Minus infinity, and years before 1, which Python's dates do not have."""
+    shop.do(f"CREATE TABLE orders (id bigserial PRIMARY KEY, at {column} NOT NULL)")
+    times = [
+        "-infinity",
+        "4714-11-25 00:00:00 BC",
+        "0044-03-15 12:00:00.123456 BC",
+        "0044-03-15 12:00:00.124 BC",
+        "0001-06-01",
+        "2001-01-01",
+    ]
+    for time_text in [*times[:1], *times, "infinity"]:
+        shop.do(f"INSERT INTO orders (at) VALUES ('{time_text}')")
+    config = shop.config(mode=mode, incrementing_column_name="id", timestamp_column_name="at", db_timezone=zone, batch_max_rows="1")
+    pages = [page for page in polled(started(config)) if page.num_records]
+    ids = [page.value.field("id").to_pylist() for page in pages if page.value is not None]
+    assert [id for page in ids for id in page] == list(range(1, 8)), "infinity is not yet"
+    for read, page in enumerate(pages, 1):
+        offset = SourceOffset.of(json.loads(json.dumps(page.source_offset))).to_json()
+        rest = [
+            page.value.field("id").to_pylist() for page in polled(started(config, offset)) if page.num_records and page.value is not None
+        ]
+        assert rest == ids[read:], offset
+
+
+@pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
+@pytest.mark.parametrize("column", TICKS_MS)
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.4, 0.6])
+def test_only_ticks_that_are_over_are_read(shop: Shop, monkeypatch: pytest.MonkeyPatch, mode: str, column: str, share: float) -> None:
+    """PostgreSQL rounds what it stores. Rows at each tenth of a tick and one read among them: the row after it comes with the next read."""
+    shop.do(f"CREATE TABLE orders (id bigserial PRIMARY KEY, at {column} NOT NULL)")
+    tick = TICKS_MS[column] / 1000
+    bound = BASE + (1 + share) * tick
+    times = [BASE + step * tick / 10 for step in range(30)]
+    write = "INSERT INTO orders (at) SELECT to_timestamp(t) AT TIME ZONE 'UTC' FROM unnest(ARRAY[{}]::float8[]) t ORDER BY t"
+    if "tz" in column:
+        write = write.replace(" AT TIME ZONE 'UTC'", "")
+    config = shop.config(mode=mode, db_timezone="UTC")
+    shop.do(write.format(",".join(map(str, (t for t in times if t < bound)))))
+    monkeypatch.setattr(row_reader, "clock", lambda *_: round(bound * 1000) * 1_000_000)
+    first = polled(started(config))
+    shop.do(write.format(",".join(map(str, (t for t in times if t >= bound)))))
+    monkeypatch.setattr(row_reader, "clock", lambda *_: (BASE + 3600) * 1_000_000_000)
+    offset = next((dict(page.source_offset) for page in reversed(first) if page.source_offset), None)
+    assert sorted(ids_of(first) + ids_of(polled(started(config, offset)))) == list(range(1, 31))
+    assert ids_of(first), "what is over is read"
+
+
+@pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
+@pytest.mark.parametrize("column", ["datetime DEFAULT NOW()", "datetime(6) DEFAULT '2000-01-01'"])
+def test_no_row_of_a_second_is_passed_over_in_mariadb(mariadb: MariadbServer, unique: str, mode: str, column: str) -> None:
+    """``NOW()`` is a whole second, in a column of microseconds too."""
+    table = unique.replace("-", "_")[-30:]
+    with closing(mariadb.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE {table} (id bigint AUTO_INCREMENT PRIMARY KEY, at {column} NOT NULL)")
+        config = {"connector.class": "JdbcSource", "connection.url": mariadb.url, "connection.user": "root", "topic.prefix": "m-"} | KEYS
+        config |= JSON | {"mode": mode, "table.include": table}
+        _read_while_written(config, lambda: cursor.execute(f"INSERT INTO {table} (at) VALUES (NOW())"))
+
+
+@pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
+def test_no_row_of_a_second_is_passed_over_in_sqlite(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / "shop.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, word TEXT, at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP)")
+        config = (
+            {"connector.class": "JdbcSource", "connection.url": f"jdbc:sqlite:{path}", "topic.prefix": "s-", "mode": mode} | JSON | KEYS
+        )
+        _read_while_written(config, lambda: connection.execute("INSERT INTO orders (word) VALUES ('x')"))
+
+
+def _read_while_written(config: dict[str, str], write: Callable[[], object], *, seconds: float = 2.0) -> None:
+    """Readers, each from the offset of the one before, while rows are written; the last after the last tick. Each row comes once."""
+    offset: dict[str, Any] | None = None
+    seen: list[int] = []
+    written = 0
+    deadline = time.monotonic() + seconds
+    is_last = False
+    while not is_last:
+        is_last = time.monotonic() > deadline
+        if is_last:
+            time.sleep(1.6)  # a time that was rounded up lies up to half a second ahead; then the second must be over
+        else:
+            for _ in range(5):
+                write()
+                written += 1
+                time.sleep(0.01)
+        pages = polled(started(config, offset))
+        seen += ids_of(pages)
+        offset = next((dict(page.source_offset) for page in reversed(pages) if page.source_offset), offset)
+    assert sorted(seen) == list(range(1, written + 1))
+
+
+def test_first_run_from_now_misses_no_row_of_its_own_second(shop: Shop) -> None:
+    """Written after the run, but stored with the second in which the run began."""
+    shop.do("CREATE TABLE orders (id bigserial PRIMARY KEY, word text, at timestamp(0) NOT NULL)")
+    config = shop.config(mode="timestamp", timestamp_initial="-1")
+    [marker] = polled(started(config))
+    assert marker.source_offset is not None
+    shop.do(f"INSERT INTO orders (word, at) VALUES ('after', date_trunc('second', to_timestamp({_seconds(marker)} + 1e-6)))")
+    time.sleep(1.1)  # rows of a second are read when it is over
+    assert ids_of(polled(started(config, dict(marker.source_offset)))) == [1]
+
+
+def _seconds(marker: Batch) -> str:
+    offset = marker.source_offset
+    assert offset is not None
+    return f"{offset['timestamp'] // 1000}.{offset['timestamp_nanos']:09d}"  # type: ignore[operator]
+
+
 def test_first_run_from_now_keeps_that_moment(scene: Scene, shop: Shop) -> None:
     shop.make_orders()
     shop.do("INSERT INTO orders (word) VALUES ('before')")
@@ -385,7 +503,7 @@ def test_mariadb_goes_by_sqlalchemy(scene: Scene, mariadb: MariadbServer, unique
         task = started({key: value for key, value in query.items() if key != "table.include"})
         assert [row["twice"] for page in polled(task) for row in page.value.to_pylist()] == [Decimal("24.68")] * 8  # type: ignore[union-attr]
     with pytest.raises(ConfigException, match=r"connection\.url: There is no such database"):
-        JdbcSourceConnector().check(config | {"connection.url": f"{mariadb.url}_none"})
+        reaching(JdbcSourceConnector()).check(config | {"connection.url": f"{mariadb.url}_none"})
 
 
 def test_sqlite_goes_by_adbc(scene: Scene, unique: str) -> None:

@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from airflow_provider_connect.errors import FencedException, StoreException
+from airflow_provider_connect.errors import ConnectException, FencedException, StoreException
+from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.transactional_id import take_over
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.kafka_writer import EncodedBatch, KafkaWriter
@@ -33,7 +34,7 @@ def producer(bootstrap: str) -> Iterator[Producer]:
 
 
 def native(producer: Producer) -> NativeQueue:
-    queue = NativeQueue.of(producer)
+    queue = NativeQueue.of(producer, hears_reports=True)
     assert queue is not None, "the pinned release of confluent-kafka must be a known one"
     return queue
 
@@ -60,8 +61,9 @@ KEYS = [None, b"k1", b"k2", b"", b"k1", b"k5"]
 def test_nulls_empties_and_keys_arrive_as_by_way_of_python(bootstrap: str, topic: str, producer: Producer) -> None:
     value, key = pa.array(VALUES, pa.binary()), pa.array(KEYS, pa.binary())
     batch = EncodedBatch(topic, len(VALUES), value, key)
-    KafkaWriter(producer, native=native(producer)).write(batch)
-    producer.flush(20)
+    by_native = KafkaWriter(producer, native=native(producer))
+    by_native.write(batch)
+    by_native.flush(20)
     by_columns = records(bootstrap, topic)
     KafkaWriter(producer).write(batch)
     producer.flush(20)
@@ -114,6 +116,79 @@ def test_a_partition_that_is_not_there_is_refused(topic: str, producer: Producer
     """The queue itself would take its records, and give them up when it learns of the topic's partitions."""
     with pytest.raises(StoreException, match=r"Invalid partition given with record: 77 is not in the range \[0...\d+\) of topic"):
         KafkaWriter(producer, native=native(producer)).write(EncodedBatch(topic, 1, pa.array([b"a"], pa.binary()), kafka_partition=77))
+
+
+def test_records_of_a_topic_deleted_meanwhile_fail_the_flush(bootstrap: str, topic: str, producer: Producer) -> None:
+    """The broker creates it again, with fewer partitions: what is written to the others is dropped by the client."""
+    writer = KafkaWriter(producer, native=native(producer))
+    writer.write(EncodedBatch(topic, 1, pa.array([b"before"], pa.binary())))
+    writer.flush(20)
+    _delete(bootstrap, topic)
+    with pytest.raises(TopicMissingException, match=r"_UNKNOWN_(PARTITION|TOPIC)"):
+        _write_on(writer, topic, 2)
+
+
+def test_a_transaction_with_records_of_a_topic_deleted_meanwhile_is_not_committed(bootstrap: str, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic, "logger": _quiet_logger()})
+    owner = TransactionalProducer(producer, timeout_seconds=20)
+    owner.take_over()
+    owner.begin()
+    writer = KafkaWriter(producer, native=NativeQueue.of(producer))
+    writer.write(EncodedBatch(topic, 1, pa.array([b"before"], pa.binary())))
+    _delete(bootstrap, topic)
+    with pytest.raises(ConnectException) as failed:  # noqa: PT012  (by a write, the flush or the commit)
+        _write_on(writer, topic)
+        owner.commit()
+    assert failed.value.retriable
+
+
+def _delete(bootstrap: str, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([topic])[topic].result(20)
+
+
+def _write_on(writer: KafkaWriter, topic: str, partition: int | None = None) -> None:
+    column = pa.array([b"%03d" % number for number in range(300)], pa.binary())
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        writer.write(EncodedBatch(topic, len(column), column, kafka_partition=partition))
+        time.sleep(0.1)
+    writer.flush(60)
+
+
+def test_records_with_timestamps_or_headers_follow_those_of_the_native_queue(bootstrap: str, topic: str, producer: Producer) -> None:
+    writer = KafkaWriter(producer, native=native(producer))
+    value = pa.array([b"%05d" % number for number in range(12_000)], pa.binary())
+    headers = pa.array([[{"key": "k", "value": b"v"}]] * 2_000, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
+    writer.write(EncodedBatch(topic, 5_000, value.slice(0, 5_000), kafka_partition=1))
+    stamps = pa.array([1_700_000_000_000] * 5_000, pa.int64())
+    writer.write(EncodedBatch(topic, 5_000, value.slice(5_000, 5_000), timestamp=stamps, kafka_partition=1))
+    writer.write(EncodedBatch(topic, 2_000, value.slice(10_000), headers=headers, kafka_partition=1))
+    writer.flush(20)
+    assert [found for _, _, found in records(bootstrap, topic)] == value.to_pylist()
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.binary(3), pa.binary_view(), pa.string_view(), pa.large_binary(), pa.string(), pa.large_string()], ids=str
+)
+def test_values_and_keys_of_any_layout_arrive(bootstrap: str, topic: str, producer: Producer, kind: pa.DataType) -> None:
+    """A cast makes new buffers, which must live until the client has copied them; views and fixed sizes have no offsets to read."""
+    texts = [f"{number % 1000:03d}" for number in range(20_000)]
+    column = pa.array(texts if "string" in str(kind) else [text.encode() for text in texts], kind)
+    batch = EncodedBatch(topic, len(texts), column, column, kafka_partition=2)
+    assert batch.num_bytes == 2 * 3 * len(texts)
+    writer = KafkaWriter(producer, native=native(producer))
+    writer.write(batch)
+    writer.flush(20)
+    assert records(bootstrap, topic) == [(2, text.encode(), text.encode()) for text in texts]
+
+
+def test_the_queue_itself_keeps_what_a_cast_made(bootstrap: str, topic: str, producer: Producer) -> None:
+    column = pa.array([b"%06d" % number for number in range(90_000)], pa.binary(6))
+    queue = native(producer)
+    queue.put(topic, 0, column, column, len(column))
+    assert queue.drain(30) == 0
+    assert [value for _, _, value in records(bootstrap, topic)] == column.to_pylist()
 
 
 def _quiet_logger() -> object:

@@ -46,6 +46,7 @@ def test_groups_of_tasks_run_under_one_claim(scene: Scene, unique: str) -> None:
 
 
 def test_connector_that_cannot_start_is_reported_without_its_secret(scene: Scene, unique: str) -> None:
+    scene.properties["config.providers.airflow.param.allowlist.pattern"] = "shop:.*"
     config = scene.numbers(unique, fail_start="true", password="${airflow:shop:password}")
     with pytest.raises(ConnectException) as caught:
         plan(scene, config)

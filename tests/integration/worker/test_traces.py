@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 import time
 
 import pytest
 
-from airflow_provider_connect.model.run import Claim, RunState, TaskResult
+from airflow_provider_connect.errors import StoreTimeoutException
+from airflow_provider_connect.model.run import PROGRESS_FILE, UNREPORTED, Claim, RunResult, RunState, TaskResult
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import TaskStatus
 from airflow_provider_connect.stores.status_store import StatusWriter
 from airflow_provider_connect.worker.aftermath import report_lost
 from airflow_provider_connect.worker.task_body import TaskPayload, run_task
+from airflow_provider_connect.worker.written_ranges import WrittenRanges
+from tests.integration.worker.plugins import NumbersTask
 from tests.integration.worker.scene import Scene, make_topic, send
 from tests.integration.worker.test_runs import text
 
@@ -153,9 +157,65 @@ def test_aftermath_of_an_application_that_died(scene: Scene, unique: str) -> Non
     status = scene.statuses().task(scene.connector, 0)
     assert status is not None
     assert (status.state, status.claim) == (State.FAILED, claims[0])
+    assert status.version, "that of the plugin, as a task that reports itself has it"
     assert "exit code 137" in str(status.trace)
     assert "OutOfMemoryError" in str(status.trace)
     assert socket.gethostname() in status.worker_id
     scene.run()
     assert report_lost(scene.settings, scene.connector, directory, 137, ["too late"]) == [], "a newer claim holds"
     assert scene.states() == {0: "RUNNING", 1: "RUNNING"}
+
+
+def test_tasks_that_were_done_when_the_driver_died_are_not_reported_failed(scene: Scene, unique: str) -> None:
+    """Task 1 is done, task 2 has FAILED by itself, task 0 was under way."""
+    make_topic(scene.bootstrap, unique)
+    directory = scene.folder / "run"
+    directory.mkdir()
+    two_ended = threading.Event()
+
+    def until_the_driver_dies(payload: TaskPayload) -> TaskResult:
+        if payload.task == 0:
+            assert two_ended.wait(60)
+        return run_task(payload)
+
+    def note(progress: RunResult) -> None:
+        if sum(task.trace != UNREPORTED for task in progress.tasks) == 2:
+            (directory / PROGRESS_FILE).write_text(progress.to_json())
+            two_ended.set()
+
+    config = scene.numbers(unique, tasks_max="3", tasks="3", fail_tasks="2")
+    result = scene.application(config, engine=until_the_driver_dies, on_progress=note).run()
+    (directory / "claim.json").write_text(str(result.claim))
+    assert report_lost(scene.settings, scene.connector, directory, 137, ["killed"]) == [0]
+    assert scene.states() == {0: "FAILED", 1: "RUNNING", 2: "FAILED"}
+    status = scene.statuses().task(scene.connector, 2)
+    assert status is not None
+    assert "137" not in str(status.trace), "what it wrote itself stands"
+
+
+@pytest.mark.parametrize("late", ["ranges", "stop"])
+def test_what_goes_wrong_behind_the_last_commit_fails_no_task(
+    scene: Scene, unique: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, late: str
+) -> None:
+    """Its records are delivered: a retry of a read without offsets would write them all again."""
+    make_topic(scene.bootstrap, unique)
+
+    def fail(_: object) -> None:
+        raise StoreTimeoutException("no answer from Kafka within 60 s")
+
+    monkeypatch.setattr(*((WrittenRanges, "ranges", fail) if late == "ranges" else (NumbersTask, "stop", fail)))
+    result = scene.run(scene.numbers(unique, delivery_guarantee="at_least_once"))
+    assert (result.state, result.error, result.tasks[0].records) == (RunState.DONE, None, 1000)
+    assert scene.states() == {0: "RUNNING"}
+    assert "no answer from Kafka within 60 s" in caplog.text
+
+
+def test_a_connector_that_cannot_plan_is_failed_itself_with_trace_and_version_and_without_tasks(scene: Scene, unique: str) -> None:
+    result = scene.run(scene.numbers(unique, tasks_max="2", tasks="3"))
+    assert result.state is RunState.FAILED
+    failed = scene.statuses().connector(scene.connector)
+    assert failed is not None
+    assert (failed.state, failed.claim) == (State.FAILED, result.claim)
+    assert str(failed.trace).startswith("airflow_provider_connect.errors.TooManyTasksException: The connector")
+    assert failed.version
+    assert scene.states() == {}

@@ -69,7 +69,7 @@ def test_ranges_in_the_variable_of_airflow_move_rest_metrics_and_figures(
     ]
     for number, (ranges, version, of_transform) in enumerate(moves, start=1):
         monkeypatch.setenv("AIRFLOW_VAR_CONNECT_WORKER_CONFIG", json.dumps({**words.properties, "version_ranges": ranges}))
-        until.write_text(str(number))
+        until.write_text(f"{number:04}")
         settings = worker_settings()
         result = Scene(dict(settings.originals), words.connector, tmp_path).run(lines)
         assert result.state is RunState.DONE, result.error

@@ -16,11 +16,12 @@ os.environ |= {
 
 
 @pytest.fixture(autouse=True)
-def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test sees the connections, variables and options of whoever runs it."""
+def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No test sees the connections, variables and options of whoever runs it, nor settings that were good in another test."""
     for name in list(os.environ):
         if name.startswith(("AIRFLOW_CONN_", "AIRFLOW_VAR_", "AIRFLOW__CONNECT__")):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("AIRFLOW__CONNECT__RUN_DIRECTORY", str(tmp_path / "private"))
 
 
 @pytest.fixture

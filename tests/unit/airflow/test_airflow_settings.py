@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.airflow_settings import airflow_secrets, run_directory, worker_properties, worker_settings, worker_variable
+from airflow_provider_connect.airflow_settings import (
+    airflow_secrets,
+    default_properties,
+    run_directory,
+    settings_now,
+    worker_properties,
+    worker_settings,
+    worker_variable,
+)
 from airflow_provider_connect.client_settings import client_config
 from airflow_provider_connect.errors import ConfigException
 
@@ -23,15 +31,22 @@ def connection(monkeypatch: pytest.MonkeyPatch, conn_id: str = "connect_default"
 
 
 def test_without_any_layer_the_built_in_settings_hold() -> None:
-    assert worker_properties() == {}
+    assert worker_properties() == default_properties()
     assert worker_settings().group_id == "connect"
+
+
+def test_connectors_reach_one_folder_below_airflows_home_unless_a_layer_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_HOME", "/srv/airflow")
+    assert worker_settings().allowed_paths.folders == ("/srv/airflow/connect-data",)
+    monkeypatch.setenv("AIRFLOW__CONNECT__CONNECTORS_ALLOWED_PATHS", "/data, /mnt/shared")
+    assert worker_settings().allowed_paths.folders == ("/data", "/mnt/shared")
 
 
 def test_the_section_takes_underscores_for_full_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__CONNECT__BOOTSTRAP_SERVERS", "kafka:9092")
     monkeypatch.setenv("AIRFLOW__CONNECT__OFFSET_STORAGE_PARTITIONS", "7")
     monkeypatch.setenv("AIRFLOW__CONNECT__SPARK_CONN_ID", "spark_other")
-    assert worker_properties() == {"bootstrap.servers": "kafka:9092", "offset.storage.partitions": "7"}
+    assert worker_properties() == default_properties() | {"bootstrap.servers": "kafka:9092", "offset.storage.partitions": "7"}
 
 
 def test_a_worker_properties_file_lies_below_the_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +54,7 @@ def test_a_worker_properties_file_lies_below_the_section(tmp_path: Path, monkeyp
     file.write_text("group.id=from-file\nbootstrap.servers=file:1\n")
     monkeypatch.setenv("AIRFLOW__CONNECT__WORKER_PROPERTIES", str(file))
     monkeypatch.setenv("AIRFLOW__CONNECT__BOOTSTRAP_SERVERS", "section:2")
-    assert worker_properties() == {"group.id": "from-file", "bootstrap.servers": "section:2"}
+    assert worker_properties() == default_properties() | {"group.id": "from-file", "bootstrap.servers": "section:2"}
 
 
 def test_a_missing_worker_properties_file_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +68,11 @@ def test_the_variable_wins_over_the_connection_and_that_over_the_section(variabl
     variable.setenv("AIRFLOW__CONNECT__CLIENT_ID", "from-section")
     variable.setenv("AIRFLOW__CONNECT__BOOTSTRAP_SERVERS", "section:1")
     connection(variable, host="connection", port=2, extra={"group.id": "from-connection", "client.id": "from-connection"})
-    assert worker_properties() == {"group.id": "from-variable", "client.id": "from-connection", "bootstrap.servers": "connection:2"}
+    assert worker_properties() == default_properties() | {
+        "group.id": "from-variable",
+        "client.id": "from-connection",
+        "bootstrap.servers": "connection:2",
+    }
 
 
 @pytest.mark.parametrize(
@@ -68,7 +87,7 @@ def test_the_variable_wins_over_the_connection_and_that_over_the_section(variabl
 )
 def test_hosts_of_a_connection(monkeypatch: pytest.MonkeyPatch, host: str, port: int | None, servers: str) -> None:
     connection(monkeypatch, host=host, port=port)
-    assert worker_properties() == {"bootstrap.servers": servers}
+    assert worker_properties() == default_properties() | {"bootstrap.servers": servers}
 
 
 def test_credentials_of_a_connection_reach_every_client(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,11 +125,16 @@ def test_a_variable_that_is_no_json_object_is_refused_by_name(monkeypatch: pytes
         worker_settings()
 
 
-def test_a_bad_value_is_refused_by_key_and_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_values_are_told_by_key_and_reason_and_the_defaults_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     value = {"status.storage.retry": {"initial.backoff.ms": 20000, "max.backoff.ms": 10}}
     monkeypatch.setenv("AIRFLOW_VAR_CONNECT_WORKER_CONFIG", json.dumps(value))
-    with pytest.raises(ConfigException, match=r"20000 for configuration status\.storage\.retry\.initial\.backoff\.ms: .*max\.backoff\.ms"):
-        worker_settings()
+    found = settings_now()
+    assert (found.settings.status_retry.initial_backoff_ms, found.settings.status_retry.max_backoff_ms) == (300, 10_000)
+    prefix = "status.storage.retry."
+    assert [fault.key for fault in found.faults] == [prefix + "initial.backoff.ms", prefix + "max.backoff.ms"]
+    assert found.faults[0].reason.startswith(
+        f"Invalid value 20000 for configuration {prefix}initial.backoff.ms: Value must be no more than"
+    )
 
 
 def test_only_the_secrets_that_a_config_names_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:

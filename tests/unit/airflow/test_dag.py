@@ -4,15 +4,21 @@ import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
+from airflow.models.taskinstancekey import TaskInstanceKey
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG
+from airflow.sdk.execution_time import macros
 from airflow.serialization.serialized_objects import DagSerialization
+from airflow.utils.types import DagRunType
 
-from airflow_provider_connect.dag import ConnectorDag
+from airflow_provider_connect.connector_files import mark_of
+from airflow_provider_connect.dag import ConnectorDag, StoredConnectorDag
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.links import ConnectorStatusLink
 from airflow_provider_connect.operators.connect import ConnectTaskOperator
 from airflow_provider_connect.operators.definition import ATTRIBUTE
 from airflow_provider_connect.retry import ConnectRetryPolicy
@@ -129,11 +135,21 @@ def test_a_keyword_schedule_wins_over_the_default_and_none_means_never() -> None
         ({}, {"max_active_runs": 3}, "max_active_runs: a connector's DAG always has 1"),
         ({}, {"catchup": True}, "catchup"),
         ({}, {"is_paused_upon_creation": True}, "is_paused_upon_creation"),
+        ({}, {"default_args": {"depends_on_past": True}}, "depends_on_past: .*AlterOffsetsOperator"),
+        ({}, {"default_args": {"wait_for_downstream": True}}, "wait_for_downstream: .*AlterOffsetsOperator"),
+        ({}, {"allowed_run_types": ["backfill", "scheduled"]}, "allowed_run_types is always .*AlterOffsetsOperator"),
     ],
 )
 def test_arguments_that_contradict_are_refused(keys: dict[str, str], arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigException, match=message):
         ConnectorDag("orders", {**CONFIG, **keys}, **arguments)
+
+
+@pytest.mark.parametrize("schedule", [None, "@daily", timedelta(minutes=1)])
+def test_every_run_type_is_allowed_but_backfills(schedule: Any) -> None:
+    for dag in (ConnectorDag("orders", CONFIG, schedule=schedule), StoredConnectorDag("a", "{}", file=__file__, is_paused=False)):
+        read = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+        assert set(read.allowed_run_types) == set(DagRunType) - {DagRunType.BACKFILL_JOB}
 
 
 @pytest.mark.parametrize("keys", [{}, {"tasks.per.application": "1"}, {"airflow.schedule": "45s"}])
@@ -154,7 +170,7 @@ def test_the_config_lies_in_one_attribute_of_the_first_task_and_nowhere_else(key
     first = tasks["plan" if keys else "run"]
     assert json.loads(first.pop(ATTRIBUTE)) == {**CONFIG, **keys}
     assert "/canary" not in json.dumps(serialized)
-    assert {task_id: task["template_fields"] for task_id, task in tasks.items()} == {task_id: ["connector"] for task_id in tasks}
+    assert {task_id: task["template_fields"] for task_id, task in tasks.items()} == {task_id: [] for task_id in tasks}
     assert serialized["dag"]["params"] == []
 
 
@@ -177,3 +193,45 @@ def test_the_examples_parse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert bag.import_errors == {}
     assert {"connect.demo-file-source", "connect.demo-file-sink"} <= bag.dags.keys()
     assert all(dag.doc_md for dag in bag.dags.values())
+
+
+ATTACK = "{{ macros.json.codecs.builtins.open('HIT', 'w') }}"
+
+
+@pytest.mark.parametrize("keys", [{}, {"tasks.per.application": "1"}])
+def test_nothing_of_a_name_or_a_config_is_a_template(keys: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    texts = dict.fromkeys(("airflow.description", "airflow.doc", "airflow.display.name", "airflow.owner", "airflow.pool"), ATTACK)
+    mark = mark_of({**texts, "airflow.tags": ATTACK.replace(",", ";"), **keys})
+    context = {"macros": macros, "run_id": ATTACK}
+    for dag in (StoredConnectorDag(ATTACK, mark, file=__file__, is_paused=False), ConnectorDag(ATTACK, {**CONFIG, **texts, **keys})):
+        for task in dag.tasks:
+            if not task.is_mapped:
+                task.render_template_fields(context)
+            assert (task.partial_kwargs["connector"] if task.is_mapped else task.connector) == ATTACK
+            assert list(task.template_fields) == []
+    assert not (tmp_path / "HIT").exists()
+
+
+def test_a_document_is_never_a_path(tmp_path: Path) -> None:
+    file = tmp_path / "secret.md"
+    file.write_text("canary")
+    for path in (str(file), f"{tmp_path}/missing.md", str(tmp_path) + ".md", "a" * 5000 + ".md"):
+        dag = StoredConnectorDag("orders", mark_of({"airflow.doc": path}), file=__file__, is_paused=False)
+        assert dag.doc_md == f"{path}\n"
+
+
+def test_a_long_name_is_kept_where_its_dag_id_is_short() -> None:
+    name = "long/" * 60
+    dag = StoredConnectorDag(name, mark_of({"tasks.per.application": "1"}), file=__file__, is_paused=False)
+    assert (len(dag.dag_id) <= 248, dag.dag_display_name) == (True, name)
+    serialized = DagSerialization.to_dict(dag)
+    read = DagSerialization.from_dict(serialized)
+    links = {task_id: ConnectorStatusLink().get_link(task, ti_key=_key(dag.dag_id)) for task_id, task in read.task_dict.items()}
+    assert {url.partition("/connect/")[2] for url in links.values()} == {f"connectors/{quote(name, safe='')}/status"}
+    run = ConnectTaskOperator(task_id="run", connector=name, tasks=[1])
+    assert len(run.tasks_label) <= 250
+
+
+def _key(dag_id: str) -> TaskInstanceKey:
+    return TaskInstanceKey(dag_id, "run", "manual", 1, -1)

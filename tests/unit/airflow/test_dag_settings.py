@@ -6,11 +6,13 @@ from collections import Counter
 import pytest
 
 from airflow_provider_connect.dag_settings import (
+    DagLimits,
     check_definition,
     dag_settings,
     default_schedule,
     duration_seconds,
     literal_secrets,
+    steering_errors,
 )
 from airflow_provider_connect.errors import ConfigException
 
@@ -74,6 +76,72 @@ def test_a_key_steers_the_dag(key: str, text: str, attribute: str, value: object
 def test_a_wrong_value_is_refused_with_key_and_fix(key: str, text: str, fix: str) -> None:
     with pytest.raises(ConfigException, match=f"Invalid value {re.escape(text)} for configuration {re.escape(key)}: .*{fix}"):
         dag_settings("orders", {**CONFIG, key: text})
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "reason"),
+    [
+        ("airflow.pool", "p" * 300, "300 characters long; give no more than 256"),
+        ("airflow.queue", "q" * 257, "257 characters long; give no more than 256"),
+        ("airflow.owner", "o" * 251, "no more than 250"),
+        ("airflow.description", "d" * 5001, "no more than 5000"),
+        ("airflow.display.name", "n" * 2001, "no more than 2000"),
+        ("airflow.doc", "n" * 50_001, "no more than 50000"),
+        ("airflow.doc", "a\0b", "control characters"),
+        ("airflow.pool", "a\ud800", "control characters"),
+        ("airflow.tags", "t" * 101, "101 characters long; give no more than 100"),
+        ("airflow.tags", "good,a\0b", "control characters"),
+        ("airflow.tags", ",".join(map(str, range(101))), "101 tags"),
+        ("airflow.retry.delay", "31d", "no longer than 30d"),
+        ("airflow.retry.delay.max", "999999999999d", "no longer than 30d"),
+        ("airflow.max.duration", "367d", "no longer than 366d"),
+        ("airflow.max.duration", f"{'9' * 400}d", "no longer than 366d"),
+        ("airflow.schedule", "367d", "no longer than 366d"),
+        ("airflow.schedule", "0.001ms", "a second apart"),
+        ("airflow.schedule", "* " * 200, "expected a cron expression"),
+    ],
+)
+def test_what_airflow_and_its_database_do_not_keep_is_refused(key: str, text: str, reason: str) -> None:
+    with pytest.raises(ConfigException, match=reason) as raised:
+        dag_settings("orders", {**CONFIG, key: text})
+    assert key in str(raised.value)
+    assert len(str(raised.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "limits", "reason"),
+    [
+        ("airflow.pool", "kafka", {}, "airflow.allowed.pools does not name it"),
+        ("airflow.queue", "gpu", {"queues": frozenset({"spark"})}, "airflow.allowed.queues does not name it"),
+        ("airflow.pool.slots", "9", {}, "airflow.max.pool.slots allows 8"),
+        ("airflow.priority.weight", "101", {}, "airflow.max.priority.weight allows 100"),
+        ("airflow.schedule", "9s", {}, "9s apart, and the worker setting airflow.min.schedule.interval is 10s"),
+    ],
+)
+def test_what_is_beyond_the_workers_limits_names_their_setting(key: str, text: str, limits: dict[str, object], reason: str) -> None:
+    (error,) = steering_errors("orders", {**CONFIG, key: text}, DagLimits(**limits))[key]  # type: ignore[arg-type]
+    assert reason in error
+    assert dag_settings("orders", {**CONFIG, key: text}).tags == ()  # a DAG file's author is not bound by them
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "limits"),
+    [
+        ("airflow.pool", "default_pool", {}),
+        ("airflow.queue", "default", {}),
+        ("airflow.pool", "kafka", {"pools": frozenset({"kafka"})}),
+        ("airflow.queue", "gpu", {"queues": frozenset({"*"})}),
+        ("airflow.pool.slots", "8", {}),
+        ("airflow.priority.weight", "100", {}),
+        ("airflow.schedule", "10s", {}),
+        ("airflow.schedule", "1s", {"min_interval_seconds": 0.0}),
+        ("airflow.schedule", "none", {}),
+        ("airflow.tags", "t" * 100, {}),
+        ("airflow.doc", "# A title\n\ttext", {}),
+    ],
+)
+def test_what_is_within_the_limits_is_taken(key: str, text: str, limits: dict[str, object]) -> None:
+    assert steering_errors("orders", {**CONFIG, key: text}, DagLimits(**limits)) == {}  # type: ignore[arg-type]
 
 
 def test_an_unknown_key_is_refused_with_the_nearest_known_one() -> None:

@@ -1,13 +1,17 @@
 """Which server a Connection means, and what operators make of what users give them. The verbs are tested on real servers."""
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 from airflow.sdk import Connection
+from airflow.triggers.base import TriggerEvent
 
 from airflow_provider_connect.airflow_settings import properties_of
-from airflow_provider_connect.errors import BadRequestException, ConfigException, NotFoundException
+from airflow_provider_connect.client.conditions import Verdict
+from airflow_provider_connect.client.refusals import ServerException, UnreachableException
+from airflow_provider_connect.errors import BadRequestException, ConfigException, NotFoundException, UnauthorizedException
 from airflow_provider_connect.hooks.connect import ConnectHook
 from airflow_provider_connect.hooks.rest_server import own_url, rest_server
 from airflow_provider_connect.operators.config import CreateConnectorOperator, config_texts, is_same
@@ -125,6 +129,43 @@ def test_a_rendered_secret_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
     operator.render_template_fields({})
     assert operator.config["db.password"] == "geheim"
     assert masked == ["geheim"]
+
+
+class Restarting:
+    """A server that is away for a while: what it raises, then the answer."""
+
+    def __init__(self, *answers: Exception | Verdict) -> None:
+        self.answers = list(answers)
+
+    async def __aenter__(self) -> "Restarting":
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    async def look(self, _: object) -> Verdict:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.mark.parametrize("outage", [UnreachableException("no answer, tried 12 times"), ServerException("starting", 500)])
+def test_a_deferred_wait_goes_on_while_the_server_is_away(monkeypatch: pytest.MonkeyPatch, outage: Exception) -> None:
+    server = Restarting(outage, outage, Verdict(False, "RUNNING"), outage, Verdict(True, "it is gone"))
+    monkeypatch.setattr("airflow_provider_connect.hooks.connect.AsyncConnectHook", lambda _: server)
+    (event,) = asyncio.run(_events(ConnectTrigger({"kind": "IsGone", "connector": "c"}, "conn", 0.0)))
+    assert event.payload == {"status": "met", "says": "it is gone"}
+
+
+def test_a_deferred_wait_ends_with_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Restarting(UnauthorizedException("answers 401"))
+    monkeypatch.setattr("airflow_provider_connect.hooks.connect.AsyncConnectHook", lambda _: server)
+    (event,) = asyncio.run(_events(ConnectTrigger({"kind": "IsGone", "connector": "c"}, "conn", 0.0)))
+    assert event.payload == {"status": "error", "says": "answers 401"}
+
+
+async def _events(trigger: ConnectTrigger) -> list[TriggerEvent]:
+    return [event async for event in trigger.run()]
 
 
 def test_a_trigger_is_made_anew_from_what_it_tells(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import airflow
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-import yaml  # type: ignore[import-untyped]
 
 from airflow_provider_connect.cli.commands import get_connect_cli_commands
 from airflow_provider_connect.cli.settings import masked
@@ -115,40 +114,3 @@ def test_a_command_names_a_function_that_exists(command: str) -> None:
 )
 def test_printed_settings_hide_secrets(key: str, value: str, shown: str) -> None:
     assert masked(key, value) == shown
-
-
-COMPOSE = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())
-
-
-def test_the_compose_file_has_the_whole_stack() -> None:
-    airflow_parts = {f"airflow-{part}" for part in ("init", "api-server", "scheduler", "dag-processor", "triggerer")}
-    assert COMPOSE["services"].keys() == {"kafka", "postgres", "spark-master", "spark-worker-1", "spark-worker-2", *airflow_parts}
-
-
-@pytest.mark.parametrize("name", sorted(COMPOSE["services"]))
-def test_every_service_has_a_healthcheck_but_the_one_that_ends(name: str) -> None:
-    check = COMPOSE["services"][name]["healthcheck"]
-    assert check == {"disable": True} if name == "airflow-init" else check["test"]
-
-
-def texts(value: object, key: str = "") -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict):
-        for name, part in value.items():
-            yield from texts(part, str(name))
-    elif isinstance(value, list):
-        for part in value:
-            yield from texts(part, key)
-    else:
-        yield key, str(value)
-
-
-def test_no_secret_of_the_compose_file_has_a_default() -> None:
-    secrets = [(key, text) for key, text in texts(COMPOSE) if key.endswith(("PASSWORD", "SECRET", "FERNET_KEY", "SQL_ALCHEMY_CONN"))]
-    assert len(secrets) >= 4
-    assert [key for key, text in secrets if "${" not in text or ":?" not in text or ":-" in text] == []
-
-
-def test_ports_of_the_compose_file_are_this_machines_alone() -> None:
-    ports = [port for service in COMPOSE["services"].values() for port in service.get("ports", [])]
-    assert ports
-    assert all(port.startswith("127.0.0.1:") for port in ports)

@@ -4,7 +4,7 @@ import pytest
 
 from airflow_provider_connect.mirror.queries import Agreement
 from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.reconciler import Step, next_step
+from airflow_provider_connect.reconciler import Step, next_step, to_give_up, too_many_gone
 
 STARTED, PAUSED, STOPPED = TargetState.STARTED, TargetState.PAUSED, TargetState.STOPPED
 RAN, PAUSED_TOO, STOPPED_TOO = Agreement(False, STARTED), Agreement(True, PAUSED), Agreement(True, STOPPED)
@@ -48,3 +48,26 @@ def test_who_has_changed_and_what_is_done(paused: bool, target: TargetState, las
 
 def test_the_flag_of_a_connector_made_from_its_dag_a_moment_ago_is_kept() -> None:
     assert next_step(True, STARTED, None, is_new=True) is Step.WRITE_RECORD
+
+
+@pytest.mark.parametrize(
+    ("gone_for", "limit", "given_up"),
+    [
+        ({}, 10, set()),
+        ({"a": 6.0}, 10, set()),  # a file that is moved, a commit that is fetched
+        ({"a": 599.0, "b": 600.0}, 10, {"b"}),
+        ({"a": 700.0, "b": 700.0, "c": 700.0}, 2, set()),  # a mount that is late
+        ({"a": 700.0, "b": 700.0, "c": 6.0}, 2, set()),
+        ({"a": 700.0, "b": 700.0}, 2, {"a", "b"}),
+        ({"a": 700.0}, 0, set()),
+    ],
+)
+def test_which_connectors_without_a_dag_are_stopped(gone_for: dict[str, float], limit: int, given_up: set[str]) -> None:
+    gone_since = {name: 10_000.0 - seconds for name, seconds in gone_for.items()}
+    assert to_give_up(gone_since, now=10_000.0, grace_seconds=600.0, limit=limit) == given_up
+
+
+def test_too_many_dags_that_are_gone_are_a_warning() -> None:
+    assert too_many_gone(2, 2) == []
+    (warning,) = too_many_gone(3, 2)
+    assert warning.startswith("The DAGs of 3 connectors are gone at once, more than airflow.missing.dag.limit (2), so none of them is")

@@ -58,11 +58,17 @@ def test_the_variable_is_read_when_the_task_fails(monkeypatch: pytest.MonkeyPatc
     assert policy.evaluate(AirflowException("x"), 1, 3).retry_delay == timedelta(seconds=9)
 
 
-@pytest.mark.parametrize("text", ["{nonsense", '{"airflow.retries": "many"}'])
-def test_settings_that_are_refused_leave_the_dags_own_and_are_logged(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, text: str
+def test_a_key_that_is_refused_is_left_out_and_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    value = {"airflow.retries": "many", "airflow.retry.delay": "9s", "airflow.retry.delay.jitter": 0}
+    monkeypatch.setenv("AIRFLOW_VAR_CONNECT_WORKER_CONFIG", json.dumps(value))
+    assert ConnectRetryPolicy({}).evaluate(AirflowException("x"), 1, 3).retry_delay == timedelta(seconds=9)
+    assert "Invalid value many for configuration airflow.retries" in caplog.text
+
+
+def test_settings_that_cannot_be_used_leave_the_dags_own_and_are_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setenv("AIRFLOW_VAR_CONNECT_WORKER_CONFIG", text)
+    monkeypatch.setenv("AIRFLOW_VAR_CONNECT_WORKER_CONFIG", "{nonsense")
     assert ConnectRetryPolicy({}).evaluate(AirflowException("x"), 1, 3) == RetryDecision.default()
     assert "retry settings are refused" in caplog.text
 

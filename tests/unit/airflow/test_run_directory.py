@@ -5,8 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.model.run import RESULT_FILE, RUN_FILE, RunResult, RunSpec, RunState, TaskResult
-from airflow_provider_connect.run_directory import RunDirectory, remove_stale_runs
+from airflow_provider_connect.model.run import (
+    PID_FILE,
+    PROGRESS_FILE,
+    RESULT_FILE,
+    RUN_FILE,
+    UNREPORTED,
+    RunResult,
+    RunSpec,
+    RunState,
+    TaskResult,
+)
+from airflow_provider_connect.run_directory import RunDirectory, forget_secrets_left, remove_stale_runs
 
 SPEC = RunSpec("orders", {"group.id": "connect"}, "scheduled__2026-01-01T00:00:00+00:00", secrets={"${airflow:shop:password}": "pw"})
 
@@ -72,6 +82,12 @@ def test_a_try_that_ended_without_a_word_says_nothing(tmp_path: Path) -> None:
     assert make(tmp_path, 2).tasks_left() is None
 
 
+def test_a_retry_leaves_out_what_was_done_before_the_driver_died(tmp_path: Path) -> None:
+    progress = RunResult("orders", RunState.FAILED, tasks=[TaskResult(0), TaskResult(1, "FAILED", UNREPORTED)])
+    (make(tmp_path, 1).path / PROGRESS_FILE).write_text(progress.to_json())
+    assert make(tmp_path, 2).tasks_left() == [1]
+
+
 def test_mapped_tasks_keep_apart(tmp_path: Path) -> None:
     report(make(tmp_path, 1, map_index=0), TaskResult(0), TaskResult(1, trace="no"))
     assert make(tmp_path, 2, map_index=1).tasks_left() is None
@@ -105,3 +121,18 @@ def test_the_drivers_process_id(tmp_path: Path) -> None:
     assert directory.driver_pid() is None
     (directory.path / "driver.pid").write_text("123")
     assert directory.driver_pid() == 123
+
+
+def test_secrets_that_a_killed_run_has_left_are_removed_when_the_next_one_starts(tmp_path: Path) -> None:
+    killed, waiting, others = (RunDirectory.make(tmp_path, dag, run) for dag, run in (("a", "1"), ("a", "2"), ("b", "1")))
+    for directory in (killed, waiting, others):
+        directory.write_spec(RunSpec("orders", {}, "run"))
+    for directory in (killed, others):
+        (directory.path / PID_FILE).write_text("1")  # its driver has read the file
+    (killed.path / f".{RUN_FILE}").write_text("half written")
+    now = (waiting.path / RUN_FILE).stat().st_mtime
+    forget_secrets_left(tmp_path, "a", now=now + 60)
+    assert [path.name for path in killed.path.iterdir()] == [PID_FILE]
+    assert ((waiting.path / RUN_FILE).exists(), (others.path / RUN_FILE).exists()) == (True, True)
+    forget_secrets_left(tmp_path, "a", now=now + 3700)
+    assert list(waiting.path.iterdir()) == []

@@ -14,6 +14,7 @@ from airflow_provider_connect.rest.loggers import Loggers
 
 class Noted:  # in place of a herder with its broker: what it is made with is all that this is about
     made = []
+    warnings = []
 
     def __init__(self, settings, *, holder):
         self.made.append(settings)
@@ -35,8 +36,92 @@ print("SEEN" + json.dumps(seen))
 """
 
 
-def test_a_rotated_secret_is_taken_up_as_a_changed_setting_is(tmp_path: Path) -> None:
-    environment = {**os.environ, "AIRFLOW_HOME": str(tmp_path), "AIRFLOW_VAR_KAFKA_PASSWORD": "one"}
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False)
+UNUSABLE = (
+    PROGRAM.split("seen = []", maxsplit=1)[0]
+    + """
+class Refused(Noted):
+    def __init__(self, settings, *, holder):
+        if settings.group_id == "refused":
+            raise airflow_app.ConnectException("no such cluster")
+        super().__init__(settings, holder=holder)
+
+    def tick(self):
+        ticks.append(self)
+
+    @property
+    def herder(self):
+        return self
+
+    def config_state(self):
+        from airflow_provider_connect.model.cluster_state import ClusterConfigState
+        return ClusterConfigState()
+
+
+airflow_app.Rounds, ticks, seen = Refused, [], []
+for value in ('{"group.id": "good"}', '{"group.id": ', '{"group.id": "refused"}', '{"group.id": "better"}'):
+    os.environ["AIRFLOW_VAR_CONNECT_WORKER_CONFIG"] = value
+    loop._settings_due = 0
+    loop._tick()
+    seen.append([len(ticks), Noted.made[-1].group_id, loop.warnings()])
+print("SEEN" + json.dumps(seen))
+"""
+)
+
+WARNED = (
+    PROGRAM.split("seen = []", maxsplit=1)[0]
+    + """
+import logging
+
+
+class Lines(logging.Handler):
+    def emit(self, record):
+        if record.levelno == logging.WARNING:
+            lines.append(record.getMessage())
+
+
+lines, seen = [], []
+airflow_app._log.addHandler(Lines())
+for group, topics in (("one", ["configs"]), ("two", ["configs"]), ("three", ["configs", "status"])):
+    os.environ["AIRFLOW_VAR_CONNECT_WORKER_CONFIG"] = json.dumps({"group.id": group})
+    Noted.warnings = [f"Topic {name} keeps what was replaced" for name in topics]
+    if loop._rounds is not None:
+        loop._rounds.warnings = ["Topic configs keeps what was replaced"]
+    loop._renew()
+    loop._renew()
+    seen.append([line for line in lines if line.startswith("Topic")])
+print("SEEN" + json.dumps(seen))
+"""
+)
+
+
+def _seen(program: str, home: Path) -> list[list[object]]:
+    runs = home / "runs"
+    environment = {
+        **os.environ,
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CONNECT__RUN_DIRECTORY": str(runs),
+        "AIRFLOW_VAR_KAFKA_PASSWORD": "one",
+    }
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], env=environment, capture_output=True, text=True, check=False)
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("SEEN")] or [done.stderr]
-    assert json.loads(line.removeprefix("SEEN")) == [[1, "one", {}], [2, "two", {}], [3, None, {"org.example.Orders": "[1,2)"}]]
+    found: list[list[object]] = json.loads(line.removeprefix("SEEN"))
+    return found
+
+
+def test_the_reconciler_goes_on_with_the_settings_of_before_and_warns(tmp_path: Path) -> None:
+    first, broken, refused, better = _seen(UNUSABLE, tmp_path)
+    assert first == [1, "good", []]
+    assert broken[:2] == [2, "good"]
+    assert "Variable connect_worker_config is not JSON" in str(broken[2])
+    assert refused[:2] == [3, "good"]
+    assert "the present ones cannot be used: no such cluster" in str(refused[2])
+    assert better == [4, "better", []]
+
+
+def test_a_rotated_secret_is_taken_up_as_a_changed_setting_is(tmp_path: Path) -> None:
+    assert _seen(PROGRAM, tmp_path) == [[1, "one", {}], [2, "two", {}], [3, None, {"org.example.Orders": "[1,2)"}]]
+
+
+def test_a_topic_that_compacts_too_late_is_logged_once(tmp_path: Path) -> None:
+    configs, status = "Topic configs keeps what was replaced", "Topic status keeps what was replaced"
+    assert _seen(WARNED, tmp_path) == [[configs], [configs], [configs, status]]

@@ -32,6 +32,7 @@ from airflow_provider_connect.sdk.schema import (
     decimal_schema,
 )
 from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext
+from tests.reaching import reaching
 
 ZERO, ONE = TopicPartition("words", 0), TopicPartition("words", 1)
 
@@ -55,7 +56,7 @@ class Tasks:
 
     def __call__(self, claim: int = 1, *, exactly_once: bool = True, scope: str = "topic", tasks: int = 1) -> FileStreamSinkTask:
         config = {"file": str(self.path), "tasks.max": str(tasks)}
-        task = FileStreamSinkTask()
+        task = reaching(FileStreamSinkTask())
         context = MemorySinkContext(config, [ZERO, ONE], claim_order=claim, exactly_once=exactly_once)
         context.claim = f"{scope}:{claim}"
         task.initialize(context)
@@ -162,7 +163,7 @@ def test_half_a_line_of_a_killed_task_swallows_nothing(tasks: Tasks, path: Path)
 
 
 def test_devices_and_pipes_are_for_at_least_once(tmp_path: Path) -> None:
-    connector = FileStreamSinkConnector()
+    connector = reaching(FileStreamSinkConnector())
     os.mkfifo(tmp_path / "pipe")
     support = {
         str(p): connector.exactly_once_support({"file": str(p)}) for p in ("/dev/null", tmp_path / "pipe", tmp_path, tmp_path / "new")
@@ -179,7 +180,7 @@ def test_devices_and_pipes_are_for_at_least_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("settings", [{}, {"file": ""}])
 def test_standard_output_is_refused(settings: dict[str, str]) -> None:
-    connector = FileStreamSinkConnector()
+    connector = reaching(FileStreamSinkConnector())
     with pytest.raises(ConfigException, match=r"for configuration file: .*standard output.* Set it to the path"):
         connector.start(connector.config_def.parse(settings))
 
@@ -195,7 +196,7 @@ def test_unwritable_output_names_key_path_and_reason(tmp_path: Path, name: str, 
 
 
 def test_every_task_has_the_config() -> None:
-    connector = FileStreamSinkConnector()
+    connector = reaching(FileStreamSinkConnector())
     connector.start(connector.config_def.parse({"file": "/x", "topics": "t"}))
     assert connector.task_configs(2) == [{"file": "/x", "topics": "t"}] * 2
 
@@ -381,8 +382,8 @@ def test_altered_offsets_fence_whoever_writes(tasks: Tasks, path: Path) -> None:
     task = tasks.opened(4)
     deliver(task, "one", upto=1)
     config = {"file": str(path)}
-    assert FileStreamSinkConnector().alter_offsets(config, {ZERO: 7, ONE: 3})
-    assert FileStreamSinkConnector().alter_offsets(config, {ONE: None})
+    assert reaching(FileStreamSinkConnector()).alter_offsets(config, {ZERO: 7, ONE: 3})
+    assert reaching(FileStreamSinkConnector()).alter_offsets(config, {ONE: None})
     assert states(path) == ["4.2"]
     with pytest.raises(FencedException):
         deliver(task, "never", upto=2)
@@ -393,7 +394,7 @@ def test_altered_offsets_fence_whoever_writes(tasks: Tasks, path: Path) -> None:
 
 def test_nothing_to_alter_is_agreed_to(path: Path) -> None:
     for config in ({}, {"file": str(path)}, {"file": str(path.parent / "missing" / "x")}):
-        assert FileStreamSinkConnector().alter_offsets(config, {ZERO: 1})
+        assert reaching(FileStreamSinkConnector()).alter_offsets(config, {ZERO: 1})
     assert not [name for name in os.listdir(path.parent) if ".offsets." in name]
 
 

@@ -21,9 +21,9 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import STRING_SCHEMA
 from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext
+from tests.reaching import reaching
 
 FENCED, FAILED = 3, 4
-KILL_SECONDS = 4.0
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def started(path: Path, claim: int, tasks: int = 1) -> FileStreamSinkTask:
     config = {"file": str(path), "tasks.max": str(tasks)}
-    task = FileStreamSinkTask()
+    task = reaching(FileStreamSinkTask())
     task.initialize(MemorySinkContext(config, [], claim_order=claim, exactly_once=True))
     task.start(FileStreamSinkConnector.config_def.parse(config))
     return task
@@ -107,8 +107,7 @@ def claims() -> Callable[[], int]:
 
 def test_killed_at_any_moment_it_loses_and_doubles_nothing(tmp_path: Path, claims: Callable[[], int]) -> None:
     path, chance, kills, reached, delivered = tmp_path / "out.txt", random.Random(11), 0, 0, 0
-    deadline = time.monotonic() + KILL_SECONDS
-    while time.monotonic() < deadline:
+    while kills < 60 or delivered < 10_000:
         claim, seed = claims(), kills
         child = forked(lambda claim=claim, seed=seed: write(path, claim, seed=seed))
         time.sleep(chance.uniform(0, 0.06))
@@ -127,14 +126,11 @@ def test_killed_at_any_moment_it_loses_and_doubles_nothing(tmp_path: Path, claim
     end = found(path, claims()).get(0, 0) + 1000
     assert write(path, claims(), limit=end) == end
     assert found(path, claims()) == {0: end}
-    assert kills > 30
-    assert delivered > 10_000
 
 
 def test_several_tasks_killed_at_any_moment(tmp_path: Path, claims: Callable[[], int]) -> None:
     path, chance, kills, delivered = tmp_path / "out.txt", random.Random(12), 0, 0
-    deadline = time.monotonic() + KILL_SECONDS / 2
-    while time.monotonic() < deadline:
+    while kills < 40 or delivered < 1000:
         claim = claims()
         children = [forked(lambda c=claim, n=n, s=kills: write(path, c, partition=n, tasks=2, seed=s + n)) for n in range(2)]
         for child in chance.sample(children, 2):
@@ -147,8 +143,6 @@ def test_several_tasks_killed_at_any_moment(tmp_path: Path, claims: Callable[[],
         if path.exists() and path.stat().st_size > 8 << 20:
             for file in tmp_path.iterdir():
                 file.unlink()
-    assert kills > 10
-    assert delivered > 1000
 
 
 def test_stopped_writer_that_wakes_changes_nothing(tmp_path: Path, claims: Callable[[], int]) -> None:

@@ -2,18 +2,23 @@
 
 import logging
 import os
+import resource
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.connectors import file_source
 from airflow_provider_connect.connectors.file import FileStreamSourceConnector, FileStreamSourceTask
 from airflow_provider_connect.connectors.file_source import FileReader
-from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
+from airflow_provider_connect.sdk import ALL_ALLOWED
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport
 from airflow_provider_connect.sdk.schema import STRING_SCHEMA
 from airflow_provider_connect.sdk.testing_contexts import MemorySourceContext, partition_key
+from tests.reaching import reaching
 
 
 @pytest.fixture
@@ -24,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 def task_at(path: Path, position: Any = None, **settings: str) -> FileStreamSourceTask:
     config = {"file": str(path), "topic": "lines", **settings}
     offsets = {} if position is None else {partition_key({"filename": str(path)}): {"position": position}}
-    task = FileStreamSourceTask()
+    task = reaching(FileStreamSourceTask())
     task.initialize(MemorySourceContext(config, offsets))
     task.start(FileStreamSourceConnector.config_def.parse(config))
     return task
@@ -86,7 +91,7 @@ def test_batch_size_limits_a_poll(path: Path) -> None:
 def test_lines_across_pieces_and_longer_than_a_piece(path: Path) -> None:
     texts = ["x" * length for length in (0, 1, 5, 17, 64, 3, 200, 7)]
     path.write_text("\r\n".join([*texts, ""]), newline="")
-    reader = FileReader(str(path), 0, chunk_bytes=16)
+    reader = FileReader(str(path), 0, ALL_ALLOWED, chunk_bytes=16)
     found: list[str] = []
     while (lines := reader.next(3)) is not None:
         found += lines[0].to_pylist()
@@ -112,7 +117,7 @@ def test_file_cut_short_is_read_from_its_beginning(path: Path, caplog: pytest.Lo
 
 def test_file_cut_short_while_it_is_read(path: Path) -> None:
     path.write_bytes(b"0123456789\n" * 20)
-    reader = FileReader(str(path), 0, chunk_bytes=22)
+    reader = FileReader(str(path), 0, ALL_ALLOWED, chunk_bytes=22)
     assert reader.next(9) is not None
     path.write_bytes(b"new\n")
     lines = reader.next(9)
@@ -142,7 +147,7 @@ def test_removed_file_is_finished_and_positions_begin_again(path: Path) -> None:
 
 @pytest.mark.parametrize("settings", [{}, {"file": ""}])
 def test_standard_input_is_refused(settings: dict[str, str]) -> None:
-    connector = FileStreamSourceConnector()
+    connector = reaching(FileStreamSourceConnector())
     config = connector.config_def.parse({"topic": "t", **settings})
     with pytest.raises(ConfigException, match=r"for configuration file: .*standard input.* Set it to the path"):
         connector.start(config)
@@ -163,14 +168,14 @@ def test_committed_position_that_is_none_is_refused(path: Path, position: Any) -
 
 
 def test_one_task_with_the_config_as_it_is() -> None:
-    connector = FileStreamSourceConnector()
+    connector = reaching(FileStreamSourceConnector())
     config = {"file": "/x", "topic": "t", "tasks.max": "3", "other": "kept"}
     connector.start(connector.config_def.parse(config))
     assert connector.task_configs(3) == [config]
 
 
 def test_has_new_data_looks_at_the_file_only(path: Path) -> None:
-    connector = FileStreamSourceConnector()
+    connector = reaching(FileStreamSourceConnector())
 
     def answer(position: int | None) -> bool | None:
         return connector.has_new_data({"file": str(path), "topic": "t"}, lambda _: None if position is None else {"position": position})
@@ -184,6 +189,14 @@ def test_has_new_data_looks_at_the_file_only(path: Path) -> None:
     path.write_bytes(b"x" * 100_000)
     assert answer(0) is True
     assert connector.has_new_data({"topic": "t"}, lambda _: None) is None
+
+
+def test_a_check_for_new_data_names_the_file_that_is_missing(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    connector = reaching(FileStreamSourceConnector())
+    assert connector.has_new_data({"file": str(path), "topic": "t"}, lambda _: None) is False
+    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
+        (logging.WARNING, f"Couldn't find file {path}: nothing to read until it is created")
+    ]
 
 
 PARTITION = (("filename", "/x"),)
@@ -212,7 +225,7 @@ class Frozen(dict[str, Any]):
     ],
 )
 def test_wrong_offsets_are_refused_in_connects_words(partition: dict[str, Any] | None, offset: dict[str, Any], text: str) -> None:
-    connector = FileStreamSourceConnector()
+    connector = reaching(FileStreamSourceConnector())
     for offsets in ([(partition, offset)], {None if partition is None else Frozen(partition): offset}):
         with pytest.raises(ConnectException) as raised:
             connector.alter_offsets({"file": "/x", "topic": "t"}, offsets)
@@ -220,9 +233,90 @@ def test_wrong_offsets_are_refused_in_connects_words(partition: dict[str, Any] |
 
 
 def test_good_offsets_and_any_tombstone_are_agreed_to() -> None:
-    connector = FileStreamSourceConnector()
+    connector = reaching(FileStreamSourceConnector())
     assert connector.alter_offsets(
         {"file": "/x", "topic": "t"}, [({"filename": "/y"}, {"position": 7}), ({"rubbish": 1}, None), (None, None)]
     )
     with pytest.raises(ConnectException, match="Offsets cannot be modified if the 'file' configuration is unspecified"):
         connector.alter_offsets({"topic": "t"}, [])
+
+
+# Lines that are too long
+
+
+@pytest.fixture
+def short_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_source, "MOST_LINE_BYTES", 16)
+    monkeypatch.setitem(FileReader.__init__.__kwdefaults__, "chunk_bytes", 8)
+
+
+@pytest.mark.usefixtures("short_lines")
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("length", [13, 14, 17, 31, 32, 33, 100])
+def test_a_line_that_is_too_long_is_named_and_passed_over(path: Path, length: int, ending: str) -> None:
+    path.write_bytes(f"one{ending}{'x' * length}{ending}three{ending}".encode() + b"\n")
+    reader = FileReader(str(path), 0, ALL_ALLOWED, chunk_bytes=4)
+    texts: list[str] = []
+    refused: list[str] = []
+    while True:
+        try:
+            found = reader.next(10)
+        except DataException as error:
+            refused.append(error.message)
+            continue
+        if found is None:
+            break
+        texts += found[0].to_pylist()
+    begin, end = len("one" + ending), len("one" + ending) + length + len(ending)
+    if length < 16:
+        assert (texts[:3], refused) == (["one", "x" * length, "three"], [])
+    else:
+        assert texts[:2] == ["one", "three"]
+        assert refused == [f"The line of {path} from position {begin} to {end} is {end - begin} bytes long: a line may have 16 bytes"]
+    reader.close()
+
+
+@pytest.mark.usefixtures("short_lines")
+def test_the_position_behind_a_line_that_is_too_long_is_committed_though_nothing_follows(path: Path) -> None:
+    path.write_text("one\n" + "x" * 40 + "\n")
+    task = task_at(path)
+    first = task.poll()
+    assert first is not None
+    assert first.source_offset == {"position": 4}
+    with pytest.raises(DataException, match=r"from position 4 to 45 is 41 bytes long"):
+        task.poll()
+    behind = task.poll()
+    assert behind is not None
+    assert (behind.num_records, behind.source_offset, task.poll()) == (0, {"position": 45}, None)
+    task.stop()
+    assert read(task_at(path, 45)) == ([], None)
+
+
+@pytest.mark.usefixtures("short_lines")
+def test_a_line_without_end_fails_and_is_read_as_none(path: Path) -> None:
+    path.write_text("one\n" + "x" * 40)
+    task = task_at(path)
+    assert task.poll() is not None
+    for _ in range(2):
+        with pytest.raises(ConnectException, match=r"at position 4 has no end in the 40 bytes") as refused:
+            task.poll()
+        assert not isinstance(refused.value, DataException)
+    task.stop()
+
+
+def test_a_line_without_end_takes_bounded_memory(path: Path) -> None:
+    """A file of holes: 4 GiB that no disk holds."""
+    with path.open("wb") as file:
+        file.write(b"one\n")
+        file.truncate(4 << 30)
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    used = psutil.Process().memory_info().vms
+    task = task_at(path)
+    assert task.poll() is not None
+    resource.setrlimit(resource.RLIMIT_AS, (used + (600 << 20), hard))
+    try:
+        with pytest.raises(ConnectException, match="has no end"):
+            task.poll()
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    task.stop()

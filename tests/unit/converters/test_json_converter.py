@@ -7,6 +7,7 @@ SimpleHeaderConverter's. ``…error`` is the first line of an exception.
 
 import datetime
 import json
+import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -40,12 +41,13 @@ from airflow_provider_connect.sdk.schema import (
     Schema,
     SchemaType,
     Struct,
+    arrow_type,
     decimal_schema,
 )
 
 RECORDED = [json.loads(line) for line in (Path(__file__).parent / "recorded_json.jsonl").read_text().strip().split("\n")]
 
-# What Arrow and Python cannot hold, or hold otherwise: a decimal keeps its schema's scale, a time of day ends before 24 hours.
+# What Arrow and Python cannot hold, or hold otherwise: a decimal keeps its schema's scale, the end of a day is no time of Python.
 DECIMALS = {"12", "1.2", "0", "1.234", "1E+2"}
 OTHERWISE = {
     *(row["in"] for row in RECORDED if "data.Decimal" in row["in"] and any(f'"payload":{text}}}' in row["in"] for text in DECIMALS)),
@@ -325,7 +327,7 @@ def test_fixed_schema_reads_plain_json() -> None:
 
 
 def test_wrong_settings_are_named() -> None:
-    with pytest.raises(ConfigException, match=r"Invalid value x for configuration decimal.format: .*BASE64, NUMERIC"):
+    with pytest.raises(ConfigException, match=r"Invalid value x for configuration decimal.format: .*NUMERIC, BASE64"):
         JsonConverter().configure({"decimal.format": "x"}, is_key=False)
     with pytest.raises(ConfigException, match=r"schema\.content"):
         JsonConverter().configure({"schema.content": '{"type":"nope"}'}, is_key=False)
@@ -367,3 +369,81 @@ def test_float_columns_are_written_as_java_writes_them() -> None:
         "0.0", "-0.0", "1.0", "0.001", "9.9E-4", "9999999.0", "1.0E7", "123.456", '"NaN"', '"Infinity"', '"-Infinity"', "1.0E300",
         "4.9E-324", "-1.5",
     ]  # fmt: skip
+
+
+_TEXT = '{"type":"struct","fields":[{"field":"a","type":"string"},{"field":"n","type":"double","optional":true}]}'
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", 'a \\" NaN', "\\\\", 'Inf\\\\\\"', "{NaN:", "\\nNaN"])
+def test_no_number_inside_a_text_is_a_text(text: str) -> None:
+    rows = [f'{{"a":"{text}","n":1.5}}', '{"a":"","n":null}', f'{{"n":2,"a":"{text}"}}']
+    [run] = converter().to_connect_column("t", pa.array([envelope(_TEXT, row) for row in rows]))
+    expected = json.loads(f'"{text}"')
+    assert run.column.to_pylist() == [{"a": expected, "n": 1.5}, {"a": "", "n": None}, {"a": expected, "n": 2.0}]
+
+
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity", "Inf"])
+@pytest.mark.parametrize("enable", [True, False])
+def test_no_number_outside_a_text_is_refused_with_its_record(word: str, enable: bool) -> None:
+    rows = ['{"a":"NaN \\"","n":1}'] * 5 + [f'{{"a":"b","n":{word}}}'] + ['{"a":"c","n":2}'] * 5
+    data = [envelope(_TEXT, row) if enable else row.encode() for row in rows]
+    with pytest.raises(DataException) as raised:
+        converter(schemas_enable=enable).to_connect_column("t", pa.array(data))
+    assert raised.value.record == 5
+
+
+def test_texts_that_look_like_no_numbers_are_read_as_fast_as_others() -> None:
+    def seconds(text: str) -> float:
+        column = pa.array([envelope(_TEXT, f'{{"a":"{text} {number}","n":{number}.5}}') for number in range(20_000)])
+        reader, before = converter(), time.process_time()
+        assert [run.length for run in reader.to_connect_column("t", column)] == [20_000]
+        return time.process_time() - before
+
+    plain = min(seconds("plain") for _ in range(3))
+    for word in ("NaN", "Infinity"):
+        assert min(seconds(word) for _ in range(3)) < 5 * plain + 0.02
+
+
+def test_payloads_alone_are_read_as_their_records_are() -> None:
+    """Where a payload is not for Arrow's parser, the envelope's schema is not read again, unless the record holds more than these two."""
+    kind = '{"type":"map","keys":{"type":"string"},"values":{"type":"int32"}}'
+    good = envelope(kind, '{"a":1}')
+    for odd in (
+        b'{"schema":%s,"payload":{"a":1},"x":1}',
+        b'{"schema":%s,"payload":{"a":1}',
+        b'{"schema":%s,"payload":}',
+        b'{"schema":%s,"payload":}}',
+    ):
+        column = pa.array([good, odd % kind.encode(), good])
+        with pytest.raises(DataException) as alone:
+            converter().to_connect_data("t", odd % kind.encode())
+        with pytest.raises(DataException) as raised:
+            converter().to_connect_column("t", column)
+        assert (raised.value.record, str(raised.value)) == (1, str(alone.value))
+    again = b'{"schema":%s,"payload":{"a":1},"payload":{"b":2} }' % kind.encode()
+    behind = good[:-1] + b" } and more"
+    runs = converter().to_connect_column("t", pa.array([good, again, behind]))
+    assert [value for run in runs for value in values_of(run.column, run.schema)] == [{"a": 1}, {"b": 2}, {"a": 1}]
+
+
+def test_far_times_are_read_value_by_value_as_well() -> None:
+    """A map is not for Arrow's parser, and Python's dates end with the year 9999."""
+    kinds = {"day": DATE_SCHEMA, "at": TIMESTAMP_SCHEMA, "clock": TIME_SCHEMA}
+    days, moments, clocks = [2**31 - 1, -2440588, 0], [9223372036825200000, -210866803200000, 0], [86_400_000, 0, 86_399_999]
+    columns = [
+        pa.array(days, pa.int32()).cast(pa.date32()),
+        pa.array(moments, pa.int64()).cast(pa.timestamp("ms", "UTC")),
+        pa.array(clocks, pa.int32()).cast(pa.time32("ms")),
+    ]
+    counts = Schema.map(STRING_SCHEMA, INT32_SCHEMA)
+    for schema, more in (
+        (Schema.struct(kinds), []),
+        (Schema.struct({**kinds, "counts": counts}), [column_of([{"a": 1}] * 3, counts)]),
+    ):
+        rows = pa.StructArray.from_arrays([*columns, *more], fields=list(arrow_type(schema)))
+        read = converter(schemas_enable=True)
+        [run] = read.to_connect_column("t", read.from_connect_column("t", schema, rows))
+        found = run.column
+        assert found.field("day").cast(pa.int32()).to_pylist() == days
+        assert found.field("at").cast(pa.int64()).to_pylist() == moments
+        assert found.field("clock").cast(pa.int32()).to_pylist() == clocks

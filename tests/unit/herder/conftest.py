@@ -1,6 +1,6 @@
 """A herder over memory stores, a launcher that notes what it is asked for, and plugins that say what the test says."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
@@ -16,6 +16,8 @@ from airflow_provider_connect.stores.memory import MemoryConfigStore, MemoryStat
 
 CONFIG = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": "/tmp/in.txt", "topic": "lines"}
 SINK = {"connector.class": "FileStreamSink", "tasks.max": "1", "file": "/tmp/out.txt", "topics": "a,b"}
+
+CAUSE = "org.example.LoginException: nobody is let in"
 
 
 class MemoryBacking(TopicBacking):
@@ -40,11 +42,12 @@ class MemoryBacking(TopicBacking):
 
 class NotedRuns:
     """A Launcher: ``alive`` are the connectors with an application, ``done`` what was asked for, in order. ``end`` works at once, but
-    for the ``stubborn``."""
+    for the ``stubborn``; ``in_the_way`` is why nothing ever starts."""
 
     def __init__(self) -> None:
         self.alive: set[str] = set()
         self.stubborn: set[str] = set()
+        self.in_the_way: str | None = None
         self.done: list[tuple[object, ...]] = []
 
     def is_running(self, connector: str) -> bool:
@@ -59,6 +62,9 @@ class NotedRuns:
 
     def trigger(self, connector: str, tasks: Sequence[int] | None = None) -> None:
         self.done.append(("trigger", connector, tasks))
+
+    def obstacle(self, connector: str | None = None) -> str | None:
+        return self.in_the_way
 
     def forget(self, connector: str) -> None:
         self.done.append(("forget", connector))
@@ -102,10 +108,14 @@ class Scene:
         self.backing = MemoryBacking(self.settings)
         self.runs = NotedRuns()
         self.probe = SaidErrors()
+        self.while_waiting: Callable[[], object] = lambda: None
+        """Called instead of sleeping."""
         self.herder = self.another_herder()
 
     def another_herder(self) -> Herder:
-        return Herder(self.settings, self.runs, probe=self.probe, backing=self.backing, worker_id="api:0", sleep=lambda _: None)
+        return Herder(
+            self.settings, self.runs, probe=self.probe, backing=self.backing, worker_id="api:0", sleep=lambda _: self.while_waiting()
+        )
 
     @property
     def configs(self) -> MemoryConfigStore:
@@ -120,7 +130,8 @@ class Scene:
         claim = self.configs.claim(name)
         if states:
             self.configs.put_tasks(name, [{"task": str(number)} for number in range(len(states))], claim)
-            self.backing.status_store.put_connector(ConnectorStatus(name, connector, "worker:1", version="1", claim=claim))
+            why = f"{CAUSE}\n  at its start" if connector is State.FAILED else None
+            self.backing.status_store.put_connector(ConnectorStatus(name, connector, "worker:1", trace=why, version="1", claim=claim))
         for number, state in enumerate(states):
             trace = "it broke" if state is State.FAILED else None
             self.backing.status_store.put_task(TaskStatus(name, number, state, "worker:1", trace=trace, version="1", claim=claim))

@@ -148,7 +148,9 @@ def test_a_patch_sets_and_removes_keys(scene: Scene) -> None:
         scene.herder.patch_connector_config("nobody", {"a": "b"})
     with pytest.raises(BadRequestException, match=r"Connector name configuration \(d\) doesn't match connector name in the URL \(c\)"):
         scene.herder.patch_connector_config("c", {"name": "d"})
-    assert scene.herder.patch_connector_config("c", {"name": None}).config["name"] == "c"
+    with pytest.raises(ConfigException, match=r'Missing required configuration "name" which has no default value'):
+        scene.herder.patch_connector_config("c", {"name": None})
+    assert scene.herder.patch_connector_config("c", {"name": "c"}).config["name"] == "c"
 
 
 def test_what_another_process_wrote_during_a_patch_is_not_lost(scene: Scene) -> None:
@@ -264,3 +266,22 @@ def test_a_connector_without_a_status_is_left_out_of_a_list_of_statuses(scene: S
 def test_the_type_of_a_connector_whose_plugin_is_missing_is_unknown(scene: Scene) -> None:
     scene.configs.create_connector("c", {"connector.class": "Missing", "name": "c"})
     assert scene.herder.connector_info("c").type == "unknown"
+
+
+def test_nothing_of_another_connector_is_named(scene: Scene) -> None:
+    """Its consumer group, or the topic of its offsets."""
+    group = {"consumer.override.group.id": "shared"}
+    scene.herder.create_connector("first", {**CONFIG, **group, "offsets.storage.topic": "first-offsets"})
+    wrong = {"consumer.override.group.id": "shared", "topics": "a, first-offsets", "errors.deadletterqueue.topic.name": "first-offsets"}
+    for key, value in wrong.items():
+        for attempt in (scene.herder.create_connector, scene.herder.put_connector_config):
+            with pytest.raises(ConfigException, match=r"(c|C)onnector first") as refused:
+                attempt("second", {**CONFIG, key: value})
+            assert f"for configuration {key}: " in refused.value.message
+    assert scene.herder.connectors() == ["first"]
+    scene.herder.put_connector_config("first", {**CONFIG, **group, "tasks.max": "2"})  # one's own
+    scene.herder.create_connector("second", {**CONFIG, "consumer.override.group.id": "another"})
+    with pytest.raises(ConfigException, match="group of connector first"):
+        scene.herder.patch_connector_config("second", group)
+    with pytest.raises(ConfigException, match=r"configuration offsets\.storage\.topic: Records of connector second are there"):
+        scene.herder.create_connector("third", {**CONFIG, "offsets.storage.topic": "lines"})

@@ -159,3 +159,42 @@ def test_a_change_whose_run_never_came_gets_one(scene: Scene) -> None:
     assert scene.runs.taken() == []
     scene.herder.correct("c", RunFacts())
     assert scene.runs.taken() == [("trigger", "c", [0, 1])]
+
+
+class TestAConnectorThatNothingCanRun:
+    """No bundle makes a DAG of it: it is UNASSIGNED, with the reason, rather than RUNNING for ever."""
+
+    REASON = "Connectors created over REST never run: add the bundle"
+
+    def state(self, scene: Scene) -> tuple[str, str | None]:
+        view = scene.herder.connector_status("c").connector
+        return view.state, view.trace
+
+    def test_is_unassigned_when_it_is_created_changed_restarted_and_resumed(self, scene: Scene) -> None:
+        scene.runs.in_the_way = self.REASON
+        scene.herder.create_connector("c", CONFIG)
+        assert self.state(scene) == ("UNASSIGNED", self.REASON)
+        scene.herder.put_connector_config("c", {**CONFIG, "tasks.max": "2"})
+        scene.herder.restart_connector("c", include_tasks=True, only_failed=False)
+        assert self.state(scene) == ("UNASSIGNED", self.REASON)
+        scene.herder.pause("c")
+        assert self.state(scene) == ("PAUSED", None)
+        scene.herder.resume("c")
+        assert self.state(scene) == ("UNASSIGNED", self.REASON)
+        assert scene.herder.health_problem() is None
+        assert scene.herder.health_warning() == self.REASON
+
+    def test_and_so_are_its_tasks_where_it_ran_before(self, running: Scene) -> None:
+        running.runs.in_the_way = self.REASON
+        assert running.herder.correct("c", RunFacts())
+        assert running.states("c") == ("UNASSIGNED", ["UNASSIGNED", "FAILED"])
+        assert self.state(running) == ("UNASSIGNED", self.REASON)
+
+    def test_runs_once_it_can(self, scene: Scene) -> None:
+        scene.runs.in_the_way = self.REASON
+        scene.herder.create_connector("c", CONFIG)
+        scene.runs.taken()
+        scene.runs.in_the_way = None
+        assert scene.herder.correct("c", RunFacts())
+        assert scene.runs.taken() == [("trigger", "c", None)]
+        assert scene.herder.health_warning() is None

@@ -2,10 +2,10 @@
 
 import pytest
 
-from airflow_provider_connect.errors import NotFoundException
+from airflow_provider_connect.errors import ConnectException, NotFoundException
 from airflow_provider_connect.model.records import RestartRecord
 from airflow_provider_connect.model.states import State, TargetState
-from tests.unit.herder.conftest import CONFIG, Scene
+from tests.unit.herder.conftest import CAUSE, CONFIG, Scene
 
 R, F = State.RUNNING, State.FAILED
 Told = tuple[str, list[str]]
@@ -15,7 +15,6 @@ Told = tuple[str, list[str]]
     ("connector", "flags", "views", "run"),
     [
         (R, (False, False), (("RESTARTING", ["RUNNING", "FAILED"]), ("RUNNING", ["RUNNING", "FAILED"])), [None]),
-        (F, (False, False), (("RESTARTING", ["RUNNING", "FAILED"]), ("RESTARTING", ["RUNNING", "FAILED"])), [None]),
         (R, (False, True), (("RUNNING", ["RUNNING", "FAILED"]), ("RUNNING", ["RUNNING", "FAILED"])), []),
         (F, (False, True), (("RESTARTING", ["RUNNING", "FAILED"]), ("RESTARTING", ["RUNNING", "FAILED"])), [None]),
         (R, (True, True), (("RUNNING", ["RUNNING", "RESTARTING"]), ("RUNNING", ["RUNNING", "RESTARTING"])), [[1]]),
@@ -35,6 +34,49 @@ def test_what_a_restart_tells_writes_and_runs(
     assert scene.runs.taken() == [("trigger", "c", tasks) for tasks in run]
     records = [record for record in scene.configs.records if isinstance(record, RestartRecord)]
     assert records == ([RestartRecord("c", *flags)] if any(flags) else [])
+
+
+class TestAFailedConnectorAloneIsWaitedFor:
+    """As in Connect: the answer comes after the start (contract §1.6)."""
+
+    @pytest.fixture
+    def seen(self, scene: Scene) -> list[object]:
+        """What there was to see while the restart was waited for."""
+        scene.herder.create_connector("c", CONFIG)
+        scene.run("c", R, F, connector=F)
+        return []
+
+    def restart(self, scene: Scene, seen: list[object], outcome: State) -> str | None:
+        def wait() -> None:
+            seen.extend([scene.states("c"), scene.runs.taken()])
+            scene.run("c", R, F, connector=outcome)
+
+        scene.while_waiting = wait
+        plan = scene.herder.restart_connector("c", include_tasks=False, only_failed=False)
+        assert plan.connector.state == "RESTARTING"
+        return plan.connector.trace
+
+    def test_until_it_has_started(self, scene: Scene, seen: list[object]) -> None:
+        assert (self.restart(scene, seen, R) or "").startswith(CAUSE)
+        assert seen == [("RESTARTING", ["RUNNING", "FAILED"]), [("trigger", "c", None)]]
+
+    def test_and_the_cause_is_raised_when_it_fails_again(self, scene: Scene, seen: list[object]) -> None:
+        with pytest.raises(ConnectException) as caught:
+            self.restart(scene, seen, F)
+        assert (caught.value.status_code, caught.value.message) == (500, f"Failed to start connector: c: {CAUSE}")
+
+    def test_for_as_long_as_a_request_may_take(self, scene: Scene, seen: list[object]) -> None:
+        with pytest.raises(ConnectException, match="Request timed out"):
+            scene.herder.restart_connector("c", include_tasks=False, only_failed=False)
+        assert scene.states("c")[0] == "RESTARTING"
+
+    def test_unless_no_run_will_ever_start(self, scene: Scene, seen: list[object]) -> None:
+        scene.runs.in_the_way = "there is no bundle"
+        scene.herder.restart_connector("c", include_tasks=False, only_failed=False)
+
+    def test_but_not_where_the_answer_tells_a_plan(self, scene: Scene, seen: list[object]) -> None:
+        scene.while_waiting = lambda: pytest.fail("nothing is waited for")
+        scene.herder.restart_connector("c", include_tasks=False, only_failed=True)
 
 
 @pytest.mark.parametrize("target", [TargetState.PAUSED, TargetState.STOPPED])

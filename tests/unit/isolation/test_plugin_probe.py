@@ -59,7 +59,7 @@ def probe(plugin_path: Path) -> Iterator[PluginProbe]:
 
 
 def settings(plugin_path: Path, **more: str) -> WorkerSettings:
-    return WorkerSettings.of({"plugin.path": str(plugin_path), **more})
+    return WorkerSettings.of({"plugin.path": str(plugin_path), "connectors.allowed.paths": "/", **more})
 
 
 def by_key(validation: Validation) -> dict[str, ConfigValueView]:
@@ -130,7 +130,8 @@ def test_three_hundred_keys_are_validated_at_once_when_warm(probe: PluginProbe) 
 
 
 def test_definitions_are_asked_once_for_each_state_of_the_files(probe: PluginProbe, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [key.name for key in probe.config_keys("HookedSource")][:2] == ["topic", "name"]
+    for _ in range(2):  # the first question writes bytecode, which is a change of the files
+        assert [key.name for key in probe.config_keys("HookedSource")][:2] == ["topic", "name"]
     asked: list[object] = []
     monkeypatch.setattr(probe._pool, "ask", lambda *request: asked.append(request))
     assert probe.config_keys("HookedSource", "1.0")[0].name == "topic"
@@ -146,7 +147,11 @@ def test_many_threads_share_a_probe(probe: PluginProbe) -> None:
 
 def test_no_secret_is_in_an_answer(plugin_path: Path, tmp_path: Path) -> None:
     (tmp_path / "s.properties").write_text("word=hunter22\npath=/etc/hunter22\n")
-    providers = {"config.providers": "file", "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider"}
+    providers = {
+        "config.providers": "file",
+        "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+        "config.providers.airflow.access.x": "db:password",
+    }
     with PluginProbe(settings(plugin_path, **providers), secrets=lambda _: {"${airflow:db:password}": "opensesame"}) as probe:
         variable = f"${{file:{tmp_path}/s.properties:path}}"
         found = probe.validate(None, {**FILE_SOURCE, "file": variable, "tasks.max": f"${{file:{tmp_path}/s.properties:word}}"})
@@ -166,7 +171,8 @@ def test_what_a_connector_may_not_look_up_is_refused_by_its_key(plugin_path: Pat
         "config.providers.airflow.param.allowlist.pattern": "shop:.*",
     }
     secrets = {"${airflow:core:uri}": "canary-of-core"}
-    with PluginProbe(settings(plugin_path, **access), secrets=lambda _: secrets) as probe:
+    asked: list[object] = []
+    with PluginProbe(settings(plugin_path, **access), secrets=lambda config: asked.append(config) or secrets) as probe:
         for name, variable, setting in [
             ("staff", "${env:SHOP_PATH}", "no config.providers.env.access setting"),
             ("shop-1", "${env:HOME}", "no config.providers.env.access setting"),
@@ -177,7 +183,30 @@ def test_what_a_connector_may_not_look_up_is_refused_by_its_key(plugin_path: Pat
             assert refused.value.message.startswith(f"Invalid value {variable} for configuration file: {setting}")
             with pytest.raises(ConfigException):
                 probe.alter_offsets(name, {**FILE_SOURCE, "file": variable}, None)
+        assert asked == [], "refused before anything is looked up"
         assert probe.validate(None, {**FILE_SOURCE, "name": "shop-1", "file": "${env:SHOP_PATH}"}).error_count == 0
+
+
+@pytest.mark.parametrize("variable", ["${airflow:shop:password}", "${variable:region}", "${env:SHOP_PATH}"])
+def test_nothing_of_the_host_is_looked_up_where_no_rule_says_so(plugin_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setenv("SHOP_PATH", "/canary")
+    env = {"config.providers": "env", "config.providers.env.class": "EnvVarConfigProvider"}
+    asked: list[object] = []
+
+    def secrets(config: object) -> dict[str, str]:
+        asked.append(config)
+        return {"${airflow:shop:password}": "/canary", "${variable:region}": "/canary"}
+
+    config = {**FILE_SOURCE, "name": "shop", "file": variable}
+    with PluginProbe(settings(plugin_path, **env), secrets=secrets) as probe:
+        with pytest.raises(ConfigException) as refused:
+            probe.validate(None, config)
+        assert "setting of the worker lets this connector look it up" in refused.value.message
+        assert ".access.shop=" in refused.value.message
+        assert "config.providers.access.default=allow" in refused.value.message
+        assert asked == []
+    with PluginProbe(settings(plugin_path, **env, **{"config.providers.access.default": "allow"}), secrets=secrets) as probe:
+        assert probe.validate(None, config).error_count == 0
 
 
 def test_refusals(probe: PluginProbe) -> None:

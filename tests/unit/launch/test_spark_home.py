@@ -1,11 +1,12 @@
 """Which Spark is started, and the home in front of it."""
 
+import configparser
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.launch.spark_home import find_spark, is_local, starts_from_links
+from airflow_provider_connect.launch.spark_home import TESTED_PAIR, find_spark, is_local, starts_from_links
 
 INSTALLED = find_spark("yarn", {}).version
 
@@ -55,8 +56,23 @@ def test_settings_of_the_installation_are_kept(tmp_path: Path) -> None:
 
 def test_jars_of_another_version_than_the_python_package_are_refused(tmp_path: Path) -> None:
     real = _installation(tmp_path / "spark", "4.3.0")
-    with pytest.raises(ConnectException, match=rf"{INSTALLED}.*4\.3\.0.*pip install pyspark==4\.3\.0 pyspark-client==4\.3\.0"):
+    with pytest.raises(ConnectException, match=rf"{INSTALLED}.*4\.3\.0") as refused:
         find_spark("local", {"SPARK_HOME": str(real)}, cache=tmp_path)
+    assert f"pip install --force-reinstall --no-deps pyspark=={INSTALLED} pyspark-client=={INSTALLED}; " in str(refused.value)
+    assert f"let SPARK_HOME, which is {real}, name a Spark of that version, or unset it" in str(refused.value)
+
+
+def test_every_extra_pins_one_version_of_both_halves_of_spark() -> None:
+    """Newer versions of pyspark have no pyspark-client of the same version, and pip resolves each by itself."""
+    checkout = Path(__file__).resolve().parents[3]
+    setup = configparser.ConfigParser()
+    setup.read(checkout / "setup.cfg")
+    extras = setup["options.extras_require"]
+    pins = {line for lines in extras.values() for line in lines.split() if line.startswith("pyspark")}
+    constraints = {line for line in (checkout / "constraints.txt").read_text().splitlines() if line.startswith("pyspark")}
+    assert pins == constraints == set(TESTED_PAIR)
+    assert len({pin.partition("==")[2] for pin in pins}) == 1
+    assert {pin.partition("==")[0] for pin in pins} == {"pyspark", "pyspark-client"}
 
 
 def test_a_home_without_jars_is_refused(tmp_path: Path) -> None:

@@ -18,6 +18,12 @@ from airflow_provider_connect.mirror.masking import holds_hidden, masked
         ("connection.url", "jdbc:postgresql://user:hunter2@host:5432/db?a=b", "jdbc:postgresql://user:[hidden]@host:5432/db?a=b"),
         ("connection.url", "postgresql://user@host/db", "postgresql://user@host/db"),
         ("url", "http://host:80/a@b:c", "http://host:80/a@b:c"),
+        ("url", "jdbc:postgresql://host/db?user=me&password=hunter2&a=b", "jdbc:postgresql://host/db?user=me&password=[hidden]&a=b"),
+        ("url", "jdbc:sqlserver://host;user=me;password=hunter2;a=b", "jdbc:sqlserver://host;user=me;password=[hidden];a=b"),
+        ("url", "jdbc:oracle:thin:me/hunter2@//host:1521/x", "jdbc:oracle:thin:me/[hidden]@//host:1521/x"),
+        ("url", "postgresql://me:${airflow:shop:password}@host/db", "postgresql://me:${airflow:shop:password}@host/db"),
+        ("dsn", "host=h user=me password=hunter2", "host=h user=me password=[hidden]"),
+        ("value.converter.basic.auth.user.info", "me:hunter2", "[hidden]"),
     ],
 )
 def test_what_is_shown_of_a_setting(key: str, value: str, shown: str) -> None:

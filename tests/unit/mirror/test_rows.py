@@ -1,6 +1,7 @@
 """Records become rows and lines of history, by the rules of the stores."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +29,7 @@ from airflow_provider_connect.mirror.tables import (
 )
 from airflow_provider_connect.model.batches import BatchRecord, ConnectorType
 from airflow_provider_connect.model.ids import ConnectorTaskId
-from airflow_provider_connect.model.records import CommitRecord, ConnectorRecord, UpgradeRecord
+from airflow_provider_connect.model.records import CommitRecord, ConnectorRecord, TaskRecord, UpgradeRecord
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
@@ -101,7 +102,7 @@ def test_how_records_are_cut_into_batches_makes_no_difference(database: Connecti
 def test_what_every_database_can_keep_is_mirrored_and_nothing_else(database: Connection) -> None:
     long = "x" * 251
     config = {"text": "\0 \ud800 ü 😀", "x" * 1000: "long"}
-    take_configs(database, stream("configs", *(ConnectorRecord(name, config) for name in ("ü", "\0", "\ud800", long, "a b"))))
+    take_configs(database, stream("configs", *(ConnectorRecord(name, config) for name in ("ü", "\0", "\ud800", long, "a b", "a b "))))
     assert [(name, json.loads(text)) for name, text in rows(database, connector_config, "connector", "config")] == [
         ("a b", config),
         ("ü", config),
@@ -185,3 +186,28 @@ def test_a_sweep_removes_what_its_topic_does_not_hold(database: Connection) -> N
     }
     write_history(database, swept.entries)
     assert len(rows(database, history, "note")) == len(swept.entries)
+
+
+def test_passwords_by_type_are_in_no_table(database: Connection) -> None:
+    """A plugin's key of type PASSWORD may have any name; a task's config names no connector class."""
+
+    def hide(config: Mapping[str, str], of: Mapping[str, str] | None = None) -> Mapping[str, str]:
+        is_shop = {**(of or {}), **config}.get("connector.class") == "Shop"
+        return {key: "[hidden]" if is_shop and key == "pin" else value for key, value in config.items()}
+
+    task = ConnectorTaskId("shop", 0)
+    told = stream(
+        "configs",
+        ConnectorRecord("shop", {"connector.class": "Shop", "pin": "canary", "colour": "red"}),
+        TaskRecord(task, {"pin": "canary", "part": "1"}),
+        CommitRecord("shop", 1),
+        ConnectorRecord("shop", {"connector.class": "Shop", "pin": "canary-2", "colour": "red"}),
+    )
+    entries = take_configs(database, told, hide=hide)
+    write_history(database, entries)
+    tables = (connector_config, pending_task, task_config, history)
+    everything = str([list(database.execute(select(table)).tuples()) for table in tables])
+    assert "canary" not in everything
+    assert '"part": "1"' in everything or '"part":"1"' in everything
+    assert everything.count("[hidden]") >= 3
+    assert len([entry for entry in entries if entry.kind is Kind.CONFIG]) == 2, "another secret is another config"

@@ -3,6 +3,7 @@
 import pytest
 
 from airflow_provider_connect.model.cluster_state import ClusterConfigState, ConfigLog
+from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.records import (
     CommitRecord,
@@ -259,3 +260,18 @@ def test_reading_in_two_parts_gives_the_same_as_in_one(cut: int) -> None:
     for offset, record in enumerate(records[cut:], start=cut):
         log.apply(at(offset, record))
     assert log.state == state(*records)
+
+
+def test_what_configs_reserve_is_known_of_all_connectors_whomever_the_reader_is_for() -> None:
+    log = ConfigLog("t", only="mine")
+    log.apply(ConnectorRecord("a", {"offsets.storage.topic": " a-offsets ", "topic": "x"}, offset=0))
+    log.apply(ConnectorRecord("b", {"consumer.override.group.id": "g", "offsets.storage.topic": ""}, offset=1))
+    log.apply(ConnectorRecord("mine", {"topics": "y"}, offset=2))
+    known = {"a": {"offsets.storage.topic": "a-offsets"}, "b": {"consumer.override.group.id": "g"}}
+    assert (log.state.reserved, list(log.state.connector_configs)) == (known, ["mine"])
+    handed = ConfigSnapshot.from_json(ConfigSnapshot.of(log, ["mine"]).to_json()).log("mine")
+    assert handed.state.reserved == known
+    before = handed.state.copy()
+    handed.apply(ConnectorRecord("a", None, offset=3))
+    handed.apply(ConnectorRecord("b", {"topic": "z"}, offset=4))
+    assert (handed.state.reserved, before.reserved) == ({}, known)

@@ -247,3 +247,8 @@ def test_own_keys_stand_apart_from_connects() -> None:
 def test_topics_are_named_once_and_never_by_nothing() -> None:
     assert errors_of(sink(topics="t,,u")) == {"topics": ["Configuration 'topics' values must not be empty."]}
     assert errors_of(sink(topics="t,u,t")) == {"topics": ["Configuration 'topics' values must not be duplicated."]}
+
+
+def test_a_text_that_a_client_would_cut_is_refused() -> None:
+    with pytest.raises(ConfigException, match="file: it holds a NUL"):
+        ConnectorSettings.of({"name": "c", "connector.class": "FileStreamSource", "file": "/a\0b"})

@@ -1,5 +1,7 @@
 """Statuses that contradict target state, task set or runs: which do, and what becomes of them."""
 
+from dataclasses import replace
+
 import pytest
 
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
@@ -97,6 +99,8 @@ def test_whose_statuses_are_not_those_of_the_target_state(
         (STARTED, 2, (R, F, R), BROKEN, (None, {})),
         (STARTED, 1, (F, R), BROKEN, (None, {})),
         (STARTED, 1, (R, R), LONG_BROKEN, (None, {})),
+        # a user said so, and the application that he ended says after it that all is well
+        (STARTED, 1, (R, R), replace(LONG_BROKEN, is_marked=True), (None, {0: F})),
         # a run has found nothing to do since
         (STARTED, 2, (X, X, U), DONE, (R, {0: R, 1: R})),
         (STARTED, 1, (R, None), DONE, (None, {0: R})),

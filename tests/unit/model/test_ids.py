@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.ids import (
     ConnectorTaskId,
+    check_name,
     config_leader_id,
     connector_for,
     consumer_group,
     dag_id_for,
+    is_shortened,
     murmur2,
     partition_for,
     transactional_id,
@@ -84,10 +86,34 @@ def test_other_dag_ids_belong_to_no_connector(dag_id: str) -> None:
     assert connector_for(dag_id) is None
 
 
-def test_name_too_long_for_airflow_is_refused_with_the_limit() -> None:
-    assert len(dag_id_for("x" * 242)) == 250
-    with pytest.raises(ConfigException, match="Airflow allows 250"):
-        dag_id_for("x" * 243)
+@pytest.mark.parametrize("name", ["x" * 241, "x" * 300, "/" * 300, "ü/.-" * 90, "{{ macros }}" * 30, "-" * 1000, "a.-" * 2000])
+def test_a_long_name_has_a_dag_id_that_is_short_enough_for_airflow_and_for_its_log_folder(name: str) -> None:
+    dag_id = dag_id_for(name)
+    assert is_shortened(dag_id)
+    assert re.fullmatch(r"[A-Za-z0-9_.-]+", dag_id)
+    assert ".." not in dag_id
+    assert len(f"dag_id={dag_id}") <= 255
+    assert connector_for(dag_id) is None
+    assert dag_id_for(name + "x") != dag_id
+
+
+@given(st.text("-.~_aA0 2f", min_size=200, max_size=400), st.integers(1, 8))
+def test_a_shortened_id_is_nobody_elses(name: str, cut: int) -> None:
+    dag_id = dag_id_for(name)
+    assert is_shortened(dag_id) != (connector_for(dag_id) == name)
+    assert dag_id_for(name[:-cut]) != dag_id
+    assert dag_id_for(dag_id.removeprefix("connect.")) != dag_id or not is_shortened(dag_id)
+
+
+def test_the_longest_id_is_as_it_is() -> None:
+    assert dag_id_for("x" * 240) == "connect." + "x" * 240
+
+
+@pytest.mark.parametrize(("name", "message"), [("x" * 8001, "8001 bytes long; a name may have 8000"), ("\ud800", "has UTF-8")])
+def test_what_no_topic_could_hold_is_no_name(name: str, message: str) -> None:
+    with pytest.raises(ConfigException, match=message):
+        check_name(name)
+    assert len(dag_id_for(name)) <= 248
 
 
 def test_ids_are_connects_own() -> None:

@@ -136,6 +136,15 @@ def not_an_offset(value: str) -> str:
         (pair(partition=""), not_a_partition("")),
         (pair(partition="９"), not_a_partition("９")),
         (pair(partition=-1), "Kafka partitions must not be negative, but the partition of topic t is -1"),
+        (
+            pair(topic=""),
+            "The 'kafka_topic' of a sink connector offset cannot be '': Topic name is invalid: the empty string is not allowed",
+        ),
+        (
+            pair(topic="x" * 300),
+            f"The 'kafka_topic' of a sink connector offset cannot be '{'x' * 200}…': "
+            "Topic name is invalid: its length of 300 is longer than the max allowed length 249",
+        ),
         ((pair()[0], {}), OFFSET_KEY),
         ((pair()[0], 5), OFFSET_KEY),
         (pair(offset=None), not_an_offset("null")),

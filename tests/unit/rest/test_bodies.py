@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,9 +15,13 @@ from airflow_provider_connect.rest import bodies
 from airflow_provider_connect.rest.errors import HttpException
 
 
-def read(reader: Callable[[Request], Awaitable[Any]], body: bytes | str, content_type: str | None = "application/json") -> Any:
+def read(reader: Callable[[bodies.Body], Any], body: bytes | str, content_type: str | None = "application/json") -> Any:
     """What ``reader`` makes of ``body``, which comes in pieces."""
     data = body.encode() if isinstance(body, str) else body
+    return reader(received(data, [] if content_type is None else [(b"content-type", content_type.encode())]))
+
+
+def received(data: bytes, headers: list[tuple[bytes, bytes]]) -> bodies.Body:
     pieces = [data[at : at + 65536] for at in range(0, len(data), 65536)] or [b""]
     messages = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
     messages.append({"type": "http.request", "body": b"", "more_body": False})
@@ -25,19 +29,31 @@ def read(reader: Callable[[Request], Awaitable[Any]], body: bytes | str, content
     async def receive() -> Any:
         return messages.pop(0)
 
-    headers = [] if content_type is None else [(b"content-type", content_type.encode())]
     scope = {"type": "http", "method": "POST", "path": "/", "headers": headers, "query_string": b""}
 
-    async def run() -> Any:
-        return await reader(Request(scope, receive))
+    async def run() -> bodies.Body:
+        return await bodies.received(Request(scope, receive), seconds=5)
 
     return asyncio.run(run())
 
 
-def refusal(reader: Callable[[Request], Awaitable[Any]], body: bytes | str) -> str:
+def refusal(reader: Callable[[bodies.Body], Any], body: bytes | str) -> str:
     with pytest.raises(BadRequestException) as refused:
         read(reader, body)
     return refused.value.message
+
+
+@pytest.mark.parametrize("reader", [bodies.config, bodies.config_patch])
+def test_a_value_that_is_too_long_is_refused_by_its_key(reader: Callable[[bodies.Body], Any]) -> None:
+    longest = "x" * 262_144
+    assert read(reader, json.dumps({"a": "b", "certificates": longest})) == {"a": "b", "certificates": longest}
+    assert refusal(reader, json.dumps({"a": "b", "certificates": longest + "x"})).startswith(
+        "The value of setting 'certificates' has 262145 characters, and the limit is 262144"
+    )
+
+
+def test_a_new_connectors_value_that_is_too_long_is_refused_by_its_key() -> None:
+    assert "'certificates'" in refusal(bodies.new_connector, json.dumps({"name": "a", "config": {"certificates": "x" * 262_145}}))
 
 
 def test_a_config_holds_numbers_as_they_were_written() -> None:
@@ -65,7 +81,7 @@ def test_the_last_of_equal_keys_counts() -> None:
     "body", ["", "null", "[]", '"x"', "5", "{", "{} x", "{'a': 1}", '{"a": 1,}', "// c\n{}", '{"a": NaN}', '{"a": 01}']
 )
 @pytest.mark.parametrize("reader", [bodies.config, bodies.new_connector, bodies.offsets, bodies.log_level])
-def test_what_is_no_object_is_refused_with_words_for_people(reader: Callable[[Request], Awaitable[Any]], body: str) -> None:
+def test_what_is_no_object_is_refused_with_words_for_people(reader: Callable[[bodies.Body], Any], body: str) -> None:
     assert refusal(reader, body).startswith("The body ")
 
 

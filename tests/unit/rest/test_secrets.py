@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from airflow_provider_connect.errors import ConfigException, NotFoundException
+from airflow_provider_connect.errors import ConfigException, ConnectException, PluginNotFoundException
 from airflow_provider_connect.model.views import ConfigKeyView
 from airflow_provider_connect.rest.secrets import HIDDEN, Secrets
 
@@ -19,11 +19,14 @@ class Plugins:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str | None]] = []
         self.are_there = True
+        self.trouble: ConnectException | None = None
 
     def keys(self, plugin: str, version: str | None) -> Sequence[ConfigKeyView]:
         self.asked.append((plugin, version))
+        if self.trouble is not None:
+            raise self.trouble
         if not self.are_there:
-            raise NotFoundException(f"Unknown plugin {plugin}.")
+            raise PluginNotFoundException(f"Unknown plugin {plugin}.")
         return [key("pin", "PASSWORD"), key("url", "STRING")]
 
 
@@ -61,11 +64,67 @@ def test_a_value_that_is_a_variable_in_part_is_hidden(plugins: Plugins) -> None:
 
 def test_what_was_shown_hidden_comes_back_as_it_was(plugins: Plugins) -> None:
     secrets = Secrets(plugins.keys)
-    known = {"connector.class": "Shop", "pin": "1234", "url": "u"}
-    given: dict[str, str | None] = {**secrets.shown(known), "url": "v"}
-    assert secrets.restored(given, known) == {"connector.class": "Shop", "pin": "1234", "url": "v"}
+    known = {"connector.class": "Shop", "pin": "1234", "colour": "red"}
+    given: dict[str, str | None] = {**secrets.shown(known), "colour": "blue"}
+    assert secrets.restored(given, known) == {"connector.class": "Shop", "pin": "1234", "colour": "blue"}
     assert secrets.restored({"connector.class": "Shop", "pin": "9"}, known)["pin"] == "9"
-    assert secrets.restored({"url": HIDDEN}, known) == {"url": HIDDEN}
+
+
+def test_passwords_in_urls_are_hidden_and_come_back(plugins: Plugins) -> None:
+    secrets = Secrets(plugins.keys)
+    known = {"connector.class": "Shop", "url": "jdbc:postgresql://me:s3cr/et@host/db?password=x1y2&ssl=true", "colour": "red"}
+    shown: dict[str, str | None] = {**secrets.shown(known)}
+    assert shown["url"] == "jdbc:postgresql://me:[hidden]@host/db?password=[hidden]&ssl=true"
+    assert secrets.restored({**shown, "colour": "blue"}, known) == {**known, "colour": "blue"}
+    for there in (known, None):
+        with pytest.raises(ConfigException, match="give the secret itself"):
+            secrets.restored({**shown, "url": "jdbc:postgresql://me:[hidden]@thief/db"}, there)
+
+
+ELSEWHERE = [
+    {"url": "https://thief"},
+    {"connector.class": "Thief"},
+    {"proxy.host": "thief"},
+    {"whatever": "thief:9092"},
+    {"more.options": "to=https://thief/"},
+    {"transforms": "t", "transforms.t.type": "Thief"},
+    {"value.converter": "Thief"},
+    {"producer.override.bootstrap.servers": "thief"},
+]
+
+
+@pytest.mark.parametrize("change", ELSEWHERE)
+def test_a_hidden_secret_goes_to_no_other_class_or_address(plugins: Plugins, change: dict[str, str]) -> None:
+    """A thief who may change the config would have the secret, which he may not see, sent to his own host."""
+    secrets = Secrets(plugins.keys)
+    known = {"connector.class": "Shop", "pin": "1234", "url": "https://shop", "my.password": "5678"}
+    shown: dict[str, str | None] = {**secrets.shown(known)}
+    for attempt in (lambda: secrets.restored({**shown, **change}, known), lambda: secrets.patched(dict(change), known)):
+        with pytest.raises(ConfigException) as refused:
+            attempt()
+        assert "give the secret again" in refused.value.message
+        assert sorted(change)[-1] in refused.value.message
+        assert "1234" not in refused.value.message
+    given: dict[str, str | None] = {**known, **change, "pin": "new", "my.password": "new"}
+    assert secrets.restored(given, known) == given, "with secrets of its own it may go anywhere"
+    assert secrets.patched({"colour": "red", "pin": HIDDEN}, known) == {"colour": "red", "pin": "1234"}
+
+
+def test_a_secret_taken_away_is_not_sent_anywhere(plugins: Plugins) -> None:
+    known = {"connector.class": "Shop", "pin": "1234", "url": "https://shop"}
+    assert Secrets(plugins.keys).patched({"url": "https://other", "pin": None}, known) == {"url": "https://other", "pin": None}
+
+
+def test_what_stays_for_good_shows_nothing_of_a_plugin_that_does_not_answer(plugins: Plugins) -> None:
+    plugins.trouble = ConnectException("the plugin's process does not answer")
+    config = {"connector.class": "Shop", "pin": "1234", "colour": "red", "tasks.max": "1"}
+    assert Secrets(plugins.keys, hides_unknown=True).shown(config) == {**config, "pin": HIDDEN, "colour": HIDDEN}
+    plugins.trouble = None
+    assert Secrets(plugins.keys, hides_unknown=True).shown(config) == {**config, "pin": HIDDEN}
+
+
+def test_a_tasks_config_is_hidden_as_its_connectors(plugins: Plugins) -> None:
+    assert Secrets(plugins.keys).shown({"pin": "1234", "part": "1"}, {"connector.class": "Shop"}) == {"pin": HIDDEN, "part": "1"}
 
 
 def test_a_hidden_secret_of_another_connector_is_refused_by_its_key(plugins: Plugins) -> None:

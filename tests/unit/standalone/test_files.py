@@ -60,6 +60,7 @@ def test_a_worker_file_needs_a_file_for_offsets_and_no_topics(tmp_path: Path) ->
     path.write_text("bootstrap.servers=b:1\noffset.storage.file.filename=/tmp/offsets\n")
     settings = standalone_settings(read_properties(path))
     assert (settings.bootstrap_servers, settings.exactly_once_source_enabled) == ("b:1", False)
+    assert settings.allowed_paths.folders == (str(tmp_path / "connect-data"),)
     with pytest.raises(
         ConfigException, match=r'Missing required configuration "offset\.storage\.file\.filename" which has no default value'
     ):

@@ -107,13 +107,13 @@ def test_nothing_is_cast_from_what_has_no_values() -> None:
     ],
 )
 def test_expressions_of_java_are_understood(expression: str, text: str, *, matches: bool) -> None:
-    assert (compile_regex(expression).fullmatch(text) is not None) == matches
+    assert (compile_regex(expression, "regex").fullmatch(text) is not None) == matches
 
 
 @pytest.mark.parametrize("expression", [r"[a-z&&[^b]]", r"[a[b]]", r"\p{IsLatin}", r"["])
 def test_expressions_that_python_reads_otherwise_are_refused(expression: str) -> None:
     with pytest.raises(Exception, match=r"not known here|unterminated"):
-        compile_regex(expression)
+        compile_regex(expression, "regex")
 
 
 def test_a_failing_record_is_named_whatever_lies_before_it() -> None:

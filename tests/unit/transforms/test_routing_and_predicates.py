@@ -5,8 +5,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.converters.json import JsonConverter
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.transforms.cast import CastValue
 from airflow_provider_connect.transforms.filter import Filter
 from airflow_provider_connect.transforms.predicates import HasHeaderKey, RecordIsTombstone, TopicNameMatches
 from airflow_provider_connect.transforms.regex_router import RegexRouter
@@ -48,6 +50,40 @@ def test_an_expression_that_is_none_is_refused() -> None:
         'Missing required configuration "pattern" which has no default value.',
         "Invalid value null for configuration pattern: Invalid regex: null",
     ]
+
+
+@pytest.mark.parametrize(
+    ("regex", "message"),
+    [
+        ("(", "Unclosed group near index 1\n("),
+        ("a(b", "Unclosed group near index 3\na(b"),
+        ("[", "Unclosed character class near index 0\n[\n^"),
+        ("[abc", "Unclosed character class near index 3\n[abc\n   ^"),
+        ("*", "Dangling meta character '*' near index 0\n*\n^"),
+        ("a++*", "Dangling meta character '*' near index 3\na++*\n   ^"),
+        ("a)", "Unmatched closing ')' near index 0\na)\n^"),
+        (")", "Unmatched closing ')'\n)"),
+    ],
+)
+def test_what_is_wrong_with_an_expression_is_told_in_javas_words(regex: str, message: str) -> None:
+    with pytest.raises(ConfigException) as refused:
+        made(RegexRouter(), regex=regex, replacement="x")
+    assert refused.value.message == f"Invalid value {regex} for configuration regex: Invalid regex: {message}"
+
+
+@pytest.mark.parametrize("spec", ["a:nothing", "nothing"])
+def test_a_type_that_is_none_is_told_in_connects_words(spec: str) -> None:
+    with pytest.raises(ConfigException) as refused:
+        made(CastValue(), spec=spec)
+    assert refused.value.message == (
+        "Invalid value java.lang.IllegalArgumentException: No enum constant org.apache.kafka.connect.data.Schema.Type.NOTHING "
+        "for configuration Invalid type found in casting spec: nothing"
+    )
+
+
+def test_the_words_for_decimals_stand_in_javas_order() -> None:
+    refused = [error for value in JsonConverter.config_def.validate({"decimal.format": "TEXT"}) for error in value.errors]
+    assert refused[-1] == "Invalid value TEXT for configuration decimal.format: String must be one of (case insensitive): NUMERIC, BASE64"
 
 
 def test_filter_drops_all() -> None:

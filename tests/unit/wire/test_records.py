@@ -39,6 +39,18 @@ def test_decoded_record_knows_its_offset_and_is_equal_without_it() -> None:
     assert decoded == ConnectorRecord("c", {"a": "b"})
 
 
+def test_a_tasks_failures_in_a_row_are_a_header_and_none_where_there_are_none() -> None:
+    status = TaskStatus("c", 0, State.FAILED, "h:1", "boom", 0, "1.2", CLAIM, failures=12)
+    wire = status_topic.encode(status)
+    assert wire.headers == [("claim", b"qxMbM7u3Q5W:42"), ("failures", b"12")]
+    assert status_topic.decode(*wire) == status
+    assert status_topic.encode(TaskStatus("c", 0, State.RUNNING, claim=CLAIM)).headers == [("claim", b"qxMbM7u3Q5W:42")]
+    for header in (b"", b"-1", b"x", b"9" * 4301, None):
+        found = status_topic.decode(wire.key, wire.value, [("failures", header)])
+        assert isinstance(found, TaskStatus)
+        assert found.failures == 0
+
+
 def test_other_headers_and_none_mean_nothing() -> None:
     expected = TargetStateRecord("c", TargetState.PAUSED)
     assert config_topic.decode(b"target-state-c", b'{"state":"PAUSED"}', [("x", b"y")]) == expected

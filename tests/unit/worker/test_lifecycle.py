@@ -2,9 +2,13 @@
 
 import os
 import resource
+import socket
 import threading
 import time
 
+import pytest
+
+from airflow_provider_connect.worker import lifecycle
 from airflow_provider_connect.worker.lifecycle import StopReason, StopSignal, StopSwitch, StopWire
 
 
@@ -39,7 +43,7 @@ def test_after_a_long_silence_it_listens_before_it_answers() -> None:
 def test_the_switch_leaves_no_thread_and_no_open_file() -> None:
     switch = StopSwitch("127.0.0.1")
     (thread,) = [thread for thread in threading.enumerate() if thread.name == f"stop-switch {switch.address[1]}"]
-    wire = StopWire(switch.address)
+    wire = StopWire(switch.address, switch.token)
     wait_until(lambda: len(switch._bodies) == 1)
     switch.close()
     wait_until(wire.is_cut)
@@ -54,7 +58,7 @@ def test_a_wire_works_in_a_process_of_many_files() -> None:
     held = [os.dup(2) for _ in range(1100)]
     try:
         switch = StopSwitch("127.0.0.1")
-        wire = StopWire(switch.address)
+        wire = StopWire(switch.address, switch.token)
         assert not wire.is_cut()
         wait_until(lambda: len(switch._bodies) == 1)
         switch.throw()
@@ -69,15 +73,35 @@ def test_a_wire_works_in_a_process_of_many_files() -> None:
 
 def test_the_switch_ends_every_body_and_those_that_come_later() -> None:
     switch = StopSwitch("127.0.0.1")
-    first = StopWire(switch.address)
+    first = StopWire(switch.address, switch.token)
     assert not first.is_cut()
     wait_until(lambda: len(switch._bodies) == 1)
     switch.throw()
     wait_until(first.is_cut)
-    late = StopWire(switch.address)
+    late = StopWire(switch.address, switch.token)
     wait_until(late.is_cut)
     first.close()
     late.close()
+
+
+def test_strangers_are_told_nothing_and_are_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "TOKEN_SECONDS", 0.2)
+    monkeypatch.setattr(lifecycle, "MOST_STRANGERS", 3)
+    switch = StopSwitch("127.0.0.1")
+    wire = StopWire(switch.address, switch.token)
+    wait_until(lambda: len(switch._bodies) == 1)
+    silent = [socket.create_connection(switch.address, timeout=5) for _ in range(10)]
+    wrong = StopWire(switch.address, "0" * len(switch.token))
+    short = StopWire(switch.address, switch.token[:-1])
+    wait_until(wrong.is_cut)
+    assert {stranger.recv(1) for stranger in silent} == {b""}
+    wait_until(short.is_cut)
+    assert (len(switch._bodies), len(switch._unknown), wire.is_cut()) == (1, 0, False)
+    switch.throw()
+    wait_until(wire.is_cut)
+    switch.close()
+    for each in (*silent, wrong, short, wire):
+        each.close()
 
 
 def wait_until(condition: object) -> None:

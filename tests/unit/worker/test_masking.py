@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import logging
+import sys
+import warnings
+from collections.abc import Callable
 
 import pytest
 
 from airflow_provider_connect.built_in_providers import EnvVarConfigProvider
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.masking import Mask, secret_values
+from airflow_provider_connect.masking import Mask, MaskedLogs, mask_output, secret_values
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.worker.checked_connector import check_connector
 
@@ -22,6 +27,88 @@ def test_secret_is_found_in_every_form(form: str) -> None:
     assert "[hidden]" in text
     assert "1@" not in text
     assert "ü" not in text
+
+
+SECRET_OF_URL = "postgresql://shop:p%40ss%2Fword@db:5432/shop?sslpassword=k3ypass"
+
+
+@pytest.mark.parametrize(
+    ("secret", "text"),
+    [
+        ("  canary-1 \n", "refused for canary-1."),
+        ("canary 1+2", "GET /?q=canary+1%2B2"),
+        ("canary/ü", "GET /canary%2f%c3%bc"),
+        ("first canary\nsecond canary", "line 2: second canary"),
+        (SECRET_OF_URL, "password p@ss/word is wrong"),
+        (SECRET_OF_URL, "p%40ss%2Fword"),
+        (SECRET_OF_URL, "k3ypass"),
+        (json.dumps({"user": "anna", "token": "canary-2"}), "token canary-2 is over"),
+        ("none", "cannot connect to mysql://me:canary@host/db"),
+    ],
+)
+def test_trimmed_parts_and_other_spellings_are_secret_too(secret: str, text: str) -> None:
+    shown = Mask([secret])(text)
+    assert "[hidden]" in shown
+    assert not [part for part in ("canary", "p@ss", "p%40", "k3y") if part in shown]
+
+
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+@pytest.mark.parametrize("secret", ["canary>>>???~~~", "kanärie/+", "four"])
+def test_base64_of_a_text_around_a_secret_is_masked(secret: str, encode: Callable[[bytes], bytes]) -> None:
+    mask = Mask([f" {secret}\n"])
+    for before in ("", "u", "me", "me:", "user:"):
+        for behind in ("", "!", "!!", "!!!"):
+            plain = f"{before}{secret}{behind}".encode()
+            shown = mask(f"Basic {encode(plain).decode()}, refused")
+            assert "[hidden]" in shown
+            kept = shown.removeprefix("Basic ").removesuffix(", refused").partition("[hidden]")
+            assert len(kept[0]) <= 4 * len(before.encode()) / 3 + 1, "no more than what is before the secret, and a part of a character"
+            assert len(kept[2].rstrip("=")) <= 4 * len(behind.encode()) / 3 + 2
+
+
+def test_bytes_of_a_secret_are_masked_in_bytes_and_in_their_literals() -> None:
+    mask = Mask(["kanärie"])
+    assert mask.in_bytes("x\0kanärie%".encode()) == b"x\0[hidden]%"
+    assert mask(repr("a kanärie".encode())) == "b'a [hidden]'"
+
+
+def test_names_and_keys_are_masked_with_the_values() -> None:
+    found = Mask(["canary", "471147"]).whole({"a canary": ["canary", {"canary": 1}], "pin": 471147, "n": None, "is": True})
+    assert found == {"a [hidden]": ["[hidden]", {"[hidden]": 1}], "pin": "[hidden]", "n": None, "is": True}
+
+
+def test_lines_of_the_log_are_masked_whoever_writes_them() -> None:
+    record = logging.LogRecord("of.a.library", logging.INFO, "f", 1, "login with %s", ("canary",), None)
+    try:
+        raise ValueError("canary refused")
+    except ValueError:
+        record.exc_info = sys.exc_info()
+    assert MaskedLogs(Mask(["canary"])).filter(record)
+    line = logging.Formatter("%(message)s").format(record)
+    assert line.startswith("login with [hidden]\n")
+    assert "ValueError: [hidden] refused" in line
+    assert "canary" not in line.replace('ValueError("canary refused")', "")
+    assert record.exc_info is None, "formatters other than Python's would show the exception itself"
+
+
+def test_an_exception_without_secrets_stays_one() -> None:
+    record = logging.LogRecord("of.a.library", logging.INFO, "f", 1, "no login", (), (ValueError, ValueError("refused"), None))
+    assert MaskedLogs(Mask(["canary"])).filter(record)
+    assert record.exc_info is not None
+
+
+def test_what_is_printed_is_masked_whoever_prints_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, getattr(sys, name))  # as they are, afterwards
+    monkeypatch.setattr(warnings, "showwarning", lambda message, *_: print(f"warned: {message}"))
+    mask = Mask()
+    mask_output(mask)
+    mask.add(["canary"])
+    warnings.showwarning("no canary", UserWarning, "f", 1)
+    print("a canary", "canary")
+    print("another canary", file=sys.stderr, flush=True)
+    sys.stdout.writelines(["one canary\n"])
+    assert capsys.readouterr() == ("warned: no [hidden]\na [hidden] [hidden]\none [hidden]\n", "another [hidden]\n")
 
 
 def test_shortest_values_are_left_as_they_are() -> None:
@@ -45,7 +132,7 @@ def test_refused_config_does_not_tell_its_secrets(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("CANARY", "not-a-number")
     config = {"connector.class": "FileStreamSource", "file": "f", "topic": "t", "tasks.max": "${env:CANARY}"}
     with pytest.raises(ConfigException) as caught:
-        check_connector("c", config, WorkerSettings.of(ENV), {})
+        check_connector("c", config, WorkerSettings.of(ENV | {"config.providers.env.access.c": "CANARY"}), {})
     assert "not-a-number" not in str(caught.value.errors) + str(caught.value)
     assert "Invalid value [hidden] for configuration tasks.max" in caught.value.message
     assert caught.value.__suppress_context__

@@ -17,7 +17,7 @@ def test_address_is_the_one_on_the_way_to_the_broker(servers: str) -> None:
 
 def test_switch_listens_where_it_is_told() -> None:
     switch = StopSwitch("127.0.0.1")
-    wire = StopWire(switch.address)
+    wire = StopWire(switch.address, switch.token)
     assert not wire.is_cut()
     switch.throw()
     assert select.select([wire._socket], [], [], 5)[0]

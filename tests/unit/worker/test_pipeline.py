@@ -94,6 +94,16 @@ def test_records_become_batches() -> None:
     assert batch.source_offset == {"n": 2}
 
 
+def test_a_poll_may_mix_batches_and_records_whose_order_is_kept() -> None:
+    def record(n: int) -> SourceRecord:
+        return SourceRecord({"p": 1}, {"n": n}, "t", f"v{n}")
+
+    polled = [record(1), Batch.of("t", pa.array(["v2", "v3"])), record(4), record(5), Batch.of("t", pa.array(["v6"]))]
+    batches = SourcePipeline(converters()).batches(polled)  # type: ignore[arg-type]
+    assert [value for batch in batches for value in batch.value.to_pylist()] == ["v1", "v2", "v3", "v4", "v5", "v6"]  # type: ignore[union-attr]
+    assert [batch.source_offset for batch in batches] == [{"n": 1}, None, {"n": 5}, None]
+
+
 def test_runs_of_schemas_become_batches_that_cover_all_offsets() -> None:
     batches = list(SinkPipeline(converters(LengthAsSchema())).batches(raw([b"a", b"b", b"cc", b"d"])))
     assert [(b.value_schema.name, b.first_offset, b.next_offset) for b in batches if b.value_schema] == [

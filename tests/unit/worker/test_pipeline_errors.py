@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_connect.converters.json import JsonConverter
 from airflow_provider_connect.converters.string import StringConverter
-from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk import Batch, SinkRecord, SourceRecord, Transformation
 from airflow_provider_connect.sdk.batch import headers_type
 from airflow_provider_connect.sdk.columns import values_of
@@ -141,7 +141,7 @@ def test_sink_gets_what_can_be_transformed(transformation: Transformation) -> No
 
 def test_without_tolerance_the_task_learns_which_record_it_is() -> None:
     with pytest.raises(
-        DataException, match=r"VALUE_CONVERTER by org\.apache\.kafka\.connect\.json\.JsonConverter failed for offset 142 of t-0: "
+        ConnectException, match=r"VALUE_CONVERTER by org\.apache\.kafka\.connect\.json\.JsonConverter failed for offset 142 of t-0: "
     ):
         list(SinkPipeline(converters()).batches(raw(100, {42: "value"})))
 

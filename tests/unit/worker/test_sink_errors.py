@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk import Batch, SinkRecord
 from airflow_provider_connect.sdk.batch import headers_type
 from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.schema import TIMESTAMP_SCHEMA
 from airflow_provider_connect.worker.consumed_records import Originals
 from airflow_provider_connect.worker.dead_letters import DeadLetter, DeadLetterQueue
 from airflow_provider_connect.worker.errant_records import ErrantRecords
@@ -113,9 +114,29 @@ def test_reporter_takes_batches_and_makes_bytes_anew_of_what_it_does_not_know() 
 
 def test_reporter_raises_where_nothing_is_tolerated() -> None:
     made, reported = tolerance(everything=False)
-    with pytest.raises(DataException, match=r"TASK_PUT by org\.apache\.kafka\.connect\.sink\.SinkTask failed for offset 4 of t-0: no"):
-        ErrantRecords(made, None, converters()).report(record(4), DataException("no"))
-    assert len(reported) == 1
+    for error, retriable in ((DataException("no"), False), (RetriableException("no"), True)):
+        with pytest.raises(
+            ConnectException, match=r"TASK_PUT by org\.apache\.kafka\.connect\.sink\.SinkTask failed for offset 4 of t-0: no"
+        ) as raised:
+            ErrantRecords(made, None, converters()).report(record(4), error)
+        assert not isinstance(raised.value, DataException | RetriableException)  # the framework would put the same records again
+        assert raised.value.retriable is retriable
+    assert len(reported) == 2
+
+
+@pytest.mark.parametrize("keeps_originals", [True, False])
+def test_reporter_takes_values_that_python_cannot_hold(keeps_originals: bool) -> None:
+    """A timestamp behind the year 9999: decoding it would raise DataException into the task's ``put``."""
+    made, reported = tolerance()
+    originals = Originals() if keeps_originals else None
+    if originals is not None:
+        originals.keep(raw(0, 3))
+    infinity = pa.array([9223372036825200000] * 3, pa.int64()).cast(pa.timestamp("ms", "UTC"))
+    batch = Batch("t", infinity, value_schema=TIMESTAMP_SCHEMA, kafka_partition=0, first_offset=0, next_offset=3, timestamp=infinity)
+    ErrantRecords(made, originals, converters()).report_all([(batch, DataException("no"))])
+    found = [(f.record.offset, f.record.value, f.record.timestamp) for f in reported]  # type: ignore[attr-defined]
+    kept = [(0, b"v0", 0), (1, b"v1", 1), (2, b"v2", 2)]
+    assert found == (kept if keeps_originals else [(offset, None, 9223372036825200000) for offset in range(3)])
 
 
 def test_much_that_waits_asks_for_a_commit_but_not_again_and_again() -> None:
@@ -135,7 +156,7 @@ def test_letters_reported_together_are_written_together() -> None:
     for everything in (True, False):
         made, _ = tolerance(everything=everything)
         reporter = ErrantRecords(Tolerance(made.settings, queue.add), None, converters(), queue)
-        with contextlib.nullcontext() if everything else pytest.raises(DataException, match="Tolerance exceeded"):
+        with contextlib.nullcontext() if everything else pytest.raises(ConnectException, match="Tolerance exceeded"):
             reporter.report_all((record(offset), DataException("no")) for offset in (3, 4))
             reporter.report(record(5), DataException("no"))
     assert journal.said == ["letters 3 4", "letters 5", "letters 3"]

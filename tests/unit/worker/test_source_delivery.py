@@ -5,7 +5,9 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
+from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.kafka_writer import EncodedBatch, KafkaWriter
 from airflow_provider_connect.worker.source_delivery import (
@@ -132,3 +134,27 @@ def test_at_most_once_commits_offsets_before_their_records(said: list[str]) -> N
     delivery = AtMostOnce(owner(said), writer(said, "data"), encode, flush_seconds=1)
     delivery.deliver([BATCH], [OFFSET])
     assert said == ["owner.begin_transaction", "owner.produce offsets", "owner.commit_transaction", "data.produce_batch 3"]
+
+
+@pytest.mark.parametrize("guarantee", ["at least once", "at most once"])
+def test_a_ledger_that_does_not_answer_fails_no_run_whose_records_are_delivered(said: list[str], guarantee: str) -> None:
+    """A bulk read has no offsets: it would be written again by a retry."""
+
+    class Silent(Journal):
+        def __getattr__(self, call: str) -> object:
+            if call == "commit_transaction":
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            return super().__getattr__(call)
+
+    silent = TransactionalProducer(Silent(said, "owner"), timeout_seconds=1)  # type: ignore[arg-type]
+    closing = [OffsetRecord("batches", 0, b"k", b"v")]
+    if guarantee == "at most once":
+        AtMostOnce(silent, writer(said, "data"), encode, flush_seconds=1).commit(closing)
+    else:
+        delivery = AtLeastOnce(silent, writer(said, "data"), encode, interval_seconds=60, flush_seconds=1, now=lambda: 0.0)
+        delivery.deliver([BATCH], [])
+        assert delivery.commit(closing)
+        delivery.deliver([BATCH], [OFFSET])
+        with pytest.raises(RetriableException):
+            delivery.commit(closing)
+    assert "owner.abort_transaction" in said

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from decimal import InvalidOperation
 
 import pytest
 
-from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException
+from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException, trace_of
 from airflow_provider_connect.model.connector_settings import ErrorSettings
 from airflow_provider_connect.worker.failures import ConsumedRecord, ErrorStage, Failure, Operation
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.tolerance import StoppedWhileRetrying, Tolerance, retry_delay_ms
+from tests.unit.worker.clock import Clock
 
 OPERATION = Operation(ErrorStage.TRANSFORMATION, "org.example.Strange")
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def now(self) -> float:
-        return self.seconds
-
-    def sleep(self, seconds: float) -> None:
-        self.seconds += seconds
 
 
 def tolerance(
@@ -84,15 +75,19 @@ def test_failing_records_are_skipped_reported_and_counted() -> None:
 
 def test_without_tolerance_the_first_failing_record_is_reported_and_named() -> None:
     errors, reported = tolerance(everything=False)
-    with pytest.raises(DataException, match=r"TRANSFORMATION by org.example.Strange failed for offset 102 of t-0: no$") as raised:
+    with pytest.raises(ConnectException, match=r"TRANSFORMATION by org.example.Strange failed for offset 102 of t-0: no$") as raised:
         errors.parts(OPERATION, 10, failing({2, 7}, DataException("no")), record)
+    assert type(raised.value) is ConnectException
+    assert trace_of(raised.value).startswith("airflow_provider_connect.errors.ConnectException: Tolerance exceeded in error handler")
     assert isinstance(raised.value.__cause__, DataException)
     assert len(reported) == 1
     assert (errors.metrics.record_failures, errors.metrics.record_errors, errors.metrics.records_skipped) == (1, 1, 0)
 
 
 @pytest.mark.parametrize(
-    ("error", "may_pass"), [(RetriableException("busy"), True), (KeyError("x"), True), (ConnectException("no"), False)]
+    ("error", "may_pass"),
+    [(RetriableException("busy"), True), (ConnectionError("away"), True), (Exception("x"), True), (ConnectException("no"), False)]
+    + [(kind("no"), False) for kind in (DataException, ValueError, KeyError, TypeError, RecursionError, OverflowError, InvalidOperation)],
 )
 def test_whether_airflow_tries_again_is_up_to_the_cause(error: Exception, may_pass: bool) -> None:
     errors, _ = tolerance(everything=False)

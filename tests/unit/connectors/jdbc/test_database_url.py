@@ -93,6 +93,10 @@ def test_password_is_in_no_text_but_that_for_the_driver() -> None:
         "ann:half/@topsecret@db/shop",
         "ann:1234/topsecret@db/shop",
         "db/shop?user=ann&password=half&topsecret",
+        "db/shop?user=ann&password=half&topsecret=half",
+        "ann:1234/?topsecret&half@db/shop",
+        "db;user=ann;password=topsecret",
+        "db/shop;user=ann;password=topsecret",
     ],
 )
 @pytest.mark.parametrize("scheme", ["postgresql", "jdbc:mariadb", "mysql+pymysql"])

@@ -17,6 +17,7 @@ from airflow_provider_connect.connectors.jdbc.source_offset import SourceOffset,
 from airflow_provider_connect.connectors.jdbc.table_name import TableName
 from airflow_provider_connect.connectors.jdbc.table_parts import shares_of
 from airflow_provider_connect.sdk.testing_contexts import MemoryConnectorContext, MemorySourceContext, Offsets, partition_key
+from tests.reaching import reaching
 
 TABLE = TableName("lines")
 
@@ -98,7 +99,7 @@ class World:
         return own | {"batch.max.rows": "30"}
 
     def plan(self, max_tasks: int) -> list[Mapping[str, str]]:
-        connector = JdbcSourceConnector()
+        connector = reaching(JdbcSourceConnector())
         connector.initialize(MemoryConnectorContext(offsets=self.offsets))
         connector.start(JdbcSourceConnector.config_def.parse(self.config()))
         return list(connector.task_configs(max_tasks))
@@ -106,7 +107,7 @@ class World:
     def run(self, max_tasks: int, polls: Iterator[int]) -> None:
         """Each task ends after as many polls as ``polls`` says; what it was given is committed."""
         for config in self.plan(max_tasks):
-            task = JdbcSourceConnector.task_class()
+            task = reaching(JdbcSourceConnector.task_class())
             task.initialize(MemorySourceContext(config, dict(self.offsets)))
             task.start(JdbcSourceConnector.task_config(config))
             for _ in range(next(polls)):
@@ -120,7 +121,7 @@ class World:
             task.stop()
 
     def has_new_data(self) -> bool | None:
-        return JdbcSourceConnector().has_new_data(self.config(), lambda partition: self.offsets.get(partition_key(partition)))
+        return reaching(JdbcSourceConnector()).has_new_data(self.config(), lambda partition: self.offsets.get(partition_key(partition)))
 
     def own_offset(self) -> Any:
         return self.offsets.get(partition_key({"protocol": "1", "table": "lines"}))

@@ -1,6 +1,7 @@
 """A thread that reads a little ahead."""
 
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -46,3 +47,23 @@ def test_source_that_nobody_takes_from_ends_when_closed() -> None:
     ahead = ReadAhead(iter(range(1_000_000)), lambda: None)
     assert ahead.next(10) == 0
     assert ahead.close()
+
+
+def test_large_items_wait_one_at_a_time() -> None:
+    taken: list[int] = []
+
+    def source() -> Iterator[int]:
+        for number in range(4):
+            taken.append(number)
+            yield number
+
+    for megabytes, expected in ((5, 3), (20, 2)):  # those that wait, and the one that has no room yet
+        taken.clear()
+        ahead = ReadAhead(source(), lambda: None, size=lambda _, size=megabytes: size << 20)  # type: ignore[misc]
+        deadline = time.monotonic() + 10
+        while len(taken) < expected and time.monotonic() < deadline:
+            time.sleep(0.005)
+        time.sleep(0.05)
+        assert len(taken) == expected
+        assert [ahead.next(10) for _ in range(5)] == [0, 1, 2, 3, None]
+        assert ahead.close()

@@ -30,6 +30,7 @@ from airflow_provider_connect.sdk.schema import (
     Schema,
     decimal_schema,
 )
+from tests.reaching import reaching
 
 URL = {"connection.url": "jdbc:postgresql://db/shop"}
 
@@ -59,7 +60,7 @@ def settings(**more: str) -> SinkSettings:
     ],
 )
 def test_wrong_settings_are_refused_by_name(config: dict[str, str], key: str) -> None:
-    found = {value.name: value.errors for value in JdbcSinkConnector().validate(URL | config) if value.errors}
+    found = {value.name: value.errors for value in reaching(JdbcSinkConnector()).validate(URL | config) if value.errors}
     assert list(found) == [key]
     assert all(f"for configuration {key}: " in error for error in found[key])
     with pytest.raises(ConfigException):

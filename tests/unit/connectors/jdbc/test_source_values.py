@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.connectors.jdbc.column import Column, ColumnKind
-from airflow_provider_connect.connectors.jdbc.column_reading import milliseconds
+from airflow_provider_connect.connectors.jdbc.column_reading import ColumnReading, milliseconds, nanoseconds_of, readings_of
 from airflow_provider_connect.connectors.jdbc.column_schema import schema_of_column
 from airflow_provider_connect.connectors.jdbc.dialect import dialect_of
 from airflow_provider_connect.connectors.jdbc.row_pages import Pages
@@ -18,8 +18,17 @@ from airflow_provider_connect.connectors.jdbc.source_offset import SourceOffset,
 from airflow_provider_connect.connectors.jdbc.source_settings import SourceSettings
 from airflow_provider_connect.connectors.jdbc.table_filter import TableFilter
 from airflow_provider_connect.connectors.jdbc.table_name import TableName
-from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.sdk.schema import FLOAT64_SCHEMA, INT16_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, decimal_schema
+from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
+from airflow_provider_connect.sdk.schema import (
+    DATE_SCHEMA,
+    FLOAT64_SCHEMA,
+    INT16_SCHEMA,
+    INT64_SCHEMA,
+    STRING_SCHEMA,
+    TIME_SCHEMA,
+    Schema,
+    decimal_schema,
+)
 
 ORDERS = TableName("orders", "public", "shop")
 
@@ -132,6 +141,17 @@ def test_pages_without_key_are_cut_anywhere() -> None:
     assert pages([[1, 1, 1], [1]], 2, ties=False) == [[1, 1], [1], [1]]
 
 
+def test_equal_keys_stay_together_where_batches_differ_in_type() -> None:
+    """Drivers without types of their own: a batch of nulls alone, of decimals with more digits."""
+    batches = [
+        pa.RecordBatch.from_pydict({"k": [1, 1], "n": pa.nulls(2), "d": [Decimal("1.5"), None]}),
+        pa.RecordBatch.from_pydict({"k": [1, 1], "n": ["a", "b"], "d": [Decimal("100.25"), None]}),
+    ]
+    [page] = Pages(10, 0).of(batches)
+    assert page.column(1).to_pylist() == [None, None, "a", "b"]
+    assert page.column(2).to_pylist() == [Decimal("1.5"), None, Decimal("100.25"), None]
+
+
 # Schemas
 
 
@@ -192,6 +212,72 @@ def test_times_are_cut_towards_the_past_and_read_in_their_zone(moment: str, zone
     assert milliseconds(column, zone).to_pylist() == [datetime.datetime.fromisoformat(f"{expected}+00:00"), None]
 
 
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_postgresql_infinite_and_far_times_are_those_of_its_jdbc_driver(zone: str | None) -> None:
+    """The driver adds 30 years to PostgreSQL's numbers, and overflows."""
+    wrapped = [-9222425352054775809, -9222425352054775808, -9222426057709551617, -210866803200000000, -1, None, 9223371331199999999]
+    column = pa.array(wrapped, pa.int64()).cast(pa.timestamp("us", zone))
+    expected = [9223372036825200000, -9223372036832400000, 9224318015999999, -210866803200000, -1, None, 9223371331199999]
+    assert milliseconds(column, "UTC").cast(pa.int64()).to_pylist() == expected
+    if zone is None:
+        berlin = milliseconds(column, "Europe/Berlin").cast(pa.int64()).to_pylist()
+        assert berlin == [*expected[:2], expected[2] - 3_600_000, expected[3] - 3_208_000, -3_600_001, None, expected[6] - 3_600_000]
+
+
+def test_postgresql_infinite_dates_are_the_largest_and_the_smallest() -> None:
+    reading = ColumnReading("day", "day", DATE_SCHEMA)
+    column = pa.array([-2147472692, -2147472691, -2440588, 2145042905, None, 0], pa.int32()).cast(pa.date32())
+    assert reading.converted(column).cast(pa.int32()).to_pylist() == [2**31 - 1, -(2**31), -2440588, 2145042905, None, 0]
+
+
+def test_time_of_day_that_ends_a_day_is_not_its_beginning() -> None:
+    column = pa.array([86_400_000_000, 0, None], pa.int64()).cast(pa.time64("us"))
+    assert ColumnReading("at", "at", TIME_SCHEMA).converted(column).cast(pa.int32()).to_pylist() == [86_400_000, 0, None]
+
+
+UNLIMITED = schema_of_column(Column("n", ColumnKind.DECIMAL, "numeric"), NumericMapping.NONE)
+LIMITED = schema_of_column(Column("n", ColumnKind.DECIMAL, "numeric", True, 10, 2), NumericMapping.NONE)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (UNLIMITED, "123456789012345678901234567890123456789012345678901234567890"),  # Arrow's cast makes 7664699… of it
+        (UNLIMITED, "-" + "9" * 59),
+        (UNLIMITED, "nan"),
+        (UNLIMITED, "inf"),
+        (UNLIMITED, "-inf"),
+        (UNLIMITED, "0.1234567890123456789"),
+        (UNLIMITED, "1e+60"),
+        (LIMITED, "7" * 37),
+        (LIMITED, "1e+37"),
+    ],
+)
+def test_numbers_that_no_decimal_holds_are_refused_with_the_way_out(schema: Schema, value: str) -> None:
+    column = pa.array(["1.5", "2", value, "3", value, None])
+    with pytest.raises(DataException, match=r"Column n: the value .* does not fit a Decimal .* columns\.as\.text") as raised:
+        ColumnReading("n", "n", schema).converted(column)
+    assert f"the value {value} " in str(raised.value)
+
+
+def test_numbers_at_the_ends_of_a_decimal_are_kept_digit_by_digit() -> None:
+    texts = ["9" * 58, "-" + "9" * 58 + "." + "9" * 18, "0.000000000000000001", "-0", None, "1e+57", "0"]
+    found = ColumnReading("n", "n", UNLIMITED).converted(pa.array(texts)).to_pylist()
+    assert found == [None if text is None else Decimal(text) for text in texts]
+
+
+def test_columns_as_text_are_strings_and_never_those_of_the_mode() -> None:
+    column = Column("n", ColumnKind.OTHER, "numeric")
+    assert readings_of([column], dialect_of("postgresql"), mapping=NumericMapping.NONE, time_zone="UTC")[0].expression == '"n"::text'
+    column = Column("n", ColumnKind.OTHER, "decimal")
+    assert readings_of([column], dialect_of("mysql"), mapping=NumericMapping.NONE, time_zone="UTC")[0].expression == "CAST(`n` AS CHAR)"
+    with pytest.raises(ConfigException, match=r"columns\.as\.text: Rows are read in the order of column id"):
+        query("incrementing", columns_as_text="id,other")
+    wide = Column("n", ColumnKind.DECIMAL, "numeric", True, 100, 80)
+    with pytest.raises(ConfigException, match=r"Column n has 80 digits after the point, more than a Decimal's 76\. Name the column in"):
+        schema_of_column(wide, NumericMapping.NONE)
+
+
 # Statements
 
 
@@ -216,7 +302,7 @@ def query(mode: str, dialect: str = "postgresql", **more: str) -> RowQuery:
 def test_statements_of_each_mode() -> None:
     start = 'SELECT "id" AS c0, "at" AS c1 FROM "t"'
     moment, now = SourceOffset(7, 1_500_000_000), SourceOffset(None, 2_000_001_000)
-    since, until = "'1970-01-01 00:00:01.500000'::timestamp", "'1970-01-01 00:00:02.000001'::timestamp"
+    since, until = "'1970-01-01 00:00:01.500000'::timestamp", "'1970-01-01 00:00:02.000000'::timestamp"  # the second that is over
     assert query("bulk").rows(SourceOffset(), SourceOffset()) == start
     assert query("incrementing").rows(SourceOffset(), SourceOffset(9)) == f'{start} WHERE "id" <= 9 ORDER BY "id"'
     assert query("incrementing").rows(SourceOffset(7), SourceOffset(9)) == f'{start} WHERE "id" > 7 AND "id" <= 9 ORDER BY "id"'
@@ -230,6 +316,19 @@ def test_times_without_zone_are_compared_by_the_clock_of_their_zone() -> None:
     assert query("timestamp", db_timezone="Europe/Paris").literal(0) == "'1970-01-01 01:00:00.000000'::timestamp"
     assert query("timestamp", dialect="mysql").literal(1_000) == "'1970-01-01 00:00:00.000001'"
     assert query("timestamp", dialect="sqlite").literal(5_000_000) == "5"
+
+
+def test_times_of_postgresql_that_python_does_not_have() -> None:
+    minus_infinity = -9_223_372_036_832_400_000 * 1_000_000
+    assert query("timestamp").literal(minus_infinity) == "'-infinity'::timestamp"
+    before_christ = -210_000_000_000 * 1_000_000_000 + 123_456_000
+    assert (
+        query("timestamp").literal(before_christ) == "('1970-01-01 00:00:00'::timestamp - '58333333 hours 1199.876544 seconds'::interval)"
+    )
+    assert query("timestamp").literal(-62_104_060_800 * 1_000_000_000) == "'0002-01-01 00:00:00.000000'::timestamp"
+    wrapped = pa.scalar(-(2**63) + 946_684_800_000_000, pa.timestamp("us"))
+    assert nanoseconds_of(wrapped, "Europe/Paris") == minus_infinity
+    assert SourceOffset.of(SourceOffset(None, minus_infinity).to_json()).timestamp_ns == minus_infinity
 
 
 @pytest.mark.parametrize(
@@ -252,5 +351,5 @@ def test_wrong_settings_are_refused_by_name(config: dict[str, str], key: str) ->
 def test_settings_go_by_older_names_too() -> None:
     config = {"connection.url": "jdbc:sqlite:/x.db", "topic.prefix": "p", "mode": "bulk", "table.whitelist": "a,b", "table.blacklist": "c"}
     settings = SourceSettings.of(CONFIG_DEF.parse({**config, "numeric.precision.mapping": "true"}))
-    assert (settings.tables, settings.numeric_mapping) == (TableFilter(("a", "b"), ("c",)), NumericMapping.PRECISION_ONLY)
+    assert (settings.tables, settings.numeric_mapping) == (TableFilter.of(["a", "b"], ["c"]), NumericMapping.PRECISION_ONLY)
     assert schema_of_column(Column("c", ColumnKind.OTHER, "inet", False), settings.numeric_mapping) == STRING_SCHEMA

@@ -1,19 +1,15 @@
-"""``docs/tutorial.md`` as a reader would follow it: its files written, its commands run in one shell, what they print compared."""
+"""A page of the documentation as a reader would follow it: its files written, its commands run in one shell, what they print compared."""
 
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
-from tests.integration.scratch_environment import CHECKOUT, scratch_environment
-
-TUTORIAL = CHECKOUT / "docs" / "tutorial.md"
-BROKER = "localhost:9092"
 _FENCE = re.compile(r"^```(\w+)(?: ([^\n]+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _DONE = "EXIT CODE OF THE LAST COMMAND:"
 
@@ -37,8 +33,18 @@ def steps(text: str) -> Iterator[Step]:
         if mark == "by-hand":
             continue
         for piece in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
-            command, _, printed = piece.partition("\n")
-            yield Step(None, command, printed)
+            lines = piece.splitlines(keepends=True)
+            length = next(count for count in range(1, len(lines) + 1) if _is_whole("".join(lines[:count])))
+            yield Step(None, "".join(lines[:length]).rstrip("\n"), "".join(lines[length:]))
+
+
+def _is_whole(command: str) -> bool:
+    """Whether every quotation mark of a command is closed: else it goes on in the next line."""
+    try:
+        shlex.split(command)
+    except ValueError:
+        return False
+    return True
 
 
 def is_printed(expected: str, found: str) -> bool:
@@ -65,7 +71,7 @@ class Shell:
         """What it printed, and its exit code."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(f'{{ {command}; }} </dev/null\necho "{_DONE}$?"\n')
+        self._process.stdin.write(f'{{ {command}\n}} </dev/null\necho "{_DONE}$?"\n')
         self._process.stdin.flush()
         printed: list[str] = []
         for line in self._process.stdout:
@@ -83,23 +89,21 @@ class Shell:
         self._process.communicate()
 
 
-@pytest.mark.timeout(600)
-def test_every_command_does_what_the_page_says(tmp_path: Path, bootstrap: str) -> None:
-    (tmp_path / "work").mkdir()
-    text = TUTORIAL.read_text(encoding="utf-8").replace(BROKER, bootstrap)
-    assert bootstrap in text
-    with Shell(tmp_path / "work", scratch_environment(tmp_path / "environment")) as shell:
-        for step in steps(text):
-            if step.file is not None:
-                (tmp_path / "work" / "sales" / step.file).write_text(step.text, encoding="utf-8")
-                continue
-            printed, code = shell.run(step.text)
-            assert code == 0, f"{step.text}\n{printed}"
-            assert is_printed(step.printed, printed), f"{step.text}\n{printed}"
+def run_steps(shell: Shell, given: Iterable[Step], directory: Path, timings: list[str], *, compares: bool = True) -> str:
+    """Writes the files below ``directory``, runs the commands, compares and returns what they print. ``timings`` gets how long each took.
 
-
-def test_what_is_printed_is_compared() -> None:
-    assert is_printed("a\n…\nb …c\n", "a\n1\n2\nb 3c\n")
-    assert is_printed("…\n", "")
-    assert not is_printed("a\n", "b\n")
-    assert not is_printed("", "something\n")
+    Unless ``compares``, a command may print anything.
+    """
+    whole = ""
+    for step in given:
+        if step.file is not None:
+            (directory / step.file).parent.mkdir(parents=True, exist_ok=True)
+            (directory / step.file).write_text(step.text, encoding="utf-8")
+            continue
+        before = time.monotonic()
+        printed, code = shell.run(step.text)
+        timings.append(f"{time.monotonic() - before:6.1f} s  {step.text.strip().splitlines()[0][:100]}")
+        assert code == 0, f"{step.text}\n{printed}"
+        assert not compares or is_printed(step.printed, printed), f"{step.text}\n{printed}"
+        whole += printed
+    return whole

@@ -1,0 +1,103 @@
+"""Spark as ``docker-compose.yaml`` starts it, with the settings of its first step: an application without the secret is refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.dev.ports import LOOPBACK, free_ports, is_listening
+from airflow_provider_connect.launch.java_runtime import find_java
+from airflow_provider_connect.launch.spark_home import find_spark
+from airflow_provider_connect.parent_death import dies_with_parent
+from tests.conftest import CACHE
+from tests.unit.test_compose import COMPOSE, PINNED, SECRETS, init, stand_ins
+
+JOB = "from pyspark import SparkContext; sc = SparkContext(); print('sum', sc.parallelize(range(10), 2).sum()); sc.stop()"
+
+
+def command(service: str, **replaced: str) -> list[str]:
+    """What the container would run, with this machine's addresses."""
+    found = COMPOSE["services"][service]
+    text = " ".join(found["command"]).replace("$$", "$")
+    for theirs, ours in replaced.items():
+        text = text.replace(theirs.replace("_", "-"), ours)
+    return [*found["entrypoint"], text]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """The master's address, and the folder of settings that master and worker read."""
+    folder = tmp_path_factory.mktemp("compose")
+    stand_ins(folder)
+    assert init(folder, IMAGES=PINNED, **SECRETS).returncode == 0
+    conf = folder / "opt" / "spark-conf"
+    port, ui, other_ui = free_ports(3)
+    spark = find_spark("local", cache=CACHE)
+    ours = {
+        "JAVA_HOME": str(find_java(cache=CACHE).home),
+        "SPARK_CONF_DIR": str(conf),
+        "SPARK_LOCAL_IP": LOOPBACK,
+        "SPARK_NO_DAEMONIZE": "1",
+    }
+    ours |= {"SPARK_HOME": str(spark.real), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "SPARK_WORKER_DIR": str(folder)}
+    at = f"{LOOPBACK} --port {port} --webui-port {ui}"
+    master = command("spark-master", spark_master=at)
+    worker = command("spark-worker-1", **{"spark://spark_master:7077": f"spark://{LOOPBACK}:{port}", "8080": str(other_ui)})
+    processes = []
+    try:
+        for name, words in (("master", master), ("worker", worker)):
+            with (folder / name).open("wb") as log:
+                processes.append(
+                    subprocess.Popen(words, stdout=log, stderr=log, cwd=folder, env={**os.environ, **ours}, preexec_fn=dies_with_parent())  # noqa: PLW1509 - calls the kernel only
+                )
+            until(lambda: is_listening(port), folder / name)
+        until(lambda: "Registering worker" in (folder / "master").read_text(), folder / "worker")
+        yield f"spark://{LOOPBACK}:{port}", conf
+    finally:
+        for process in processes:
+            process.terminate()
+            process.wait(20)
+
+
+def until(is_so: object, log: Path) -> None:
+    deadline = time.monotonic() + 90
+    while not is_so():  # type: ignore[operator]
+        assert time.monotonic() < deadline, log.read_text(errors="replace")[-3000:]
+        time.sleep(0.1)
+
+
+def submitted(master: str, conf: Path, folder: Path, timeout_seconds: float) -> subprocess.CompletedProcess[str]:
+    job = folder / "job.py"
+    job.write_text(JOB)
+    spark = find_spark(master, cache=CACHE)
+    environment = {**os.environ, "JAVA_HOME": str(find_java(cache=CACHE).home), "SPARK_CONF_DIR": str(conf), "SPARK_HOME": str(spark.path)}
+    environment |= {"SPARK_LOCAL_IP": LOOPBACK, "PYSPARK_PYTHON": sys.executable}
+    words = [str(spark.spark_submit), "--master", master, "--conf", f"spark.driver.host={LOOPBACK}", str(job)]
+    return subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True, check=False, timeout=timeout_seconds)
+
+
+def test_an_application_with_the_secret_runs(cluster: tuple[str, Path], tmp_path: Path) -> None:
+    done = submitted(*cluster, tmp_path, 120)
+    assert "sum 45" in done.stdout, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("lines", ["", "spark.authenticate true\nspark.authenticate.secret other\nspark.network.crypto.enabled true\n"])
+def test_an_application_without_the_secret_is_refused(cluster: tuple[str, Path], tmp_path: Path, lines: str) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text(lines)
+    done = submitted(cluster[0], tmp_path / "conf", tmp_path, 240)
+    assert done.returncode != 0
+    assert "sum 45" not in done.stdout
+
+
+def test_the_secret_is_on_no_command_line(cluster: tuple[str, Path]) -> None:
+    secret = SECRETS["SPARK_AUTH_SECRET"].encode()
+    seen = [file.read_bytes() for file in Path("/proc").glob("[0-9]*/cmdline") if file.exists()]
+    assert any(b"org.apache.spark.deploy.worker.Worker" in line for line in seen)
+    assert [line for line in seen if secret in line and b"spark" in line] == []

@@ -1,0 +1,42 @@
+"""What tasks of JdbcSource and JdbcSink hold in memory is bounded by bytes: 1,500 rows of 200 kB are 300 MB."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.integration.jdbc.sinks import Place
+
+ROWS = 1_500
+READ_BYTES = 96 << 20  # a few pages of 4 MiB, or of 32 rows
+WRITTEN_BYTES = 384 << 20  # 64 MiB that wait for their commit, a batch of 32 MiB, and the statement that is made of them
+QUERIES = {
+    "sqlite": "SELECT id, replace(hex(zeroblob(100000)), '0', 'x') AS text FROM numbers WHERE id <= {rows}",
+    "mariadb": "SELECT id, repeat('x', 200000) AS text FROM numbers WHERE id <= {rows}",
+    "postgresql": "SELECT id, repeat('x', 200000) AS text FROM numbers WHERE id <= {rows}",
+}
+
+
+def grown_bytes(what: str, place: Place, query: str = "") -> int:
+    command = [sys.executable, "-m", "tests.integration.jdbc.wide_rows", what, place.dialect, place.url, str(ROWS), query]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return int(ended.stdout)
+
+
+@pytest.mark.parametrize("dialect", QUERIES)
+def test_long_rows_that_are_read_do_not_fill_the_memory(request: pytest.FixtureRequest, dialect: str) -> None:
+    place: Place = request.getfixturevalue(f"{dialect}_place")
+    place.run("CREATE TABLE numbers (id integer PRIMARY KEY)")
+    place.run(f"INSERT INTO numbers VALUES {','.join(f'({number})' for number in range(1, ROWS + 1))}")
+    assert grown_bytes("source", place, QUERIES[dialect]) < READ_BYTES
+
+
+@pytest.mark.parametrize("dialect", QUERIES)
+def test_long_rows_that_are_written_do_not_fill_the_memory(request: pytest.FixtureRequest, dialect: str) -> None:
+    place: Place = request.getfixturevalue(f"{dialect}_place")
+    place.run(f"CREATE TABLE notes (id integer, text {'longtext' if dialect == 'mariadb' else 'text'})")
+    try:
+        assert grown_bytes("sink", place) < WRITTEN_BYTES
+    finally:
+        place.run("DROP TABLE notes")

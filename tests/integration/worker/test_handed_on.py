@@ -1,0 +1,60 @@
+"""A run goes on from what its Airflow task has read of the config topic, in its driver and in its task bodies."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.model.run import RunSpec, RunState, TaskResult
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.stores.config_cache import ConfigCache
+from airflow_provider_connect.wire import config_topic
+from airflow_provider_connect.worker.application import Application
+from airflow_provider_connect.worker.task_body import run_task
+from airflow_provider_connect.worker.task_payload import TaskPayload
+from tests.integration.worker.scene import Scene, values_of
+
+
+def handed(scene: Scene, folder: Path) -> Application:
+    known = ConfigCache(folder).read(scene.settings, scene.connector).to_json()
+    spec = RunSpec(scene.connector, scene.properties, "run-handed", secrets=scene.secrets, known=known)
+
+    def sent(payload: TaskPayload) -> TaskResult:
+        return run_task(pickle.loads(pickle.dumps(payload)))
+
+    return Application(spec, lambda: sent, host="127.0.0.1", on_claim=lambda _: None)
+
+
+def test_a_run_that_is_handed_the_state_reads_none_of_it_again(
+    scene: Scene, unique: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = scene.file_source(unique)
+    scene.file.write_text("one\n")
+    assert scene.run(config).state is RunState.DONE
+    with scene.file.open("a") as file:
+        file.write("two\n")
+    application, offset = handed(scene, tmp_path), scene.configs().offset
+    read: list[int] = []
+    decode = config_topic.decode
+
+    def noted(*arguments: object, offset: int, **named: object) -> object:
+        read.append(offset)
+        return decode(*arguments, offset=offset, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(config_topic, "decode", noted)
+    result = application.run()
+    monkeypatch.undo()
+    assert (result.state, [task.records for task in result.tasks]) == (RunState.DONE, [1])
+    assert values_of(scene.bootstrap, unique) == ["one", "two"]
+    assert min(read) >= offset
+
+
+def test_what_came_after_the_state_was_handed_on_decides(scene: Scene, unique: str, tmp_path: Path) -> None:
+    config = scene.file_source(unique)
+    scene.file.write_text("one\n")
+    scene.run(config)
+    application = handed(scene, tmp_path)
+    scene.put_target_state(TargetState.STOPPED)
+    assert application.run().state is RunState.SKIPPED

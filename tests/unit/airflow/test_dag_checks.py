@@ -1,0 +1,57 @@
+"""Schedules and DAGs as Airflow itself takes them, before a config is taken."""
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+
+from airflow_provider_connect.connector_files import file_text, refusals
+from airflow_provider_connect.dag_checks import dag_check, shortest_interval
+from airflow_provider_connect.dag_settings import SCHEDULE, DagLimits, default_schedule
+
+CHECK = dag_check(DagLimits())
+
+
+@pytest.mark.parametrize(
+    ("schedule", "seconds"),
+    [
+        ("*/5 * * * *", 300.0),
+        ("* * * * * */15", 15.0),
+        ("@daily", 86_400.0),
+        ("0,1 0 1 1 *", 60.0),
+        ("@once", None),
+        ("@continuous", 0.0),
+        (default_schedule("orders"), 300.0),
+    ],
+)
+def test_the_shortest_time_between_two_runs(schedule: str, seconds: float | None) -> None:
+    assert shortest_interval(schedule) == seconds
+
+
+@pytest.mark.parametrize("schedule", ["61 * * * *", "0 0 30 2 *", "a b c d e", "@fortnightly", "H * * * *", "0-59/0 * * * *"])
+def test_a_schedule_that_airflow_does_not_take_or_that_never_comes_is_refused_on_its_key(schedule: str) -> None:
+    errors = CHECK("orders", {SCHEDULE: schedule})
+    assert list(errors) == [SCHEDULE]
+    assert errors[SCHEDULE][0].startswith(f"Invalid value {schedule} for configuration airflow.schedule: Airflow takes no such schedule")
+
+
+@pytest.mark.parametrize(("schedule", "apart"), [("* * * * * *", "1s"), ("@continuous", "0s"), ("0,5 0 1 1 * 0,5", "5s")])
+def test_a_schedule_below_the_workers_floor_names_the_floor(schedule: str, apart: str) -> None:
+    (error,) = CHECK("orders", {SCHEDULE: schedule})[SCHEDULE]
+    assert f"runs would be {apart} apart, and the worker setting airflow.min.schedule.interval is 10s" in error
+
+
+def test_what_no_rule_foresees_is_seen_when_the_dag_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_provider_connect.dag._task_arguments", lambda *_: {"retries": "many"})
+    (error,) = CHECK("orders", {"airflow.description": "made anew"})["name"]
+    assert "Airflow can make no DAG of connector orders" in error
+    assert refusals("orders", {"airflow.description": "made anew"}, CHECK) == [error]
+
+
+def test_one_bad_mark_in_a_file_leaves_the_other_connectors(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Also where the bundle of an older version wrote the file, or a newer one knows more keys."""
+    folder = tmp_path_factory.mktemp("bundle")
+    marks = {f"good-{number}": {} for number in range(48)}
+    bad = {"bad": {"airflow.pool": "p" * 300}, "worse": {"airflow.tags": "t" * 101}, "cron": {"airflow.schedule": "61 * * * *"}}
+    (folder / "connectors_000.py").write_text(file_text(marks | bad))
+    bag = DagBag(folder, bundle_path=folder, bundle_name="connectors")
+    assert {f"connect.{name}" for name in marks} <= bag.dags.keys()
+    assert not {"connect.bad", "connect.worse"} & bag.dags.keys()

@@ -1,0 +1,51 @@
+"""A database whose packages are missing is refused by the name of the extra, at validation and where it is opened."""
+
+import pytest
+
+from airflow_provider_connect.connectors.jdbc import database, drivers
+from airflow_provider_connect.connectors.jdbc.database_url import parse_url
+from airflow_provider_connect.connectors.jdbc.drivers import missing_driver
+from airflow_provider_connect.connectors.jdbc.sink_connector import JdbcSinkConnector
+from airflow_provider_connect.connectors.jdbc.source_connector import JdbcSourceConnector
+from airflow_provider_connect.errors import ConfigException
+
+CASES = [
+    ("postgresql://db/shop", {"sqlalchemy"}, "adbc_driver_manager, adbc_driver_postgresql, nanoarrow", "'airflow-provider-connect[jdbc]'"),
+    ("jdbc:sqlite:shop.db", {"adbc_driver_manager", "nanoarrow", "sqlalchemy"}, "adbc_driver_sqlite", "'airflow-provider-connect[jdbc]'"),
+    ("jdbc:mysql://db/shop", {"sqlalchemy"}, "pymysql", "'airflow-provider-connect[mysql]'"),
+    ("jdbc:mariadb://db/shop", set(), "sqlalchemy, pymysql", "'airflow-provider-connect[mysql]'"),
+    ("jdbc:sqlserver://db:1433/shop", {"sqlalchemy"}, "pymssql", "pymssql"),
+]
+
+
+@pytest.mark.parametrize(("url", "installed", "missing", "packages"), CASES)
+def test_what_is_missing_is_named_with_the_line_that_installs_it(url: str, installed: set[str], missing: str, packages: str) -> None:
+    reason = missing_driver(parse_url(url), has=installed.__contains__)
+    assert reason is not None
+    assert f"not installed here: {missing}. Run: pip install {packages} (" in reason
+
+
+def test_a_driver_of_the_users_choice_is_left_to_sqlalchemy() -> None:
+    assert missing_driver(parse_url("mysql+mysqldb://db/shop"), has={"sqlalchemy"}.__contains__) is None
+
+
+@pytest.mark.parametrize("connector", [JdbcSourceConnector, JdbcSinkConnector])
+def test_validation_names_the_extra_on_the_url(
+    monkeypatch: pytest.MonkeyPatch, connector: type[JdbcSourceConnector] | type[JdbcSinkConnector]
+) -> None:
+    config = {"connection.url": "jdbc:postgresql://db/shop", "topic.prefix": "shop-", "topics": "t"}
+    assert _errors(connector, config) == []
+    monkeypatch.setattr(drivers, "find_spec", lambda module: None)
+    (error,) = _errors(connector, config)
+    assert "pip install 'airflow-provider-connect[jdbc]'" in error
+    assert error.startswith("Invalid value postgresql:… for configuration connection.url: ")
+
+
+def _errors(connector: type[JdbcSourceConnector] | type[JdbcSinkConnector], config: dict[str, str]) -> list[str]:
+    return [error for value in connector().validate(config) if value.name == "connection.url" for error in value.errors]
+
+
+def test_so_does_opening_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drivers, "find_spec", lambda module: None)
+    with pytest.raises(ConfigException, match=r"pip install 'airflow-provider-connect\[mysql\]'"):
+        database.open_database(parse_url("jdbc:mysql://db/shop"))

@@ -1,0 +1,139 @@
+"""Hostile values in settings of the built-in connectors and in offsets: taken, or a 400 that names the key; never an error of Python's."""
+
+import random
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.connectors.file_sink import FileStreamSinkConnector
+from airflow_provider_connect.connectors.file_source import FileStreamSourceConnector
+from airflow_provider_connect.connectors.jdbc.sink_connector import JdbcSinkConnector
+from airflow_provider_connect.connectors.jdbc.source_connector import JdbcSourceConnector
+from airflow_provider_connect.dag_settings import DagCheck, DagLimits, steering_errors
+from airflow_provider_connect.errors import BadRequestException, ConnectException
+from airflow_provider_connect.herder.checks import checked
+from airflow_provider_connect.isolation.chosen_plugins import PluginChoice
+from airflow_provider_connect.isolation.plugin_catalog import PluginCatalog
+from airflow_provider_connect.isolation.validation import validate_config
+from airflow_provider_connect.model.connector_keys import own_config_def, sink_config_def, source_config_def
+from airflow_provider_connect.model.offsets import OFFSET, PARTITION, TOPIC, sink_offsets
+from airflow_provider_connect.model.views import Validation
+from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
+from airflow_provider_connect.settings import WorkerSettings
+from tests.unit.herder.conftest import SaidErrors
+
+SEED = 20261121
+TRIES = 800
+VALUES = (
+    *("", " ", ",", ",,,", ".", "..", "/", "-1", "0", "1.5", "1e400", "NaN", "٣", "null", "[]", "{}", "${", "${a", "$", "\\", "(", "a,a"),
+    *("9" * 5000, "-" + "9" * 5000, "0" * 5000 + "7", "." + "9" * 5000, "1e" + "9" * 5000, "x" * 5000, "ü" * 5000, "[" * 5000, "a," * 3000),
+    *(
+        "2147483648",
+        "9223372036854775808",
+        "jdbc:",
+        "jdbc:sqlite:",
+        "postgresql://",
+        "postgresql://h:99999999999/d",
+        "http://[",
+        "\ud800",
+        "\U0001f600",
+    ),
+)
+MORE_KEYS = (
+    *("transforms.a.type", "transforms.a.predicate", "transforms.a.negate", "transforms.a.plugin.version"),
+    *("predicates.p.type", "predicates.p.plugin.version"),
+    *("value.converter.schemas.enable", "value.converter.schemas.cache.size", "value.converter.decimal.format"),
+    *("topic.creation.default.partitions", "topic.creation.default.replication.factor"),
+    *("producer.override.linger.ms", "producer.override.transaction.timeout.ms", "producer.override.buffer.memory"),
+    *("consumer.override.group.id", "consumer.override.max.poll.records", "admin.override.retries"),
+    *("airflow.schedule", "airflow.retries", "airflow.retry.delay", "airflow.pool.slots", "airflow.tags", "airflow.doc"),
+)
+URL = {"connection.url": "jdbc:sqlite:/tmp/hostile.db"}
+TRANSFORMATION = {
+    "transforms": "a",
+    "transforms.a.type": "org.apache.kafka.connect.transforms.HoistField$Value",
+    "transforms.a.field": "x",
+}
+PREDICATE = {"predicates": "p", "predicates.p.type": "RecordIsTombstone"}
+CONNECTORS = {
+    FileStreamSourceConnector: {"file": "/tmp/in.txt", "topic": "t"},
+    FileStreamSinkConnector: {"file": "/tmp/out.txt", "topics": "t"},
+    JdbcSourceConnector: {**URL, "mode": "bulk", "topic.prefix": "t"},
+    JdbcSinkConnector: {**URL, "topics": "t"},
+}
+
+
+class InProcess(SaidErrors):
+    """A Probe that runs the built-in connectors' code here."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._choice = PluginChoice(PluginCatalog(()), WorkerSettings.of({"connectors.allowed.paths": "/tmp"}))
+
+    def validate(self, plugin: str, config: Mapping[str, str | None]) -> Validation:
+        return validate_config(self._choice, config)
+
+
+def test_every_setting_takes_hostile_values_or_is_refused_by_name() -> None:
+    chance, probe = random.Random(SEED), InProcess()
+    check = partial(steering_errors, limits=DagLimits())
+    for _ in range(TRIES):
+        connector, given = chance.choice(list(CONNECTORS.items()))
+        framework = sink_config_def() if "topics" in given else source_config_def()
+        keys = [*connector.config_def.keys, *framework.keys, *own_config_def().keys, *MORE_KEYS]
+        key, value = chance.choice([each for each in keys if each != "name"]), chance.choice(VALUES)
+        stages = TRANSFORMATION if key.startswith("transforms.") else PREDICATE if key.startswith("predicates.") else {}
+        config = {"name": "c", "connector.class": connector.class_name, **given, **stages, key: value}
+        about = (SEED, connector.__name__, key, value[:50])
+        text = _refusal(config, probe, check, about)
+        is_named = key.rpartition(".")[2] in text or key.endswith(".plugin.version")  # of which Connect repeats the range alone
+        assert not text or is_named, (*about, text[:500])
+        assert len(text) < 300_000, about
+
+
+def _refusal(config: Mapping[str, str], probe: InProcess, check: DagCheck, about: object) -> str:
+    """The text of the 400; empty where the config is taken."""
+    try:
+        checked("c", config, probe, check, {})
+    except ConnectException as error:
+        if error.status_code == 400:
+            return error.message
+        raise AssertionError(about) from error
+    except Exception as error:
+        raise AssertionError(about) from error
+    return ""
+
+
+ODD: tuple[Any, ...] = (
+    *(None, True, False, "", " ", ".", "x" * 300, "a/b", "９", "9" * 5000, "-1", "1.5", "1e5", 1.5, -1, 10**30, 2**31, 2**63, 10**900),
+    *([], [1, None], {}, {"a": {"b": []}}, "connect-configs", "\U0001f600", float("inf")),
+)
+
+
+def test_offsets_of_sinks_are_read_or_refused() -> None:
+    chance = random.Random(SEED)
+    for _ in range(TRIES):
+        partition: Any = {TOPIC: chance.choice(("t", *ODD)), PARTITION: chance.choice((0, *ODD))}
+        pair = (chance.choice((partition, partition, partition, *ODD)), chance.choice(({OFFSET: chance.choice(ODD)}, *ODD)))
+        try:
+            taken = sink_offsets([pair])
+        except BadRequestException:
+            continue
+        assert all(re.fullmatch("[a-zA-Z0-9._-]{1,249}", topic) for topic, _ in taken)
+
+
+@pytest.mark.parametrize("connector_class", [FileStreamSourceConnector, JdbcSourceConnector])
+def test_offsets_of_sources_are_agreed_to_or_refused(connector_class: Any) -> None:
+    chance, connector = random.Random(SEED), connector_class()
+    connector.allowed_paths = ALL_ALLOWED
+    config = {"name": "c", **CONNECTORS[connector_class]}
+    names = ("filename", "position", "protocol", "table", "query", "incrementing", "timestamp", "timestamp_nanos", "x")
+    for _ in range(TRIES):
+        partition, offset = ({chance.choice(names): chance.choice(ODD) for _ in range(2)} for _ in range(2))
+        try:
+            connector.alter_offsets(config, [(chance.choice((partition, None)), chance.choice((offset, None)))])
+        except ConnectException:
+            continue

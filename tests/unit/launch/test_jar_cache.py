@@ -1,0 +1,48 @@
+"""Java libraries that are fetched must be the ones that the project pins."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.dev.jar_cache import PINS, check_files
+from airflow_provider_connect.dev.kafka_server import VERSION
+from airflow_provider_connect.errors import ConnectException
+from tests import java_libraries
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "a-1.jar").write_bytes(b"a")
+    (tmp_path / "jars" / "b-1.jar").write_bytes(b"b")
+    return tmp_path / "jars"
+
+
+def pins_of(folder: Path, **contents: bytes) -> Path:
+    file = folder.with_name("pins")
+    lines = [f"{hashlib.sha512(content).hexdigest()}  {name}-1.jar" for name, content in contents.items()]
+    file.write_text("\n".join(["# a comment", *lines, ""]))
+    return file
+
+
+def test_files_as_pinned_are_taken(folder: Path) -> None:
+    check_files(folder, pins_of(folder, a=b"a", b=b"b", c=b"not asked for"))
+
+
+@pytest.mark.parametrize(
+    ("contents", "wrong", "right"), [({"a": b"a", "b": b"other"}, "b-1.jar", "a-1.jar"), ({"b": b"b"}, "a-1.jar", "b-1.jar")]
+)
+def test_other_files_are_refused_by_name(folder: Path, contents: dict[str, bytes], wrong: str, right: str) -> None:
+    with pytest.raises(ConnectException, match="Do not use them") as refused:
+        check_files(folder, pins_of(folder, **contents))
+    assert f"{wrong} has SHA-512" in str(refused.value)
+    assert f"{right} has SHA-512" not in str(refused.value)
+
+
+@pytest.mark.parametrize("pins", [PINS, java_libraries.PINS], ids=["package", "tests"])
+def test_each_pin_is_a_sum_and_a_file(pins: Path) -> None:
+    lines = [line.split() for line in pins.read_text().splitlines() if not line.startswith("#")]
+    assert all(len(digest) == 128 and set(digest) <= set("0123456789abcdef") for digest, _ in lines)
+    assert len({name for _, name in lines}) == len(lines) > 40
+    assert f"kafka-clients-{VERSION}.jar" in {name for _, name in lines}

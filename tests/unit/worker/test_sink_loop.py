@@ -1,0 +1,109 @@
+"""The loop of a sink task against a clock of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_connect.converters.string import StringConverter
+from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.model.connector_settings import Guarantee
+from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.converter import RAW_HEADERS
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.task import SinkTask
+from airflow_provider_connect.worker.contexts import TaskSinkContext
+from airflow_provider_connect.worker.kafka_reader import RawBatch
+from airflow_provider_connect.worker.metrics import TaskMetrics
+from airflow_provider_connect.worker.pipeline import Converters, SinkPipeline
+from airflow_provider_connect.worker.sink_loop import SinkLoop
+from tests.unit.worker.clock import Clock
+
+PARTITION = TopicPartition("t", 0)
+
+
+class Reader:
+    """Hands out ``script``: a batch of that many records, or for 0 nothing after half a second."""
+
+    def __init__(self, clock: Clock, script: list[int]) -> None:
+        self._clock, self._script = clock, script
+        self.positions = {PARTITION: 0}
+
+    @property
+    def exhausted(self) -> bool:
+        return not self._script
+
+    def read(self, timeout_seconds: float) -> list[RawBatch]:
+        count = self._script.pop(0)
+        if not count:
+            self._clock.sleep(timeout_seconds)
+            return []
+        first = self.positions[PARTITION]
+        self.positions[PARTITION] += count
+        return [RawBatch(PARTITION, first, first + count, pa.array([b"x"] * count, pa.binary()))]
+
+    def hold(self, partitions: Collection[TopicPartition]) -> None:
+        assert not partitions
+
+
+class SlowSink(SinkTask):
+    def __init__(self, clock: Clock, *, put_seconds: float, commit_seconds: float) -> None:
+        self._clock, self._put, self._commit = clock, put_seconds, commit_seconds
+        self.count = 0
+
+    def put(self, batch: Batch) -> None:
+        self._clock.sleep(self._put)
+        self.count += batch.num_records
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self._clock.sleep(self._commit)
+
+
+class Delivery:
+    def deliver(self, task: SinkTask, batch: Batch, positions: Mapping[TopicPartition, int]) -> None:
+        task.put(batch)
+
+    def commit(self, task: SinkTask, positions: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        task.flush(dict(positions))
+        return positions
+
+
+def loop(clock: Clock, script: list[int], task: SlowSink) -> SinkLoop:
+    converter = StringConverter()
+    converter.configure({}, is_key=False)
+    never: Any = SimpleNamespace(reason=lambda: None, note=lambda _: None)  # a stop signal and active topics
+    return SinkLoop(
+        task=task,
+        context=TaskSinkContext({}, Claim(1, "id"), guarantee=Guarantee.AT_LEAST_ONCE),
+        reader=Reader(clock, script),  # type: ignore[arg-type]
+        pipeline=SinkPipeline(Converters(converter, converter, RAW_HEADERS)),
+        delivery=Delivery(),
+        stop=never,
+        metrics=TaskMetrics(False),
+        topics=never,
+        interval_seconds=60,
+        patience_seconds=60,
+        max_records=None,
+        now=clock.now,
+        sleep=clock.sleep,
+    )
+
+
+@pytest.mark.parametrize(("put", "commit"), [(70.0, 0.0), (0.5, 3600.0), (3600.0, 3600.0)])
+def test_a_put_or_a_commit_may_take_longer_than_the_broker_may_be_silent(put: float, commit: float) -> None:
+    clock = Clock()
+    task = SlowSink(clock, put_seconds=put, commit_seconds=commit)
+    assert loop(clock, [10, 0, 10, 0, 0, 10], task).run() is None
+    assert task.count == 30
+
+
+def test_a_broker_that_is_silent_for_longer_is_reported() -> None:
+    clock = Clock()
+    with pytest.raises(RetriableException, match="The broker sent no record for 60 s though there are some"):
+        loop(clock, [10, *[0] * 200], SlowSink(clock, put_seconds=1, commit_seconds=0)).run()
+    assert 60 < clock.seconds < 63
