@@ -5,7 +5,7 @@ SOURCES := airflow_provider_connect spark_jobs dags tests
 export AIRFLOW_PROVIDER_CONNECT_CACHE := $(CURDIR)/.dev/cache
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
 
-.PHONY: help setup demo up down status check test contract bench chaos
+.PHONY: help setup demo up down status check test contract bench chaos soak hashes
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -13,7 +13,7 @@ help: ## what there is to make
 setup: ## environment, packages, bytecode, Kafka, class-data archives; skips what is done
 	@$(PYTHON) airflow_provider_connect/dev/set_up.py
 
-demo: setup ## a file through Kafka into a file, by two connector DAGs; stays up until Ctrl-C, or ends with ONCE=1
+demo: setup ## a file and a table through Kafka into copies, by four connector DAGs; stays up until Ctrl-C, or ends with ONCE=1
 	@$(PY) -m airflow_provider_connect.dev.demo $(if $(filter-out 0,$(ONCE)),--once)
 
 up: setup ## the same stack in the background, described by .dev/stack.json; WORKER=FILE for worker properties
@@ -31,11 +31,11 @@ check: setup ## lint, types, unit tests
 	@$(PY) -m mypy
 	@$(PY) -m pytest -q tests/unit
 
-test: setup ## all that CI runs
+test: setup ## all that CI runs, in JOBS=2 processes at once
 	@$(PY) -m ruff check $(SOURCES)
 	@$(PY) -m ruff format --check $(SOURCES)
 	@$(PY) -m mypy
-	@$(PY) -m pytest -q --durations=15
+	@$(PY) -m pytest -q --durations=15 -n $(or $(JOBS),2) --dist worksteal
 
 contract: setup ## replay all that was recorded of a real Kafka Connect, with real runs; S="NAME …" for some sessions
 	@$(PY) -m tests.contract.rest $(S)
@@ -43,5 +43,15 @@ contract: setup ## replay all that was recorded of a real Kafka Connect, with re
 bench: setup ## race Kafka Connect; W=W1 for one work
 	@$(PY) -m tests.benchmark $(if $(W),--work $(W))
 
-chaos: setup ## kill everything everywhere and count records; KILLS=60 of runs, TABLES=60 of those with tables or of their connections, WRITERS=300 seconds of writing to tables that runs read, CONTROL=30 of servers, SEED=of a run to repeat
-	@$(PY) -m tests.e2e.chaos $(if $(KILLS),--kills $(KILLS)) $(if $(TABLES),--table-kills $(TABLES)) $(if $(WRITERS),--writer-seconds $(WRITERS)) $(if $(CONTROL),--control-kills $(CONTROL)) $(if $(SEED),--seed $(SEED))
+chaos: setup ## kill everything everywhere and count records; KILLS=60 of runs, TABLES=60 of those with tables or of their connections, WRITERS=300 seconds of writing to tables that runs read, CONTROL=30 of servers, TOPICS=20 topics deleted, SEED=of a run to repeat
+	@CONNECT_TEST_CLAIMS=500000 $(PY) -m pytest -q tests/integration/stores/test_long_config_topic.py
+	@AIRFLOW_DATABASE=sqlite $(PY) -m pytest -q -n $(or $(JOBS),2) --dist worksteal tests/integration/airflow
+	@$(PY) -m tests.e2e.chaos $(if $(KILLS),--kills $(KILLS)) $(if $(TABLES),--table-kills $(TABLES)) $(if $(WRITERS),--writer-seconds $(WRITERS)) $(if $(CONTROL),--control-kills $(CONTROL)) $(if $(TOPICS),--topic-deletions $(TOPICS)) $(if $(SEED),--seed $(SEED))
+
+soak: setup ## a table of random rows of all types through a topic into another, by each guarantee; ROWS=20000, SEED=of a run to repeat
+	@FUZZ_ROWS=$(or $(ROWS),20000) $(if $(SEED),FUZZ_SEED=$(SEED)) $(PY) -m pytest -q --timeout 7200 tests/integration/worker/test_jdbc_fuzz.py
+
+HASHES := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --constraint constraints.txt
+hashes: setup ## requirements of the image with the hash of every file, after a change of setup.cfg or constraints.txt
+	@echo setuptools | $(HASHES) - --output-file requirements/build.txt
+	@printf 'asyncpg\npsycopg2-binary\nsetuptools\n' | $(HASHES) --extra airflow --extra jdbc --extra mysql setup.cfg - --output-file requirements/image.txt

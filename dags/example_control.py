@@ -3,7 +3,7 @@
 Every operator and every sensor for connectors, in the order of a life: validate, create, wait, pause, resume, update, restart, stop, set
 offsets, start over, delete. The Connection named by `CONNECT_EXAMPLE_CONN_ID`, by default `connect_default`, decides which Connect cluster
 it happens in: one with a URL as its host may be a real Kafka Connect. The files lie in the directory of `CONNECT_DEMO_DIR`, on a disk that
-the cluster sees too.
+the cluster sees too, below its `connectors.allowed.paths`.
 
 Triggered by hand. The waits are deferred to the triggerer, so they hold no worker.
 """
