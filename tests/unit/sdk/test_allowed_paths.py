@@ -9,6 +9,7 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED, NOTHING_ALLOWED, AllowedPaths, add_unreachable
+from airflow_provider_connect.sdk.config_def import ConfigValue
 
 
 @pytest.fixture
