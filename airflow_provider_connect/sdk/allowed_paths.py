@@ -98,8 +98,11 @@ ALL_ALLOWED: Final = AllowedPaths(("/",))
 
 
 def add_unreachable(values: Iterable[ConfigValue], key: str, allowed: AllowedPaths, *, folder: bool = False) -> None:
-    """For a connector's ``validate``: add to the value of ``key``, the path of a file or with ``folder`` of a folder, that it lies outside of
-    what is allowed, or is the other of the two. What is not there yet may come: this process may run on another host than the tasks."""
+    """Add an error to the value of ``key`` where it leads out of the allowed folders or is a folder instead of a file.
+
+    For a connector's ``validate``. With ``folder`` a file is refused instead. What does not exist passes: this process may run on another
+    host than the tasks.
+    """
     for value in values:
         if value.name == key and value.value and not value.errors:
             try:
