@@ -5,7 +5,7 @@ the lease and works, and should two work at once, each change is a compare-and-s
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import StrEnum
 from functools import partial
 from typing import Protocol
@@ -43,6 +43,14 @@ class ConnectorControl(Protocol):
     def define_connector(self, name: str, config: Mapping[str, str], defined_in: str) -> None:
         """Create the connector or change its config; nothing is written when the topic has it. Raises ConfigException for one that names
         what is another connector's."""
+        ...
+
+    def refused_definitions(self, names: Collection[str]) -> list[str]:
+        """Those of the connectors that are FAILED because a config of their DAG files was refused."""
+        ...
+
+    def accept_definition(self, name: str) -> None:
+        """The connector's DAG file has a config that can be used: a connector that is FAILED for its DAG file restarts."""
         ...
 
     def note_state(self, name: str) -> None:
@@ -119,8 +127,10 @@ class Reconciler:
         self._now = now
         self._dags = ConnectorDags()
         self._defined: dict[str, str] = {}
+        self._accepted: set[str] = set()  # connectors that may be FAILED for an earlier definition, and have a valid one now
         self._new: set[str] = set()
         self._complaints = Complaints()
+        self._restart_complaints = Complaints()  # apart: a definition that changes nothing would make the others forget
         self._grace_seconds = grace_seconds
         self._limit = limit
         self._gone_since: dict[str, float] = {}
@@ -135,6 +145,7 @@ class Reconciler:
         if not is_held:
             self._gone_since.clear()
             self._defined.clear()  # whoever holds it may have changed things; look at all again after a change of holders
+            self._accepted.clear()
             self._watch()
             return False
         with self._sessions() as session:
@@ -146,6 +157,7 @@ class Reconciler:
                 attempt(dag.connector, partial(self._define, dag))
             else:
                 self._defined.pop(dag.connector, None)  # when it comes back it is taken in anew
+        self._restart_accepted()
         state = self._control.config_state()
         for dag in dags:
             target = state.target_state(dag.connector)
@@ -172,13 +184,30 @@ class Reconciler:
         if dag.is_gone:
             self._give_free(dag.connector)
         else:
+            self._accepted.discard(dag.connector)
             with self._sessions() as session:
                 found = definition(session, dag.dag_id)
             if found is not None:
                 if self._control.config_state().connector_config(dag.connector) is None:
                     self._new.add(dag.connector)
                 self._control.define_connector(dag.connector, found.config, found.file)
+                self._accepted.add(dag.connector)
         self._defined[dag.connector] = seen
+
+    def _restart_accepted(self) -> None:
+        """Restart the connectors that are FAILED for an earlier definition. One read for all: at the start of a process, all are new to it.
+
+        A connector whose restart fails is tried again in the next tick.
+        """
+        if not self._accepted:
+            return
+        self._accepted = set(self._control.refused_definitions(self._accepted))
+        for name in sorted(self._accepted):
+            self._restart_complaints.attempt(name, partial(self._restart, name))
+
+    def _restart(self, name: str) -> None:
+        self._control.accept_definition(name)
+        self._accepted.discard(name)
 
     def _given_up(self, dags: Iterable[ConnectorDagRow]) -> set[str]:
         """The connectors whose DAG files are gone for good, as far as can be said. The time begins anew in a process that takes over."""

@@ -59,19 +59,24 @@ class Corrections:
             self._statuses.put_refused(snapshot, name, f"{_REFUSED_FILE}{reason}")
             self._statuses.flush()
 
+    def refused_definitions(self, names: Collection[str]) -> list[str]:
+        """Those of the connectors that are FAILED for their DAG files. The topics are read once for all, which may be thousands."""
+        return self._failed_for(_REFUSED_FILE, names)
+
     def accept_definition(self, name: str) -> None:
         """A connector that is FAILED for its DAG file restarts; nothing for any other."""
-        status = self._reader.read().statuses.connector(name)
-        if status is not None and status.state is State.FAILED and (status.trace or "").startswith(_REFUSED_FILE):
-            self._lifecycle.reconfigured(name, is_changed=False)
+        for refused in self._failed_for(_REFUSED_FILE, [name]):
+            self._lifecycle.reconfigured(refused, is_changed=False)
 
     def accept_dags(self, names: Collection[str]) -> None:
         """Connectors that were refused restart; nothing for any other. The topics are read once for all, who may be thousands."""
+        for refused in self._failed_for(_REFUSED, names):
+            self._lifecycle.reconfigured(refused, is_changed=False)
+
+    def _failed_for(self, reason: str, names: Collection[str]) -> list[str]:
         statuses = self._reader.read().statuses
         known = [status for name in names if (status := statuses.connector(name)) is not None]
-        for status in known:
-            if status.state is State.FAILED and (status.trace or "").startswith(_REFUSED):
-                self._lifecycle.reconfigured(status.connector, is_changed=False)
+        return [status.connector for status in known if status.state is State.FAILED and (status.trace or "").startswith(reason)]
 
     def _rewrite(self, name: str, facts: RunFacts) -> bool:
         snapshot = self._reader.read()

@@ -168,13 +168,21 @@ class Herder:
     def define_connector(self, name: str, config: Mapping[str, str], defined_in: str) -> None:
         """Create the connector that a DAG file defines, or change its config; nothing is written when the topic has it.
 
-        Raises ConfigException for a config that names what is another connector's. A connector that exists is FAILED then, with the reason.
+        Raises ConfigException for a config that names what is another connector's. A connector that exists is FAILED then, with the reason,
+        until ``accept_definition`` restarts it.
         """
         try:
             self._connectors.define(name, config, defined_in)
         except ConfigException as error:
             self._corrections.refuse_definition(name, error.message)
             raise
+
+    def refused_definitions(self, names: Collection[str]) -> list[str]:
+        """Those of the connectors that are FAILED because a config of their DAG files was refused. One read of the topics for all."""
+        return self._corrections.refused_definitions(names)
+
+    def accept_definition(self, name: str) -> None:
+        """The connector's DAG file has a config that can be used: a connector that is FAILED for its DAG file restarts."""
         self._corrections.accept_definition(name)
 
     def note_state(self, name: str) -> None:

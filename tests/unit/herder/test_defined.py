@@ -49,6 +49,7 @@ def test_one_that_exists_is_failed_with_the_reason_and_keeps_its_config(first: S
     assert reason in (status.connector.trace or "")
     first.runs.taken()
     first.herder.define_connector("c", {**DEFINED, "tasks.max": "2"}, FILE)
+    first.herder.accept_definition("c")
     assert restarts(first)
     assert (first.configs.read().connector_config("c") or {})["tasks.max"] == "2"
 
@@ -60,7 +61,19 @@ def test_it_is_running_again_when_the_file_has_the_config_of_before(first: Scene
         first.herder.define_connector("c", {**DEFINED, **GROUP}, FILE)
     first.runs.taken()
     first.herder.define_connector("c", DEFINED, FILE)
+    assert first.herder.refused_definitions(["first", "c", "unknown"]) == ["c"]
+    first.herder.accept_definition("c")
     assert restarts(first)
+    assert first.herder.refused_definitions(["first", "c", "unknown"]) == []
+
+
+def test_another_failure_is_left_alone(first: Scene) -> None:
+    first.herder.define_connector("c", DEFINED, FILE)
+    first.run("c", State.FAILED, connector=State.FAILED)
+    assert first.herder.refused_definitions(["c"]) == []
+    first.herder.accept_definition("c")
+    assert first.states("c") == ("FAILED", ["FAILED"])
+    assert first.runs.taken() == []
 
 
 def test_the_state_of_before_returns_only_with_what_may_be_taken(first: Scene) -> None:

@@ -1,0 +1,163 @@
+"""What the reconciler does with the configs that DAG files define, over memory stores; Airflow's tables are values of the test."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import cast
+
+import pytest
+from sqlalchemy.orm import Session
+
+from airflow_provider_connect import reconciler
+from airflow_provider_connect.airflow_dags import ConnectorDagRow, ConnectorDags, Definition
+from airflow_provider_connect.errors import ConnectException, RetriableException
+from airflow_provider_connect.model.ids import dag_id_for
+from airflow_provider_connect.model.states import State
+from airflow_provider_connect.model.status import StatusState
+from airflow_provider_connect.reconciler import Reconciler
+from tests.unit.herder.conftest import CONFIG, SINK, Scene
+
+TAKEN = {"consumer.override.group.id": "shared"}
+"""The consumer group of another connector: a definition that names it is refused."""
+
+VALID = {"tasks.max": "2"}
+
+
+class Dags:
+    """The DAG files, by connector: the config that each defines. ``has_lease``: whether this process is the one that works."""
+
+    def __init__(self) -> None:
+        self.configs: dict[str, dict[str, str]] = {}
+        self.has_lease = True
+
+    def define(self, name: str, **config: str) -> None:
+        file = f"{name}.py"
+        self.configs[name] = {**SINK, "name": name, "airflow.defined.in": file, **config}
+
+    def rows(self) -> list[ConnectorDagRow]:
+        return [ConnectorDagRow(name, dag_id_for(name), False, False, str(config)) for name, config in self.configs.items()]
+
+    def definition(self, dag_id: str) -> Definition:
+        (name,) = [name for name in self.configs if dag_id_for(name) == dag_id]
+        return Definition(self.configs[name], f"{name}.py")
+
+
+@contextmanager
+def no_session() -> Iterator[Session]:
+    yield cast("Session", None)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+@pytest.fixture
+def dags(monkeypatch: pytest.MonkeyPatch) -> Dags:
+    made = Dags()
+    monkeypatch.setattr(ConnectorDags, "look", lambda _self, _session: made.rows())
+    monkeypatch.setattr(reconciler, "definition", lambda _session, dag_id: made.definition(dag_id))
+    monkeypatch.setattr(reconciler, "hold_lease", lambda *_, **__: made.has_lease)
+    monkeypatch.setattr(reconciler, "agreements", lambda _session: {})
+    monkeypatch.setattr(reconciler, "move_agreement", lambda *_: True)
+    return made
+
+
+@pytest.fixture
+def reads(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> list[StatusState]:
+    """What was read of the status topic, one entry a read."""
+    done: list[StatusState] = []
+    read = scene.backing.status_store.read
+
+    def noted() -> StatusState:
+        done.append(read())
+        return done[-1]
+
+    monkeypatch.setattr(scene.backing.status_store, "read", noted)
+    return done
+
+
+def reconciler_of(scene: Scene) -> Reconciler:
+    return Reconciler(scene.herder, no_session, holder="api:0", now=lambda: 0.0)
+
+
+def refused(scene: Scene, dags: Dags, loop: Reconciler, *names: str) -> None:
+    """Have the connectors run, then FAILED because their DAG files define what is refused."""
+    scene.herder.create_connector("other", {**CONFIG, **TAKEN})
+    for name in names:
+        dags.define(name)
+    loop.tick()
+    for name in names:
+        scene.run(name, State.RUNNING)
+        dags.define(name, **TAKEN)
+    loop.tick()
+    assert [scene.states(name)[0] for name in names] == ["FAILED"] * len(names)
+    scene.runs.taken()
+
+
+def test_one_read_of_the_status_topic_is_enough_for_all_connectors_at_the_start(scene: Scene, dags: Dags, reads: list[StatusState]) -> None:
+    for number in range(50):
+        dags.define(f"c{number}")
+    reconciler_of(scene).tick()
+    reads.clear()
+    loop = reconciler_of(scene)
+    loop.tick()
+    assert len(reads) == 1
+    loop.tick()
+    assert len(reads) == 1, "and none when nothing has changed"
+
+
+def test_those_that_are_failed_for_their_files_restart_when_another_process_begins(scene: Scene, dags: Dags) -> None:
+    refused(scene, dags, reconciler_of(scene), "a", "b")
+    dags.define("a")
+    reconciler_of(scene).tick()
+    assert (scene.states("a")[0], scene.states("b")[0]) == ("UNASSIGNED", "FAILED")
+    assert scene.runs.taken() == [("trigger", "a", None)]
+
+
+@pytest.mark.parametrize("error", [ConnectException("no run can be started"), RetriableException("the broker is away")])
+def test_a_restart_that_fails_is_tried_again_and_holds_up_no_other(
+    scene: Scene, dags: Dags, error: ConnectException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = reconciler_of(scene)
+    refused(scene, dags, loop, "a", "b")
+    dags.define("a", **VALID)
+    dags.define("b", **VALID)
+    accept = scene.herder.accept_definition
+
+    def fail_for_a(name: str) -> None:
+        if name == "a":
+            raise error
+        accept(name)
+
+    monkeypatch.setattr(scene.herder, "accept_definition", fail_for_a)
+    caplog.clear()
+    for _ in range(2):
+        if error.retriable:  # it concerns all connectors: the loop waits and begins again
+            with pytest.raises(RetriableException):
+                loop.tick()
+        else:
+            loop.tick()
+    assert scene.states("b")[0] == ("FAILED" if error.retriable else "UNASSIGNED")
+    assert [record.getMessage() for record in caplog.records if "Connector a" in record.getMessage()] == [f"Connector a: {error}"]
+    monkeypatch.setattr(scene.herder, "accept_definition", accept)
+    loop.tick()
+    assert [scene.states(name)[0] for name in ("a", "b")] == ["UNASSIGNED", "UNASSIGNED"]
+    assert sorted(scene.runs.taken(), key=str) == [("trigger", "a", None), ("trigger", "b", None)]
+
+
+def test_a_file_that_is_refused_again_before_its_restart_stays_failed(scene: Scene, dags: Dags, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = reconciler_of(scene)
+    refused(scene, dags, loop, "a")
+    dags.define("a", **VALID)
+    with monkeypatch.context() as patched:
+        patched.setattr(scene.herder, "refused_definitions", _away)
+        with pytest.raises(RetriableException):
+            loop.tick()
+    dags.define("a", **TAKEN)
+    loop.tick()
+    assert scene.states("a")[0] == "FAILED"
+    assert scene.runs.taken() == []
+
+
+def _away(_names: object) -> list[str]:
+    raise RetriableException("the broker is away")
