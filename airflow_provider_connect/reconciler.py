@@ -181,6 +181,7 @@ class Reconciler:
         seen = "gone" if dag.is_gone else dag.version
         if self._defined.get(dag.connector) == seen:
             return
+        self._defined.pop(dag.connector, None)  # after a refused version the one before it is taken in anew
         if dag.is_gone:
             self._give_free(dag.connector)
         else:

@@ -114,6 +114,17 @@ def test_those_that_are_failed_for_their_files_restart_when_another_process_begi
     assert scene.runs.taken() == [("trigger", "a", None)]
 
 
+def test_a_file_that_goes_back_to_the_config_of_before_restarts_its_connector(scene: Scene, dags: Dags) -> None:
+    loop = reconciler_of(scene)
+    refused(scene, dags, loop, "a")
+    loop.tick()
+    assert scene.states("a")[0] == "FAILED"
+    dags.define("a")
+    loop.tick()
+    assert scene.states("a")[0] == "UNASSIGNED"
+    assert scene.runs.taken() == [("trigger", "a", None)]
+
+
 @pytest.mark.parametrize("error", [ConnectException("no run can be started"), RetriableException("the broker is away")])
 def test_a_restart_that_fails_is_tried_again_and_holds_up_no_other(
     scene: Scene, dags: Dags, error: ConnectException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
