@@ -21,6 +21,9 @@ from airflow_provider_connect.model.contradictions import unconsumed
 from airflow_provider_connect.model.records import ConfigRecord, ConnectorRecord, TargetStateRecord, UpgradeRecord
 from airflow_provider_connect.model.states import TargetState
 
+Restored = Callable[[checks.Given, Mapping[str, str]], checks.Given]
+"""A patch with the secrets that it stands for, by the config that is known. Raises ConfigException where they may not go there."""
+
 _PATCH_SECONDS = 60.0
 
 _log = logging.getLogger(__name__)
@@ -66,8 +69,12 @@ class ConnectorConfigs:
         self._follow(name, old, new)
         return new, old is None
 
-    def patch(self, name: str, patch: checks.Given) -> dict[str, str]:
-        """Merge ``patch`` into the config; of two at once, each is merged into what the other has made. Returns the config as stored."""
+    def patch(self, name: str, patch: checks.Given, restored: Restored) -> dict[str, str]:
+        """Merge ``patch`` into the config; of two at once, each is merged into what the other has made. Returns the config as stored.
+
+        ``restored`` is asked for each config that ``patch`` is merged into: a secret of one must not get into another, which may lead
+        elsewhere.
+        """
         deadline = self._now() + _PATCH_SECONDS
         while True:
             state = self._reader.configs()
@@ -76,7 +83,8 @@ class ConnectorConfigs:
                 raise NotFoundException(f"Connector {name} not found")
             checks.require_own(name, known)
             checks.require_name_kept(patch)
-            new = checks.checked(name, checks.named(name, checks.merged(known, patch)), self._probe, self._dag_check, others)
+            merged = checks.merged(known, restored(patch, known))
+            new = checks.checked(name, checks.named(name, merged), self._probe, self._dag_check, others)
             try:
                 self._configs.put_connector(name, new, expected=known)
             except ConflictException:

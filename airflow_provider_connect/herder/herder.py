@@ -16,7 +16,7 @@ from airflow_provider_connect.dag_settings import PREFIX, DagCheck, steering_err
 from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, NotFoundException
 from airflow_provider_connect.herder.checks import with_own_values
 from airflow_provider_connect.herder.chosen_versions import ChosenVersions
-from airflow_provider_connect.herder.connectors import ConnectorConfigs
+from airflow_provider_connect.herder.connectors import ConnectorConfigs, Restored
 from airflow_provider_connect.herder.corrections import Corrections
 from airflow_provider_connect.herder.figures import Figures, LedgerFigures, ReadFigures
 from airflow_provider_connect.herder.launcher import Launcher
@@ -161,9 +161,11 @@ class Herder:
         put, is_new = self._connectors.put(name, config)
         return self._written(name, put), is_new
 
-    def patch_connector_config(self, name: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
-        """Merge ``patch`` into the raw config: None removes a key (KIP-477)."""
-        return self._written(name, self._connectors.patch(name, patch))
+    def patch_connector_config(
+        self, name: str, patch: Mapping[str, str | None], restored: Restored = lambda patch, _: patch
+    ) -> ConnectorInfo:
+        """Merge ``patch`` into the raw config: None removes a key (KIP-477). ``restored`` puts secrets in, for each config merged into."""
+        return self._written(name, self._connectors.patch(name, patch, restored))
 
     def define_connector(self, name: str, config: Mapping[str, str], defined_in: str) -> None:
         """Create the connector that a DAG file defines, or change its config; nothing is written when the topic has it.

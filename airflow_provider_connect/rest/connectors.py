@@ -124,11 +124,10 @@ async def patch_config(request: Request, connector: Connector) -> Response:
     calls = calls_of(request)
 
     def change(herder: Herder, patch: bodies.Config | None) -> Response:
-        known = herder.connector_config(connector)
         if patch is None:
+            herder.connector_config(connector)
             raise BadRequestException("The body must be a JSON object with the settings to change, not empty")
-        restored = calls.secrets.patched(patch, known)
-        return answer(_shown(calls, herder.patch_connector_config(connector, restored)))
+        return answer(_shown(calls, herder.patch_connector_config(connector, patch, calls.secrets.patched)))
 
     return await calls.change_by(request, connector, bodies.config_patch, change)
 

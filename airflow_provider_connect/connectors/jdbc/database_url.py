@@ -37,6 +37,7 @@ _SCHEME: Final = re.compile(r"(?:jdbc:)?([A-Za-z0-9]+)(?:\+([A-Za-z0-9_]+))?:(.*
 _AUTHORITY: Final = re.compile(r"//(?:([^@/]*)@)?([^/?]*)(?:/([^?]*))?(?:\?(.*))?", re.DOTALL)
 
 _OTHER_FORM: Final = re.compile(r"[;=()\s\"'<>]")
+_IN_BRACKETS: Final = re.compile(r"\[[0-9A-Fa-f:.]++(?:%25[\w.-]++)?\](?::[0-9]++)?")
 _OPTION_OF_PATH: Final = re.compile(r";[^;=]*+=")
 _OPTION_NAME: Final = re.compile(r"[A-Za-z][\w.-]*+")
 
@@ -185,6 +186,9 @@ def _host_and_port(dialect: str, text: str) -> tuple[str | None, int | None]:
         return None, None
     if "@" in text:
         raise _refusal(f"{dialect}://…", f"There are two @. {_ENCODED}")
+    for part in text.split(","):  # libpq decodes what is in brackets, and a decoded path is a socket's folder
+        if ("[" in part or "]" in part) and not _IN_BRACKETS.fullmatch(part):
+            raise _refusal(f"{dialect}://…", "Square brackets hold an IPv6 address and nothing else, such as [::1].")
     if "," in text:  # several hosts, which only libpq takes
         return (text, None)
     host, colon, port = text.rpartition(":")

@@ -3,10 +3,16 @@
 from collections.abc import Sequence
 
 import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
 
 from airflow_provider_connect.errors import ConfigException, ConnectException, PluginNotFoundException
 from airflow_provider_connect.model.views import ConfigKeyView
+from airflow_provider_connect.rest.access import OpenToAll
+from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.secrets import HIDDEN, Secrets
+from airflow_provider_connect.server_info import server_info
+from tests.unit.herder.conftest import CONFIG, Scene
 
 
 def key(name: str, kind: str) -> ConfigKeyView:
@@ -33,6 +39,29 @@ class Plugins:
 @pytest.fixture
 def plugins() -> Plugins:
     return Plugins()
+
+
+def app_of(scene: Scene) -> FastAPI:
+    return create_app(herder=lambda: scene.herder, access=OpenToAll(), info=lambda: server_info(scene.settings))
+
+
+def test_a_patch_takes_no_secret_to_the_address_that_a_put_has_set_meanwhile(plugins: Plugins) -> None:
+    scene, known = Scene(), {**CONFIG, "connection.url": "jdbc:postgresql://shop/db", "connection.password": "topsecret"}
+    scene.herder.create_connector("c", known)
+    validate, app = scene.probe.validate, app_of(scene)
+    elsewhere = {**CONFIG, "connection.url": "jdbc:postgresql://evil/db", "connection.password": "mine"}
+
+    def meanwhile(plugin: str, config: object) -> object:
+        scene.probe.validate = validate  # type: ignore[method-assign]
+        scene.herder.put_connector_config("c", elsewhere)
+        return validate(plugin, config)  # type: ignore[arg-type]
+
+    scene.probe.validate = meanwhile  # type: ignore[assignment, method-assign]
+    with TestClient(app) as client:
+        refused = client.patch("/connectors/c/config", json={"connection.password": HIDDEN})
+    stored = scene.herder.connector_config("c")
+    assert (stored["connection.url"], stored["connection.password"]) == ("jdbc:postgresql://evil/db", "mine")
+    assert "topsecret" not in refused.text
 
 
 def test_values_of_password_keys_and_of_keys_named_like_secrets_are_hidden(plugins: Plugins) -> None:

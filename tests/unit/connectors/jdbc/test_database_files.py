@@ -99,6 +99,11 @@ def test_a_query_attaches_no_other_database(data: Path, allowed: AllowedPaths) -
 
 REFUSED = (
     "postgresql://%2Fvar%2Frun%2Fpostgresql/db",
+    "postgresql://[%2Fvar%2Frun%2Fpostgresql]/db",
+    "postgresql://[%2Frun]:5432/db",
+    "postgresql://a:1,[%2Frun]:1/db",
+    "jdbc:postgresql://[%40abstract]/db",
+    "postgresql://[::1%25%2Frun]/db",
     "postgresql:///db?host=/var/run/postgresql",
     "postgresql:///db",
     "postgresql://db,/db?host=a,/run/x",
@@ -124,7 +129,16 @@ def test_sockets_and_drivers_that_open_files_need_to_be_allowed(text: str, allow
         open_database(parse_url(text).within(allowed))
 
 
-@pytest.mark.parametrize("text", ["postgresql://db/x", "jdbc:postgresql:x", "jdbc:postgresql://a:1,b:2/x", "jdbc:mariadb://[::1]:1/x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql://db/x",
+        "jdbc:postgresql:x",
+        "jdbc:postgresql://a:1,b:2/x",
+        "jdbc:mariadb://[::1]:1/x",
+        "postgresql://[::1],[fe80::1%25eth0]:2/x",
+    ],
+)
 def test_hosts_of_the_network_need_no_permission(text: str, allowed: AllowedPaths) -> None:
     url = parse_url(text).within(allowed)
     assert database_files.reachable(url) == url
