@@ -19,6 +19,7 @@ _WHERE = (
     ARG_VERBOSE,
 )
 _NAME = Arg(("name",), help="The connector")
+_NAMES = Arg(("names",), help="The connector; may be several", nargs="+", metavar="name")
 _CONFIG = (
     Arg(("name",), help="The connector; not needed where the file names it", nargs="?"),
     Arg(("pairs",), help="Its config; wins over the file's", nargs="*", metavar="KEY=VALUE"),
@@ -51,10 +52,10 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
         _verb("delete", "Delete a connector; its offsets are kept", "connectors.delete", _NAME),
         _verb("status", "Print the states of a connector and its tasks", "connectors.status", _NAME, _OUTPUT),
         _verb("tasks", "Print the configs of a connector's tasks", "connectors.tasks", _NAME, _OUTPUT),
-        _verb("pause", "Pause a connector", "connectors.pause", _NAME),
-        _verb("resume", "Resume a connector that is paused or stopped", "connectors.resume", _NAME),
-        _verb("stop", "Stop a connector, so that its offsets may be changed", "connectors.stop", _NAME),
-        _verb("restart", "Restart a connector, or a task of it", "connectors.restart", _NAME, include_tasks, only_failed, task),
+        _verb("pause", "Pause connectors", "connectors.pause", _NAMES),
+        _verb("resume", "Resume connectors that are paused or stopped", "connectors.resume", _NAMES),
+        _verb("stop", "Stop connectors, so that their offsets may be changed", "connectors.stop", _NAMES),
+        _verb("restart", "Restart connectors, or a task of one", "connectors.restart", _NAMES, include_tasks, only_failed, task),
         _verb("preview", "Read a connector's next records without a commit", "upgrades.preview", _NAME, records, file, version, _OUTPUT),
         _verb("upgrade", "Go to another version of a connector's plugin, with a net", "upgrades.upgrade", _NAME, *_upgrade(), _OUTPUT),
         _verb("validate", "Check a config; the exit code is 1 where something is wrong", "connectors.validate", *_CONFIG, _OUTPUT),

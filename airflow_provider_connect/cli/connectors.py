@@ -1,13 +1,14 @@
 """``airflow connect list|get|create|put|patch|delete|status|tasks|pause|resume|stop|restart|topics|workers``."""
 
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from airflow_provider_connect.cli.configs import given_connector, given_pairs, shown, unhidden, unhidden_patch
 from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
 from airflow_provider_connect.cli.printing import print_rows, print_value
-from airflow_provider_connect.errors import BadRequestException
+from airflow_provider_connect.errors import BadRequestException, ConnectException, UnauthorizedException
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView
 
@@ -90,33 +91,48 @@ def tasks(arguments: Any, verbs: Verbs) -> None:
 
 @speaks_to_connect
 def pause(arguments: Any, verbs: Verbs) -> None:
-    verbs.pause(arguments.name)
-    print(f"Connector {arguments.name} pauses")
+    def change(name: str) -> None:
+        verbs.pause(name)
+        print(f"Connector {name} pauses")
+
+    _change_each(arguments.names, change)
 
 
 @speaks_to_connect
 def resume(arguments: Any, verbs: Verbs) -> None:
-    verbs.resume(arguments.name)
-    print(f"Connector {arguments.name} resumes")
+    def change(name: str) -> None:
+        verbs.resume(name)
+        print(f"Connector {name} resumes")
+
+    _change_each(arguments.names, change)
 
 
 @speaks_to_connect
 def stop(arguments: Any, verbs: Verbs) -> None:
-    verbs.stop(arguments.name)
-    print(f"Connector {arguments.name} stops; its offsets may be changed once it is STOPPED")
+    def change(name: str) -> None:
+        verbs.stop(name)
+        print(f"Connector {name} stops; its offsets may be changed once it is STOPPED")
+
+    _change_each(arguments.names, change)
 
 
 @speaks_to_connect
 def restart(arguments: Any, verbs: Verbs) -> None:
-    if arguments.task is not None:
-        verbs.restart_task(arguments.name, arguments.task)
-        print(f"Task {arguments.name}-{arguments.task} restarts")
+    def change(name: str) -> None:
+        plan = verbs.restart_connector(name, include_tasks=arguments.include_tasks, only_failed=arguments.only_failed)
+        concerned = [] if plan is None else [f"task {task.id}" for task in plan.tasks if task.state == "RESTARTING"]
+        if plan is None or plan.connector.state == "RESTARTING":
+            concerned.insert(0, "connector")
+        print(f"{name}: {', '.join(concerned)} restarts" if concerned else f"{name}: nothing is to be restarted")
+
+    if arguments.task is None:
+        _change_each(arguments.names, change)
         return
-    plan = verbs.restart_connector(arguments.name, include_tasks=arguments.include_tasks, only_failed=arguments.only_failed)
-    concerned = [] if plan is None else [f"task {task.id}" for task in plan.tasks if task.state == "RESTARTING"]
-    if plan is None or plan.connector.state == "RESTARTING":
-        concerned.insert(0, "connector")
-    print(f"{arguments.name}: {', '.join(concerned)} restarts" if concerned else f"{arguments.name}: nothing is to be restarted")
+    name, *others = arguments.names
+    if others:
+        raise BadRequestException("--task is a task of one connector: name that one alone")
+    verbs.restart_task(name, arguments.task)
+    print(f"Task {name}-{arguments.task} restarts")
 
 
 @speaks_to_connect
@@ -165,3 +181,25 @@ def _status(found: ConnectorStatusView) -> dict[str, Any]:
 def _state(view: StateView | TaskView) -> dict[str, Any]:
     state: dict[str, Any] = {"state": str(view.state), "worker_id": view.worker_id, "version": view.version, "trace": view.trace}
     return {key: value for key, value in state.items() if value is not None}
+
+
+def _change_each(names: Sequence[str], change: Callable[[str], None]) -> None:
+    """Change one connector after the other. A refusal goes to standard error; the others are changed, and the exit code is 1.
+
+    Raises the refusal of a single connector, and what concerns all: no answer, or a user without access. Then the rest is not tried.
+    """
+    left, is_refused = list(dict.fromkeys(names)), False
+    is_single = len(left) == 1
+    while left:
+        name = left.pop(0)
+        try:
+            change(name)
+        except ConnectException as error:
+            if is_single or error.retriable or isinstance(error, UnauthorizedException):
+                if left:
+                    print(f"Not tried: {', '.join(left)}", file=sys.stderr)
+                raise
+            print(f"{name}: {error.message}", file=sys.stderr)
+            is_refused = True
+    if is_refused:
+        sys.exit(1)
