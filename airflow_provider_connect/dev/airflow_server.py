@@ -197,9 +197,15 @@ def _copy_database(source: Path, target: Path) -> None:
 
 def is_healthy(url: str) -> bool:
     """Whether all four parts of the Airflow at ``url`` say that they are."""
+    return not unhealthy_parts(url)
+
+
+def unhealthy_parts(url: str) -> list[str]:
+    """The parts that the Airflow at ``url`` does not report as healthy, a server by the name of its process; only ``api-server`` where no
+    report is returned. A part that was killed is reported as healthy for up to half a minute."""
     try:
         with urllib.request.urlopen(f"{url}/api/v2/monitor/health", timeout=2) as answer:
             health = json.load(answer)
     except (OSError, ValueError):
-        return False
-    return all((health.get(part) or {}).get("status") == "healthy" for part in _HEALTHY)
+        return ["api-server"]
+    return [part.replace("_", "-") for part in _HEALTHY if (health.get(part) or {}).get("status") != "healthy"]

@@ -20,6 +20,14 @@ def marked_processes(mark: str) -> list[psutil.Process]:
     return [process for process in psutil.process_iter() if process.pid not in spared and _has_mark(process, mark)]
 
 
+def is_marked(pid: int, mark: str) -> bool:
+    """Whether a living process of this id has the mark; False for another process that has been given the id of one that has ended."""
+    try:
+        return _has_mark(psutil.Process(pid), mark)
+    except psutil.Error:
+        return False
+
+
 def end_marked(mark: str, *, first: Collection[int] = (), last: Collection[int] = (), seconds: float = 4) -> int:
     """Ends every process with the mark and says how many there were.
 

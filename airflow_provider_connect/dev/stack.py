@@ -12,10 +12,10 @@ import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from airflow_provider_connect.dev.airflow_server import USERNAME, AirflowServer, is_healthy
+from airflow_provider_connect.dev.airflow_server import USERNAME, AirflowServer, unhealthy_parts
 from airflow_provider_connect.dev.jar_cache import announce
 from airflow_provider_connect.dev.kafka_server import KafkaServer
-from airflow_provider_connect.dev.marked import VARIABLE, end_marked, marked_processes
+from airflow_provider_connect.dev.marked import VARIABLE, end_marked, is_marked, marked_processes
 from airflow_provider_connect.dev.ports import LOOPBACK, free_ports, is_listening
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.launch.cache import CACHE_VARIABLE, cache_directory
@@ -107,11 +107,24 @@ class Stack:
 
     def is_up(self) -> bool:
         """Whether Airflow and, where it is ours, the broker serve now."""
+        return self.state() is not None and not self.faults()
+
+    def faults(self) -> list[str]:
+        """Which processes of a stack that was started have ended, and which parts do not serve, a sentence each; empty when it is down."""
         state = self.state()
         if state is None:
-            return False
-        port = int(str(state["bootstrap_servers"]).split(",")[0].rpartition(":")[2])
-        return ("kafka" not in str(state["pids"]) or is_listening(port)) and is_healthy(str(state["airflow_url"]))
+            return []
+        pids = _pids(state)
+        ended = {name: pid for name, pid in pids.items() if not is_marked(pid, self.mark)}
+        found = [f"{name} has ended (process {pid}); its log: {self._log_of(name)}" for name, pid in ended.items()]
+        servers = str(state["bootstrap_servers"])
+        if "kafka" in pids.keys() - ended.keys() and not is_listening(int(servers.rpartition(":")[2])):
+            found.append(f"kafka does not listen at {servers}; its log: {self._log_of('kafka')}")
+        unhealthy = [name for name in unhealthy_parts(str(state["airflow_url"])) if name not in ended]
+        return found + [f"{name} is not healthy; its log: {self._log_of(name if name in pids else 'api-server')}" for name in unhealthy]
+
+    def _log_of(self, name: str) -> Path:
+        return self.folder / "kafka" / "server.log" if name == "kafka" else self.folder / "airflow" / "logs" / f"{name}.log"
 
     def up(self) -> dict[str, object]:
         """Starts everything and returns what ``stack.json`` then says. What a start that was cut off left behind is ended first."""
@@ -129,9 +142,7 @@ class Stack:
 
     def down(self) -> int:
         """Ends all processes of this stack, running tasks too, and says how many there were. Does nothing when it is down."""
-        known = self.state() or {}
-        pids = known.get("pids")
-        servers: dict[str, int] = dict(pids) if isinstance(pids, dict) else {}
+        servers = _pids(self.state() or {})
         kafka = servers.pop("kafka", 0)
         ended = end_marked(self.mark, first=servers.values(), last=(kafka,))
         self.state_file.unlink(missing_ok=True)
@@ -234,10 +245,14 @@ class Stack:
 def up(worker: str | None = None, *, directory: Path = DIRECTORY) -> int:
     """Starts the stack in the background and says where it is. Exit code 0, or 1 with the reason on standard error."""
     stack = Stack(directory, worker=Path(worker) if worker else None, outlives_parent=True, with_root=True)
-    if (known := stack.state()) is not None and stack.is_up():
-        announce(f"already up: {known['airflow_url']} (airflow connect dev down ends it)")
-        announce(cli_advice(known))
-        return 0
+    if (known := stack.state()) is not None:
+        faults = stack.faults()
+        if not faults:
+            announce(f"already up: {known['airflow_url']} (airflow connect dev down ends it)")
+            announce(cli_advice(known))
+            return 0
+        announce("\n".join([*faults, "so all of it is started anew"]))
+        stack.down()
     try:
         state = stack.up()
     except ConnectException as error:
@@ -255,15 +270,17 @@ def cli_advice(state: Mapping[str, object]) -> str:
 
 
 def status(output: str = "text", *, directory: Path = DIRECTORY) -> int:
-    """Says what runs and where; ``output`` is ``json`` or ``text``. Exit code 0 when everything is up and healthy, else 1."""
+    """Says what runs and where, and what has ended or is not healthy; ``output`` is ``json`` or ``text``. Exit code 0 when everything is up
+    and healthy, else 1."""
     stack = Stack(directory)
-    state, is_up = stack.state(), stack.is_up()
+    state, faults = stack.state(), stack.faults()
+    is_up = state is not None and not faults
     if output == "json":
-        print(json.dumps({"up": is_up, **(state or {})}, indent=2))
+        print(json.dumps({"up": is_up, "faults": faults, **(state or {})}, indent=2))
     elif state is None:
         print(f"down; {len(marked_processes(stack.mark))} processes")
     else:
-        print("up" if is_up else "not healthy")
+        print("up" if is_up else "\n".join(["not healthy: airflow connect dev up (make up) starts all of it anew", *faults]))
         for name in (
             "airflow_url",
             "rest_url",
@@ -275,7 +292,7 @@ def status(output: str = "text", *, directory: Path = DIRECTORY) -> int:
             "log_folder",
             "data_folder",
         ):
-            print(f"{name:18} {state[name]}")
+            print(f"{name:18} {state.get(name)}")
     return 0 if is_up else 1
 
 
@@ -284,6 +301,12 @@ def down(*, directory: Path = DIRECTORY) -> int:
     ended = Stack(directory).down()
     announce(f"down; {ended} processes ended" if ended else "was down")
     return 0
+
+
+def _pids(state: Mapping[str, object]) -> dict[str, int]:
+    """The processes that were started, by the names of their parts."""
+    pids = state.get("pids")
+    return dict(pids) if isinstance(pids, dict) else {}
 
 
 def _worker_properties(file: Path | None) -> dict[str, str]:

@@ -76,6 +76,25 @@ def test_up_serves_and_down_leaves_nothing(directory: Path) -> None:
     assert (_command(directory, "status").returncode, _command(directory, "down").returncode) == (1, 0)
 
 
+def test_a_half_dead_stack_is_reported_and_started_anew(directory: Path) -> None:
+    assert _command(directory, "up").returncode == 0
+    state = json.loads((directory / ".dev" / "stack.json").read_text())
+    killed = ["scheduler", "api-server", "kafka"]
+    for count, name in enumerate(killed, 1):
+        os.kill(state["pids"][name], signal.SIGKILL)
+        time.sleep(1)
+        status = _command(directory, "status")
+        lines = status.stdout.splitlines()
+        assert (status.returncode, status.stderr) == (1, "")
+        assert lines[0].startswith("not healthy")
+        assert {line.partition(" has ended")[0] for line in lines if " has ended" in line} == set(killed[:count])
+    again = _command(directory, "up")
+    assert (again.returncode, "started anew" in again.stderr) == (0, True), again.stderr
+    status = _command(directory, "status")
+    assert (status.returncode, status.stdout.partition("\n")[0]) == (0, "up")
+    assert _command(directory, "down").returncode == 0
+
+
 def _in_a_new_shell(printed: str) -> str:
     """What ``airflow connect list`` prints after the line that ``up`` names for it, in a shell that knows nothing else."""
     (line,) = [line for line in printed.splitlines() if line.startswith("its command line: ")]
