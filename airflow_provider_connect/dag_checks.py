@@ -3,6 +3,8 @@
 For the processes that have Airflow and take configs, or write the files of DAGs. Without it, ``dag_settings`` knows the rules alone.
 """
 
+import contextlib
+import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -17,10 +19,12 @@ from airflow.timetables.base import TimeRestriction
 from airflow_provider_connect.connector_files import mark_of, steering_keys
 from airflow_provider_connect.dag import StoredConnectorDag
 from airflow_provider_connect.dag_settings import DagCheck, DagLimits, steering_errors
+from airflow_provider_connect.model.config_limits import LONGEST_ERROR, cut
 
 _TRIAL = "connector"
 _RUNS = 10  # how many runs in a row are asked for: the shortest pause of a cron expression shows among its first ones
 _KEPT = 4096
+_troubles: dict[bytes, str] = {}
 _START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
@@ -73,9 +77,19 @@ def _starts(timetable: Any) -> list[datetime]:
     return starts
 
 
-@lru_cache(_KEPT)
 def _trouble(mark: str) -> str:
-    """What Airflow says of a DAG that is made of ``mark``; empty if nothing."""
+    """What Airflow says of a DAG that is made of ``mark``; empty if nothing. Kept by the digest: a mark may have half a megabyte."""
+    digest = hashlib.sha256(mark.encode(errors="surrogatepass")).digest()
+    trouble = _troubles.get(digest)
+    if trouble is None:
+        trouble = _troubles[digest] = cut(_found_trouble(mark), LONGEST_ERROR)
+        if len(_troubles) > _KEPT:
+            with contextlib.suppress(KeyError, RuntimeError):  # another thread has just done so
+                del _troubles[next(iter(_troubles))]
+    return trouble
+
+
+def _found_trouble(mark: str) -> str:
     try:
         dag = StoredConnectorDag(_TRIAL, mark, file=__file__, is_paused=False)
         dag.validate()

@@ -27,6 +27,7 @@ _DAY_SECONDS = 86_400.0
 _YEAR_SECONDS = 366 * _DAY_SECONDS  # longer times overflow Airflow's dates sooner or later
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")  # no database keeps all of these
 _SHOWN = 200  # characters of a value in an error
+_COMPARED = 100  # unknown keys that a known one is looked for: it takes up to a millisecond each
 _OWN_POOL, _OWN_QUEUE = "default_pool", "default"
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d++(?:\.\d++)?)\s*+(ms|s|m|h|d|)")
@@ -337,11 +338,11 @@ class _Reader:
         self._add(key, ConfigException.of(key, value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…", reason).message)
 
     def refuse_unknown(self) -> None:
-        for key in sorted(self.config):
-            if key.startswith(PREFIX) and key not in _KNOWN and key not in (DEFINED_IN, RELEASED):
-                near = difflib.get_close_matches(key[:_SHOWN], _KNOWN, n=1)
-                fix = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(_KNOWN))}"
-                self._add(key, f"Unknown configuration {key}: {fix}")
+        unknown = [key for key in sorted(self.config) if key.startswith(PREFIX) and key not in {*_KNOWN, DEFINED_IN, RELEASED}]
+        for number, key in enumerate(unknown):
+            near = difflib.get_close_matches(key[:_SHOWN], _KNOWN, n=1) if number < _COMPARED else []
+            fix = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(_KNOWN))}"
+            self._add(key, f"Unknown configuration {key}: {fix}")
 
     def value(self, key: str, parse: Callable[[str], _P], default: _D) -> _P | _D:
         text = self.config.get(key)

@@ -76,17 +76,15 @@ def is_suspect(configs: ClusterConfigState, statuses: StatusState, name: str) ->
 
 def unconsumed(topics: Iterable[str], config: Mapping[str, str]) -> list[str]:
     """Which of a sink's active topics its raw config no longer names (KIP-558); of a source, or where a variable names them, none."""
+    used = list(topics)
     named, pattern = config.get("topics", "").strip(), config.get("topics.regex", "").strip()
     if "${" in named + pattern:
         return []
     if named:
         consumed = {topic.strip() for topic in named.split(",")}
-        return [topic for topic in topics if topic not in consumed]
-    if not pattern:
-        return []
+        return [topic for topic in used if topic not in consumed]
     try:
-        matches = BoundedRegex(pattern, "topics.regex").matches
-        return [topic for topic in topics if not matches(topic)]
+        return BoundedRegex(pattern, "topics.regex").unmatched(used) if pattern and used else []
     except (re.error, ConfigException):
         return []
 

@@ -7,47 +7,54 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_connect.errors import ConfigException
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 LONGEST: Final = 10_000
 SECONDS: Final = 0.5
 _MOST_UNROLLED: Final = 100_000
 _DEEPEST: Final = 50
+_LARGEST_KEPT: Final = 1000  # the engine keeps the last 500, and one of the largest takes 13 MB
+_MOST_RANGES: Final = 100
 _MOST_KEPT: Final = 1000
 
 _TOKEN: Final = re.compile(
     r"\\N\{[^}]*+\}?|\\.|\(\?#[^)]*+\)?|\[\^?\]?(?:[^\]\\]|\\.)*+\]?|\{(?P<count>\d++)(?:,\d*+)?\}|\(\?[a-wyzA-Z-]*+x|.",
     re.DOTALL,
 )
+_RANGE: Final = re.compile(r"-(?:\\[uUxN]|[^\x00-\x7f])")  # beyond ASCII; ``re`` goes through its characters one by one, for each range
 _CLASS_NAME: Final = re.compile(r"\[[:.=]")
 
 Match = re.Match[str]
 """A match of the engine, which has the attributes and methods of ``re.Match``."""
 
-_too_slow: OrderedDict[tuple[str, str], None] = OrderedDict()
+_too_slow: OrderedDict[tuple[str, str | None], None] = OrderedDict()
+"""Expressions with the texts that they are slow for; None: for many texts, all together."""
 _lock = threading.Lock()
 
 
 class BoundedRegex:
     """``expression``, the value of the setting ``key``. One instance may be used by several threads.
 
-    Raises ``re.error`` for what is not an expression, is longer than 10,000 characters, nests more than 50 groups, or repeats by counts
-    so often that it would need much memory. A match takes at most ``seconds`` of this process's processor time. Results are kept for the
-    last 1,000 texts: a task asks about the same few topics over and over.
+    Raises ``re.error`` for what is not an expression, is longer than 10,000 characters, nests more than 50 groups, has more than 100
+    ranges of characters beyond ASCII, or repeats by counts so often that it would need much memory. A match takes at most ``seconds`` of
+    this process's processor time. Results are kept for the last 1,000 texts: a task asks about the same few topics over and over.
     """
 
     def __init__(self, expression: str, key: str, *, flags: int = 0, seconds: float = SECONDS) -> None:
         import regex  # costs 20 ms, and few processes need it
 
         compiled = checked(expression, flags)
+        engines = regex.VERSION0 | (regex.ASCII if flags & re.ASCII else 0) | (flags & re.DOTALL)
+        is_small = _size(expression) <= _LARGEST_KEPT
         try:
-            self._compiled = regex.compile(expression, regex.VERSION0 | (regex.ASCII if flags & re.ASCII else 0) | (flags & re.DOTALL))
+            self._compiled = regex.compile(expression, engines, cache_pattern=is_small)
         except (regex.error, RecursionError) as error:
             raise re.error(str(error)) from error
         self.groups: int = compiled.groups
@@ -72,6 +79,19 @@ class BoundedRegex:
         """Whether it matches the whole of ``text``. Raises ConfigException as ``fullmatch`` does."""
         return self.fullmatch(text) is not None
 
+    def unmatched(self, texts: Iterable[str]) -> list[str]:
+        """Those of ``texts`` that it does not match as a whole. Raises ConfigException when they take longer all together than one may, and
+        each time after that in this process."""
+        begun, unmatched = time.thread_time(), []
+        for text in texts:
+            if (self.pattern, None) in _too_slow:
+                raise self._refusal(text)
+            if not self.matches(text):
+                unmatched.append(text)
+            if time.thread_time() - begun > self._seconds:
+                _note_slow(self.pattern, None)
+        return unmatched
+
     def search(self, text: str) -> Match | None:
         """The first match within ``text``. Raises ConfigException as ``fullmatch`` does. The result is not kept."""
         return self._bounded(self._compiled.search, text)
@@ -84,10 +104,7 @@ class BoundedRegex:
         try:
             found: Match | None = method(text, timeout=self._seconds, concurrent=True)
         except TimeoutError:
-            with _lock:
-                _too_slow[question] = None
-                while len(_too_slow) > _MOST_KEPT:
-                    _too_slow.popitem(last=False)
+            _note_slow(*question)
             raise self._refusal(text) from None
         return found
 
@@ -99,20 +116,30 @@ class BoundedRegex:
         return ConfigException.of(self._key, self.pattern[:200], reason)
 
 
+def _note_slow(pattern: str, text: str | None) -> None:
+    with _lock:
+        _too_slow[pattern, text] = None
+        while len(_too_slow) > _MOST_KEPT:
+            _too_slow.popitem(last=False)
+
+
 def checked(expression: str, flags: int = 0) -> re.Pattern[str]:
     """``expression`` compiled for what it is made of, not for matching. Raises ``re.error`` as ``BoundedRegex`` does."""
     if len(expression) > LONGEST:
         raise re.error(f"an expression has no more than {LONGEST} characters")
+    if sum(len(_RANGE.findall(token[0])) for token in _TOKEN.finditer(expression) if token[0].startswith("[")) > _MOST_RANGES:
+        raise re.error(f"an expression has no more than {_MOST_RANGES} ranges of characters beyond ASCII")
     try:
         compiled = re.compile(expression, flags)
     except (RecursionError, OverflowError) as error:
         raise re.error(str(error)) from error
-    _check_size(expression)
+    _size(expression)
     return compiled
 
 
-def _check_size(expression: str) -> None:
-    """The engine lays a counted repetition out as often as its count, also one within another. ``expression`` is known to be valid."""
+def _size(expression: str) -> int:
+    """How many parts the engine makes of ``expression``, which is known to be valid: it lays a counted repetition out as often as its
+    count, also one within another."""
     sizes = [0]  # of the groups that are open
     last = 0
     has_counts = is_verbose = False
@@ -141,3 +168,4 @@ def _check_size(expression: str) -> None:
             raise re.error("its counted repetitions are too many: write * or + instead", expression, at)
     if is_verbose and has_counts:
         raise re.error("counted repetitions do not go with the flag x")
+    return sum(sizes)

@@ -1,5 +1,7 @@
 """Schedules and DAGs as Airflow itself takes them, before a config is taken."""
 
+from pathlib import Path
+
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 
@@ -44,6 +46,17 @@ def test_what_no_rule_foresees_is_seen_when_the_dag_is_made(monkeypatch: pytest.
     (error,) = CHECK("orders", {"airflow.description": "made anew"})["name"]
     assert "Airflow can make no DAG of connector orders" in error
     assert refusals("orders", {"airflow.description": "made anew"}, CHECK) == [error]
+
+
+def test_long_texts_are_not_kept_when_they_have_been_checked() -> None:
+    def megabytes() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 >> 20
+
+    assert not CHECK("orders", {"airflow.doc": "\U0001f600" * 49_000})
+    before = megabytes()
+    for number in range(80):
+        assert not CHECK("orders", {"airflow.doc": str(number) + "\U0001f600" * 49_000})
+    assert megabytes() - before < 25
 
 
 def test_one_bad_mark_in_a_file_leaves_the_other_connectors(tmp_path_factory: pytest.TempPathFactory) -> None:

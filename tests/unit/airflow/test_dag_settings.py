@@ -1,6 +1,8 @@
 """The airflow.* keys, the checks that need no broker, and the spread of schedules."""
 
+import random
 import re
+import time
 from collections import Counter
 
 import pytest
@@ -206,3 +208,12 @@ def test_secrets_written_out_are_found_and_variables_are_not() -> None:
         "auth_secret": "${env:SECRET}",
     }
     assert literal_secrets(config) == ["connection.password", "consumer.override.sasl.jaas.config"]
+
+
+def test_thousands_of_unknown_keys_are_refused_at_once() -> None:
+    letters = random.Random(1)
+    keys = {f"airflow.{''.join(letters.sample('retry.delay.max.multiplier', 26))}" for _ in range(10_000)}
+    started = time.process_time()
+    errors = steering_errors("c", dict.fromkeys(keys, ""), DagLimits())
+    assert time.process_time() - started < 1.0
+    assert errors.keys() == keys

@@ -3,6 +3,7 @@
 import re
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -76,6 +77,36 @@ def test_what_was_found_is_kept() -> None:
     assert pattern.fullmatch("a") is pattern.fullmatch("a")
     assert [pattern.matches(f"b{number}") for number in range(3_000)] == [False] * 3_000
     assert pattern.matches("b")
+
+
+def test_an_expression_that_is_slow_for_many_topics_is_given_up_after_the_time_for_one() -> None:
+    slow = {"topics.regex": r"(?:(?:\w\w?|[.]){0,25}[A-Z]|shop.*)"}
+    topics = [f"shop.orders.europe.germany.{number:04d}" for number in range(200)]
+    started = time.process_time()
+    assert unconsumed(topics, slow) == [], "unknown, so nothing is forgotten"
+    assert time.process_time() - started < 2.0
+    started = time.process_time()
+    assert unconsumed(reversed(topics), slow) == []
+    assert time.process_time() - started < 0.1
+
+
+@pytest.mark.parametrize("expression", ["(?i)" + "[!-\uffff]" * 1900, "(?i)[" + "!-\uffff" * 3000 + "]", "(?i)" + r"[!-\uffff]" * 600])
+def test_classes_of_characters_that_take_long_to_lay_out_are_refused(expression: str) -> None:
+    started = time.process_time()
+    with pytest.raises(re.error, match=r"100 ranges|10000 characters"):
+        BoundedRegex(expression, "topics.regex")
+    assert time.process_time() - started < 0.5
+
+
+def test_large_expressions_are_not_kept_when_nobody_uses_them_any_more() -> None:
+    def megabytes() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 >> 20
+
+    BoundedRegex("(?:a{300}){300}", "k")
+    before = megabytes()
+    for count in range(280, 299):
+        BoundedRegex(f"(?:a{{{count}}}){{300}}", "k")
+    assert megabytes() - before < 100
 
 
 def test_a_slow_expression_of_one_connector_does_not_stop_the_comparison_of_all() -> None:
