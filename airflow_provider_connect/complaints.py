@@ -27,7 +27,14 @@ class Complaints:
         self._running: dict[str, Future[object]] = {}
 
     def attempt(self, connector: str, change: Callable[[], object]) -> None:
-        """Call ``change``. Raises only what concerns all connectors, because the topics cannot be reached."""
+        """Call ``change``; nothing while a change of the connector goes on that takes long (``attempt_bounded``), which would undo it.
+
+        Raises only what concerns all connectors, because the topics cannot be reached.
+        """
+        running = self._running.get(connector)
+        if running is not None and not running.done():
+            return
+        self._running.pop(connector, None)
         try:
             change()
         except ConnectException as error:
@@ -46,7 +53,7 @@ class Complaints:
         """
         running = self._running.get(connector)
         if running is None:
-            if len(self._running) >= _MOST_AT_ONCE:
+            if sum(not other.done() for other in self._running.values()) >= _MOST_AT_ONCE:  # nobody may ask for one that has ended
                 return
             running = self._running[connector] = _started(change)
             wait([running], timeout=_WAIT_SECONDS)

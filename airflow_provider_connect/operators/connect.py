@@ -152,7 +152,7 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
             directory.forget_secrets()
         result = directory.result()
         if result is None:
-            raise self._lost(settings, directory, exit_code, log_tail)
+            raise self._lost(settings, directory, spec.tasks, exit_code, log_tail)
         return self._report(context, settings, directory, result, group=sink_group(self.connector, found.config))
 
     def _readiness(self, settings: WorkerSettings, context: Mapping[str, Any], *, is_asked_for: bool) -> "Readiness":
@@ -276,7 +276,9 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
 
     # ── the result ──
 
-    def _lost(self, settings: WorkerSettings, directory: RunDirectory, exit_code: int | None, log_tail: list[str]) -> Exception:
+    def _lost(
+        self, settings: WorkerSettings, directory: RunDirectory, tasks: list[int] | None, exit_code: int | None, log_tail: list[str]
+    ) -> Exception:
         from airflow_provider_connect.stores.config_cache import ConfigCache
         from airflow_provider_connect.worker.aftermath import report_lost
 
@@ -285,7 +287,8 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
         if self._kill_requested:  # Airflow knows who ended it, and the API server writes that into the statuses if the run has FAILED
             return AirflowException(reason)  # type: ignore[no-any-return]
         try:
-            report_lost(settings, self.connector, directory.path, exit_code, log_tail, cache=ConfigCache(run_directory()))
+            cache = ConfigCache(run_directory())
+            report_lost(settings, self.connector, directory.path, exit_code, log_tail, tasks=tasks, cache=cache)
         except ConnectException as error:
             _log.warning("Connector %s: its FAILED status could not be written: %s", self.connector, error)
         return AirflowException(": ".join([reason, *log_tail[-1:]]))  # type: ignore[no-any-return]

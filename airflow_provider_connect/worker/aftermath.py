@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from airflow_provider_connect.errors import ConnectException
@@ -30,13 +30,16 @@ def report_lost(
     exit_code: int | None,
     log_tail: Sequence[str],
     *,
+    tasks: Collection[int] | None = None,
     cache: ConfigCache | None = None,
 ) -> list[int]:
     """Write FAILED, with exit code and log tail, for every task of the application that did not say itself what became of it.
 
     Written under the application's own claim, so that a newer run's statuses hold. Returns the tasks. An application that never claimed
-    has changed nothing, and nothing is written for it. Tasks that the driver knew to have ended keep the status that they have. ``cache``
-    holds what processes of this host have read of the config topic; None: it is read whole.
+    has changed nothing, and nothing is written for it. Tasks that the driver knew to have ended, and those that have FAILED under this
+    claim, keep the status that they have. ``tasks`` are those that the application was told to run, None: all; the others may run
+    elsewhere under the same claim, or be done. ``cache`` holds what processes of this host have read of the config topic; None: it is
+    read whole.
     """
     path = directory / CLAIM_FILE
     if not path.exists():
@@ -48,8 +51,9 @@ def report_lost(
         return []
     with StatusStore(settings, only=connector) as store:
         known = store.read()
-    reported = _reported(directory)
-    lost = [task for task in state.tasks(connector) if task not in reported and not _is_failed(known.task(connector, task))]
+    failed = {status.task for status in known.tasks_of(connector) if (status.state, status.claim) == (State.FAILED, claim)}
+    told = _reported(directory) | failed
+    lost = [task for task in state.tasks(connector) if task not in told and (tasks is None or task in tasks)]
     trace = "\n".join([f"The application ended with exit code {exit_code} and did not report this task.", *log_tail])
     worker_id = f"{socket.gethostname()}:0"
     writer = StatusWriter(settings, claim=claim)
@@ -75,10 +79,6 @@ def _reported(directory: Path) -> set[int]:
     except (OSError, ValueError, KeyError, TypeError):
         return set()
     return {result.task for result in progress.tasks if result.trace != UNREPORTED}
-
-
-def _is_failed(status: TaskStatus | None) -> bool:
-    return status is not None and status.state is State.FAILED
 
 
 def report_unready(

@@ -171,8 +171,10 @@ class StopSwitch:
                 for key, _ in selector.select(1.0 if self._unknown else None):
                     connection = key.fileobj
                     assert isinstance(connection, socket.socket)
-                    if connection is not self._listener:
+                    if connection in self._unknown:
                         self._read_token(selector, connection)
+                    elif connection is not self._listener:
+                        continue  # it was dropped for one that came a moment ago
                     elif not self._accept(selector):
                         for stranger in list(self._unknown):
                             self._drop(selector, stranger)

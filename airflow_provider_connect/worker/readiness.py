@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.model.framework_keys import strip_framework_keys
 from airflow_provider_connect.model.ids import consumer_group
 from airflow_provider_connect.model.states import State, TargetState
+from airflow_provider_connect.model.status import TaskStatus
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.config_cache import ConfigCache
@@ -47,6 +48,7 @@ WORK, NO_WORK, NOT_STARTED, WAITING = "work", "no-work", "not-started", "waiting
 LEFT_OPEN = "a run that was killed has left a transaction open"  # which the next one ends as it takes over; it may stay open for a minute
 COMMITTED_SECONDS = 2.0
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS, _DOUBLINGS = 60.0, 3600.0, 10
+_CLOCK_SECONDS = 60.0  # by which clocks of two hosts may differ
 
 
 SecretsOf = Callable[[Mapping[str, str]], Mapping[str, str]]
@@ -167,7 +169,7 @@ def _waiting(settings: WorkerSettings, connector: str) -> Readiness | None:
         return None
     if not tasks or not all(task.state is State.FAILED and task.failures for task in tasks):
         return None
-    wait = min(task.timestamp / 1000 + seconds_to_wait(task.failures) for task in tasks) - time.time()
+    wait = seconds_left(tasks, time.time())
     if wait <= 0:
         return None
     failures = max(task.failures for task in tasks)
@@ -176,6 +178,13 @@ def _waiting(settings: WorkerSettings, connector: str) -> Readiness | None:
         f"its tasks have FAILED {failures} times in a row, so the next application starts in {math.ceil(wait)} s at the earliest. A "
         "restart (POST /connectors/«name»/restart?includeTasks=true), a run by hand and a change of its config start one at once",
     )
+
+
+def seconds_left(tasks: Iterable[TaskStatus], now: float) -> float:
+    """How much of the shortest wait of tasks that have FAILED is left at ``now``; 0: nothing. A status from the future, by a clock that was
+    wrong, holds nobody up."""
+    left = ((task.timestamp / 1000 + (longest := seconds_to_wait(task.failures)) - now, longest) for task in tasks)
+    return min((seconds if seconds <= longest + _CLOCK_SECONDS else 0.0 for seconds, longest in left), default=0.0)
 
 
 def seconds_to_wait(failures: int) -> float:

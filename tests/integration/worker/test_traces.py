@@ -193,6 +193,35 @@ def test_tasks_that_were_done_when_the_driver_died_are_not_reported_failed(scene
     assert "137" not in str(status.trace), "what it wrote itself stands"
 
 
+def test_an_application_that_died_says_nothing_of_tasks_that_were_not_its_own(scene: Scene, unique: str) -> None:
+    """With ``tasks.per.application`` they run elsewhere under the same claim; in a retry they may be done."""
+    make_topic(scene.bootstrap, unique)
+    claim = scene.run(scene.numbers(unique, tasks_max="3", tasks="3")).claim
+    directory = scene.folder / "run"
+    directory.mkdir()
+    (directory / "claim.json").write_text(str(claim))
+    assert report_lost(scene.settings, scene.connector, directory, 137, ["killed"], tasks=[1]) == [1]
+    assert scene.states() == {0: "RUNNING", 1: "FAILED", 2: "RUNNING"}
+
+
+def test_an_application_that_died_before_its_tasks_began_counts_where_they_had_failed_before(scene: Scene, unique: str) -> None:
+    make_topic(scene.bootstrap, unique)
+    scene.run(scene.numbers(unique, fail_tasks="0"))
+
+    def die(payload: TaskPayload) -> TaskResult:
+        return TaskResult(payload.task)
+
+    claim = scene.application(engine=die).run().claim
+    directory = scene.folder / "run"
+    directory.mkdir()
+    (directory / "claim.json").write_text(str(claim))
+    assert report_lost(scene.settings, scene.connector, directory, 137, ["killed"]) == [0]
+    status = scene.statuses().task(scene.connector, 0)
+    assert status is not None
+    assert (status.failures, status.claim) == (2, claim)
+    assert "137" in str(status.trace)
+
+
 @pytest.mark.parametrize("late", ["ranges", "stop"])
 def test_what_goes_wrong_behind_the_last_commit_fails_no_task(
     scene: Scene, unique: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, late: str

@@ -1,6 +1,8 @@
 """A connector that takes long, or fails, is no trouble of the others."""
 
 import threading
+import time
+from functools import partial
 
 import pytest
 
@@ -24,6 +26,44 @@ def test_a_change_that_takes_long_lets_the_others_go_on_and_is_not_begun_twice()
     while begun.count("stuck") == 1:  # it is begun again once the first has ended
         complaints.attempt_bounded("stuck", stuck)
     assert begun.count("stuck") == 2
+
+
+def test_nothing_else_is_begun_of_a_connector_while_a_change_goes_on() -> None:
+    """A DAG that comes back while its connector is being stopped would be taken in, and then stopped for good."""
+    complaints, ends, order = Complaints(), threading.Event(), list[str]()
+
+    def stop() -> None:
+        ends.wait(60)
+        order.append("stopped")
+
+    complaints.attempt_bounded("c", stop)
+    complaints.attempt("c", lambda: order.append("defined"))
+    complaints.attempt("other", lambda: order.append("other"))
+    assert order == ["other"]
+    ends.set()
+    while "defined" not in order:
+        complaints.attempt("c", lambda: order.append("defined"))
+    assert order == ["other", "stopped", "defined"]
+
+
+def test_changes_that_have_ended_and_nobody_asks_for_hold_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connector that was given free is not asked for again."""
+    complaints, ends, ended = Complaints(), threading.Event(), list[int]()
+
+    def change(number: int) -> None:
+        ends.wait(60)
+        ended.append(number)
+
+    monkeypatch.setattr("airflow_provider_connect.complaints._WAIT_SECONDS", 0.01)
+    for number in range(40):
+        complaints.attempt_bounded(f"c{number}", partial(change, number))
+    ends.set()
+    while len(ended) < 32:
+        time.sleep(0.01)
+    complaints.attempt_bounded("late", partial(change, 99))
+    while 99 not in ended:
+        assert complaints._running.get("late"), "it was not begun"
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("error", [BadRequestException("no"), RetriableException("away")])

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
@@ -15,7 +16,10 @@ from airflow_provider_connect.model.run import Claim, RunResult, RunState, TaskR
 from airflow_provider_connect.operators.connect import ConnectTaskOperator, application_path, failure, figures, topic_asset
 from airflow_provider_connect.operators.plan import groups_of
 from airflow_provider_connect.run_directory import RunDirectory
+from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.worker.readiness import Readiness
 
+SETTINGS = {"bootstrap.servers": "127.0.0.1:9", "group.id": "g"}
 TRACE = "Traceback (most recent call last):\n  File x\nairflow_provider_connect.errors.DataException: offset 7 is no number\n"
 
 
@@ -59,6 +63,20 @@ def test_tasks_are_shared_out_in_groups() -> None:
 
 def test_a_mapped_task_is_named_by_its_tasks() -> None:
     assert ConnectTaskOperator(task_id="run", connector="orders", tasks=[0, 1, 2, 5]).tasks_label == "orders 0-2, 5"
+
+
+def test_of_an_application_that_died_only_its_own_tasks_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its siblings under the same claim may work, and in a retry the others are done."""
+    reported: list[object] = []
+    monkeypatch.setattr("airflow_provider_connect.worker.aftermath.report_lost", lambda *_, tasks, **__: reported.append(tasks))
+    monkeypatch.setattr(ConnectTaskOperator, "_make_directory", lambda *_: RunDirectory.make(tmp_path, "orders", "run-1"))
+    monkeypatch.setattr(ConnectTaskOperator, "_readiness", lambda *_, **__: Readiness("work", ""))
+    monkeypatch.setattr(ConnectTaskOperator, "_submit", lambda *_: (137, ["killed"]))
+    monkeypatch.setattr("airflow_provider_connect.operators.connect.worker_settings", lambda: WorkerSettings.of(SETTINGS))
+    context = {"run_id": "run-1", "ti": SimpleNamespace(try_number=1), "dag_run": SimpleNamespace(run_type="manual", conf={})}
+    with pytest.raises(AirflowException, match="exit code 137"):
+        ConnectTaskOperator(task_id="run", connector="orders", tasks=[2, 3], claim="topic:7").execute(context)
+    assert reported == [[2, 3]]
 
 
 def test_the_application_is_there() -> None:

@@ -104,6 +104,35 @@ def test_strangers_are_told_nothing_and_are_sent_away(monkeypatch: pytest.Monkey
         each.close()
 
 
+def test_a_stranger_that_speaks_as_it_is_sent_away_does_not_end_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "MOST_STRANGERS", 3)
+    switch, is_busy, go_on = StopSwitch("127.0.0.1"), threading.Event(), threading.Event()
+    strangers = [socket.create_connection(switch.address, timeout=5) for _ in range(2)]
+    wait_until(lambda: len(switch._unknown) == 2)
+    clock = time.monotonic
+
+    def hold_up_once() -> float:
+        if threading.current_thread().name.startswith("stop-switch") and not is_busy.is_set():
+            is_busy.set()
+            assert go_on.wait(10)
+        return clock()
+
+    monkeypatch.setattr(lifecycle.time, "monotonic", hold_up_once)
+    strangers.append(socket.create_connection(switch.address, timeout=5))
+    assert is_busy.wait(5)
+    strangers.append(socket.create_connection(switch.address, timeout=5))  # the first one has to go for it
+    strangers[0].sendall(b"x")
+    go_on.set()
+    wait_until(lambda: len(switch._unknown) == 3)
+    wire = StopWire(switch.address, switch.token)
+    wait_until(lambda: len(switch._bodies) == 1)
+    switch.throw()
+    wait_until(wire.is_cut)
+    switch.close()
+    for each in (*strangers, wire):
+        each.close()
+
+
 def wait_until(condition: object) -> None:
     deadline = time.monotonic() + 5
     while not condition():  # type: ignore[operator]
