@@ -11,8 +11,9 @@ import importlib.util
 import re
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -21,6 +22,7 @@ from airflow_provider_connect.launch.cache import made_once
 from airflow_provider_connect.launch.java_runtime import JavaRuntime
 
 ATTEMPTS = 3
+PROGRESS_SECONDS = 3.0
 PINS = Path(__file__).with_name("jars.sha512")
 
 
@@ -81,20 +83,34 @@ def check_files(folder: Path, pins: Path = PINS) -> None:
 
 
 def _run(command: Sequence[str], say: Callable[[str], None]) -> str | None:
-    """Runs Ivy, saying every few seconds how far it got. None, or the last lines of a failure."""
+    """Runs Ivy, saying every few seconds how far it got, also while Ivy prints nothing. None, or the last lines of a failure."""
     lines: list[str] = []
-    fetched, said = 0, time.monotonic()
+    started = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as ivy:
         assert ivy.stdout is not None
-        for line in ivy.stdout:
-            lines.append(line.rstrip())
-            fetched += "[SUCCESSFUL" in line
-            if time.monotonic() - said > 3:
-                said = time.monotonic()
-                say(f"  {fetched} jars fetched" if fetched else "  finding out what it needs")
+        reading = threading.Thread(target=_read, args=(ivy.stdout, lines), daemon=True)
+        reading.start()
+        reading.join(PROGRESS_SECONDS)
+        while reading.is_alive():
+            say(f"  {_progress(list(lines))} ({time.monotonic() - started:.0f} s)")
+            reading.join(PROGRESS_SECONDS)
     if ivy.returncode == 0 and not any("UNRESOLVED DEPENDENCIES" in line or "FAILED DOWNLOADS" in line for line in lines):
         return None
     return " / ".join(lines[-12:])
+
+
+def _read(output: Iterable[str], lines: list[str]) -> None:
+    for line in output:
+        lines.append(line.rstrip())  # noqa: PERF401 - another thread counts them meanwhile
+
+
+def _progress(lines: Iterable[str]) -> str:
+    """How far Ivy is after it has printed ``lines``: it finds all libraries first, some in several versions, then fetches their jars."""
+    words = [line.split(maxsplit=1)[0] for line in lines if line.strip()]
+    found, fetched = words.count("found"), words.count("[SUCCESSFUL")
+    if fetched:
+        return f"{fetched} of at most {found} jars fetched"
+    return f"finding out what it needs: {found} libraries so far" if found else "finding out what it needs"
 
 
 def _module(libraries: Sequence[str]) -> str:

@@ -1,10 +1,13 @@
-"""Java libraries that are fetched must be the ones that the project pins."""
+"""Java libraries that are fetched must be the ones that the project pins; how far a fetch is, is reported."""
 
 import hashlib
+import re
+import sys
 from pathlib import Path
 
 import pytest
 
+from airflow_provider_connect.dev import jar_cache
 from airflow_provider_connect.dev.jar_cache import PINS, check_files
 from airflow_provider_connect.dev.kafka_server import VERSION
 from airflow_provider_connect.errors import ConnectException
@@ -38,6 +41,42 @@ def test_other_files_are_refused_by_name(folder: Path, contents: dict[str, bytes
         check_files(folder, pins_of(folder, **contents))
     assert f"{wrong} has SHA-512" in str(refused.value)
     assert f"{right} has SHA-512" not in str(refused.value)
+
+
+IVY = """\
+import sys, time
+for number in range(4):
+    print("\\tfound org.example#library%d;1.0 in central" % number, flush=True)
+time.sleep(float(sys.argv[1]))
+print("downloading https://example.org/library0-1.0.jar ...", flush=True)
+print("\\t[SUCCESSFUL ] org.example#library0;1.0!library0.jar (12ms)", flush=True)
+time.sleep(float(sys.argv[1]))
+sys.exit(int(sys.argv[2]))
+"""
+"""Prints as Ivy does, and is silent in between."""
+
+
+def said_of(monkeypatch: pytest.MonkeyPatch, *, seconds: float, code: int) -> tuple[list[str], str | None]:
+    """The lines of progress, without their times and repetitions, and the failure."""
+    monkeypatch.setattr(jar_cache, "PROGRESS_SECONDS", 0.05)
+    said: list[str] = []
+    failure = jar_cache._run([sys.executable, "-c", IVY, str(seconds), str(code)], said.append)
+    assert all(re.fullmatch(r".*\S \(\d+ s\)", line) for line in said)
+    return list(dict.fromkeys(line.rpartition(" (")[0].strip() for line in said)), failure
+
+
+def test_a_long_fetch_reports_how_far_it_is_also_while_ivy_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    said, failure = said_of(monkeypatch, seconds=1.0, code=0)
+    assert failure is None
+    assert [line for line in said if line != "finding out what it needs"] == [
+        "finding out what it needs: 4 libraries so far",
+        "1 of at most 4 jars fetched",
+    ]
+
+
+def test_what_ivy_printed_last_is_the_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, failure = said_of(monkeypatch, seconds=0.0, code=1)
+    assert "[SUCCESSFUL ] org.example#library0" in str(failure)
 
 
 @pytest.mark.parametrize("pins", [PINS, java_libraries.PINS], ids=["package", "tests"])
