@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from typing import Final
 
 from airflow_provider_connect.errors import TaskException, TooManyTasksException
 from airflow_provider_connect.model.connector_settings import strip_framework_keys
@@ -13,10 +15,15 @@ from airflow_provider_connect.settings import MAX_TASKS_SETTING, WorkerSettings
 from airflow_provider_connect.worker.checked_connector import CheckedConnector
 from airflow_provider_connect.worker.contexts import PlanningContext
 
+MOST_TEXT: Final = 8 << 20
+"""Characters of a task set. It lies on the topic that all connectors share, in the memory of all who follow it, and in one row of the
+mirror's history, of which MySQL takes 16 MiB."""
+
 
 def task_configs(checked: CheckedConnector, context: PlanningContext, settings: WorkerSettings) -> list[Mapping[str, str]]:
     """Start the connector, ask it and stop it. Raises TooManyTasksException for more tasks than ``tasks.max``, TaskException for more than
-    the worker's ``connectors.max.tasks`` whatever ``tasks.max.enforce`` is, and whatever the connector raises."""
+    the worker's ``connectors.max.tasks``, whatever ``tasks.max.enforce`` is, and for configs that are too long together; and whatever the
+    connector raises."""
     connector, maximum = checked.connector, checked.settings.tasks_max
     connector.initialize(context)
     connector.start(connector.config_def.parse(strip_framework_keys(checked.resolved)))
@@ -31,7 +38,17 @@ def task_configs(checked: CheckedConnector, context: PlanningContext, settings: 
             f"The connector {checked.name} has generated {len(generated)} tasks, and the worker setting {MAX_TASKS_SETTING} allows "
             f"{settings.max_tasks}: configure fewer, or ask an admin to raise the setting"
         )
-    return [_published_form(checked, config) for config in generated]
+    published: list[Mapping[str, str]] = []
+    length = 0
+    for config in generated:
+        published.append(_published_form(checked, config))
+        length += len(json.dumps(published[-1]))
+        if length > MOST_TEXT:
+            raise TaskException(
+                f"The configs of {len(generated)} tasks have more than {MOST_TEXT} characters together, as JSON: configure fewer tasks, or "
+                "write a variable such as ${file:/path:key} for what is large"
+            )
+    return published
 
 
 def _published_form(checked: CheckedConnector, config: Mapping[str, str] | Config) -> dict[str, str]:

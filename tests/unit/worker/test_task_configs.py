@@ -41,3 +41,13 @@ def test_a_connector_that_generates_more_tasks_fails_even_where_tasks_max_is_not
     count = 4
     with pytest.raises(TaskException, match=r"has generated 4 tasks, and the worker setting connectors\.max\.tasks allows 3"):
         task_configs(known, context, settings(tmp_path))
+
+
+def test_many_tasks_of_a_large_config_are_refused_before_they_fill_the_topic(tmp_path: Path) -> None:
+    worker = WorkerSettings.of({"connectors.allowed.paths": str(tmp_path)})
+    config = {"connector.class": "FileStreamSink", "file": str(tmp_path / "out"), "topics": "t", "name": "c", "tasks.max": "1000"}
+    context = PlanningContext(MemoryBacking(worker), "c")
+    assert len(task_configs(check_connector("c", config | {"note": "x" * 8_000}, worker, {}), context, worker)) == 1000
+    for text in ("x" * 9_000, "\u20ac" * 2_000):
+        with pytest.raises(TaskException, match=r"of 1000 tasks have more than 8388608 characters together"):
+            task_configs(check_connector("c", config | {"note": text}, worker, {}), context, worker)
