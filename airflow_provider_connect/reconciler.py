@@ -151,6 +151,7 @@ class Reconciler:
         with self._sessions() as session:
             dags, last = self._dags.look(session), agreements(session)
         given_up = self._given_up(dags)
+        self._accepted -= {dag.connector for dag in dags if dag.is_gone}
         for dag in dags:
             if not dag.is_gone or dag.connector in given_up:
                 attempt = self._complaints.attempt_bounded if dag.is_gone else self._complaints.attempt

@@ -27,6 +27,7 @@ class Dags:
 
     def __init__(self) -> None:
         self.configs: dict[str, dict[str, str]] = {}
+        self.gone: set[str] = set()
         self.has_lease = True
 
     def define(self, name: str, **config: str) -> None:
@@ -34,7 +35,7 @@ class Dags:
         self.configs[name] = {**SINK, "name": name, "airflow.defined.in": file, **config}
 
     def rows(self) -> list[ConnectorDagRow]:
-        return [ConnectorDagRow(name, dag_id_for(name), False, False, str(config)) for name, config in self.configs.items()]
+        return [ConnectorDagRow(name, dag_id_for(name), False, name in self.gone, str(config)) for name, config in self.configs.items()]
 
     def definition(self, dag_id: str) -> Definition:
         (name,) = [name for name in self.configs if dag_id_for(name) == dag_id]
@@ -168,6 +169,24 @@ def test_a_file_that_is_refused_again_before_its_restart_stays_failed(scene: Sce
     loop.tick()
     assert scene.states("a")[0] == "FAILED"
     assert scene.runs.taken() == []
+
+
+def test_a_connector_whose_file_is_gone_before_its_restart_is_not_restarted(
+    scene: Scene, dags: Dags, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = reconciler_of(scene)
+    refused(scene, dags, loop, "a")
+    dags.define("a", **VALID)
+    with monkeypatch.context() as patched:
+        patched.setattr(scene.herder, "refused_definitions", _away)
+        with pytest.raises(RetriableException):
+            loop.tick()
+    dags.gone = {"a"}
+    loop.tick()
+    assert (scene.states("a")[0], scene.runs.taken()) == ("FAILED", [])
+    dags.gone = set()
+    loop.tick()
+    assert (scene.states("a")[0], scene.runs.taken()) == ("UNASSIGNED", [("trigger", "a", None)])
 
 
 def _away(_names: object) -> list[str]:
