@@ -16,7 +16,7 @@ MAX_NUMBER_LENGTH: Final = 1000
 SHORTEST_BEYOND: Final = 2 * (MAX_DEPTH + 1)
 """Bytes of the shortest document that exceeds a limit: what opens has to close."""
 
-_UNMARKED: Final = bytes(set(range(256)) - set(b'[]{}"\\'))
+_UNMARKED: Final = bytes(set(range(256)) - set(b'[]{}"'))
 _STRING: Final = re.compile(rb'"[^"]*"')
 _DIGITS: Final = bytes(ord("0") if byte in b"0123456789.eE+-" else ord(" ") for byte in range(256))
 _STRIDE: Final = 100
@@ -28,9 +28,9 @@ def depth_of(data: bytes) -> int:
     """How many objects and arrays lie within one another in valid JSON, one document or several in sequence."""
     import numpy as np
 
+    if b"\\" in data:  # before anything else is taken out, which would bring backslashes of two escapes together
+        data = data.replace(rb"\\", b"").replace(rb"\"", b"")
     marks = data.translate(None, _UNMARKED)
-    if b"\\" in marks:
-        marks = marks.replace(rb"\\", b"").replace(rb"\"", b"").replace(b"\\", b"")
     marks = marks.replace(b'""', b"")  # texts without brackets
     if b'"' in marks:
         marks = _STRING.sub(b"", marks)

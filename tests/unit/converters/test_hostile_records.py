@@ -92,6 +92,7 @@ PLAIN, ENVELOPE = json_converter(schemas_enable="false"), json_converter()
         (nested(200_000), "nesting depth"),
         (nested(MAX_DEPTH + 1, '{"a":', "}", "1"), "nesting depth"),
         (nested(MAX_DEPTH + 1, '{"\\"[":', "}", '"]\\\\"'), "nesting depth"),
+        (b'["\\n\\"",' + nested(MAX_DEPTH) + b',"\\n\\""]', "nesting depth"),
         (b'{"a":' + b"9" * 5000 + b"}", "Number value length"),
         (b'{"a":' + b"9" * (MAX_NUMBER_LENGTH + 1) + b"}", "Number value length"),
         (b'{"a":0.' + b"9" * MAX_NUMBER_LENGTH + b"}", "Number value length"),
@@ -117,6 +118,7 @@ def test_a_schemaless_record_beyond_the_limits_is_named_in_a_column(record: byte
         b'{"a":' + b"9" * MAX_NUMBER_LENGTH + b"}",
         b"[" + b",".join([b"[[1]]"] * 1000) + b"]",
         b'["\\\\","[\\"[' + b"[" * 1000 + b'"]',
+        b'["\\t\\"","' + b"[" * 1000 + b'"]',
     ],
 )
 def test_records_within_the_limits_are_read_printed_and_written(record: bytes) -> None:
@@ -132,7 +134,7 @@ def test_depth_is_counted_outside_of_texts() -> None:
 
     def value(depth: int) -> Any:
         if depth == 0:
-            return "".join(rng.choices('[]{}"\\a', k=rng.randrange(6)))
+            return "".join(rng.choices('[]{}"\\a\n\u20ac', k=rng.randrange(6)))
         inner = [value(rng.randrange(depth)) for _ in range(rng.randrange(3))] + [value(depth - 1)]
         rng.shuffle(inner)
         return inner if rng.random() < 0.5 else {f'"[{index}': entry for index, entry in enumerate(inner)}
