@@ -47,6 +47,7 @@ from airflow_provider_connect.worker.task_payload import TaskPayload
 
 log = logging.getLogger(__name__)
 TAKE_OVERS = 3
+_ENDED_WELL = (None, StopReason.TIME, StopReason.EXPIRED)
 _SWITCH_SECONDS = 0.0002  # a thread that computes in Arrow asks for the interpreter all the time: 5 ms each time cost 5 % of a sink's speed
 
 
@@ -168,7 +169,7 @@ def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: M
             if result.stopped_by == StopReason.PAUSED:
                 scene.tell(State.PAUSED)
                 result.state = State.PAUSED
-            elif result.stopped_by is None:
+            elif result.stopped_by in _ENDED_WELL:
                 scene.forget_failures()
     except FencedException as error:
         log.warning("Task %s-%s ends: %s", payload.connector, payload.task, mask(str(error)))

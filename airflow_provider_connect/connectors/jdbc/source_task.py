@@ -19,7 +19,7 @@ from airflow_provider_connect.connectors.jdbc.source_settings import SourceSetti
 from airflow_provider_connect.connectors.jdbc.table_name import TableName
 from airflow_provider_connect.connectors.jdbc.table_parts import Share, TablePart, shares_of
 from airflow_provider_connect.connectors.jdbc.table_planning import extent_of
-from airflow_provider_connect.errors import ConnectException, RetriableException
+from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Type
 from airflow_provider_connect.sdk.task import SourceTask
@@ -73,6 +73,8 @@ class JdbcSourceTask(SourceTask):
                 if self._is_stopped:
                     return None
                 return self._try_again(error)
+            except DataException as error:  # which would promise that the next poll goes on behind the row
+                raise ConnectException(error.message) from error
 
     def stop(self) -> None:
         self._is_stopped = True

@@ -77,6 +77,16 @@ def test_a_task_that_failed_once_runs_to_its_end_and_is_forgiven(scene: Scene, u
     assert failures(scene) == [("RUNNING", 0)]
 
 
+def test_a_run_that_its_time_ends_has_ended_well(scene: Scene, unique: str) -> None:
+    """The runs of a source that always has more end in no other way."""
+    prepare(scene, unique)
+    claim = scene.run(scene.numbers(unique, until="100000", size="10", poll_ms="100", batch_max_duration_ms="1500")).claim
+    with StatusWriter(scene.settings, claim=claim) as writer:
+        writer.put_task(TaskStatus(scene.connector, 0, State.FAILED, "h:1", trace="once", claim=claim, failures=4))
+    assert scene.run().state is RunState.STOPPED
+    assert failures(scene) == [("RUNNING", 0)]
+
+
 def test_an_application_that_died_counts_too(scene: Scene, unique: str) -> None:
     prepare(scene, unique)
     claim = scene.run(scene.numbers(unique)).claim

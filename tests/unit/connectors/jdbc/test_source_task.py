@@ -1,0 +1,44 @@
+"""Polls of a source of SQLite's, without a broker."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.connectors.jdbc.source_connector import JdbcSourceConnector
+from airflow_provider_connect.errors import ConnectException, DataException
+from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.testing import MemoryConnectorContext, MemorySourceContext
+
+
+@pytest.mark.parametrize("mode", ["bulk", "incrementing"])
+def test_a_value_that_no_record_can_hold_ends_the_task_whatever_is_tolerated(tmp_path: Path, mode: str) -> None:
+    """A DataException would say that the task has gone on behind it: with errors.tolerance=all it would be polled again, read the same page
+    again, and a bulk read would begin anew and send the first rows again, without end."""
+    file = tmp_path / "shop.db"
+    with sqlite3.connect(file) as database:
+        database.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY NOT NULL, price DECIMAL(6, 2))")
+        database.executemany("INSERT INTO orders VALUES (?, ?)", [(number, "NaN" if number == 15 else "1.50") for number in range(1, 31)])
+    config = {"name": "shop", "connection.url": f"jdbc:sqlite:{file}", "mode": mode, "topic.prefix": "x-", "batch.max.rows": "5"}
+    config |= {"incrementing.column.name": "id"} if mode == "incrementing" else {}
+    connector = JdbcSourceConnector()
+    connector.allowed_paths = AllowedPaths(("/",))
+    connector.initialize(MemoryConnectorContext())
+    connector.start(connector.config_def.parse(config))
+    [of_task] = connector.task_configs(1)
+    task = connector.task_class()
+    task.allowed_paths = connector.allowed_paths
+    task.initialize(MemorySourceContext(of_task))
+    task.start(connector.task_config(of_task))
+    rows: list[int] = []
+
+    def read_all() -> None:
+        while (polled := task.poll()) is not None:
+            rows.extend(row["id"] for piece in ([polled] if isinstance(polled, Batch) else polled) for row in piece.value.to_pylist())
+
+    with pytest.raises(ConnectException, match=r"Column price: the value NaN does not fit a Decimal .* columns\.as\.text") as raised:
+        read_all()
+    task.stop()
+    assert rows == list(range(1, 11))
+    assert not isinstance(raised.value, DataException)
