@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from airflow_provider_connect.connectors.jdbc.database_url import URL, DatabaseUrl
-from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
+from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
 
 USER: Final = "connection.user"
 PASSWORD: Final = "connection.password"
@@ -22,6 +22,14 @@ class StatementException(ConnectException):
     def __init__(self, message: str, state: str | None = None) -> None:
         super().__init__(message)
         self.state = state
+
+
+class RefusedException(DataException):
+    """The database takes none of some rows because of what is in them. ``row`` is the first bad one's place, where that is known."""
+
+    def __init__(self, message: str, row: int | None = None) -> None:
+        super().__init__(message)
+        self.row = row
 
 
 _UNKNOWN_USER: Final = re.compile(

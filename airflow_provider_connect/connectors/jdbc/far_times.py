@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_connect.connectors.jdbc.column import Column, ColumnKind
-from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
+from airflow_provider_connect.connectors.jdbc.database_errors import RefusedException
 from airflow_provider_connect.sdk.arrow import pa, pc
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from airflow_provider_connect.connectors.jdbc.column import Column, ColumnKind
-from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
+from airflow_provider_connect.connectors.jdbc.database_errors import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.columns import row_numbers

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from airflow_provider_connect.connectors.jdbc.database_errors import StatementException
+from airflow_provider_connect.connectors.jdbc.database_errors import RefusedException, StatementException
 from airflow_provider_connect.connectors.jdbc.sink_literal import text_literal
 from airflow_provider_connect.connectors.jdbc.sink_settings import OFFSETS_TABLE
-from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException, SinkStore
+from airflow_provider_connect.connectors.jdbc.sink_store import SinkStore
 from airflow_provider_connect.connectors.jdbc.table_name import TableName
 from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, RetriableException
 from airflow_provider_connect.sdk.records import TopicPartition

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.adbc_database import AdbcDatabase
-from airflow_provider_connect.connectors.jdbc.database_errors import StatementException
+from airflow_provider_connect.connectors.jdbc.database_errors import RefusedException, StatementException
 from airflow_provider_connect.connectors.jdbc.database_url import DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.metadata import read_columns
@@ -20,7 +20,6 @@ from airflow_provider_connect.connectors.jdbc.sink_settings import InsertMode
 from airflow_provider_connect.connectors.jdbc.sink_sieve import Sieve
 from airflow_provider_connect.connectors.jdbc.sink_stages import Stages, with_places
 from airflow_provider_connect.connectors.jdbc.sink_statements import StageStatements
-from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
 from airflow_provider_connect.connectors.jdbc.sink_wire import wire_field
 from airflow_provider_connect.connectors.jdbc.table_name import TableName

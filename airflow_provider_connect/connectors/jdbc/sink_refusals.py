@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from airflow_provider_connect.connectors.jdbc.database_errors import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink_records import Records, place_of
-from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink_writer import Refusal
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.batch import Batch

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from airflow_provider_connect.connectors.jdbc.database_errors import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink_columns import rest_of
 from airflow_provider_connect.connectors.jdbc.sink_hope import Hope
 from airflow_provider_connect.connectors.jdbc.sink_settings import InsertMode
 from airflow_provider_connect.connectors.jdbc.sink_stages import Stages, StagingDatabase, with_places
 from airflow_provider_connect.connectors.jdbc.sink_statements import COUNTER, StageStatements, sieve_function, with_columns
-from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink_suspects import Suspects
 from airflow_provider_connect.connectors.jdbc.table_name import TableName
 from airflow_provider_connect.sdk.arrow import pa

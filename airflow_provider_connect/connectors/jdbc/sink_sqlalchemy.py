@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.column import INTEGERS, TIMESTAMPS, ColumnKind
-from airflow_provider_connect.connectors.jdbc.database_errors import StatementException
+from airflow_provider_connect.connectors.jdbc.database_errors import RefusedException, StatementException
 from airflow_provider_connect.connectors.jdbc.database_url import MARIADB, MYSQL, SQLITE, DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.metadata import read_columns
 from airflow_provider_connect.connectors.jdbc.sink_columns import cast_column, local_times, midnights, refuse_far_times, refuse_wide_numbers
 from airflow_provider_connect.connectors.jdbc.sink_literal import text_literal
 from airflow_provider_connect.connectors.jdbc.sink_settings import INSERT_MODE
-from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
 from airflow_provider_connect.connectors.jdbc.sqlalchemy_database import SqlAlchemyDatabase
 from airflow_provider_connect.connectors.jdbc.table_name import TableName

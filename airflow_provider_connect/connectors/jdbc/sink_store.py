@@ -11,16 +11,7 @@ from airflow_provider_connect.connectors.jdbc.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.sink_settings import InsertMode
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
 from airflow_provider_connect.connectors.jdbc.table_name import TableName
-from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa
-
-
-class RefusedException(DataException):
-    """The database takes none of some rows because of what is in them. ``row`` is the first bad one's place, where that is known."""
-
-    def __init__(self, message: str, row: int | None = None) -> None:
-        super().__init__(message)
-        self.row = row
 
 
 class SinkStore(Database, Protocol):

@@ -9,13 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_provider_connect.connectors.jdbc.database_errors import StatementException
+from airflow_provider_connect.connectors.jdbc.database_errors import RefusedException, StatementException
 from airflow_provider_connect.connectors.jdbc.sink_keys import repeated
 from airflow_provider_connect.connectors.jdbc.sink_literal import text_literal
 from airflow_provider_connect.connectors.jdbc.sink_settings import InsertMode
 from airflow_provider_connect.connectors.jdbc.sink_stages import Stages, StagingDatabase, with_places
 from airflow_provider_connect.connectors.jdbc.sink_statements import PLACE, StageStatements
-from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
 from airflow_provider_connect.sdk.arrow import pa, pc
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from airflow_provider_connect.connectors.jdbc.database_errors import StatementException
+from airflow_provider_connect.connectors.jdbc.database_errors import RefusedException, StatementException
 from airflow_provider_connect.connectors.jdbc.sink_layout import Layout
 from airflow_provider_connect.connectors.jdbc.sink_settings import SinkSettings
-from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException, SinkStore, table_name
+from airflow_provider_connect.connectors.jdbc.sink_store import SinkStore, table_name
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable, changes
 from airflow_provider_connect.connectors.jdbc.sink_writer import TableWriter
 from airflow_provider_connect.errors import ConnectException

@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import ClassVar, TypeVar
 
+from airflow_provider_connect.connectors.jdbc.database_errors import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink_database import open_store
 from airflow_provider_connect.connectors.jdbc.sink_session import SinkSession
 from airflow_provider_connect.connectors.jdbc.sink_settings import MAX_RETRIES, OFFSETS_TABLE, RETRY_MS, SinkSettings
-from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException
 from airflow_provider_connect.errors import ConnectException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config

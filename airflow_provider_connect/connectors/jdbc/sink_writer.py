@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 
+from airflow_provider_connect.connectors.jdbc.database_errors import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink_columns import FEWEST_ROWS, misfits, refuse_nulls, rest_of
 from airflow_provider_connect.connectors.jdbc.sink_keys import Effect, behind_others, effect_of
 from airflow_provider_connect.connectors.jdbc.sink_layout import Layout
 from airflow_provider_connect.connectors.jdbc.sink_records import Records
 from airflow_provider_connect.connectors.jdbc.sink_settings import DELETE_ENABLED, InsertMode, SinkSettings
-from airflow_provider_connect.connectors.jdbc.sink_store import RefusedException, SiftingStore, SinkStore
+from airflow_provider_connect.connectors.jdbc.sink_store import SiftingStore, SinkStore
 from airflow_provider_connect.connectors.jdbc.sink_target import TargetTable
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.columns import row_numbers
