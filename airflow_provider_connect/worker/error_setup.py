@@ -24,11 +24,11 @@ from airflow_provider_connect.worker.dead_letters import (
     context_headers,
     ensure_topic,
 )
+from airflow_provider_connect.worker.environment import TaskEnvironment
 from airflow_provider_connect.worker.errant_records import ErrantRecords
 from airflow_provider_connect.worker.failures import Failure
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.sink_errors import SinkErrors
-from airflow_provider_connect.worker.task_body import TaskScene
 from airflow_provider_connect.worker.tolerance import Tolerance
 
 log = logging.getLogger(__name__)
@@ -36,56 +36,56 @@ WRITE_SECONDS = 60.0
 ANSWER_SECONDS = 10.0
 
 
-def tolerance_of(scene: TaskScene, metrics: TaskMetrics, queue: DeadLetterQueue | None = None) -> Tolerance:
+def tolerance_of(environment: TaskEnvironment, metrics: TaskMetrics, queue: DeadLetterQueue | None = None) -> Tolerance:
     """The task's tolerance, which tells log and ``queue``."""
     return Tolerance(
-        scene.connector_settings.errors,
-        report=_reports(scene, metrics, queue),
+        environment.connector_settings.errors,
+        report=_reports(environment, metrics, queue),
         metrics=metrics,
-        is_stopping=lambda: bool(scene.stop),
+        is_stopping=lambda: bool(environment.stop),
     )
 
 
-def sink_errors_of(scene: TaskScene, metrics: TaskMetrics, owner: Callable[[], TransactionalProducer]) -> SinkErrors:
+def sink_errors_of(environment: TaskEnvironment, metrics: TaskMetrics, owner: Callable[[], TransactionalProducer]) -> SinkErrors:
     """A sink's tolerance with its dead letter queue, whose topic is made where it is missing. ``owner`` has the task's transactional id."""
-    settings = scene.connector_settings.errors
+    settings = environment.connector_settings.errors
     if settings.dead_letter_topic is None:
-        return SinkErrors(tolerance_of(scene, metrics))
-    overrides = scene.connector_settings.overrides["admin"]
-    connection = AdminConnection.of(scene.settings, overrides, ANSWER_SECONDS, client_id="connector-dlq-adminclient-")
-    admin = TopicAdmin(scene.settings, connection=connection)
+        return SinkErrors(tolerance_of(environment, metrics))
+    overrides = environment.connector_settings.overrides["admin"]
+    connection = AdminConnection.of(environment.settings, overrides, ANSWER_SECONDS, client_id="connector-dlq-adminclient-")
+    admin = TopicAdmin(environment.settings, connection=connection)
     ensure_topic(admin, settings.dead_letter_topic, settings.dead_letter_replication_factor)
-    name, number = scene.payload.connector, scene.payload.task
-    with_context: Callable[[Failure], HeaderList] = partial(context_headers, connector=name, task=number, mask=scene.mask)
+    name, number = environment.payload.connector, environment.payload.task
+    with_context: Callable[[Failure], HeaderList] = partial(context_headers, connector=name, task=number, mask=environment.mask)
     queue = DeadLetterQueue(
         settings.dead_letter_topic,
-        _letters(scene, owner),
+        _letters(environment, owner),
         headers=with_context if settings.dead_letter_context_headers else lambda _: [],
         metrics=metrics,
         writes_through=not settings.tolerates_all,
     )
-    return SinkErrors(tolerance_of(scene, metrics, queue), queue, Originals())
+    return SinkErrors(tolerance_of(environment, metrics, queue), queue, Originals())
 
 
-def errant_records_of(scene: TaskScene, errors: SinkErrors) -> ErrantRecordReporter | None:
+def errant_records_of(environment: TaskEnvironment, errors: SinkErrors) -> ErrantRecordReporter | None:
     """The reporter that a sink task is offered. None, as in Connect, where neither a log nor a queue would hear of it."""
-    if errors.queue is None and not scene.connector_settings.errors.log_enable:
+    if errors.queue is None and not environment.connector_settings.errors.log_enable:
         return None
-    return ErrantRecords(errors.tolerance, errors.originals, scene.converters, errors.queue)
+    return ErrantRecords(errors.tolerance, errors.originals, environment.converters, errors.queue)
 
 
-def columns_of(scene: TaskScene) -> frozenset[str]:
+def columns_of(environment: TaskEnvironment) -> frozenset[str]:
     """What has to be read besides the value so that failures can be told."""
-    settings = scene.connector_settings.errors
+    settings = environment.connector_settings.errors
     if settings.dead_letter_topic is not None:
         return frozenset({"key", "headers", "timestamp"})
     return frozenset({"timestamp"}) if settings.log_include_messages else frozenset()
 
 
-def _reports(scene: TaskScene, metrics: TaskMetrics, queue: DeadLetterQueue | None) -> Callable[[Failure], None]:
+def _reports(environment: TaskEnvironment, metrics: TaskMetrics, queue: DeadLetterQueue | None) -> Callable[[Failure], None]:
     """1 the log 2 the dead letter queue."""
-    settings, mask = scene.connector_settings.errors, scene.mask
-    task = f"{scene.payload.connector}-{scene.payload.task}"
+    settings, mask = environment.connector_settings.errors, environment.mask
+    task = f"{environment.payload.connector}-{environment.payload.task}"
 
     def report(failure: Failure) -> None:
         if settings.log_enable:
@@ -98,11 +98,13 @@ def _reports(scene: TaskScene, metrics: TaskMetrics, queue: DeadLetterQueue | No
     return report
 
 
-def _letters(scene: TaskScene, owner: Callable[[], TransactionalProducer]) -> LetterProducer:
+def _letters(environment: TaskEnvironment, owner: Callable[[], TransactionalProducer]) -> LetterProducer:
     """In the task's own transactions where its owner goes to the same cluster, as the same user, as Connect's own producer would."""
-    overrides = scene.connector_settings.overrides["producer"]
-    client_id = f"connector-dlq-producer-{scene.payload.connector}-{scene.payload.task}"
-    wanted = client_config(scene.settings, ClientKind.PRODUCER, overrides, client_id=client_id)
-    if wanted == client_config(scene.settings, ClientKind.PRODUCER, sink_overrides(scene.checked.resolved), client_id=client_id):
+    overrides = environment.connector_settings.overrides["producer"]
+    client_id = f"connector-dlq-producer-{environment.payload.connector}-{environment.payload.task}"
+    wanted = client_config(environment.settings, ClientKind.PRODUCER, overrides, client_id=client_id)
+    if wanted == client_config(
+        environment.settings, ClientKind.PRODUCER, sink_overrides(environment.checked.resolved), client_id=client_id
+    ):
         return FencedLetters(owner, WRITE_SECONDS)
     return PlainLetters(Producer({**wanted, "enable.idempotence": "true", **LastError().callbacks()}), WRITE_SECONDS)

@@ -27,6 +27,7 @@ from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAd
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.ahead_reader import AheadReader
 from airflow_provider_connect.worker.contexts import TaskSinkContext
+from airflow_provider_connect.worker.environment import TaskEnvironment
 from airflow_provider_connect.worker.error_setup import columns_of, errant_records_of, sink_errors_of
 from airflow_provider_connect.worker.kafka_reader import ENDLESS, READER_SETTINGS, KafkaReader
 from airflow_provider_connect.worker.pipeline import SinkPipeline
@@ -45,7 +46,6 @@ from airflow_provider_connect.worker.sink_positions import (
 )
 from airflow_provider_connect.worker.sink_topics import topics_of
 from airflow_provider_connect.worker.source_body import keeps_ledger, ledger_record
-from airflow_provider_connect.worker.task_body import TaskScene
 from airflow_provider_connect.worker.task_producers import transactional_producer
 
 _Value = TypeVar("_Value")
@@ -69,19 +69,19 @@ class _Kept:
 class SinkBody:
     """The parts of one sink task. ``run`` follows the order of ``task_body``."""
 
-    def __init__(self, scene: TaskScene) -> None:
-        self._scene = scene
-        payload, settings = scene.payload, scene.settings
-        overrides = scene.connector_settings.overrides["consumer"]
-        self._group = consumer_group(payload.connector, scene.checked.resolved, settings.values)
+    def __init__(self, environment: TaskEnvironment) -> None:
+        self._environment = environment
+        payload, settings = environment.payload, environment.settings
+        overrides = environment.connector_settings.overrides["consumer"]
+        self._group = consumer_group(payload.connector, environment.checked.resolved, settings.values)
         of_task = f"{payload.connector}-{payload.task}"
         self._consumer_config = client_config(settings, "consumer", overrides, client_id=f"connector-consumer-{of_task}")
         self._reset = str(self._consumer_config.get("auto.offset.reset", "earliest"))
-        admin_overrides, client_id = sink_admin_overrides(scene.checked.resolved), f"connector-adminclient-{of_task}"
+        admin_overrides, client_id = sink_admin_overrides(environment.checked.resolved), f"connector-adminclient-{of_task}"
         connection = AdminConnection.of(settings, admin_overrides, ANSWER_SECONDS, client_id=client_id)
         self._admin = TopicAdmin(settings, connection=connection)
         self._groups = GroupOffsets(settings, connection=connection)
-        self._metrics = scene.metrics(is_source=False)
+        self._metrics = environment.metrics(is_source=False)
         self._starts: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._ledger_positions: dict[TopicPartition, int] = {}
@@ -89,7 +89,7 @@ class SinkBody:
 
     def run(self) -> TaskResult:
         """1 take over the id 2 still the newest claim? 3 start and open the task 4 read offsets, commit the starts 5 the loop."""
-        scene = self._scene
+        environment = self._environment
         owner = self._owner()  # 1, 2
         consumer = Consumer(
             {**READER_SETTINGS, **self._consumer_config, "isolation.level": self._isolation(), "group.id": self._group} | _FORCED
@@ -99,7 +99,7 @@ class SinkBody:
             consumer,
             renewed=self._owner,
             group=self._group,
-            claim=str(scene.payload.claim),
+            claim=str(environment.payload.claim),
             members=self._members,
             ledger=self._ledger,
             timeout_seconds=COMMIT_SECONDS,
@@ -111,24 +111,24 @@ class SinkBody:
             consumer.close()
 
     def _with_task(self, consumer: Consumer, commit: GroupCommit) -> TaskResult:
-        scene = self._scene
-        connector = scene.checked.connector
+        environment = self._environment
+        connector = environment.checked.connector
         assert isinstance(connector, SinkConnector)
-        context = TaskSinkContext(scene.task_config, scene.payload.claim, guarantee=Guarantee(scene.payload.guarantee))
-        errors = sink_errors_of(scene, self._metrics, lambda: commit.owner)
-        context.errant_record_reporter = errant_records_of(scene, errors)
+        context = TaskSinkContext(environment.task_config, environment.payload.claim, guarantee=Guarantee(environment.payload.guarantee))
+        errors = sink_errors_of(environment, self._metrics, lambda: commit.owner)
+        context.errant_record_reporter = errant_records_of(environment, errors)
         task = connector.task_class()
-        task.allowed_paths = scene.settings.allowed_paths
-        task.header_converter = scene.converters.header
+        task.allowed_paths = environment.settings.allowed_paths
+        task.header_converter = environment.converters.header
         task.initialize(context)
         partitions = self._partitions()
         self._metrics.partitions = len(partitions)
         context.assignment = partitions
         try:
-            task.start(connector.task_config(strip_framework_keys(scene.task_config)))  # 3
+            task.start(connector.task_config(strip_framework_keys(environment.task_config)))  # 3
             starts = self._open(task, context, partitions, commit)  # 4
-            scene.tell(State.RUNNING)
-            endless = scene.payload.endless
+            environment.report(State.RUNNING)
+            endless = environment.payload.endless
             ranges = {p: (start, ENDLESS if endless else max(start, self._ends[p])) for p, start in starts.items()}
             try:
                 with AheadReader(KafkaReader(consumer, ranges, self._columns(task))) as reader:
@@ -136,17 +136,17 @@ class SinkBody:
             finally:
                 task.close(partitions)
         finally:
-            scene.stopped(task)
-        result = TaskResult(scene.payload.task, stopped_by=reason, records=self._metrics.records_out, bytes=self._metrics.bytes)
+            environment.stopped(task)
+        result = TaskResult(environment.payload.task, stopped_by=reason, records=self._metrics.records_out, bytes=self._metrics.bytes)
         result.ranges = _nested({p: [self._starts[p], n] for p, n in reader.positions.items() if n > self._starts[p]})
         result.metrics = self._metrics.figures()
         return result
 
     def _owner(self) -> TransactionalProducer:
         """Take over the id, whoever had it, and look whether the claim is still the newest."""
-        owner = transactional_producer(self._scene)
+        owner = transactional_producer(self._environment)
         owner.take_over()
-        self._scene.refuse_old_claim()
+        self._environment.refuse_old_claim()
         return owner
 
     def _members(self) -> Sequence[str]:
@@ -161,8 +161,8 @@ class SinkBody:
 
     def _partitions(self) -> list[TopicPartition]:
         """The partitions of the connector's topics that this task owns."""
-        payload = self._scene.payload
-        counts = topics_of(self._scene.connector_settings, self._admin)
+        payload = self._environment.payload
+        counts = topics_of(self._environment.connector_settings, self._admin)
         spread = {topic: murmur2(topic.encode()) & 0x7FFFFFFF for topic in counts}
         every = [TopicPartition(topic, number) for topic, count in sorted(counts.items()) for number in range(count)]
         return [p for p in every if owned_by(p, payload.task, payload.tasks, spread)]
@@ -187,14 +187,14 @@ class SinkBody:
 
     @property
     def _name(self) -> tuple[str, int]:
-        return self._scene.payload.connector, self._scene.payload.task
+        return self._environment.payload.connector, self._environment.payload.task
 
     def _kept(self) -> _Kept:
         """What the group and the ledger say of the connector's topics. The ledger counts only where the group says nothing."""
-        name, reads = self._scene.payload.connector, self._scene.connector_settings.reads_topic
+        name, reads = self._environment.payload.connector, self._environment.connector_settings.reads_topic
         committed = {p: known for p, known in self._groups.committed(self._group).items() if reads(p.topic)}
         moved = any(is_anothers(known.metadata) for known in committed.values())
-        with closing(self._scene.backing.ledger()) as store:
+        with closing(self._environment.backing.ledger()) as store:
             gone = {p for p in store.last(name) if p not in committed and reads(p.topic)}
             if not gone:
                 return _Kept(committed, moved_by_others=moved)
@@ -226,31 +226,31 @@ class SinkBody:
         return starts
 
     def _loop(self, task: SinkTask, context: TaskSinkContext, reader: AheadReader, commit: GroupCommit, errors: SinkErrors) -> SinkLoop:
-        scene = self._scene
-        delivery: SinkDelivery = AtMostOnce(commit) if scene.payload.guarantee == Guarantee.AT_MOST_ONCE else AtLeastOnce(commit)
+        environment = self._environment
+        delivery: SinkDelivery = AtMostOnce(commit) if environment.payload.guarantee == Guarantee.AT_MOST_ONCE else AtLeastOnce(commit)
         return SinkLoop(
             task=task,
             context=context,
             reader=reader,
-            pipeline=SinkPipeline(scene.converters, stages_of(scene.checked, scene.converters.header), errors.tolerance),
+            pipeline=SinkPipeline(environment.converters, stages_of(environment.checked, environment.converters.header), errors.tolerance),
             delivery=delivery,
-            stop=scene.stop,
+            stop=environment.stop,
             metrics=self._metrics,
-            topics=scene.active_topics(),
-            interval_seconds=scene.settings.offset_flush_interval_ms / 1000,
+            topics=environment.active_topics(),
+            interval_seconds=environment.settings.offset_flush_interval_ms / 1000,
             patience_seconds=PATIENCE_SECONDS,
-            max_records=scene.connector_settings.batch_max_records or scene.settings.batch_max_records,
+            max_records=environment.connector_settings.batch_max_records or environment.settings.batch_max_records,
             now=time.monotonic,
             sleep=time.sleep,
-            endless=scene.payload.endless,
+            endless=environment.payload.endless,
             errors=errors,
         )
 
     def _columns(self, task: SinkTask) -> frozenset[str]:
         """A task may declare that it reads less than everything (``SinkTask.reads``); transformations and dead letters want it all."""
-        if self._scene.connector_settings.transforms:
+        if self._environment.connector_settings.transforms:
             return frozenset({"key", "headers", "timestamp"})
-        return frozenset(task.reads) | columns_of(self._scene)
+        return frozenset(task.reads) | columns_of(self._environment)
 
     def _isolation(self) -> str:
         level = str(self._consumer_config.get("isolation.level", "read_committed"))
@@ -260,18 +260,18 @@ class SinkBody:
 
     def _ledger(self, offsets: Offsets) -> Sequence[OffsetRecord]:
         self._ledger_positions.update(offsets)
-        if not keeps_ledger(self._scene):
+        if not keeps_ledger(self._environment):
             return []
         ranges = {p: [self._starts[p], n] for p, n in self._ledger_positions.items() if n > self._starts.get(p, n)}
-        return [ledger_record(self._scene, self._metrics, ranges=_nested(ranges), positions=_nested(self._ledger_positions))]
+        return [ledger_record(self._environment, self._metrics, ranges=_nested(ranges), positions=_nested(self._ledger_positions))]
 
 
 _FORCED = {"enable.auto.commit": "false", "enable.auto.offset.store": "false", "enable.partition.eof": "true"}
 
 
-def run_sink(scene: TaskScene) -> TaskResult:
+def run_sink(environment: TaskEnvironment) -> TaskResult:
     """Run a sink task."""
-    return SinkBody(scene).run()
+    return SinkBody(environment).run()
 
 
 def _nested(values: Mapping[TopicPartition, _Value]) -> dict[str, dict[str, _Value]]:

@@ -23,6 +23,7 @@ from airflow_provider_connect.stores.offset_store import ProducedOffset
 from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.contexts import TaskSourceContext
+from airflow_provider_connect.worker.environment import TaskEnvironment
 from airflow_provider_connect.worker.error_setup import tolerance_of
 from airflow_provider_connect.worker.kafka_writer import KafkaWriter
 from airflow_provider_connect.worker.lifecycle import StopReason
@@ -39,7 +40,6 @@ from airflow_provider_connect.worker.source_delivery import (
     SourceOffset,
 )
 from airflow_provider_connect.worker.source_loop import SourceLoop, TransactionRequests
-from airflow_provider_connect.worker.task_body import TaskScene
 from airflow_provider_connect.worker.task_producers import (
     TAKE_OVER_SECONDS,
     acknowledged_writer,
@@ -56,78 +56,82 @@ from airflow_provider_connect.worker.written_ranges import WrittenRanges
 log = logging.getLogger(__name__)
 
 
-def run_source(scene: TaskScene) -> TaskResult:
+def run_source(environment: TaskEnvironment) -> TaskResult:
     """1 take over the id 2 still the newest claim? 3 repair and read offsets 4 start the task 5 the loop."""
-    payload, settings = scene.payload, scene.settings
-    owner = scene.backing.committer(payload.connector, payload.claim) or transactional_producer(scene)
+    payload, settings = environment.payload, environment.settings
+    owner = environment.backing.committer(payload.connector, payload.claim) or transactional_producer(environment)
     owner.take_over()  # 1
-    scene.refuse_old_claim()  # 2
-    place = OffsetPlace.of(settings, scene.checked.resolved)
-    offsets = scene.backing.offsets(place)
+    environment.refuse_old_claim()  # 2
+    place = OffsetPlace.of(settings, environment.checked.resolved)
+    offsets = environment.backing.offsets(place)
     try:
         offsets.ensure()
         if payload.tasks == 1:  # siblings' open transactions look like aborted ones: the planner repairs for several
             owner.write(repairs(offsets, payload.connector))
         known = offsets.read(payload.connector)  # 3
-        metrics = scene.metrics(is_source=True)
-        boundary = boundary_of(scene)
+        metrics = environment.metrics(is_source=True)
+        boundary = boundary_of(environment)
         requested = boundary if isinstance(boundary, RequestedBoundary) else None
-        task = _started(scene, TaskSourceContext(scene.task_config, payload.claim, known, lambda: bool(scene.stop), requested))  # 4
+        task = _started(
+            environment, TaskSourceContext(environment.task_config, payload.claim, known, lambda: bool(environment.stop), requested)
+        )  # 4
         client_id = f"connector-adminclient-{payload.connector}-{payload.task}"
-        connection = AdminConnection.of(settings, scene.connector_settings.overrides["admin"], TAKE_OVER_SECONDS, client_id=client_id)
+        connection = AdminConnection.of(settings, environment.connector_settings.overrides["admin"], TAKE_OVER_SECONDS, client_id=client_id)
         admin = TopicAdmin(settings, connection=connection)
         written = WrittenRanges(admin)
         try:
             sent: list[ProducedOffset] = []
-            errors = tolerance_of(scene, metrics)
-            delivery = _delivery(scene, owner, offsets, sent, boundary, errors=errors)
-            loop = _loop(scene, task, delivery, errors, _before_write(scene, admin, written, offsets))
+            errors = tolerance_of(environment, metrics)
+            delivery = _delivery(environment, owner, offsets, sent, boundary, errors=errors)
+            loop = _loop(environment, task, delivery, errors, _before_write(environment, admin, written, offsets))
             loop.committed = partial(_copy, offsets, sent)
             if requested is not None and isinstance(delivery, ExactlyOnce):
                 loop.requests = TransactionRequests(requested, delivery.drop)
             reason = loop.run()  # 5
         finally:
-            scene.stopped(task)
+            environment.stopped(task)
     finally:
         offsets.close()
     result = TaskResult(payload.task, stopped_by=reason, records=metrics.records_delivered, bytes=metrics.bytes, metrics=metrics.figures())
     try:
         result.ranges = written.ranges()
     except ConnectException as error:  # everything is delivered and committed: a retry of a bulk read would write it again
-        log.warning("Task %s-%s: which offsets it has written is not known: %s", payload.connector, payload.task, scene.mask(error.message))
+        log.warning(
+            "Task %s-%s: which offsets it has written is not known: %s", payload.connector, payload.task, environment.mask(error.message)
+        )
     return result
 
 
-def keeps_ledger(scene: TaskScene) -> bool:
+def keeps_ledger(environment: TaskEnvironment) -> bool:
     """Whether the ledger is written in the task's transactions: it lies on the worker's own cluster, and they must too."""
-    return scene.backing.keeps_ledger and not is_elsewhere(scene.settings, transaction_overrides(scene))
+    return environment.backing.keeps_ledger and not is_elsewhere(environment.settings, transaction_overrides(environment))
 
 
-def _started(scene: TaskScene, context: TaskSourceContext) -> SourceTask:
-    connector = scene.checked.connector
+def _started(environment: TaskEnvironment, context: TaskSourceContext) -> SourceTask:
+    connector = environment.checked.connector
     assert isinstance(connector, SourceConnector)
     task = connector.task_class()
-    task.allowed_paths = scene.settings.allowed_paths
-    task.header_converter = scene.converters.header
+    task.allowed_paths = environment.settings.allowed_paths
+    task.header_converter = environment.converters.header
     task.initialize(context)
-    task.start(connector.task_config(strip_framework_keys(scene.task_config)))
-    scene.tell(State.RUNNING)
+    task.start(connector.task_config(strip_framework_keys(environment.task_config)))
+    environment.report(State.RUNNING)
     return task
 
 
-def _before_write(scene: TaskScene, admin: TopicAdmin, written: WrittenRanges, offsets: Offsets) -> Callable[[str], None]:
+def _before_write(environment: TaskEnvironment, admin: TopicAdmin, written: WrittenRanges, offsets: Offsets) -> Callable[[str], None]:
     """What is done before each batch, by its topic: 1 refuse internal topics, as transformations have left it 2 make the topic 3 note where
     it ends."""
-    creation = scene.checked.topic_creation
-    task = f"{scene.payload.connector}-{scene.payload.task}"
+    creation = environment.checked.topic_creation
+    task = f"{environment.payload.connector}-{environment.payload.task}"
     topics = None if creation is None else NewTopics(task, creation, admin, written.begins)
-    own = offsets.topic if scene.payload.guarantee == Guarantee.EXACTLY_ONCE else None
-    of_offsets = _offsets_topics(scene)
+    own = offsets.topic if environment.payload.guarantee == Guarantee.EXACTLY_ONCE else None
+    of_offsets = _offsets_topics(environment)
 
     def before_write(topic: str) -> None:
         if topic == own:
             raise ConnectException("Source tasks may not produce to their own offsets topics when exactly-once support is enabled")
-        reason = scene.settings.refusal_of_data_topic(topic)
+        reason = environment.settings.refusal_of_data_topic(topic)
         if reason or topic in of_offsets:
             raise ConnectException(f"Records may not go to topic {topic}. {reason or 'It holds the offsets of connectors. Name another.'}")
         if topics is not None:
@@ -137,42 +141,42 @@ def _before_write(scene: TaskScene, admin: TopicAdmin, written: WrittenRanges, o
     return before_write
 
 
-def _offsets_topics(scene: TaskScene) -> Collection[str]:
+def _offsets_topics(environment: TaskEnvironment) -> Collection[str]:
     """The topics that connectors keep their own offsets in, as far as their configs name them. One that this connector has written to
     before is its own: a config that names it afterwards must not stop this connector."""
-    reserved = scene.configs.read().reserved
-    named = {keys.get(OFFSETS_TOPIC, "") for connector, keys in reserved.items() if connector != scene.payload.connector}
-    named -= set(scene.payload.known_topics or ())
-    return {scene.checked.resolved.get(OFFSETS_TOPIC, "").strip(), *named} - {""}
+    reserved = environment.configs.read().reserved
+    named = {keys.get(OFFSETS_TOPIC, "") for connector, keys in reserved.items() if connector != environment.payload.connector}
+    named -= set(environment.payload.known_topics or ())
+    return {environment.checked.resolved.get(OFFSETS_TOPIC, "").strip(), *named} - {""}
 
 
-def boundary_of(scene: TaskScene) -> Boundary:
+def boundary_of(environment: TaskEnvironment) -> Boundary:
     """Where the task's transactions end, if it delivers in transactions."""
-    connector, settings = scene.connector_settings, scene.settings
+    connector, settings = environment.connector_settings, environment.settings
     match connector.transaction_boundary:
-        case TransactionBoundary.CONNECTOR if scene.payload.guarantee == Guarantee.EXACTLY_ONCE:
+        case TransactionBoundary.CONNECTOR if environment.payload.guarantee == Guarantee.EXACTLY_ONCE:
             return RequestedBoundary()
         case TransactionBoundary.INTERVAL:
-            return IntervalBoundary(interval_ms(scene) / 1000, time.monotonic)
+            return IntervalBoundary(interval_ms(environment) / 1000, time.monotonic)
     return PollBoundary(settings.transaction_boundary_poll_linger_ms / 1000, time.monotonic)
 
 
 def _loop(
-    scene: TaskScene, task: SourceTask, delivery: SourceDelivery, errors: Tolerance, before_write: Callable[[str], None]
+    environment: TaskEnvironment, task: SourceTask, delivery: SourceDelivery, errors: Tolerance, before_write: Callable[[str], None]
 ) -> SourceLoop:
     metrics = errors.metrics
     return SourceLoop(
         task=task,
-        pipeline=SourcePipeline(scene.converters, stages_of(scene.checked, scene.converters.header), errors),
+        pipeline=SourcePipeline(environment.converters, stages_of(environment.checked, environment.converters.header), errors),
         delivery=delivery,
-        stop=scene.stop,
+        stop=environment.stop,
         metrics=metrics,
-        topics=scene.active_topics(),
-        closing=partial(_ledger, scene, metrics),
+        topics=environment.active_topics(),
+        closing=partial(_ledger, environment, metrics),
         before_write=before_write,
-        max_records=scene.connector_settings.batch_max_records or scene.settings.batch_max_records,
+        max_records=environment.connector_settings.batch_max_records or environment.settings.batch_max_records,
         sleep=time.sleep,
-        mask=scene.mask,
+        mask=environment.mask,
     )
 
 
@@ -182,33 +186,39 @@ def _copy(offsets: Offsets, sent: list[ProducedOffset]) -> None:
 
 
 def _delivery(
-    scene: TaskScene, owner: OffsetCommitter, offsets: Offsets, sent: list[ProducedOffset], boundary: Boundary, *, errors: Tolerance
+    environment: TaskEnvironment,
+    owner: OffsetCommitter,
+    offsets: Offsets,
+    sent: list[ProducedOffset],
+    boundary: Boundary,
+    *,
+    errors: Tolerance,
 ) -> SourceDelivery:
     """``sent`` takes the offsets that each commit writes."""
 
     def encode(latest: Iterable[SourceOffset]) -> Sequence[OffsetRecord]:
-        records = offsets.records(scene.payload.connector, list(latest))
+        records = offsets.records(environment.payload.connector, list(latest))
         sent.extend(records)
-        return [OffsetRecord(offsets.topic, partition, key, value, scene.payload.claim) for partition, key, value in records]
+        return [OffsetRecord(offsets.topic, partition, key, value, environment.payload.claim) for partition, key, value in records]
 
     def give_up() -> bool:
-        return scene.stop.reason() in {StopReason.FENCED, StopReason.STOPPED, StopReason.DELETED}
+        return environment.stop.reason() in {StopReason.FENCED, StopReason.STOPPED, StopReason.DELETED}
 
-    settings = scene.settings
-    if scene.payload.guarantee == Guarantee.EXACTLY_ONCE:
+    settings = environment.settings
+    if environment.payload.guarantee == Guarantee.EXACTLY_ONCE:
         assert isinstance(owner, TransactionalProducer)  # no other backing offers exactly once
         writer = KafkaWriter(owner.producer, native=NativeQueue.of(owner.producer), give_up=give_up)
         return ExactlyOnce(
-            owner, writer, encode, boundary=boundary, flush_seconds=TAKE_OVER_SECONDS, expiry_seconds=transaction_seconds(scene)
+            owner, writer, encode, boundary=boundary, flush_seconds=TAKE_OVER_SECONDS, expiry_seconds=transaction_seconds(environment)
         )
-    config = producer_config(scene, scene.connector_settings.overrides["producer"])
+    config = producer_config(environment, environment.connector_settings.overrides["producer"])
     config.pop("transactional.id", None)
-    if scene.payload.guarantee == Guarantee.AT_MOST_ONCE:
+    if environment.payload.guarantee == Guarantee.AT_MOST_ONCE:
         writer = KafkaWriter(Producer({**config, "retries": "0", "enable.idempotence": "false"}), give_up=give_up)
         return AtMostOnce(owner, writer, encode, flush_seconds=TAKE_OVER_SECONDS)
     return AtLeastOnce(
         owner,
-        acknowledged_writer(scene, config, errors, give_up),
+        acknowledged_writer(environment, config, errors, give_up),
         encode,
         interval_seconds=settings.offset_flush_interval_ms / 1000,
         flush_seconds=TAKE_OVER_SECONDS,
@@ -216,20 +226,24 @@ def _delivery(
     )
 
 
-def _ledger(scene: TaskScene, metrics: TaskMetrics) -> Sequence[OffsetRecord]:
+def _ledger(environment: TaskEnvironment, metrics: TaskMetrics) -> Sequence[OffsetRecord]:
     """The ledger's record of this run, for the last transaction."""
-    if not keeps_ledger(scene):
+    if not keeps_ledger(environment):
         return []
-    return [ledger_record(scene, metrics, ranges={}, positions={})]
+    return [ledger_record(environment, metrics, ranges={}, positions={})]
 
 
 def ledger_record(
-    scene: TaskScene, metrics: TaskMetrics, *, ranges: Mapping[str, Mapping[str, list[int]]], positions: Mapping[str, Mapping[str, int]]
+    environment: TaskEnvironment,
+    metrics: TaskMetrics,
+    *,
+    ranges: Mapping[str, Mapping[str, list[int]]],
+    positions: Mapping[str, Mapping[str, int]],
 ) -> OffsetRecord:
     """What this task has delivered in this run so far, as a record of the ledger's topic."""
-    payload = scene.payload
+    payload = environment.payload
     partition, key, value = BatchStore.record(
-        scene.settings,
+        environment.settings,
         connector=payload.connector,
         task=payload.task,
         run=payload.run_id,
@@ -237,9 +251,9 @@ def ledger_record(
         is_source=metrics.is_source,
         records=metrics.records_delivered,
         size=metrics.bytes,
-        seconds=time.monotonic() - scene.started,
-        cpu_seconds=time.process_time() - scene.started_cpu,
+        seconds=time.monotonic() - environment.started,
+        cpu_seconds=time.process_time() - environment.started_cpu,
         ranges=ranges,
         positions=positions,
     )
-    return OffsetRecord(scene.settings.batch_topic, partition, key, value)
+    return OffsetRecord(environment.settings.batch_topic, partition, key, value)

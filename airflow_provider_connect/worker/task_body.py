@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from airflow_provider_connect import config_providers
 from airflow_provider_connect.config_providers import ConfigProvider
@@ -26,22 +26,17 @@ from airflow_provider_connect.errors import (
     trace_of,
 )
 from airflow_provider_connect.masking import Mask, mask_output, secret_values
-from airflow_provider_connect.model.connector_settings import ConnectorSettings, Guarantee
 from airflow_provider_connect.model.log_levels import apply_levels
 from airflow_provider_connect.model.run import TaskResult
-from airflow_provider_connect.model.states import State, TargetState
+from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import TaskStatus
-from airflow_provider_connect.sdk.task import SinkTask, SourceTask
 from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.backing import Backing, StatusNotes, TopicBacking
-from airflow_provider_connect.stores.config_changes import ConfigChanges
 from airflow_provider_connect.stores.config_follower import ChangeKind, Follower
-from airflow_provider_connect.worker.active_topics import ActiveTopics
 from airflow_provider_connect.worker.checked_connector import CheckedConnector, check_connector
+from airflow_provider_connect.worker.environment import TaskEnvironment
 from airflow_provider_connect.worker.lifecycle import StopReason, StopSignal, StopWire, Wire
 from airflow_provider_connect.worker.metrics import TaskMetrics
-from airflow_provider_connect.worker.newest_claim import need_newest
-from airflow_provider_connect.worker.pipeline import Converters
 from airflow_provider_connect.worker.pipeline_setup import converters_of
 from airflow_provider_connect.worker.task_payload import TaskPayload
 
@@ -60,73 +55,6 @@ class TaskHost:
     worker_id: str
     wire: Wire | None
     watch: Callable[[TaskMetrics], None] = lambda _: None
-
-
-@dataclass(slots=True)
-class TaskScene:
-    """What source and sink bodies both need, made of the payload; ``started`` and ``started_cpu`` in seconds of the process's clocks."""
-
-    payload: TaskPayload
-    settings: WorkerSettings
-    backing: Backing
-    checked: CheckedConnector
-    task_config: Mapping[str, str]
-    stop: StopSignal
-    statuses: StatusNotes
-    worker_id: str
-    converters: Converters
-    configs: ConfigChanges
-    mask: Mask
-    counted: list[TaskMetrics]
-    watch: Callable[[TaskMetrics], None]
-    started: float = field(default_factory=time.monotonic)
-    started_cpu: float = field(default_factory=time.process_time)
-
-    def metrics(self, *, is_source: bool) -> TaskMetrics:
-        """New counters for the body, which whoever hosts the task may watch."""
-        exactly_once = self.payload.guarantee == Guarantee.EXACTLY_ONCE
-        self.counted.append(TaskMetrics(is_source, in_transactions=is_source and exactly_once))
-        self.watch(self.counted[-1])
-        return self.counted[-1]
-
-    def active_topics(self) -> ActiveTopics:
-        """What notes the topics that this task uses."""
-        payload = self.payload
-        return ActiveTopics(payload.connector, payload.task, payload.known_topics, put=self.statuses.put_topic, now=time.time)
-
-    @property
-    def connector_settings(self) -> ConnectorSettings:
-        return self.checked.settings
-
-    def refuse_old_claim(self) -> None:
-        """Raise FencedException unless the claim is the newest and the connector STARTED. Asked right after the id was taken over: who came
-        late has fenced the newer owner by that, and must not go on in its place."""
-        state, payload = self.configs.read(), self.payload
-        need_newest(state, payload.connector, payload.claim)
-        if state.target_state(payload.connector) is not TargetState.STARTED:
-            raise FencedException(f"connector {payload.connector} is {state.target_state(payload.connector)}")
-
-    def stopped(self, task: SourceTask | SinkTask) -> None:
-        """End the connector's task. As in Connect, an exception of its ``stop`` is logged: what is delivered is delivered."""
-        try:
-            task.stop()
-        except Exception as error:
-            name, trace = f"{self.payload.connector}-{self.payload.task}", self.mask(trace_of(error))
-            log.warning("Task %s: could not be stopped\n%s", name, trace)
-
-    def tell(self, state: State, trace: str | None = None) -> None:
-        """Write the task's status, which never waits."""
-        payload = self.payload
-        version, failures = self.checked.plugin.version, payload.failures if state is State.RUNNING else 0
-        name, task, claim = payload.connector, payload.task, payload.claim
-        self.statuses.put_task(TaskStatus(name, task, state, self.worker_id, trace=trace, version=version, claim=claim, failures=failures))
-
-    def forget_failures(self) -> None:
-        """The task has done its work: its status, which is RUNNING, counts no failures any more."""
-        if self.payload.failures:
-            payload, version = self.payload, self.checked.plugin.version
-            status = TaskStatus(payload.connector, payload.task, State.RUNNING, self.worker_id, version=version, claim=payload.claim)
-            self.statuses.put_task(status)
 
 
 def run_task(payload: TaskPayload, host: TaskHost | None = None) -> TaskResult:
@@ -163,14 +91,14 @@ def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: M
         values = _Values(settings.config_providers(payload.connector), time.monotonic())
         for config in (payload.connector_config, payload.task_config):
             mask.add(secret_values(config, values.providers, payload.secrets))
-        with _scene(payload, settings, host, statuses, values, mask=mask, counted=counted) as scene:
-            version = scene.checked.plugin.version
-            result = _body_until_owned(scene)
+        with _environment(payload, settings, host, statuses, values, mask=mask, counted=counted) as environment:
+            version = environment.checked.plugin.version
+            result = _body_until_owned(environment)
             if result.stopped_by == StopReason.PAUSED:
-                scene.tell(State.PAUSED)
+                environment.report(State.PAUSED)
                 result.state = State.PAUSED
             elif result.stopped_by in _ENDED_WELL:
-                scene.forget_failures()
+                environment.forget_failures()
     except FencedException as error:
         log.warning("Task %s-%s ends: %s", payload.connector, payload.task, mask(str(error)))
         result.stopped_by = StopReason.FENCED
@@ -187,7 +115,7 @@ def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: M
     return result
 
 
-def _body_until_owned(scene: TaskScene) -> TaskResult:
+def _body_until_owned(environment: TaskEnvironment) -> TaskResult:
     """The body; again when an older claim has fenced it.
 
     Who comes late takes over the id before he can see that he is late, and goes; the newest claim's work would be left undone.
@@ -195,17 +123,18 @@ def _body_until_owned(scene: TaskScene) -> TaskResult:
     fenced: FencedException | None = None
     for _ in range(TAKE_OVERS):
         try:
-            return _body(scene)
+            return _body(environment)
         except FencedException as error:
-            scene.refuse_old_claim()  # raises when a newer claim did it, or a stop: then this was the end
+            environment.refuse_old_claim()  # raises when a newer claim did it, or a stop: then this was the end
             why = str(error) if isinstance(error, TransactionExpiredException) else "an older claim has fenced it"
-            log.warning("Task %s-%s takes its id over again: %s", scene.payload.connector, scene.payload.task, why)
+            log.warning("Task %s-%s takes its id over again: %s", environment.payload.connector, environment.payload.task, why)
             fenced = error
     if isinstance(fenced, TransactionExpiredException):
-        raise RetriableException(_EXPIRED.format(scene.payload.connector, scene.payload.task)) from fenced
+        raise RetriableException(_EXPIRED.format(environment.payload.connector, environment.payload.task)) from fenced
+    task = f"{environment.payload.connector}-{environment.payload.task}"
     raise RetriableException(
-        f"Somebody without a newer claim has taken over the transactional id of task {scene.payload.connector}-{scene.payload.task} "
-        f"{TAKE_OVERS} times; does a Kafka Connect worker of the same group.id run this connector? A later try may succeed."
+        f"Another process without a newer claim has taken over the transactional id of task {task} "
+        f"{TAKE_OVERS} times; does a Kafka Connect worker of the same group.id run this connector? A retry may succeed."
     ) from fenced
 
 
@@ -218,14 +147,14 @@ _EXPIRED = (
 )
 
 
-def _body(scene: TaskScene) -> TaskResult:
-    if scene.checked.is_source:
+def _body(environment: TaskEnvironment) -> TaskResult:
+    if environment.checked.is_source:
         from airflow_provider_connect.worker.source_body import run_source
 
-        return run_source(scene)
+        return run_source(environment)
     from airflow_provider_connect.worker.sink_body import run_sink
 
-    return run_sink(scene)
+    return run_sink(environment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +173,7 @@ class _Values:
 
 
 @contextmanager
-def _scene(
+def _environment(
     payload: TaskPayload,
     settings: WorkerSettings,
     host: TaskHost,
@@ -253,7 +182,7 @@ def _scene(
     *,
     mask: Mask,
     counted: list[TaskMetrics],
-) -> Iterator[TaskScene]:
+) -> Iterator[TaskEnvironment]:
     checked = check_connector(
         payload.connector,
         payload.connector_config,
@@ -271,7 +200,7 @@ def _scene(
         stop = StopSignal(Followed(follower), host.wire, now=time.monotonic, deadline=deadline, expiry=values.expiry(checked))
         try:
             converters = converters_of(checked, settings)
-            yield TaskScene(
+            yield TaskEnvironment(
                 payload,
                 settings,
                 host.backing,
