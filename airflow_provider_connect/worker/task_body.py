@@ -134,7 +134,7 @@ def _body_until_owned(environment: TaskEnvironment) -> TaskResult:
     task = f"{environment.payload.connector}-{environment.payload.task}"
     raise RetriableException(
         f"Another process without a newer claim has taken over the transactional id of task {task} "
-        f"{TAKE_OVERS} times; does a Kafka Connect worker of the same group.id run this connector? A retry may succeed."
+        f"{TAKE_OVERS} times; does a Kafka Connect worker of the same group.id run this connector? A later try may succeed."
     ) from fenced
 
 
