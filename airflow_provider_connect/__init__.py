@@ -10,7 +10,7 @@ _PUBLIC = {
     "Connect": "airflow_provider_connect.standalone.embedded",
     "ConnectHook": "airflow_provider_connect.hooks.connect",
     "ConnectTaskOperator": "airflow_provider_connect.operators.connect",
-    "ConnectorDag": "airflow_provider_connect.dag",
+    "ConnectorDag": "airflow_provider_connect.dag_files.connector_dag",
 }
 
 

@@ -28,11 +28,11 @@ def get_provider_info() -> dict[str, Any]:
         "sensors": [{"integration-name": "Kafka Connect", "python-modules": ["airflow_provider_connect.sensors.connect"]}],
         "triggers": [{"integration-name": "Kafka Connect", "python-modules": ["airflow_provider_connect.triggers.connect"]}],
         "hooks": [{"integration-name": "Kafka Connect", "python-modules": ["airflow_provider_connect.hooks.connect"]}],
-        "bundles": [{"integration-name": "Kafka Connect", "python-modules": ["airflow_provider_connect.bundle"]}],
+        "bundles": [{"integration-name": "Kafka Connect", "python-modules": ["airflow_provider_connect.dag_files.bundle"]}],
         "connection-types": [_connection_type()],
-        "extra-links": ["airflow_provider_connect.links.ConnectorStatusLink"],
+        "extra-links": ["airflow_provider_connect.dag_files.links.ConnectorStatusLink"],
         "cli": ["airflow_provider_connect.cli.commands.get_connect_cli_commands"],
-        "db-managers": ["airflow_provider_connect.mirror.db_manager.ConnectDBManager"],
+        "db-managers": ["airflow_provider_connect.sql_mirror.db_manager.ConnectDBManager"],
         "config": {"connect": {"description": _SECTION, "options": _options()}},
     }
 

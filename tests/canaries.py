@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
-from tests.unit.isolation.locations import tree
+from tests.unit.plugins.locations import tree
 
 NAME = "org.example.CanarySourceConnector"
 WAYS = ("airflow", "extra", "uri", "variable", "env", "file", "directory", "vault", "typed", "named", "parameter", "user")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from airflow_provider_connect.launch.cache import made_once
+from airflow_provider_connect.spark.cache import made_once
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _PACKAGES = ("chromium", "fonts-dejavu-core")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from markupsafe import _speedups
 
-from tests.unit.isolation.locations import tree
+from tests.unit.plugins.locations import tree
 
 EXTENSION = Path(_speedups.__file__)
 CONNECTOR = """\

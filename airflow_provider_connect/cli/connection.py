@@ -13,19 +13,18 @@ from typing import Any, Protocol
 from airflow.utils.cli import suppress_logs_and_warning
 from airflow.utils.session import create_session
 
-from airflow_provider_connect import config_providers
-from airflow_provider_connect.airflow_backing import airflow_backing
-from airflow_provider_connect.airflow_launcher import AirflowLauncher
-from airflow_provider_connect.airflow_settings import airflow_secrets, worker_settings
+from airflow_provider_connect.api_server.backing import airflow_backing
+from airflow_provider_connect.api_server.launcher import AirflowLauncher
 from airflow_provider_connect.cli.settings import use_database
 from airflow_provider_connect.client.conversation import RetryLimits
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.client.server import Server
-from airflow_provider_connect.dag_checks import dag_check
+from airflow_provider_connect.config import config_providers
+from airflow_provider_connect.dag_files.dag_checks import dag_check
 from airflow_provider_connect.errors import BadRequestException, ConnectException
 from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, worker_settings
 from airflow_provider_connect.hooks.connect import ConnectHook
-from airflow_provider_connect.isolation.probe import PluginProbe
 from airflow_provider_connect.model.preview_comparison import Comparison
 from airflow_provider_connect.model.previews import Preview
 from airflow_provider_connect.model.states import TargetState
@@ -40,8 +39,9 @@ from airflow_provider_connect.model.views import (
     Validation,
     WorkerView,
 )
+from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.worker.preview_runner import PreviewRunner
+from airflow_provider_connect.worker.preview.runner import PreviewRunner
 
 
 class Verbs(Protocol):

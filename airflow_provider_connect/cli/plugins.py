@@ -5,15 +5,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_connect.airflow_settings import worker_settings
 from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
 from airflow_provider_connect.cli.printing import print_rows
 from airflow_provider_connect.cli.settings import use_database
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.isolation.package_installer import PackageInstaller, Tool
-from airflow_provider_connect.isolation.plugin_catalog import PluginCatalog
-from airflow_provider_connect.isolation.plugin_installation import install as install_plugin
-from airflow_provider_connect.isolation.plugin_installation import remove as remove_plugin
+from airflow_provider_connect.hooks.airflow_settings import worker_settings
+from airflow_provider_connect.plugins.catalog.package_installer import PackageInstaller, Tool
+from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.plugins.catalog.plugin_installation import install as install_plugin
+from airflow_provider_connect.plugins.catalog.plugin_installation import remove as remove_plugin
 
 
 @speaks_to_connect

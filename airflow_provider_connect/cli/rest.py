@@ -3,13 +3,13 @@
 import sys
 from typing import Any
 
-from airflow_provider_connect.airflow_access import AirflowAccess
-from airflow_provider_connect.airflow_settings import worker_properties, worker_settings
+from airflow_provider_connect.api_server.access import AirflowAccess
 from airflow_provider_connect.cli.connection import airflow_herder
 from airflow_provider_connect.cli.settings import use_database
 from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.hooks.airflow_settings import worker_properties, worker_settings
 from airflow_provider_connect.rest.server import ANONYMOUS, rest_server
-from airflow_provider_connect.server_info import server_info
+from airflow_provider_connect.stores.server_info import server_info
 
 
 def serve(arguments: Any) -> None:

@@ -6,7 +6,10 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_connect.airflow_settings import (
+from airflow_provider_connect.config.dag_settings import literal_secrets
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.hooks.airflow_settings import (
     VARIABLE,
     connection_properties,
     default_properties,
@@ -15,11 +18,8 @@ from airflow_provider_connect.airflow_settings import (
     section_options,
     worker_variable,
 )
-from airflow_provider_connect.dag_settings import literal_secrets
-from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.secret_keys import HIDDEN
 from airflow_provider_connect.model.url_passwords import without_url_passwords
-from airflow_provider_connect.settings import WorkerSettings
 
 
 def print_settings(arguments: Any) -> None:

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from airflow_provider_connect.dev.ports import LOOPBACK, is_listening
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.launch.cache import made_once
-from airflow_provider_connect.parent_death import dies_with_parent
+from airflow_provider_connect.spark.cache import made_once
+from airflow_provider_connect.spark.parent_death import dies_with_parent
 
 USERNAME = "admin"
 _COMPONENTS = {
@@ -184,7 +184,7 @@ class AirflowServer:
 def _tables_version() -> str:
     """A mark of everything that decides which tables there are: Airflow's version, and the text of our own."""
     digest = hashlib.sha256(importlib.metadata.version("apache-airflow-core").encode())
-    tables = Path(__file__).resolve().parent.parent / "mirror"
+    tables = Path(__file__).resolve().parent.parent / "sql_mirror"
     for file in sorted(tables.rglob("*.py")):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]

@@ -15,14 +15,14 @@ import threading
 import time
 from pathlib import Path
 
+from airflow_provider_connect.config.properties import parse_properties
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev import demo_tables
 from airflow_provider_connect.dev.airflow_client import AirflowClient, DagRun
 from airflow_provider_connect.dev.demo_tables import TABLE, DemoTables
 from airflow_provider_connect.dev.stack import DIRECTORY, Stack
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.ids import connector_for
-from airflow_provider_connect.properties import parse_properties
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.status_store import StatusStore
 
 FILE_DAGS = {"connect.demo-file-source": "example_file_source.py", "connect.demo-file-sink": "example_file_sink.py"}

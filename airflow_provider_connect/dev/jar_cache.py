@@ -18,8 +18,8 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.launch.cache import made_once
-from airflow_provider_connect.launch.java_runtime import JavaRuntime
+from airflow_provider_connect.spark.cache import made_once
+from airflow_provider_connect.spark.java_runtime import JavaRuntime
 
 ATTEMPTS = 3
 PROGRESS_SECONDS = 3.0

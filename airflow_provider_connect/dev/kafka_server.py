@@ -13,9 +13,9 @@ from types import TracebackType
 from airflow_provider_connect.dev.jar_cache import announce, fetch_jars
 from airflow_provider_connect.dev.ports import LOOPBACK, free_ports, is_listening
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.launch.cache import cache_directory
-from airflow_provider_connect.launch.java_runtime import JavaRuntime, find_java
-from airflow_provider_connect.parent_death import dies_with_parent
+from airflow_provider_connect.spark.cache import cache_directory
+from airflow_provider_connect.spark.java_runtime import JavaRuntime, find_java
+from airflow_provider_connect.spark.parent_death import dies_with_parent
 
 VERSION = "4.3.1"
 _LIBRARIES = (f"org.apache.kafka:kafka_2.13:{VERSION}", "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4")

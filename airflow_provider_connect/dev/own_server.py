@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from airflow_provider_connect.dev.ports import free_ports
-from airflow_provider_connect.parent_death import dies_with_parent
+from airflow_provider_connect.spark.parent_death import dies_with_parent
 
 _END_SECONDS = 20
 

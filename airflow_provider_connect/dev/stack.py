@@ -12,23 +12,23 @@ import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from airflow_provider_connect.config.properties import parse_properties
 from airflow_provider_connect.dev.airflow_server import USERNAME, AirflowServer, unhealthy_parts
 from airflow_provider_connect.dev.jar_cache import announce
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.marked import VARIABLE, end_marked, is_marked, marked_processes
 from airflow_provider_connect.dev.ports import LOOPBACK, free_ports, is_listening
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.launch.cache import CACHE_VARIABLE, cache_directory
-from airflow_provider_connect.properties import parse_properties
 from airflow_provider_connect.sdk.allowed_paths import DATA_FOLDER
 from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
+from airflow_provider_connect.spark.cache import CACHE_VARIABLE, cache_directory
 
 DIRECTORY = Path(".dev")
 SPARK_MASTER = "local[2]"
 _ROOT = "connect-rest"
 _BUNDLES = [
     {"name": "dags-folder", "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle", "kwargs": {}},
-    {"name": "connectors", "classpath": "airflow_provider_connect.bundle.ConnectorsBundle", "kwargs": {}},
+    {"name": "connectors", "classpath": "airflow_provider_connect.dag_files.bundle.ConnectorsBundle", "kwargs": {}},
 ]
 _SCHEDULE = {"airflow.schedule": "5s"}
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_connect.dag_settings import DEFINED_IN, PREFIX, RELEASED, DagCheck
+from airflow_provider_connect.config.dag_settings import DEFINED_IN, PREFIX, RELEASED, DagCheck
 from airflow_provider_connect.errors import (
     BadRequestException,
     ConfigException,
@@ -15,12 +15,12 @@ from airflow_provider_connect.errors import (
     PluginNotFoundException,
 )
 from airflow_provider_connect.herder.probe import Probe
-from airflow_provider_connect.isolation.reliability import foreign_errors
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.config_limits import LONGEST_ERROR, cut, few_errors
 from airflow_provider_connect.model.connector_settings import NULL_VALUE, text_errors
 from airflow_provider_connect.model.ids import check_name
 from airflow_provider_connect.model.views import ConfigValueView, Validation
+from airflow_provider_connect.plugins.validation.reliability import foreign_errors
 from airflow_provider_connect.sdk.java_text import in_hash_order
 
 Given = Mapping[str, str | None]

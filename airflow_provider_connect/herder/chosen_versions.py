@@ -6,12 +6,12 @@ import math
 import time
 from collections.abc import Callable, Mapping
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.isolation.chosen_plugins import PluginChoice
-from airflow_provider_connect.isolation.plugin_catalog import PluginCatalog
 from airflow_provider_connect.model.upgrades import Upgrade, version_in_force
 from airflow_provider_connect.model.views import PluginView
-from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
+from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
 
 _SECONDS = 10.0
 _UPGRADES_SECONDS = 1.0

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
-from airflow_provider_connect.dag_settings import DEFINED_IN, RELEASED, DagCheck
+from airflow_provider_connect.config.dag_settings import DEFINED_IN, RELEASED, DagCheck
 from airflow_provider_connect.errors import ConflictException, NotFoundException
 from airflow_provider_connect.herder import checks
 from airflow_provider_connect.herder.lifecycle import Lifecycle

@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Self
 
-from airflow_provider_connect.dag_settings import PREFIX, DagCheck, steering_errors
+from airflow_provider_connect.config.dag_settings import PREFIX, DagCheck, steering_errors
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, NotFoundException
 from airflow_provider_connect.herder.checks import with_own_values
 from airflow_provider_connect.herder.chosen_versions import ChosenVersions
@@ -32,7 +33,6 @@ from airflow_provider_connect.herder.topics import UsedTopics
 from airflow_provider_connect.herder.upgrades import Upgrades
 from airflow_provider_connect.herder.views import ConnectorViews, shown, task_view
 from airflow_provider_connect.herder.workers import workers_of
-from airflow_provider_connect.isolation.plugin_catalog import PluginCatalog
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.contradictions import RunFacts
 from airflow_provider_connect.model.ids import ConnectorTaskId
@@ -53,7 +53,7 @@ from airflow_provider_connect.model.views import (
     Validation,
     WorkerView,
 )
-from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.stores.backing import Backing, TopicBacking
 
 

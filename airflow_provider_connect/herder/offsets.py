@@ -19,7 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 
-from airflow_provider_connect import config_providers
+from airflow_provider_connect.config import config_providers
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import (
     BadRequestException,
     ConflictException,
@@ -41,7 +42,6 @@ from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.task_plan import ids_alive
 from airflow_provider_connect.model.views import OffsetView
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.fencing import Fence
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.isolation.plugin_catalog import CONNECTOR_KINDS, PluginCatalog
+from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, PluginCatalog
 
 UNKNOWN = "unknown"
 _SECONDS = 10.0

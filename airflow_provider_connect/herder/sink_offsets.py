@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import (
     BadRequestException,
     ConflictException,
@@ -27,7 +28,6 @@ from airflow_provider_connect.model.offsets import ALTERED_MARK, OFFSET, sink_of
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.batch_store import BatchStore
 from airflow_provider_connect.stores.group_offsets import GroupOffsets

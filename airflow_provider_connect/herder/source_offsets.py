@@ -6,13 +6,13 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException, DataException, StoreException, StoreTimeoutException
 from airflow_provider_connect.herder.offset_hook import Ask, Pair
 from airflow_provider_connect.model.offset_texts import SOURCE_GET_FAILED, SOURCE_READ_TIMEOUT, SOURCE_WRITE_TIMEOUT
 from airflow_provider_connect.model.offsets import checked_source_offset, normalised
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.views import OffsetView
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.backing import Backing, OffsetCommitter, Offsets
 from airflow_provider_connect.stores.offset_change import OffsetChange
 from airflow_provider_connect.stores.offset_place import OffsetPlace

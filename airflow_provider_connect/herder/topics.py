@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ForbiddenException
 from airflow_provider_connect.herder.snapshot import SnapshotReader
-from airflow_provider_connect.settings import WorkerSettings
 
 DISABLED = "Topic tracking is disabled"
 RESET_DISABLED = "Topic tracking reset is disabled"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import (
     BadRequestException,
     ConfigException,
@@ -14,14 +15,13 @@ from airflow_provider_connect.errors import (
 )
 from airflow_provider_connect.herder.previewer import Previewer
 from airflow_provider_connect.herder.snapshot import Topics
-from airflow_provider_connect.isolation.chosen_plugins import PluginChoice
-from airflow_provider_connect.isolation.plugin_catalog import CONNECTOR_KINDS, PluginCatalog, versions_of
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.preview_comparison import Comparison, compared
 from airflow_provider_connect.model.records import ConfigRecord, UpgradeRecord
 from airflow_provider_connect.model.upgrades import CLASS_KEY, VERSION_KEY, Upgrade, UpgradeState
 from airflow_provider_connect.model.versions import UNDEFINED
-from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
+from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, PluginCatalog, versions_of
 
 MOST_RECORDS = 10_000
 

@@ -15,7 +15,16 @@ from typing import Any, Self, TypeVar
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from airflow_provider_connect.airflow_settings import (
+from airflow_provider_connect.client.async_verbs import AsyncConnectVerbs
+from airflow_provider_connect.client.calls import Call
+from airflow_provider_connect.client.conditions import Condition, LagBelow, Verdict
+from airflow_provider_connect.client.conversation import RetryLimits
+from airflow_provider_connect.client.rest_client import AsyncConnectClient, ConnectClient
+from airflow_provider_connect.client.server import Server
+from airflow_provider_connect.client.verbs import ConnectVerbs
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import ConnectException, NotFoundException, UnauthorizedException
+from airflow_provider_connect.hooks.airflow_settings import (
     CONNECTION,
     airflow_secrets,
     connection_properties,
@@ -25,17 +34,8 @@ from airflow_provider_connect.airflow_settings import (
     worker_settings,
     worker_variable,
 )
-from airflow_provider_connect.client.async_verbs import AsyncConnectVerbs
-from airflow_provider_connect.client.calls import Call
-from airflow_provider_connect.client.conditions import Condition, LagBelow, Verdict
-from airflow_provider_connect.client.conversation import RetryLimits
-from airflow_provider_connect.client.rest_client import AsyncConnectClient, ConnectClient
-from airflow_provider_connect.client.server import Server
-from airflow_provider_connect.client.verbs import ConnectVerbs
-from airflow_provider_connect.errors import ConnectException, NotFoundException, UnauthorizedException
 from airflow_provider_connect.hooks.rest_server import has_url, rest_server
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.settings import WorkerSettings
 
 T = TypeVar("T")
 
@@ -201,7 +201,7 @@ def _server_answers(server: Server) -> str:
 
 
 def _kafka_answers(connection: Any) -> str:
-    from airflow_provider_connect.server_info import kafka_cluster_id  # loads the Kafka client: not where hooks are listed
+    from airflow_provider_connect.stores.server_info import kafka_cluster_id  # loads the Kafka client: not where hooks are listed
 
     properties = section_properties() | properties_of(connection)
     settings = WorkerSettings.of(properties, airflow_secrets(properties))

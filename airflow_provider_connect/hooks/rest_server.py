@@ -4,8 +4,8 @@ from typing import Any
 
 from airflow.sdk.configuration import conf
 
-from airflow_provider_connect.airflow_settings import extra_properties, is_url, names_brokers
 from airflow_provider_connect.client.server import Server
+from airflow_provider_connect.hooks.airflow_settings import extra_properties, is_url, names_brokers
 
 _MOUNTED_AT = "/connect"
 

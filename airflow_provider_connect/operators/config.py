@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.log import mask_secret
 
 from airflow_provider_connect.client.conditions import Condition, ConnectorReaches
-from airflow_provider_connect.dag_settings import literal_secrets
+from airflow_provider_connect.config.dag_settings import literal_secrets
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, NotFoundException
 from airflow_provider_connect.model.secret_keys import HIDDEN
 from airflow_provider_connect.model.states import State, TargetState

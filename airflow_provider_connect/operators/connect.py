@@ -19,22 +19,22 @@ from urllib.parse import quote
 from airflow.sdk import Asset, AssetAlias, Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException, AirflowSkipException
 
-from airflow_provider_connect.airflow_settings import SPARK_CONNECTION, airflow_secrets, own_option, run_directory, worker_settings
-from airflow_provider_connect.built_in_providers import AIRFLOWS_OWN
+from airflow_provider_connect.config.built_in_providers import AIRFLOWS_OWN
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.hooks.airflow_settings import SPARK_CONNECTION, airflow_secrets, own_option, run_directory, worker_settings
 from airflow_provider_connect.model.ids import consumer_group
 from airflow_provider_connect.model.run import Claim, RunResult, RunSpec, RunState, TaskResult
 from airflow_provider_connect.operators.definition import DefinesConnector
 from airflow_provider_connect.operators.planning import hide_in_logs, tell_unready
 from airflow_provider_connect.operators.run_conf import asked_tasks, may_wait, refuse_backfill
 from airflow_provider_connect.operators.run_metrics import emit_lost, emit_run
-from airflow_provider_connect.parent_death import die_with_parent, dies_with_parent
-from airflow_provider_connect.run_directory import RunDirectory, forget_secrets_left, remove_stale_runs
-from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.spark.parent_death import die_with_parent, dies_with_parent
+from airflow_provider_connect.spark.run_directory import RunDirectory, forget_secrets_left, remove_stale_runs
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.launch.submit_options import SubmitOptions
-    from airflow_provider_connect.worker.readiness import Readiness
+    from airflow_provider_connect.spark.submit_options import SubmitOptions
+    from airflow_provider_connect.worker.application.readiness import Readiness
 
 
 class _StandIn(ModuleType):
@@ -159,7 +159,7 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
         """Whether there is work. Raises AirflowSkipException unless the connector is STARTED."""
         # loads the Kafka client: not when the DAG is parsed
         from airflow_provider_connect.stores.config_cache import ConfigCache
-        from airflow_provider_connect.worker.readiness import UnreadyException, check_readiness
+        from airflow_provider_connect.worker.application.readiness import UnreadyException, check_readiness
 
         try:
             found = check_readiness(
@@ -198,8 +198,8 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
 
         Returns spark-submit's exit code and the last lines of its log.
         """
-        from airflow_provider_connect.launch.class_data import build_behind, note_exit
-        from airflow_provider_connect.launch.submit_options import submit_options
+        from airflow_provider_connect.spark.class_data import build_behind, note_exit
+        from airflow_provider_connect.spark.submit_options import submit_options
 
         options = submit_options(self._spark_master(), scratch=directory.scratch(), python_archive=own_option("python_archive"))
         self._take(options)
@@ -280,7 +280,7 @@ class ConnectTaskOperator(DefinesConnector, SparkSubmitOperator):  # type: ignor
         self, settings: WorkerSettings, directory: RunDirectory, tasks: list[int] | None, exit_code: int | None, log_tail: list[str]
     ) -> Exception:
         from airflow_provider_connect.stores.config_cache import ConfigCache
-        from airflow_provider_connect.worker.aftermath import report_lost
+        from airflow_provider_connect.worker.application.failure_report import report_lost
 
         emit_lost(self.connector)
         reason = f"Connector {self.connector}: the application ended with exit code {exit_code} and without a result"

@@ -6,13 +6,13 @@ from typing import Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from airflow_provider_connect.airflow_settings import airflow_secrets, run_directory, worker_settings
 from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, run_directory, worker_settings
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.operators.definition import DefinesConnector
 from airflow_provider_connect.operators.planning import hide_in_logs, plan_apart, tell_unready
 from airflow_provider_connect.operators.run_conf import asked_tasks, may_wait, refuse_backfill
-from airflow_provider_connect.parent_death import die_with_parent
+from airflow_provider_connect.spark.parent_death import die_with_parent
 
 
 class ConnectPlanOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]  # Airflow is not typed for us
@@ -48,7 +48,7 @@ class ConnectPlanOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]
     def _groups(self, context: Mapping[str, Any]) -> list[dict[str, Any]]:
         # loads the Kafka client: not when the DAG is parsed
         from airflow_provider_connect.stores.config_cache import ConfigCache
-        from airflow_provider_connect.worker.readiness import UnreadyException, check_readiness
+        from airflow_provider_connect.worker.application.readiness import UnreadyException, check_readiness
 
         refuse_backfill(context)
         settings, define, asked_for = worker_settings(), self.definition(), asked_tasks(context)

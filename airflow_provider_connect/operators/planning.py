@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.log import mask_secret
 
-from airflow_provider_connect.airflow_settings import airflow_secrets, own_option, run_directory
+from airflow_provider_connect.config.masking import HideSecrets, Mask, mask_output, spellings
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.masking import HideSecrets, Mask, mask_output, spellings
+from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, own_option, run_directory
 from airflow_provider_connect.model.run import RunSpec
-from airflow_provider_connect.parent_death import dies_with_parent
-from airflow_provider_connect.run_directory import RunDirectory
-from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.spark.parent_death import dies_with_parent
+from airflow_provider_connect.spark.run_directory import RunDirectory
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.worker.plan_process import SharedPlan
-    from airflow_provider_connect.worker.readiness import Readiness, UnreadyException
+    from airflow_provider_connect.worker.application.plan_process import SharedPlan
+    from airflow_provider_connect.worker.application.readiness import Readiness, UnreadyException
 
 _TIMEOUT_MS = 60_000
 _log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ def plan_apart(
     connector: str, settings: WorkerSettings, found: "Readiness", context: Mapping[str, Any], define: Mapping[str, str] | None
 ) -> "SharedPlan":
     """Claim the connector and have its task configs made; ``found`` is what was known of it before. Raises what the planner says."""
-    from airflow_provider_connect.worker.plan_process import plan_in_subprocess
+    from airflow_provider_connect.worker.application.plan_process import plan_in_subprocess
 
     ti = context["ti"]
     secrets = {**airflow_secrets(settings.originals), **found.secrets}
@@ -59,7 +59,7 @@ def tell_unready(
     connector: str, settings: WorkerSettings, error: "UnreadyException", context: Mapping[str, Any], define: Mapping[str, str] | None
 ) -> None:
     """Plan the tasks and write that they FAILED. What goes wrong with that is logged: the caller has worse to tell."""
-    from airflow_provider_connect.worker.aftermath import report_unready
+    from airflow_provider_connect.worker.application.failure_report import report_unready
 
     try:
         plan = plan_apart(connector, settings, error.found, context, define)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_provider_connect.dag_settings import MAX_TASKS
+from airflow_provider_connect.config.dag_settings import MAX_TASKS
 from airflow_provider_connect.errors import ConfigException
 
 _TASKS = "tasks"

@@ -13,7 +13,7 @@ from airflow_provider_connect.rest.calls import Calls
 from airflow_provider_connect.rest.door import Door
 from airflow_provider_connect.rest.listing import Listing
 from airflow_provider_connect.rest.loggers import Loggers
-from airflow_provider_connect.server_info import ServerInfo
+from airflow_provider_connect.stores.server_info import ServerInfo
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 

@@ -25,7 +25,7 @@ from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.basic_access import CREDENTIALS, BasicAccess, credentials_file, users_of
 from airflow_provider_connect.rest.hosts import ALLOWED_HOSTS, KnownHosts
 from airflow_provider_connect.rest.tls import Tls, tls_of
-from airflow_provider_connect.server_info import ServerInfo
+from airflow_provider_connect.stores.server_info import ServerInfo
 
 PORT = 8083
 LOOPBACK = "127.0.0.1"

@@ -11,7 +11,6 @@ from airflow.sdk import BaseSensorOperator
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_provider_connect.airflow_settings import CONNECTION
 from airflow_provider_connect.client.conditions import (
     Condition,
     ConnectorReaches,
@@ -23,6 +22,7 @@ from airflow_provider_connect.client.conditions import (
     as_json,
     known_states,
 )
+from airflow_provider_connect.hooks.airflow_settings import CONNECTION
 from airflow_provider_connect.triggers.connect import ERROR, HOPELESS, ConnectTrigger
 
 

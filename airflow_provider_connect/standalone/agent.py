@@ -17,14 +17,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.isolation.probe import PluginProbe
+from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.rest.server import RestListener, rest_server
-from airflow_provider_connect.server_info import server_info
 from airflow_provider_connect.standalone.connector_files import read_connector_file
 from airflow_provider_connect.standalone.worker import StandaloneWorker
 from airflow_provider_connect.standalone.worker_file import read_properties, standalone_settings
 from airflow_provider_connect.stores.local_backing import LocalBacking
 from airflow_provider_connect.stores.offset_file import SETTING, OffsetFile
+from airflow_provider_connect.stores.server_info import server_info
 
 ENDED, WRONG, FAILED = 0, 2, 3
 """Exit codes: told to end; files or settings that are wrong; what a file asks for failed at the start (Connect's own code for that)."""

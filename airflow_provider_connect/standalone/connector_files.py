@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from airflow_provider_connect.config.properties import parse_properties
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.properties import parse_properties
 
 NAME = "name"
 

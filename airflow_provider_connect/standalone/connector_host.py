@@ -13,22 +13,22 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+from airflow_provider_connect.config.masking import Mask, mask_logs, secret_values
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, trace_of
-from airflow_provider_connect.masking import Mask, mask_logs, secret_values
 from airflow_provider_connect.model.run import Claim, RunSpec
 from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import ConnectorStatus
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.standalone.task_figures import TaskFigures
 from airflow_provider_connect.standalone.task_loop import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, TaskLoop
 from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.fencing import Fence
-from airflow_provider_connect.worker.aftermath import plugin_version, report_failed
-from airflow_provider_connect.worker.contexts import PlanningContext
-from airflow_provider_connect.worker.lifecycle import StopReason
-from airflow_provider_connect.worker.planner import NoPlan, Plan, Planner
-from airflow_provider_connect.worker.task_body import TaskHost
-from airflow_provider_connect.worker.task_payload import TaskPayload
+from airflow_provider_connect.worker.application.failure_report import plugin_version, report_failed
+from airflow_provider_connect.worker.application.planner import NoPlan, Plan, Planner
+from airflow_provider_connect.worker.task.contexts import PlanningContext
+from airflow_provider_connect.worker.task.lifecycle import StopReason
+from airflow_provider_connect.worker.task.task_body import TaskHost
+from airflow_provider_connect.worker.task.task_payload import TaskPayload
 
 LOOK_AGAIN_SECONDS = 300.0  # for new tasks, topics and partitions; Kafka's metadata.max.age.ms
 

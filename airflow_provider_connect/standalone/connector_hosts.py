@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.standalone.connector_host import ConnectorHost
 from airflow_provider_connect.standalone.task_figures import TaskFigures
 from airflow_provider_connect.stores.backing import Backing

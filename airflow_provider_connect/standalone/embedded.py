@@ -12,18 +12,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException, ConnectException
 from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.isolation.probe import PluginProbe
 from airflow_provider_connect.model.connector_settings import strip_framework_keys
+from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.sdk.connector import SourceConnector
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.standalone.worker import StandaloneWorker
 from airflow_provider_connect.standalone.worker_file import standalone_settings, with_data_folder
 from airflow_provider_connect.stores.backing import Backing, TopicBacking
 from airflow_provider_connect.stores.local_backing import LocalBacking
 from airflow_provider_connect.stores.offset_file import SETTING, OffsetFile
-from airflow_provider_connect.worker.checked_connector import check_connector
+from airflow_provider_connect.worker.task.checked_connector import check_connector
 
 TOPIC_SECONDS = 30.0
 _LOOK_SECONDS = 0.1

@@ -17,18 +17,18 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.model.run import RunResult, RunSpec, RunState, TaskResult
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.standalone.connector_files import ConnectorFile, read_connector_file
 from airflow_provider_connect.standalone.worker_file import read_properties, standalone_settings, with_data_folder
 from airflow_provider_connect.stores.backing import Backing, TopicBacking
 from airflow_provider_connect.stores.local_backing import LocalBacking
 from airflow_provider_connect.stores.offset_file import SETTING, OffsetFile
-from airflow_provider_connect.worker.application import Application, TaskRunner
-from airflow_provider_connect.worker.checked_connector import check_connector, check_outside, guarantee_of
-from airflow_provider_connect.worker.lifecycle import StopWire
-from airflow_provider_connect.worker.task_payload import TaskPayload
+from airflow_provider_connect.worker.application.application import Application, TaskRunner
+from airflow_provider_connect.worker.task.checked_connector import check_connector, check_outside, guarantee_of
+from airflow_provider_connect.worker.task.lifecycle import StopWire
+from airflow_provider_connect.worker.task.task_payload import TaskPayload
 
 DONE, FAILED, WRONG, LATER, TOLD = 0, 1, 2, 75, 143
 """Exit codes: all done or nothing to do; FAILED for good; a config that cannot run; FAILED, but a later try may succeed (EX_TEMPFAIL);
@@ -98,7 +98,7 @@ def _engine(backing: Backing) -> TaskRunner:
     compiled code that must come first."""
 
     def run(payload: TaskPayload) -> TaskResult:
-        from airflow_provider_connect.worker.task_body import TaskHost, run_task
+        from airflow_provider_connect.worker.task.task_body import TaskHost, run_task
 
         return run_task(payload, TaskHost(backing, f"{_LOOPBACK}:{os.getpid()}", StopWire(payload.stop_address, payload.stop_token)))
 

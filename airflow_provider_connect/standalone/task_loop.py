@@ -14,18 +14,18 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 
-from airflow_provider_connect import config_providers
+from airflow_provider_connect.config import config_providers
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.model.connector_settings import strip_framework_keys
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import TaskStatus
 from airflow_provider_connect.sdk.connector import SourceConnector
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.offset_place import OffsetPlace
-from airflow_provider_connect.worker.checked_connector import CheckedConnector
-from airflow_provider_connect.worker.lifecycle import StopEvent, StopReason
-from airflow_provider_connect.worker.task_body import Followed, TaskHost, run_task
-from airflow_provider_connect.worker.task_payload import TaskPayload
+from airflow_provider_connect.worker.task.checked_connector import CheckedConnector
+from airflow_provider_connect.worker.task.lifecycle import StopEvent, StopReason
+from airflow_provider_connect.worker.task.task_body import Followed, TaskHost, run_task
+from airflow_provider_connect.worker.task.task_payload import TaskPayload
 
 FIRST_LOOK_SECONDS, LAST_LOOK_SECONDS = 0.1, 2.0  # between two looks for new data, doubled each time
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 60.0

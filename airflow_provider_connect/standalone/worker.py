@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.herder.probe import Probe
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.views import ConnectorInfo
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.standalone.connector_hosts import ConnectorHosts
 from airflow_provider_connect.standalone.task_figures import TaskFigures
 from airflow_provider_connect.stores.backing import Backing, TopicBacking
-from airflow_provider_connect.worker.preview_runner import PreviewRunner
+from airflow_provider_connect.worker.preview.runner import PreviewRunner
 
 log = logging.getLogger(__name__)
 

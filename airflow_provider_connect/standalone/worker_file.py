@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from airflow_provider_connect.config.properties import parse_properties
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.properties import parse_properties
 from airflow_provider_connect.sdk.allowed_paths import DATA_FOLDER
 from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.offset_file import SETTING
 
 EXACTLY_ONCE = "exactly.once.source.support"

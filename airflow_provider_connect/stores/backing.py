@@ -6,12 +6,12 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol, Self
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.status import ConnectorStatus, StatusState, TaskStatus, TopicStatus
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.batch_store import BatchStore, Delivered
 from airflow_provider_connect.stores.config_changes import ConfigChanges
 from airflow_provider_connect.stores.config_store import ConfigStore

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-from airflow_provider_connect.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.model.batches import ALTERING, BatchRecord, BatchReset, ConnectorType
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.records import Unreadable
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.log_consumer import LogConsumer, LogRecord
 from airflow_provider_connect.stores.skipped import SkippedRecords
 from airflow_provider_connect.stores.topic_log import TopicLog

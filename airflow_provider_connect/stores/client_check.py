@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 from confluent_kafka import Consumer, KafkaException, Producer
 
-from airflow_provider_connect.client_settings import ClientConfig, ClientKind, client_config, internal_client_config
+from airflow_provider_connect.config.client_settings import ClientConfig, ClientKind, client_config, internal_client_config
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.kafka_errors import LastError
 
 _PROPERTY = re.compile(r'property:? "([^"]+)"|\b(ssl\.[a-z.]+[a-z])')

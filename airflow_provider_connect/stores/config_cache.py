@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from airflow_provider_connect.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.cluster_state import connector_of
 from airflow_provider_connect.model.config_snapshot import ConfigSnapshot, Slice
 from airflow_provider_connect.model.records import ConfigRecord, FencingRecord, Unreadable
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.log_consumer import BEGINNING, LogConsumer, LogRecord, LogTruncatedException
 from airflow_provider_connect.stores.skipped import SkippedRecords
 from airflow_provider_connect.stores.topic_admin import TopicAdmin

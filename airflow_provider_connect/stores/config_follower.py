@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, Self
 
-from airflow_provider_connect.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.model.log_levels import apply_levels
 from airflow_provider_connect.model.records import ConfigRecord, ConnectorRecord, FencingRecord, LoggerRecord, TargetStateRecord, Unreadable
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.log_consumer import LogTruncatedException
 from airflow_provider_connect.stores.topic_log import TopicFollower
 from airflow_provider_connect.wire import config_topic

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from airflow_provider_connect.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.ids import config_leader_id
 from airflow_provider_connect.model.records import ConfigRecord
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.kafka_errors import LastError, is_fenced, is_retriable, kafka_error, translated, unreachable
 from airflow_provider_connect.stores.transactional_id import init_transactions
 from airflow_provider_connect.wire import config_topic

@@ -13,12 +13,12 @@ import threading
 import time
 from collections.abc import Collection
 
-from airflow_provider_connect.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException, StoreTimeoutException
 from airflow_provider_connect.model.cluster_state import ClusterConfigState, ConfigLog
 from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.backoff import Backoff
 from airflow_provider_connect.stores.config_changes import ConfigChanges, Decide
 from airflow_provider_connect.stores.config_follower import ConfigFollower

@@ -11,9 +11,9 @@ from typing import Self
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from airflow_provider_connect.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.kafka_errors import LastError, TopicMissingException, translating
 from airflow_provider_connect.stores.offset_place import OffsetPlace
 from airflow_provider_connect.stores.offset_store import Offset, OffsetStore, Partition, ProducedOffset, SourceOffsets

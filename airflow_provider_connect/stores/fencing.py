@@ -9,9 +9,9 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from airflow_provider_connect.client_settings import client_config
+from airflow_provider_connect.config.client_settings import client_config
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.model.ids import transactional_id
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.kafka_errors import LastError
 from airflow_provider_connect.stores.transactional_id import take_over
 from airflow_provider_connect.stores.transactional_producer import TransactionalProducer

@@ -9,9 +9,9 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, Ka
 from confluent_kafka import TopicPartition as _KafkaPartition
 from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # the package exports them without saying so
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConflictException, ConnectException, NotFoundException, StoreTimeoutException
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.kafka_errors import kafka_error, translated
 from airflow_provider_connect.stores.log_consumer import CommittedOffset, committed_offsets
 from airflow_provider_connect.stores.topic_admin import AdminConnection

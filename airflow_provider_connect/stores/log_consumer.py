@@ -11,7 +11,7 @@ from typing import Self
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as _KafkaPartition
 
-from airflow_provider_connect.client_settings import ClientConfig
+from airflow_provider_connect.config.client_settings import ClientConfig
 from airflow_provider_connect.errors import StoreException, StoreTimeoutException
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.kafka_errors import LastError, TopicMissingException, kafka_error, translated, unreachable

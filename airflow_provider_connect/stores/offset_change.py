@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
-from airflow_provider_connect.client_settings import ClientKind, client_config
+from airflow_provider_connect.config.client_settings import ClientKind, client_config
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import StoreTimeoutException
 from airflow_provider_connect.model.ids import offsets_change_id
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.kafka_errors import LastError, translating
 from airflow_provider_connect.stores.log_consumer import CommittedOffset
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer

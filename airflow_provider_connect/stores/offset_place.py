@@ -7,8 +7,8 @@ offsets share a transaction with records, so they lie on the cluster that the re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from airflow_provider_connect.client_settings import ClientKind, client_config, connector_overrides
-from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.config.client_settings import ClientKind, client_config, connector_overrides
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 
 Overrides = Mapping[str, str]
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
-from airflow_provider_connect.client_settings import ClientConfig, ClientKind, client_config, internal_client_config
+from airflow_provider_connect.config.client_settings import ClientConfig, ClientKind, client_config, internal_client_config
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.model.ids import partition_for
 from airflow_provider_connect.model.offsets import OffsetRecord, normalised
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.log_consumer import LogConsumer, LogRecord, LogTruncatedException
 from airflow_provider_connect.stores.skipped import SkippedRecords
 from airflow_provider_connect.stores.topic_log import TopicLog

@@ -12,7 +12,8 @@ from typing import Self
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as _KafkaPartition
 
-from airflow_provider_connect.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import DataException, StoreException, StoreTimeoutException
 from airflow_provider_connect.model.batches import BatchRecord, BatchReset
 from airflow_provider_connect.model.offsets import OffsetRecord
@@ -20,7 +21,6 @@ from airflow_provider_connect.model.records import ConfigRecord, Unreadable
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.status import StatusRecord
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.kafka_errors import LastError, TopicMissingException, translated
 from airflow_provider_connect.stores.log_consumer import LogRecord, LogTruncatedException, log_consumer_config, log_record
 from airflow_provider_connect.stores.skipped import SkippedRecords

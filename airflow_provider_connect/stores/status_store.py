@@ -10,10 +10,10 @@ from typing import Self
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from airflow_provider_connect.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.status import StatusRecord, StatusState
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.backoff import Backoff
 from airflow_provider_connect.stores.kafka_errors import LastError, is_retriable, kafka_error
 from airflow_provider_connect.stores.log_consumer import LogConsumer, LogRecord, LogTruncatedException

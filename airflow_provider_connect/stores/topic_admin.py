@@ -21,11 +21,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # the package
     TopicDescription,
 )
 
-from airflow_provider_connect.client_settings import ClientConfig, ClientKind, client_config, internal_client_id
+from airflow_provider_connect.config.client_settings import ClientConfig, ClientKind, client_config, internal_client_id
+from airflow_provider_connect.config.worker_settings import COMPACTED_SOON, KAFKAS_OWN, InternalTopic, WorkerSettings
 from airflow_provider_connect.errors import ConnectException, StoreException, StoreTimeoutException, WorkerSettingsException
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.settings import COMPACTED_SOON, KAFKAS_OWN, InternalTopic, WorkerSettings
 from airflow_provider_connect.stores.kafka_errors import LastError, TopicMissingException, kafka_error, translated, unreachable
 
 _log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from typing import Self
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as _KafkaPartition
 
-from airflow_provider_connect.client_settings import ClientConfig
+from airflow_provider_connect.config.client_settings import ClientConfig
 from airflow_provider_connect.errors import StoreTimeoutException
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.kafka_errors import LastError, translated

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from airflow_provider_connect.dev.jar_cache import fetch_jars
 from airflow_provider_connect.dev.ports import LOOPBACK, free_ports
-from airflow_provider_connect.launch.java_runtime import JavaRuntime
-from airflow_provider_connect.parent_death import dies_with_parent
+from airflow_provider_connect.spark.java_runtime import JavaRuntime
+from airflow_provider_connect.spark.parent_death import dies_with_parent
 from tests.benchmark.contestants import Contestant
 from tests.benchmark.measure import Cost, StandingProcess
 from tests.benchmark.works import PEERS

@@ -4,8 +4,8 @@ import tarfile
 from pathlib import Path
 
 from airflow_provider_connect.dev.jar_cache import fetch_jars
-from airflow_provider_connect.launch.cache import made_once
-from airflow_provider_connect.launch.java_runtime import JavaRuntime
+from airflow_provider_connect.spark.cache import made_once
+from airflow_provider_connect.spark.java_runtime import JavaRuntime
 from tests.java_libraries import PINS
 
 VERSION = "3.6.0.Final"

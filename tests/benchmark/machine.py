@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from airflow_provider_connect.dev.kafka_server import VERSION as KAFKA_VERSION
-from airflow_provider_connect.launch.java_runtime import JavaRuntime
+from airflow_provider_connect.spark.java_runtime import JavaRuntime
 
 
 def describe(java: JavaRuntime) -> str:

@@ -21,12 +21,12 @@ import adbc_driver_postgresql.dbapi as adbc
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
-from airflow_provider_connect.launch.cache import made_once
 from airflow_provider_connect.model.run import RunSpec, RunState
+from airflow_provider_connect.spark.cache import made_once
 from airflow_provider_connect.stores.log_consumer import LogConsumer
 from airflow_provider_connect.stores.topic_log import TopicLog
-from airflow_provider_connect.worker.application import Application
-from airflow_provider_connect.worker.task_body import run_task
+from airflow_provider_connect.worker.application.application import Application
+from airflow_provider_connect.worker.task.task_body import run_task
 from tests.benchmark.measure import tree_seconds
 from tests.benchmark.tables import Tables, rows_file
 from tests.benchmark.topics import Topics
@@ -35,7 +35,7 @@ CHECKOUT = Path(__file__).parents[2]
 EVERY = 1000
 _STARTS = 4  # runs of a single record, of which the fastest is what starting takes
 _DATA = "org.apache.kafka.connect.errors.DataException"
-_REFUSED = "airflow_provider_connect.connectors.jdbc.sink_store.RefusedException"
+_REFUSED = "airflow_provider_connect.connectors.jdbc.database.database_errors.RefusedException"
 _ID = re.compile(rb"\bid=(\d+)")
 _COLUMNS = ("id", "customer", "amount", "paid", "created_ms", "note")
 _TABLE = """create table {table} (id bigint primary key, customer integer not null, amount double precision check (amount >= 0),

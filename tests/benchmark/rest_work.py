@@ -10,15 +10,15 @@ from pathlib import Path
 from statistics import median
 from urllib.parse import urlsplit
 
+from airflow_provider_connect.config.properties import parse_properties
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.airflow_server import USERNAME
 from airflow_provider_connect.dev.stack import Stack
-from airflow_provider_connect.launch.java_runtime import JavaRuntime
 from airflow_provider_connect.model.ids import DAG_ID_PREFIX, ConnectorTaskId
 from airflow_provider_connect.model.records import CommitRecord, ConfigRecord, ConnectorRecord, TargetStateRecord, TaskRecord
 from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
-from airflow_provider_connect.properties import parse_properties
-from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.spark.java_runtime import JavaRuntime
 from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.status_store import StatusWriter
 from tests.benchmark.connect_peer import ConnectWorker

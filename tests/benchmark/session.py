@@ -10,8 +10,8 @@ from datetime import date
 from pathlib import Path
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
-from airflow_provider_connect.launch.java_runtime import find_java
-from airflow_provider_connect.launch.prepare import prepare
+from airflow_provider_connect.spark.java_runtime import find_java
+from airflow_provider_connect.spark.prepare import prepare
 from tests.benchmark import rest_work
 from tests.benchmark.connect_peer import ConnectWorker, lined_up
 from tests.benchmark.contestants import Contestant

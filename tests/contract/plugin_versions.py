@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from airflow_provider_connect import __version__
-from tests.unit.isolation.locations import tree
+from tests.unit.plugins.locations import tree
 
 V_OLD, V_MID, J_OLD, J_MID = "0.0.1", "0.0.2", "0.0.3", "0.0.4"
 PLACEHOLDERS = {"{v_old}": V_OLD, "{v_mid}": V_MID, "{v_new}": __version__, "{j_old}": J_OLD, "{j_mid}": J_MID, "{j_new}": __version__}
@@ -18,9 +18,9 @@ _FILE_ENTRIES = (
     "source:org.apache.kafka.connect.file.FileStreamSourceConnector = kafka_file:FileStreamSourceConnector",
     "sink:org.apache.kafka.connect.file.FileStreamSinkConnector = kafka_file:FileStreamSinkConnector",
 )
-_JSON = "from airflow_provider_connect.converters.json import JsonConverter\n"
+_JSON = "from airflow_provider_connect.converters.json.converter import JsonConverter\n"
 _OLD_JSON = """\
-from airflow_provider_connect.converters import json
+from airflow_provider_connect.converters.json import converter as json
 from airflow_provider_connect.sdk.config_def import ConfigDef
 
 

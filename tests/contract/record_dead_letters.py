@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
-from airflow_provider_connect.launch.java_runtime import find_java
+from airflow_provider_connect.spark.java_runtime import find_java
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.log_consumer import LogRecord
 from tests.benchmark.connect_peer import ConnectWorker

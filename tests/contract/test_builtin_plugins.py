@@ -16,7 +16,7 @@ from airflow_provider_connect.connectors import sidecars
 from airflow_provider_connect.connectors.file import FileStreamSinkConnector, FileStreamSourceConnector
 from airflow_provider_connect.converters.bytes import ByteArrayConverter
 from airflow_provider_connect.converters.header import SimpleHeaderConverter
-from airflow_provider_connect.converters.json import JsonConverter
+from airflow_provider_connect.converters.json.converter import JsonConverter
 from airflow_provider_connect.converters.numbers import (
     BooleanConverter,
     DoubleConverter,

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.source_connector import JdbcSourceConnector
+from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
 from airflow_provider_connect.sdk.testing import SourceConnectorSuite
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from airflow_provider_connect.worker.source_delivery import AtLeastOnce, ExactlyOnce
+from airflow_provider_connect.worker.delivery.source_delivery import AtLeastOnce, ExactlyOnce
 from tests.conftest import CHECKOUT
 from tests.integration.worker.scene import Scene
 

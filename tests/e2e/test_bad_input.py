@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
-from airflow_provider_connect.settings import WorkerSettings
-from airflow_provider_connect.worker.readiness import check_readiness
+from airflow_provider_connect.worker.application.readiness import check_readiness
 from tests.conftest import WorkerSettings as MakeSettings
 
 SINK = {"connector.class": "FileStreamSink", "topics": "orders", "file": "/tmp/orders.txt"}
@@ -160,7 +160,7 @@ def test_status_retry_that_cannot_be_is_refused(worker_settings: MakeSettings) -
 
 AIRFLOW = """
 import json, os, sys
-from airflow_provider_connect.dag import ConnectorDag
+from airflow_provider_connect.dag_files.connector_dag import ConnectorDag
 from airflow_provider_connect.operators import connect
 
 def submitted(*_: object) -> None:

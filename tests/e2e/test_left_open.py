@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.settings import WorkerSettings as Settings
-from airflow_provider_connect.worker.readiness import LEFT_OPEN, check_readiness
+from airflow_provider_connect.config.worker_settings import WorkerSettings as Settings
+from airflow_provider_connect.worker.application.readiness import LEFT_OPEN, check_readiness
 from tests.conftest import WorkerSettings
 from tests.e2e.faults.processes import processes_with, wait_until_gone
 from tests.e2e.faults.runs import Fault, wait_for
 from tests.e2e.faults.scenes import SinkScene, SourceScene
 
-COMMIT = "airflow_provider_connect.worker.source_delivery:TransactionalProducer.commit"
+COMMIT = "airflow_provider_connect.worker.delivery.source_delivery:TransactionalProducer.commit"
 SOON_SECONDS = 5.0
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.model.run import RunState
-from airflow_provider_connect.worker import sink_body
+from airflow_provider_connect.worker.task import sink_body
 from tests.conftest import WorkerSettings
 from tests.e2e.faults import connections
 from tests.e2e.faults.runs import INJECTED, Fault, ending

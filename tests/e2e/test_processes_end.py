@@ -23,8 +23,8 @@ from tests.e2e.faults.scenes import SinkScene, SourceScene
 
 SOON_SECONDS = 2.0
 HELD_SECONDS = 60.0
-STEP = "airflow_provider_connect.worker.source_delivery:ExactlyOnce._commit_transaction"
-SINK_STEP = "airflow_provider_connect.worker.sink_delivery:AtLeastOnce._commit_group"
+STEP = "airflow_provider_connect.worker.delivery.source_delivery:ExactlyOnce._commit_transaction"
+SINK_STEP = "airflow_provider_connect.worker.delivery.sink_delivery:AtLeastOnce._commit_group"
 LAUNCHER = "import subprocess, sys; subprocess.run(sys.argv[1:])"  # stands for Airflow's supervisor, the submitter for its task process
 OVERLAP_SECONDS = 12.0
 

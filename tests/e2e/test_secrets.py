@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.model.run import RUN_FILE, RunState
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.status_store import StatusStore
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.e2e.faults.runs import Runs, Submission

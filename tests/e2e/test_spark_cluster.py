@@ -16,18 +16,18 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.ports import LOOPBACK
 from airflow_provider_connect.dev.spark_cluster import SparkCluster
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.model.status import TaskStatus
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.status_store import StatusStore
 from tests.conftest import CACHE
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.e2e.faults.runs import Fault, Runs, wait_for
 from tests.e2e.faults.scenes import PLAIN, SinkScene, SourceScene, make_topic
-from tests.unit.isolation.locations import tree
+from tests.unit.plugins.locations import tree
 
 PLUGIN = r'''
 import time
@@ -236,7 +236,7 @@ def test_lost_worker_fails_its_task_and_the_retry_does_the_rest(
         scene = SinkScene.make(tmp_path, worker_settings(), "exactly_once")
         scene.runs.config = {**scene.runs.config, "tasks.max": "2"}
         on_cluster(scene.runs, cluster, executors_python)
-        fault = Fault("airflow_provider_connect.worker.sink_delivery:AtLeastOnce._pre_commit", "before", signal="SIGSTOP")
+        fault = Fault("airflow_provider_connect.worker.delivery.sink_delivery:AtLeastOnce._pre_commit", "before", signal="SIGSTOP")
         first = scene.runs.submit(fault)
         frozen = first.victim_pid()
         worker, executor = spark_worker_of(cluster, frozen), ancestors(frozen)[1]

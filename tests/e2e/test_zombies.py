@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings as Settings
 from airflow_provider_connect.model.ids import consumer_group
 from airflow_provider_connect.model.run import Claim, RunResult, RunState
-from airflow_provider_connect.settings import WorkerSettings as Settings
 from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.stores.offset_store import OffsetStore
@@ -24,8 +24,8 @@ from tests.e2e.faults.oracle import file_records, topic_records
 from tests.e2e.faults.runs import Fault, Submission, wait_for
 from tests.e2e.faults.scenes import SinkScene, SourceScene
 
-SOURCE = "airflow_provider_connect.worker.source_delivery"
-SINK = "airflow_provider_connect.worker.sink_delivery"
+SOURCE = "airflow_provider_connect.worker.delivery.source_delivery"
+SINK = "airflow_provider_connect.worker.delivery.sink_delivery"
 SIDECARS = "airflow_provider_connect.connectors.claimed_file:Sidecars.write"
 MANY = 40_000  # records that take a run longer than the start of another differs
 Scene = SourceScene | SinkScene

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from tests.integration.installation import built_wheel
 

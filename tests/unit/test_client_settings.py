@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider_connect.client_settings import (
+from airflow_provider_connect.config.client_settings import (
     ClientKind,
     client_config,
     connector_overrides,
@@ -12,8 +12,8 @@ from airflow_provider_connect.client_settings import (
     librdkafka_config,
     refused_overrides,
 )
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.settings import WorkerSettings
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="b \\"c\\" d";'
 

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import pytest
 
-from airflow_provider_connect.built_in_providers import DirectoryConfigProvider, EnvVarConfigProvider, FileConfigProvider
-from airflow_provider_connect.config_providers import (
+from airflow_provider_connect.config.built_in_providers import DirectoryConfigProvider, EnvVarConfigProvider, FileConfigProvider
+from airflow_provider_connect.config.config_providers import (
     airflow_variables,
     open_file_providers,
     providers_of,

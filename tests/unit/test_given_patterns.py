@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.column import Table
-from airflow_provider_connect.connectors.jdbc.sink_connector import JdbcSinkConnector
-from airflow_provider_connect.connectors.jdbc.sink_settings import SinkSettings
-from airflow_provider_connect.connectors.jdbc.source_config import CONFIG_DEF
-from airflow_provider_connect.connectors.jdbc.source_connector import in_patterns
-from airflow_provider_connect.connectors.jdbc.source_settings import SourceSettings
-from airflow_provider_connect.connectors.jdbc.table_filter import TableFilter
-from airflow_provider_connect.connectors.jdbc.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.catalog.column import Table
+from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TableFilter
+from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
+from airflow_provider_connect.connectors.jdbc.sink.settings import SinkSettings
+from airflow_provider_connect.connectors.jdbc.source.config import CONFIG_DEF
+from airflow_provider_connect.connectors.jdbc.source.connector import in_patterns
+from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
 from airflow_provider_connect.converters.string import StringConverter
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
 from airflow_provider_connect.model.connector_settings import ConnectorSettings, ErrorSettings
@@ -29,9 +29,9 @@ from airflow_provider_connect.sdk.converter import RAW_HEADERS
 from airflow_provider_connect.transforms.filter import Filter
 from airflow_provider_connect.transforms.predicates import TopicNameMatches
 from airflow_provider_connect.transforms.regex_router import RegexRouter
-from airflow_provider_connect.worker.failures import Failure
-from airflow_provider_connect.worker.pipeline import Converters, SourcePipeline, Stage
-from airflow_provider_connect.worker.tolerance import Tolerance
+from airflow_provider_connect.worker.errors.failures import Failure
+from airflow_provider_connect.worker.errors.tolerance import Tolerance
+from airflow_provider_connect.worker.pipeline.pipeline import Converters, SourcePipeline, Stage
 
 SLOW = r"(a|aa|a?a)+[^a]"
 """Exponential for every engine that tries one way after another."""

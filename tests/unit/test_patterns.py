@@ -234,10 +234,13 @@ def test_the_expressions_of_the_package_are_found() -> None:
     assert len(FOUND) > 100
     methods = {(pattern.where.partition(":")[0], pattern.method) for pattern in FOUND}
     assert methods >= {("rest/door.py", "fullmatch"), ("model/url_passwords.py", "finditer"), ("connectors/sidecars.py", "fullmatch")}
-    assert methods >= {("properties.py", "split"), ("properties.py", "sub"), ("transforms/java_regex.py", "match")}
+    assert methods >= {("config/properties.py", "split"), ("config/properties.py", "sub"), ("transforms/java_regex.py", "match")}
 
 
-GIVEN_BY_THE_WORKERS_OWNER = {"built_in_providers.py": "allowlist.pattern", "declared_providers.py": "allowlist.pattern, access rules"}
+GIVEN_BY_THE_WORKERS_OWNER = {
+    "config/built_in_providers.py": "allowlist.pattern",
+    "config/declared_providers.py": "allowlist.pattern, access rules",
+}
 COMPILED_ONLY = {"sdk/bounded_regex.py": "whose own engine matches"}
 
 

@@ -2,9 +2,9 @@ import pickle
 
 import pytest
 
+from airflow_provider_connect.config.properties import parse_properties
+from airflow_provider_connect.config.worker_settings import StatusRetry, WorkerSettings
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.properties import parse_properties
-from airflow_provider_connect.settings import StatusRetry, WorkerSettings
 
 
 def test_nothing_given_is_a_worker_with_defaults() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from airflow_provider_connect.dev.jar_cache import fetch_jars
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.ports import LOOPBACK, free_ports
-from airflow_provider_connect.launch.java_runtime import find_java
-from airflow_provider_connect.parent_death import dies_with_parent
+from airflow_provider_connect.spark.java_runtime import find_java
+from airflow_provider_connect.spark.parent_death import dies_with_parent
 from tests.contract.rest.profiles import worker_settings
 from tests.contract.rest.server import Server
 from tests.java_libraries import PINS

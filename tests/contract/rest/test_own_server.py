@@ -21,7 +21,7 @@ from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.basic_access import CREDENTIALS, EXTENSION, JAAS, BasicAccess
 from airflow_provider_connect.rest.server import ANONYMOUS, PORT, RestListener, RestServer, access_of, rest_server
-from airflow_provider_connect.server_info import ServerInfo
+from airflow_provider_connect.stores.server_info import ServerInfo
 
 
 def no_herder() -> Herder:

@@ -19,7 +19,7 @@ CONNECTIONS = {  # which a run loses, and lives on
     "killed backend": ("backend", "SIGKILL"),  # whose database ends all others too
 }
 TRANSACTION_ENDS = (
-    "airflow_provider_connect.worker.source_delivery:TransactionalProducer.commit"  # offsets of every guarantee go through it
+    "airflow_provider_connect.worker.delivery.source_delivery:TransactionalProducer.commit"  # offsets of every guarantee go through it
 )
 DEEPEST_CALL = {
     "Sidecars.write": 2,

@@ -12,12 +12,12 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from airflow_provider_connect.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.herder.statuses import WAIT_SECONDS
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import TaskStatus
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores import status_store
 from airflow_provider_connect.stores.status_store import StatusWriter
 from airflow_provider_connect.stores.topic_admin import TopicAdmin

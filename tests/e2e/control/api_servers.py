@@ -14,12 +14,12 @@ from pathlib import Path
 import httpx
 from sqlalchemy import create_engine, text
 
-from airflow_provider_connect.airflow_settings import BUNDLE
 from airflow_provider_connect.dev.airflow_server import USERNAME, AirflowServer
 from airflow_provider_connect.dev.ports import LOOPBACK, free_ports
 from airflow_provider_connect.dev.postgres_server import PostgresServer
-from airflow_provider_connect.launch.cache import cache_directory
-from airflow_provider_connect.parent_death import dies_with_parent
+from airflow_provider_connect.hooks.airflow_settings import BUNDLE
+from airflow_provider_connect.spark.cache import cache_directory
+from airflow_provider_connect.spark.parent_death import dies_with_parent
 
 START_SECONDS = 180.0
 REQUEST_SECONDS = 120.0

@@ -13,9 +13,9 @@ from tests.e2e.faults.runs import Fault, Submission, wait_for
 from tests.e2e.faults.scenes import SinkScene, SourceScene
 
 Scene = SourceScene | SinkScene
-SOURCE_STEP = "airflow_provider_connect.worker.source_delivery:ExactlyOnce._commit_transaction"
-SINK_STEP = "airflow_provider_connect.worker.sink_delivery:AtLeastOnce._commit_group"
-STATUS_STEP = "airflow_provider_connect.worker.task_body:TaskScene.tell"
+SOURCE_STEP = "airflow_provider_connect.worker.delivery.source_delivery:ExactlyOnce._commit_transaction"
+SINK_STEP = "airflow_provider_connect.worker.delivery.sink_delivery:AtLeastOnce._commit_group"
+STATUS_STEP = "airflow_provider_connect.worker.task.environment:TaskEnvironment.report"
 HELD_SECONDS = 1.0
 END_SECONDS = 120.0  # after the broker is back; the longest time-out of one call is 60 s
 RETRIABLE_WORDS = ("for now", "A later try may succeed", "No answer from Kafka", "not acknowledged")

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from tests.e2e.faults.runs import CUT, Fault
 
-_SOURCE = "airflow_provider_connect.worker.source_delivery"
-_SINK = "airflow_provider_connect.worker.sink_delivery"
+_SOURCE = "airflow_provider_connect.worker.delivery.source_delivery"
+_SINK = "airflow_provider_connect.worker.delivery.sink_delivery"
 _FILE = "airflow_provider_connect.connectors.claimed_file"
 _TABLE = "airflow_provider_connect.connectors.jdbc"
 
@@ -18,7 +18,7 @@ SOURCE_STEPS = {
         f"{_SOURCE}:ExactlyOnce.deliver",
         f"{_SOURCE}:ExactlyOnce._send_offsets",
         f"{_SOURCE}:ExactlyOnce._commit_transaction",
-        "airflow_provider_connect.worker.source_loop:SourceLoop._tell_task",
+        "airflow_provider_connect.worker.task.source_loop:SourceLoop._tell_task",
     ),
     "at_least_once": (
         f"{_SOURCE}:AtLeastOnce.deliver",

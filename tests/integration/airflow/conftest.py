@@ -12,12 +12,12 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from airflow_provider_connect.config.properties import parse_properties
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.dev.stack import Stack
 from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.properties import parse_properties
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.config_store import ConfigStore
 from tests.canaries import VAULT, Canaries
 

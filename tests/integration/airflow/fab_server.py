@@ -15,8 +15,8 @@ from pathlib import Path
 import httpx
 
 from airflow_provider_connect.dev.ports import LOOPBACK, free_ports
-from airflow_provider_connect.launch.cache import cache_directory, made_once
-from airflow_provider_connect.parent_death import dies_with_parent
+from airflow_provider_connect.spark.cache import cache_directory, made_once
+from airflow_provider_connect.spark.parent_death import dies_with_parent
 
 HERE = Path(__file__).resolve().parent
 REQUIREMENTS = HERE / "fab.txt"

@@ -11,12 +11,12 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from confluent_kafka import Consumer
 
-from airflow_provider_connect.bundle import ConnectorsBundle
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.dag_files.bundle import ConnectorsBundle
 from airflow_provider_connect.dev.ports import free_ports
 from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.records import ConnectorRecord
 from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from tests.integration.airflow.conftest import SECRET, Airflow, wait_until
@@ -48,8 +48,8 @@ def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, properties: dict[str
     file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
     monkeypatch.setenv("AIRFLOW__CONNECT__WORKER_PROPERTIES", str(file))
     monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_STORAGE_PATH", str(tmp_path / "bundles"))
-    monkeypatch.setattr("airflow_provider_connect.airflow_settings.worker_variable", dict)
-    monkeypatch.setattr("airflow_provider_connect.airflow_settings.connection_properties", dict)
+    monkeypatch.setattr("airflow_provider_connect.hooks.airflow_settings.worker_variable", dict)
+    monkeypatch.setattr("airflow_provider_connect.hooks.airflow_settings.connection_properties", dict)
     return lambda: ConnectorsBundle(name="connectors")
 
 
@@ -132,7 +132,7 @@ def test_files_stay_while_kafka_is_away(
     bundle().refresh()
     file = Path(os.environ["AIRFLOW__CONNECT__WORKER_PROPERTIES"])
     file.write_text(f"{file.read_text()}\nbootstrap.servers=127.0.0.1:{free_ports(1)[0]}\n")
-    monkeypatch.setattr("airflow_provider_connect.bundle._READ_SECONDS", 1.0)
+    monkeypatch.setattr("airflow_provider_connect.dag_files.bundle._READ_SECONDS", 1.0)
     made = bundle()
     made.refresh()
     assert sorted(bag_of(made).dags) == ["connect.orders"]

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.connector_files import mark_of
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.dag_files.connector_files import mark_of
 from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 
@@ -30,7 +30,7 @@ if __name__ == "__main__":
 
 _STORED = """
 import json, sys
-from airflow_provider_connect.dag import StoredConnectorDag
+from airflow_provider_connect.dag_files.connector_dag import StoredConnectorDag
 
 dag = StoredConnectorDag(sys.argv[1], sys.argv[2], file=__file__, is_paused=False)
 if __name__ == "__main__":

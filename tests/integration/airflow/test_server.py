@@ -174,7 +174,7 @@ def test_the_tables_are_made_by_airflows_own_migration(tmp_path: Path, arguments
         assert done.returncode == 0, done.stderr
     code = (
         "from sqlalchemy import create_engine, inspect; from alembic.migration import MigrationContext as M; "
-        "from alembic.autogenerate import compare_metadata; from airflow_provider_connect.mirror.tables import metadata; "
+        "from alembic.autogenerate import compare_metadata; from airflow_provider_connect.sql_mirror.tables import metadata; "
         f"c = create_engine('sqlite:///{tmp_path}/airflow.db').connect(); "
         "m = M.configure(c, opts={'version_table': 'alembic_version_connect', "
         "'include_object': lambda o, n, k, r, t: k != 'table' or n in metadata.tables}); "

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.client.rest_client import ConnectClient
-from airflow_provider_connect.launch.java_runtime import find_java
+from airflow_provider_connect.spark.java_runtime import find_java
 from tests.benchmark.connect_peer import ConnectWorker
 from tests.conftest import CACHE
 

@@ -14,8 +14,8 @@ from typing import Any
 from py4j.java_gateway import JavaGateway
 
 from airflow_provider_connect.dev.jar_cache import fetch_jars
-from airflow_provider_connect.launch.cache import made_once
-from airflow_provider_connect.launch.java_runtime import find_java
+from airflow_provider_connect.spark.cache import made_once
+from airflow_provider_connect.spark.java_runtime import find_java
 from tests.java_libraries import PINS
 
 PACKAGES = Path(__file__).resolve().parent / "packages"

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.database import Database
-from airflow_provider_connect.connectors.jdbc.row_reader import RowReader
+from airflow_provider_connect.connectors.jdbc.database.database import Database
+from airflow_provider_connect.connectors.jdbc.source.row_reader import RowReader
 
 BEFORE, BETWEEN = "before the columns are read again", "between that and the statement"
 

@@ -7,12 +7,12 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_connect.connectors.jdbc.database import open_database
-from airflow_provider_connect.connectors.jdbc.database_url import parse_url
-from airflow_provider_connect.connectors.jdbc.sink_connector import JdbcSinkConnector
-from airflow_provider_connect.connectors.jdbc.sink_database import open_store
-from airflow_provider_connect.connectors.jdbc.sink_store import SinkStore
-from airflow_provider_connect.connectors.jdbc.sink_task import JdbcSinkTask
+from airflow_provider_connect.connectors.jdbc.database.database import open_database
+from airflow_provider_connect.connectors.jdbc.database.database_url import parse_url
+from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
+from airflow_provider_connect.connectors.jdbc.sink.database import open_store
+from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore
+from airflow_provider_connect.connectors.jdbc.sink.task import JdbcSinkTask
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import column_of

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.sink_connector import JdbcSinkConnector
-from airflow_provider_connect.connectors.jdbc.source_connector import JdbcSourceConnector
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
+from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.isolation.probe import PluginProbe
+from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.sdk.connector import Connector
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_STRING_SCHEMA, Schema
-from airflow_provider_connect.settings import WorkerSettings
 from tests.integration.jdbc.sinks import UPSERT, Place, Sink
 from tests.integration.worker.test_jdbc_source import polled, started
 from tests.reaching import reaching

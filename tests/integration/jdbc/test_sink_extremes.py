@@ -129,7 +129,7 @@ def test_an_exception_about_what_waits_never_blames_the_batch_at_hand(
     def broken(*_: object) -> None:
         raise DataException("of an earlier batch")
 
-    monkeypatch.setattr("airflow_provider_connect.connectors.jdbc.sink_postgresql.PostgresqlStore._copy", broken)
+    monkeypatch.setattr("airflow_provider_connect.connectors.jdbc.sink.postgresql_store.PostgresqlStore._copy", broken)
     sink.put_notes((3, "a"), (4, "a"))  # written while the next one is put
     with pytest.raises(ConnectException, match="of an earlier batch") as raised:
         sink.put_notes((5, "a"), (6, "a"))

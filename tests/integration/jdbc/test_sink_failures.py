@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.sink_postgresql import PostgresqlStore
+from airflow_provider_connect.connectors.jdbc.sink.postgresql_store import PostgresqlStore
 from airflow_provider_connect.errors import ConnectException, FencedException, RetriableException, TaskException
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_INT32_SCHEMA, OPTIONAL_STRING_SCHEMA, Schema
 from tests.integration.jdbc.sinks import UPSERT, Place, Reported, Sink, opened

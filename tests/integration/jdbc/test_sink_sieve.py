@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.sink_statements import COUNTER, PLACE, StageStatements, sieve_function
-from airflow_provider_connect.connectors.jdbc.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.sink.statements import COUNTER, PLACE, StageStatements, sieve_function
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_INT64_SCHEMA, OPTIONAL_STRING_SCHEMA, Schema
 from tests.integration.jdbc.sinks import UPSERT, Place, Reported, Sink, opened
 

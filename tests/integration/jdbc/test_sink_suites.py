@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.sink_connector import JdbcSinkConnector
+from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
 from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.testing import SinkConnectorSuite
 from tests.integration.jdbc.sinks import NOTE, Place

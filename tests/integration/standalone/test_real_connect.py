@@ -9,8 +9,8 @@ from confluent_kafka import Consumer
 
 from airflow_provider_connect.dev.jar_cache import fetch_jars
 from airflow_provider_connect.dev.ports import free_ports
-from airflow_provider_connect.launch.java_runtime import find_java
-from airflow_provider_connect.parent_death import dies_with_parent
+from airflow_provider_connect.spark.java_runtime import find_java
+from airflow_provider_connect.spark.parent_death import dies_with_parent
 from airflow_provider_connect.stores.offset_file import OffsetFile
 from tests.conftest import CACHE
 from tests.integration.standalone.agent import STRING, Agent, properties, wait_for

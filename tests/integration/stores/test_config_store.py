@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.errors import ConnectException, FencedException, StoreTimeoutException
 from airflow_provider_connect.model.ids import config_leader_id
 from airflow_provider_connect.model.records import ConnectorRecord
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.config_follower import Change, ChangeKind
 from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.topic_admin import TopicAdmin

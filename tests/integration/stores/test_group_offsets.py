@@ -4,9 +4,9 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConflictException, StoreTimeoutException
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.stores.log_consumer import CommittedOffset
 from airflow_provider_connect.stores.topic_admin import AdminConnection

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider_connect.airflow_backing import airflow_backing
+from airflow_provider_connect.api_server.backing import airflow_backing
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import StoreTimeoutException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model import config_snapshot
@@ -18,13 +19,12 @@ from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.model.run import CLAIM_FILE
 from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores import config_cache
 from airflow_provider_connect.stores.config_cache import ConfigCache
 from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.wire import config_topic
-from airflow_provider_connect.worker.aftermath import report_lost, report_unready
+from airflow_provider_connect.worker.application.failure_report import report_lost, report_unready
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.no_runs import NoRuns
 

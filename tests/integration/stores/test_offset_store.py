@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import StoreTimeoutException
 from airflow_provider_connect.model.ids import partition_for
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.batch_store import BatchStore
 from airflow_provider_connect.stores.offset_store import OffsetStore, ProducedOffset
 from tests.integration.stores.conftest import Produce

@@ -6,10 +6,10 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
-from airflow_provider_connect.client_settings import internal_client_config
+from airflow_provider_connect.config.client_settings import internal_client_config
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.log_consumer import CommittedOffset, LogConsumer, LogTruncatedException
 from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin, TopicSpec, compaction_warning, replication_warnings

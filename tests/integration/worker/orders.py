@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.unit.isolation.locations import tree
+from tests.unit.plugins.locations import tree
 
 NAME = "org.example.OrdersSourceConnector"
 ORDERS = """\

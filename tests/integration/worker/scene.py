@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.model.batches import BatchRecord
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.ids import consumer_group
@@ -19,7 +20,6 @@ from airflow_provider_connect.model.run import Claim, RunResult, RunSpec, TaskRe
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.status import StatusState
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.batch_store import BatchStore
 from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
@@ -28,9 +28,9 @@ from airflow_provider_connect.stores.log_consumer import CommittedOffset, LogCon
 from airflow_provider_connect.stores.offset_store import OffsetStore, SourceOffsets
 from airflow_provider_connect.stores.status_store import StatusStore
 from airflow_provider_connect.stores.topic_log import TopicLog
-from airflow_provider_connect.worker.application import Application
-from airflow_provider_connect.worker.readiness import Readiness, check_readiness
-from airflow_provider_connect.worker.task_body import TaskPayload, run_task
+from airflow_provider_connect.worker.application.application import Application
+from airflow_provider_connect.worker.application.readiness import Readiness, check_readiness
+from airflow_provider_connect.worker.task.task_body import TaskPayload, run_task
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 PLAIN = {"key.converter": STRING, "value.converter": STRING, "header.converter": STRING}

@@ -8,8 +8,8 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.worker.ahead_reader import AheadReader
-from airflow_provider_connect.worker.kafka_reader import BATCH_BYTES, BATCH_RECORDS, READER_SETTINGS, KafkaReader, RawBatch
+from airflow_provider_connect.worker.delivery.ahead_reader import AheadReader
+from airflow_provider_connect.worker.delivery.kafka_reader import BATCH_BYTES, BATCH_RECORDS, READER_SETTINGS, KafkaReader, RawBatch
 from tests.integration.worker.scene import make_topic, send
 
 RECORDS = 3 * BATCH_RECORDS

@@ -9,8 +9,8 @@ from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import TaskStatus
 from airflow_provider_connect.stores.status_store import StatusWriter
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.worker.aftermath import report_lost
-from airflow_provider_connect.worker.readiness import Readiness, check_readiness, seconds_to_wait
+from airflow_provider_connect.worker.application.failure_report import report_lost
+from airflow_provider_connect.worker.application.readiness import Readiness, check_readiness, seconds_to_wait
 from tests.integration.worker.scene import Scene, make_topic
 
 

@@ -11,9 +11,9 @@ from airflow_provider_connect.model.run import RunSpec, RunState, TaskResult
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.stores.config_cache import ConfigCache
 from airflow_provider_connect.wire import config_topic
-from airflow_provider_connect.worker.application import Application
-from airflow_provider_connect.worker.task_body import run_task
-from airflow_provider_connect.worker.task_payload import TaskPayload
+from airflow_provider_connect.worker.application.application import Application
+from airflow_provider_connect.worker.task.task_body import run_task
+from airflow_provider_connect.worker.task.task_payload import TaskPayload
 from tests.integration.worker.scene import Scene, values_of
 
 

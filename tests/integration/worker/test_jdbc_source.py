@@ -14,10 +14,10 @@ from typing import Any
 import psycopg2
 import pytest
 
-from airflow_provider_connect.connectors.jdbc import key_ranges, row_reader, table_planning
-from airflow_provider_connect.connectors.jdbc.source_connector import JdbcSourceConnector
-from airflow_provider_connect.connectors.jdbc.source_offset import SourceOffset
-from airflow_provider_connect.connectors.jdbc.source_task import ConnectionLostException
+from airflow_provider_connect.connectors.jdbc.source import key_ranges, row_reader, table_planning
+from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
+from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset
+from airflow_provider_connect.connectors.jdbc.source.task import ConnectionLostException
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.model.run import RunState

@@ -13,8 +13,8 @@ from airflow_provider_connect.errors import ConnectException, FencedException, S
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.transactional_id import take_over
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
-from airflow_provider_connect.worker.kafka_writer import EncodedBatch, KafkaWriter
-from airflow_provider_connect.worker.native_queue import NativeQueue
+from airflow_provider_connect.worker.delivery.kafka_writer import EncodedBatch, KafkaWriter
+from airflow_provider_connect.worker.delivery.native_queue import NativeQueue
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # the package
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.worker import kafka_writer
+from airflow_provider_connect.worker.delivery import kafka_writer
 from tests.conftest import CACHE, worker_properties
 from tests.integration.worker.scene import PLAIN, Scene, make_topic, values_of
 from tests.integration.worker.test_topic_creation import ONE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from airflow_provider_connect.client_settings import client_config
+from airflow_provider_connect.config.client_settings import client_config
 from airflow_provider_connect.model.ids import transactional_id
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.wire import config_topic

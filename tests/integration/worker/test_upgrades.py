@@ -19,8 +19,8 @@ from airflow_provider_connect.model.run import RunResult, RunState
 from airflow_provider_connect.model.upgrades import UpgradeState
 from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.worker.preview_runner import PreviewRunner
-from airflow_provider_connect.worker.upgrade_trial import UpgradeTrial
+from airflow_provider_connect.worker.application.upgrade_trial import UpgradeTrial
+from airflow_provider_connect.worker.preview.runner import PreviewRunner
 from tests.integration.herder.conftest import RunsByHand
 from tests.integration.worker.orders import NAME, install
 from tests.integration.worker.scene import Scene, eventually, make_topic, read_topic, send, values_of

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from airflow_provider_connect.model.run import RunState, TaskResult
 from airflow_provider_connect.model.states import State
-from airflow_provider_connect.worker.task_body import TaskPayload, run_task
+from airflow_provider_connect.worker.task.task_body import TaskPayload, run_task
 from tests.integration.worker.scene import PLAIN, Scene, make_topic, values_of
 from tests.integration.worker.words import NAME, install
-from tests.unit.isolation.locations import tree
+from tests.unit.plugins.locations import tree
 
 
 def config(topic: str, until: int, **more: str) -> dict[str, str]:

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.isolation.probe import PluginProbe
 from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.rest.server import rest_server
-from airflow_provider_connect.server_info import server_info
-from airflow_provider_connect.settings import WorkerSettings
+from airflow_provider_connect.stores.server_info import server_info
 from tests.integration.worker.scene import Scene, eventually, make_topic, values_of
 from tests.integration.worker.words import NAME, install
 from tests.no_runs import NoRuns
-from tests.unit.isolation.locations import tree
+from tests.unit.plugins.locations import tree
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def test_ranges_in_the_variable_of_airflow_move_rest_metrics_and_figures(
 ) -> None:
     """Nothing changes but the Variable; each run delivers what there is, in the words of the version that it took."""
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
-    from airflow_provider_connect.airflow_settings import worker_settings
+    from airflow_provider_connect.hooks.airflow_settings import worker_settings
 
     make_topic(words.bootstrap, unique)
     until = tmp_path / "until"

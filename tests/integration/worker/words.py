@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.unit.isolation.locations import tree
+from tests.unit.plugins.locations import tree
 
 NAME = "org.example.WordSourceConnector"
 WORDS = """\

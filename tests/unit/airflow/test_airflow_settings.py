@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.airflow_settings import (
+from airflow_provider_connect.config.client_settings import client_config
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.hooks.airflow_settings import (
     airflow_secrets,
     default_properties,
     run_directory,
@@ -16,8 +18,6 @@ from airflow_provider_connect.airflow_settings import (
     worker_settings,
     worker_variable,
 )
-from airflow_provider_connect.client_settings import client_config
-from airflow_provider_connect.errors import ConfigException
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from airflow_provider_connect.complaints import Complaints
+from airflow_provider_connect.api_server.repeated_warnings import Complaints
 from airflow_provider_connect.errors import BadRequestException, RetriableException
 
 
@@ -54,7 +54,7 @@ def test_changes_that_have_ended_and_nobody_asks_for_hold_nobody_up(monkeypatch:
         ends.wait(60)
         ended.append(number)
 
-    monkeypatch.setattr("airflow_provider_connect.complaints._WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("airflow_provider_connect.api_server.repeated_warnings._WAIT_SECONDS", 0.01)
     for number in range(40):
         complaints.attempt_bounded(f"c{number}", partial(change, number))
     ends.set()

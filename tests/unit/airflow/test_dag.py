@@ -15,13 +15,13 @@ from airflow.sdk.execution_time import macros
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.types import DagRunType
 
-from airflow_provider_connect.connector_files import mark_of
-from airflow_provider_connect.dag import ConnectorDag, StoredConnectorDag
+from airflow_provider_connect.dag_files.connector_dag import ConnectorDag, StoredConnectorDag
+from airflow_provider_connect.dag_files.connector_files import mark_of
+from airflow_provider_connect.dag_files.links import ConnectorStatusLink
+from airflow_provider_connect.dag_files.retry import ConnectRetryPolicy
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.links import ConnectorStatusLink
 from airflow_provider_connect.operators.connect import ConnectTaskOperator
 from airflow_provider_connect.operators.definition import ATTRIBUTE
-from airflow_provider_connect.retry import ConnectRetryPolicy
 
 CONFIG = {"connector.class": "FileStreamSource", "file": "/canary/in.txt", "topic": "lines", "tasks.max": "4"}
 DAG_FILE = """

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 
-from airflow_provider_connect.connector_files import file_text, refusals
-from airflow_provider_connect.dag_checks import dag_check, shortest_interval
-from airflow_provider_connect.dag_settings import SCHEDULE, DagLimits, default_schedule
+from airflow_provider_connect.config.dag_settings import SCHEDULE, DagLimits, default_schedule
+from airflow_provider_connect.dag_files.connector_files import file_text, refusals
+from airflow_provider_connect.dag_files.dag_checks import dag_check, shortest_interval
 
 CHECK = dag_check(DagLimits())
 
@@ -42,7 +42,7 @@ def test_a_schedule_below_the_workers_floor_names_the_floor(schedule: str, apart
 
 
 def test_what_no_rule_foresees_is_seen_when_the_dag_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_provider_connect.dag._task_arguments", lambda *_: {"retries": "many"})
+    monkeypatch.setattr("airflow_provider_connect.dag_files.connector_dag._task_arguments", lambda *_: {"retries": "many"})
     (error,) = CHECK("orders", {"airflow.description": "made anew"})["name"]
     assert "Airflow can make no DAG of connector orders" in error
     assert refusals("orders", {"airflow.description": "made anew"}, CHECK) == [error]

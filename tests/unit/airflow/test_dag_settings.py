@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from airflow_provider_connect.dag_settings import (
+from airflow_provider_connect.config.dag_settings import (
     DagLimits,
     check_definition,
     dag_settings,

@@ -7,13 +7,13 @@ from typing import cast
 import pytest
 from sqlalchemy.orm import Session
 
-from airflow_provider_connect import reconciler
-from airflow_provider_connect.airflow_dags import ConnectorDagRow, ConnectorDags, Definition
+from airflow_provider_connect.api_server import reconciler
+from airflow_provider_connect.api_server.dags import ConnectorDagRow, ConnectorDags, Definition
+from airflow_provider_connect.api_server.reconciler import Reconciler
 from airflow_provider_connect.errors import ConnectException, RetriableException
 from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import StatusState
-from airflow_provider_connect.reconciler import Reconciler
 from tests.unit.herder.conftest import CONFIG, SINK, Scene
 
 TAKEN = {"consumer.override.group.id": "shared"}

@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.airflow_settings import run_directory, section_schedule, settings_now, worker_settings, worker_variable_now
 from airflow_provider_connect.errors import WorkerSettingsException
+from airflow_provider_connect.hooks.airflow_settings import (
+    run_directory,
+    section_schedule,
+    settings_now,
+    worker_settings,
+    worker_variable_now,
+)
 
 
 def variable(monkeypatch: pytest.MonkeyPatch, value: object) -> None:

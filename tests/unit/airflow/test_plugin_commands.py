@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.cli import plugins as commands
-from tests.unit.isolation.locations import build, source
+from tests.unit.plugins.locations import build, source
 
 
 def test_the_commands_say_what_they_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

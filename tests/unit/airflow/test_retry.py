@@ -9,8 +9,8 @@ from airflow.sdk import RetryDecision
 from airflow.sdk.definitions.retry_policy import RetryAction
 from airflow.sdk.exceptions import AirflowException
 
+from airflow_provider_connect.dag_files.retry import ConnectRetryPolicy, RetrySettings, decide, retry_settings
 from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
-from airflow_provider_connect.retry import ConnectRetryPolicy, RetrySettings, decide, retry_settings
 
 STEADY = RetrySettings(delay_seconds=2, max_delay_seconds=10, jitter=0)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 PROGRAM = """
 import json, os
-from airflow_provider_connect import airflow_app
+from airflow_provider_connect.api_server import app as airflow_app
 from airflow_provider_connect.rest.loggers import Loggers
 
 

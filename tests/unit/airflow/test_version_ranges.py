@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from airflow_provider_connect.airflow_settings import flattened
-from airflow_provider_connect.isolation.chosen_plugins import PluginChoice
-from airflow_provider_connect.isolation.plugin_catalog import PluginCatalog
-from airflow_provider_connect.settings import WorkerSettings
-from tests.unit.isolation.locations import source, tree
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.hooks.airflow_settings import flattened
+from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
+from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
+from tests.unit.plugins.locations import source, tree
 
 
 def test_a_range_goes_by_class_or_connector_and_may_be_a_list_of_intervals(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from airflow_provider_connect.connectors.file import FileStreamSinkConnector, Fi
 from airflow_provider_connect.connectors.value_text import text_column
 from airflow_provider_connect.converters.bytes import ByteArrayConverter
 from airflow_provider_connect.converters.header import SimpleHeaderConverter
-from airflow_provider_connect.converters.json import JsonConverter
+from airflow_provider_connect.converters.json.converter import JsonConverter
 from airflow_provider_connect.converters.numbers import DoubleConverter, LongConverter
 from airflow_provider_connect.converters.string import StringConverter
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
@@ -43,11 +43,11 @@ from airflow_provider_connect.transforms import (
     timestamp_converter,
     value_to_key,
 )
-from airflow_provider_connect.worker.failures import ConsumedRecord, ErrorStage, Failure
-from airflow_provider_connect.worker.kafka_reader import RawBatch
-from airflow_provider_connect.worker.pipeline import Converters, SinkPipeline, Stage
-from airflow_provider_connect.worker.sink_errors import SinkErrors
-from airflow_provider_connect.worker.tolerance import Tolerance
+from airflow_provider_connect.worker.delivery.kafka_reader import RawBatch
+from airflow_provider_connect.worker.errors.failures import ConsumedRecord, ErrorStage, Failure
+from airflow_provider_connect.worker.errors.tolerance import Tolerance
+from airflow_provider_connect.worker.pipeline.pipeline import Converters, SinkPipeline, Stage
+from airflow_provider_connect.worker.task.sink_errors import SinkErrors
 from tests.reaching import reaching
 
 SEED: Final = 20

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_connect.converters.header import SimpleHeaderConverter
-from airflow_provider_connect.converters.json import JsonConverter
+from airflow_provider_connect.converters.json.converter import JsonConverter
 from airflow_provider_connect.converters.string import StringConverter
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.columns import column_of, is_json, values_of

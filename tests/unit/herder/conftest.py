@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import PluginNotFoundException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, StatusState, TaskStatus
 from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, PluginView, Validation
-from airflow_provider_connect.settings import WorkerSettings
 from airflow_provider_connect.stores.backing import TopicBacking
 from airflow_provider_connect.stores.memory import MemoryConfigStore, MemoryStatusStore
 

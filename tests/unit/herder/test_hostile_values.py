@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.config.dag_settings import DagCheck, DagLimits, steering_errors
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.connectors.file_sink import FileStreamSinkConnector
 from airflow_provider_connect.connectors.file_source import FileStreamSourceConnector
-from airflow_provider_connect.connectors.jdbc.sink_connector import JdbcSinkConnector
-from airflow_provider_connect.connectors.jdbc.source_connector import JdbcSourceConnector
-from airflow_provider_connect.dag_settings import DagCheck, DagLimits, steering_errors
+from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
+from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
 from airflow_provider_connect.errors import BadRequestException, ConnectException
 from airflow_provider_connect.herder.checks import checked
-from airflow_provider_connect.isolation.chosen_plugins import PluginChoice
-from airflow_provider_connect.isolation.plugin_catalog import PluginCatalog
-from airflow_provider_connect.isolation.validation import validate_config
 from airflow_provider_connect.model.connector_keys import own_config_def, sink_config_def, source_config_def
 from airflow_provider_connect.model.offsets import OFFSET, PARTITION, TOPIC, sink_offsets
 from airflow_provider_connect.model.views import Validation
+from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
+from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.plugins.validation.validation import validate_config
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
-from airflow_provider_connect.settings import WorkerSettings
 from tests.unit.herder.conftest import SaidErrors
 
 SEED = 20261121

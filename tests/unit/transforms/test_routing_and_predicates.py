@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.converters.json import JsonConverter
+from airflow_provider_connect.converters.json.converter import JsonConverter
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.transforms.cast import CastValue

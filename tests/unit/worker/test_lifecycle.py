@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from airflow_provider_connect.worker import lifecycle
-from airflow_provider_connect.worker.lifecycle import StopReason, StopSignal, StopSwitch, StopWire
+from airflow_provider_connect.worker.task import lifecycle
+from airflow_provider_connect.worker.task.lifecycle import StopReason, StopSignal, StopSwitch, StopWire
 
 
 class Says:

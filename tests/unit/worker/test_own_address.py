@@ -4,8 +4,8 @@ import select
 
 import pytest
 
-from airflow_provider_connect.worker.driver import own_address
-from airflow_provider_connect.worker.lifecycle import StopSwitch, StopWire
+from airflow_provider_connect.worker.application.driver import own_address
+from airflow_provider_connect.worker.task.lifecycle import StopSwitch, StopWire
 
 
 @pytest.mark.parametrize(

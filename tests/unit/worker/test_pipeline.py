@@ -7,8 +7,8 @@ from airflow_provider_connect.converters.string import StringConverter
 from airflow_provider_connect.sdk import Batch, ColumnRun, Predicate, Schema, SchemaType, Transformation
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, Converter
 from airflow_provider_connect.sdk.records import SourceRecord, TopicPartition
-from airflow_provider_connect.worker.kafka_reader import RawBatch
-from airflow_provider_connect.worker.pipeline import Converters, SinkPipeline, SourcePipeline, Stage
+from airflow_provider_connect.worker.delivery.kafka_reader import RawBatch
+from airflow_provider_connect.worker.pipeline.pipeline import Converters, SinkPipeline, SourcePipeline, Stage
 
 
 def converters(value: Converter | None = None) -> Converters:

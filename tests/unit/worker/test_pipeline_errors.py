@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_connect.converters.json import JsonConverter
+from airflow_provider_connect.converters.json.converter import JsonConverter
 from airflow_provider_connect.converters.string import StringConverter
 from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk import Batch, SinkRecord, SourceRecord, Transformation
@@ -21,11 +21,11 @@ from airflow_provider_connect.sdk.columns import values_of
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, SchemaAndValue
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA
-from airflow_provider_connect.worker.failures import ConsumedRecord, Failure
-from airflow_provider_connect.worker.kafka_reader import RawBatch
-from airflow_provider_connect.worker.kafka_writer import EncodedBatch
-from airflow_provider_connect.worker.pipeline import Converters, SinkPipeline, SourcePipeline, Stage
-from airflow_provider_connect.worker.tolerance import STRICT, Tolerance
+from airflow_provider_connect.worker.delivery.kafka_reader import RawBatch
+from airflow_provider_connect.worker.delivery.kafka_writer import EncodedBatch
+from airflow_provider_connect.worker.errors.failures import ConsumedRecord, Failure
+from airflow_provider_connect.worker.errors.tolerance import STRICT, Tolerance
+from airflow_provider_connect.worker.pipeline.pipeline import Converters, SinkPipeline, SourcePipeline, Stage
 
 
 class WatchedJson(JsonConverter):

@@ -2,8 +2,8 @@
 
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_STRING_SCHEMA, STRING_SCHEMA, Schema, decimal_schema
-from airflow_provider_connect.worker.preview_fields import merged, schema_fields, value_fields
-from airflow_provider_connect.worker.preview_sink import shares
+from airflow_provider_connect.worker.preview.fields import merged, schema_fields, value_fields
+from airflow_provider_connect.worker.preview.sink import shares
 
 
 def test_a_schema_tells_the_types_of_everything_in_it() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 
+from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.converters.header import SimpleHeaderConverter
-from airflow_provider_connect.masking import Mask
 from airflow_provider_connect.sdk.records import SourceRecord
-from airflow_provider_connect.worker.preview_findings import Findings
+from airflow_provider_connect.worker.preview.findings import Findings
 
 
 def test_a_secret_in_bytes_is_masked_before_they_become_base64() -> None:

@@ -13,13 +13,13 @@ from airflow_provider_connect.sdk import Batch, SinkRecord
 from airflow_provider_connect.sdk.batch import headers_type
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import TIMESTAMP_SCHEMA
-from airflow_provider_connect.worker.consumed_records import Originals
-from airflow_provider_connect.worker.dead_letters import DeadLetter, DeadLetterQueue
-from airflow_provider_connect.worker.errant_records import ErrantRecords
-from airflow_provider_connect.worker.kafka_reader import RawBatch
+from airflow_provider_connect.worker.delivery.consumed_records import Originals
+from airflow_provider_connect.worker.delivery.kafka_reader import RawBatch
+from airflow_provider_connect.worker.errors.dead_letters import DeadLetter, DeadLetterQueue
+from airflow_provider_connect.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.worker.metrics import TaskMetrics
-from airflow_provider_connect.worker.sink_errors import KEPT_BYTES, SinkErrors
-from airflow_provider_connect.worker.tolerance import Tolerance
+from airflow_provider_connect.worker.task.errant_records import ErrantRecords
+from airflow_provider_connect.worker.task.sink_errors import KEPT_BYTES, SinkErrors
 from tests.unit.worker.test_pipeline import converters
 from tests.unit.worker.test_tolerance import tolerance
 

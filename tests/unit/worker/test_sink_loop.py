@@ -17,11 +17,11 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.converter import RAW_HEADERS
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
-from airflow_provider_connect.worker.contexts import TaskSinkContext
-from airflow_provider_connect.worker.kafka_reader import RawBatch
+from airflow_provider_connect.worker.delivery.kafka_reader import RawBatch
 from airflow_provider_connect.worker.metrics import TaskMetrics
-from airflow_provider_connect.worker.pipeline import Converters, SinkPipeline
-from airflow_provider_connect.worker.sink_loop import SinkLoop
+from airflow_provider_connect.worker.pipeline.pipeline import Converters, SinkPipeline
+from airflow_provider_connect.worker.task.contexts import TaskSinkContext
+from airflow_provider_connect.worker.task.sink_loop import SinkLoop
 from tests.unit.worker.clock import Clock
 
 PARTITION = TopicPartition("t", 0)

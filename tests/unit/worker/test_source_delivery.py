@@ -9,14 +9,14 @@ from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
-from airflow_provider_connect.worker.kafka_writer import EncodedBatch, KafkaWriter
-from airflow_provider_connect.worker.source_delivery import (
+from airflow_provider_connect.worker.delivery.kafka_writer import EncodedBatch, KafkaWriter
+from airflow_provider_connect.worker.delivery.source_delivery import (
     AtLeastOnce,
     AtMostOnce,
     ExactlyOnce,
     SourceOffset,
 )
-from airflow_provider_connect.worker.transaction_boundary import IntervalBoundary, PollBoundary, RequestedBoundary
+from airflow_provider_connect.worker.delivery.transaction_boundary import IntervalBoundary, PollBoundary, RequestedBoundary
 
 
 class Journal:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, TaskException
-from airflow_provider_connect.settings import WorkerSettings
-from airflow_provider_connect.worker.checked_connector import CheckedConnector, check_connector
-from airflow_provider_connect.worker.contexts import PlanningContext
-from airflow_provider_connect.worker.task_configs import task_configs
+from airflow_provider_connect.worker.task.checked_connector import CheckedConnector, check_connector
+from airflow_provider_connect.worker.task.contexts import PlanningContext
+from airflow_provider_connect.worker.task.task_configs import task_configs
 from tests.unit.herder.conftest import MemoryBacking
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException, trace_of
 from airflow_provider_connect.model.connector_settings import ErrorSettings
-from airflow_provider_connect.worker.failures import ConsumedRecord, ErrorStage, Failure, Operation
+from airflow_provider_connect.worker.errors.failures import ConsumedRecord, ErrorStage, Failure, Operation
+from airflow_provider_connect.worker.errors.tolerance import StoppedWhileRetrying, Tolerance, retry_delay_ms
 from airflow_provider_connect.worker.metrics import TaskMetrics
-from airflow_provider_connect.worker.tolerance import StoppedWhileRetrying, Tolerance, retry_delay_ms
 from tests.unit.worker.clock import Clock
 
 OPERATION = Operation(ErrorStage.TRANSFORMATION, "org.example.Strange")

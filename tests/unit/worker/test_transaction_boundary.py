@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.worker.transaction_boundary import Ending, RequestedBoundary
+from airflow_provider_connect.worker.delivery.transaction_boundary import Ending, RequestedBoundary
 
 COMMIT, ABORT = Ending.COMMIT, Ending.ABORT
 

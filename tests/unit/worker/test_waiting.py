@@ -4,7 +4,7 @@ import pytest
 
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import TaskStatus
-from airflow_provider_connect.worker.readiness import seconds_left
+from airflow_provider_connect.worker.application.readiness import seconds_left
 
 NOW = 1_000_000.0
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc import database_files
-from airflow_provider_connect.connectors.jdbc.adbc_database import AdbcDatabase
-from airflow_provider_connect.connectors.jdbc.database import open_database
-from airflow_provider_connect.connectors.jdbc.database_url import parse_url
-from airflow_provider_connect.connectors.jdbc.query_columns import read_query_columns
-from airflow_provider_connect.connectors.jdbc.sink_connector import JdbcSinkConnector
-from airflow_provider_connect.connectors.jdbc.source_connector import JdbcSourceConnector
-from airflow_provider_connect.connectors.jdbc.sqlalchemy_database import SqlAlchemyDatabase
+from airflow_provider_connect.connectors.jdbc.database import database_files
+from airflow_provider_connect.connectors.jdbc.database.adbc_database import AdbcDatabase
+from airflow_provider_connect.connectors.jdbc.database.database import open_database
+from airflow_provider_connect.connectors.jdbc.database.database_url import parse_url
+from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import SqlAlchemyDatabase
+from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
+from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
+from airflow_provider_connect.connectors.jdbc.source.query_columns import read_query_columns
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.sdk import AllowedPaths
 from tests.reaching import reaching

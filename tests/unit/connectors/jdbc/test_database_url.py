@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.database_url import DatabaseUrl, parse_url
+from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl, parse_url
 from airflow_provider_connect.errors import ConfigException
 
 PLACES = {

@@ -2,11 +2,11 @@
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc import database, drivers
-from airflow_provider_connect.connectors.jdbc.database_url import parse_url
-from airflow_provider_connect.connectors.jdbc.drivers import missing_driver
-from airflow_provider_connect.connectors.jdbc.sink_connector import JdbcSinkConnector
-from airflow_provider_connect.connectors.jdbc.source_connector import JdbcSourceConnector
+from airflow_provider_connect.connectors.jdbc.database import database, drivers
+from airflow_provider_connect.connectors.jdbc.database.database_url import parse_url
+from airflow_provider_connect.connectors.jdbc.database.drivers import missing_driver
+from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
+from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
 from airflow_provider_connect.errors import ConfigException
 
 CASES = [

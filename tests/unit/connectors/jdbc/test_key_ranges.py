@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc import key_ranges, table_planning
-from airflow_provider_connect.connectors.jdbc.key_ranges import KeyRange, Progress, ranges_between
-from airflow_provider_connect.connectors.jdbc.source_connector import JdbcSourceConnector
-from airflow_provider_connect.connectors.jdbc.source_offset import SourceOffset, refuse_wrong
-from airflow_provider_connect.connectors.jdbc.table_name import TableName
-from airflow_provider_connect.connectors.jdbc.table_parts import shares_of
+from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.source import key_ranges, table_planning
+from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
+from airflow_provider_connect.connectors.jdbc.source.key_ranges import KeyRange, Progress, ranges_between
+from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset, refuse_wrong
+from airflow_provider_connect.connectors.jdbc.source.table_parts import shares_of
 from airflow_provider_connect.sdk.testing_contexts import MemoryConnectorContext, MemorySourceContext, Offsets, partition_key
 from tests.reaching import reaching
 

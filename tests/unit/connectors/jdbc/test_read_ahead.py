@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.read_ahead import NotYet, ReadAhead
+from airflow_provider_connect.connectors.jdbc.source.read_ahead import NotYet, ReadAhead
 
 
 def test_items_come_in_order_and_then_none() -> None:

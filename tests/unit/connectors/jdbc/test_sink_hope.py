@@ -1,6 +1,6 @@
 """How often what may fail is tried."""
 
-from airflow_provider_connect.connectors.jdbc.sink_hope import Hope
+from airflow_provider_connect.connectors.jdbc.sink.hope import Hope
 
 
 def tries(hope: Hope, chances: int, *, succeeds: bool) -> int:

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.dialect import dialect_of
-from airflow_provider_connect.connectors.jdbc.sink_connector import JdbcSinkConnector
-from airflow_provider_connect.connectors.jdbc.sink_keys import effect_of
-from airflow_provider_connect.connectors.jdbc.sink_layout import layout_of
-from airflow_provider_connect.connectors.jdbc.sink_literal import literal
-from airflow_provider_connect.connectors.jdbc.sink_records import Records, place_of
-from airflow_provider_connect.connectors.jdbc.sink_settings import InsertMode, SinkSettings
-from airflow_provider_connect.connectors.jdbc.sink_store import table_name
-from airflow_provider_connect.connectors.jdbc.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.database.dialect import dialect_of
+from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
+from airflow_provider_connect.connectors.jdbc.sink.keys import effect_of
+from airflow_provider_connect.connectors.jdbc.sink.layout import layout_of
+from airflow_provider_connect.connectors.jdbc.sink.literal import literal
+from airflow_provider_connect.connectors.jdbc.sink.records import Records, place_of
+from airflow_provider_connect.connectors.jdbc.sink.settings import InsertMode, SinkSettings
+from airflow_provider_connect.connectors.jdbc.sink.store import table_name
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.source_connector import JdbcSourceConnector
+from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
 from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.batch import Batch

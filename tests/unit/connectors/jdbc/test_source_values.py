@@ -6,18 +6,18 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.column import Column, ColumnKind
-from airflow_provider_connect.connectors.jdbc.column_reading import ColumnReading, milliseconds, nanoseconds_of, readings_of
-from airflow_provider_connect.connectors.jdbc.column_schema import schema_of_column
-from airflow_provider_connect.connectors.jdbc.dialect import dialect_of
-from airflow_provider_connect.connectors.jdbc.row_pages import Pages
-from airflow_provider_connect.connectors.jdbc.row_query import RowQuery
-from airflow_provider_connect.connectors.jdbc.row_source import RowSource
-from airflow_provider_connect.connectors.jdbc.source_config import CONFIG_DEF, NumericMapping
-from airflow_provider_connect.connectors.jdbc.source_offset import SourceOffset, known_offset, refuse_wrong, table_partition
-from airflow_provider_connect.connectors.jdbc.source_settings import SourceSettings
-from airflow_provider_connect.connectors.jdbc.table_filter import TableFilter
-from airflow_provider_connect.connectors.jdbc.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.catalog.column import Column, ColumnKind
+from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TableFilter
+from airflow_provider_connect.connectors.jdbc.database.dialect import dialect_of
+from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.source.column_reading import ColumnReading, milliseconds, nanoseconds_of, readings_of
+from airflow_provider_connect.connectors.jdbc.source.column_schema import schema_of_column
+from airflow_provider_connect.connectors.jdbc.source.config import CONFIG_DEF, NumericMapping
+from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset, known_offset, refuse_wrong, table_partition
+from airflow_provider_connect.connectors.jdbc.source.row_pages import Pages
+from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery
+from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource
+from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
 from airflow_provider_connect.sdk.schema import (
     DATE_SCHEMA,

@@ -1,0 +1,76 @@
+"""The herder's runs as Airflow's: whether one lives, how to end it, to start one, and to forget a connector. For the API server only."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+
+from sqlalchemy.orm import Session
+
+from airflow_provider_connect.api_server.dags import end_runs, has_running_task, running_connectors
+from airflow_provider_connect.api_server.run_requests import dags_of, has_dag, hide_dag, request_parse, start_run
+from airflow_provider_connect.dag_files.connector_files import file_for
+from airflow_provider_connect.hooks.airflow_settings import BUNDLE, connectors_bundle
+from airflow_provider_connect.model.ids import dag_id_for
+from airflow_provider_connect.sql_mirror.queries import agreement_key, drop_agreement
+
+NO_BUNDLE = (
+    f'Connectors created over REST have no DAGs and never run: add {{"name": "connectors", "classpath": "{BUNDLE}", "kwargs": {{}}}} '
+    "to dag_bundle_config_list in section [dag_processor], on every host of Airflow, and restart it"
+)
+
+
+class AirflowLauncher:
+    """The herder's Launcher. ``sessions`` opens a session of Airflow's database that commits when its body ends."""
+
+    def __init__(self, sessions: Callable[[], AbstractContextManager[Session]]) -> None:
+        self._sessions = sessions
+
+    def is_running(self, connector: str) -> bool:
+        """Whether a task of the connector's DAG runs, or is being killed."""
+        with self._sessions() as session:
+            return has_running_task(session, dag_id_for(connector))
+
+    def running(self) -> list[str]:
+        """The connectors of whose DAGs a task runs, or is being killed."""
+        with self._sessions() as session:
+            return running_connectors(session)
+
+    def end(self, connector: str) -> None:
+        """Fail the runs in progress, which has their tasks killed gracefully, and remove the queued ones."""
+        with self._sessions() as session:
+            end_runs(session, dag_id_for(connector))
+
+    def trigger(self, connector: str, tasks: Sequence[int] | None = None) -> None:
+        """Queue a run, of ``tasks`` alone where given; not if one waits or the schedule starts one now.
+
+        Of a connector without a DAG the DAG is asked for instead: whoever follows the config topic starts its first run.
+        """
+        dag_id = dag_id_for(connector)
+        with self._sessions() as session:
+            if has_dag(session, dag_id):
+                start_run(session, dag_id, now=datetime.now(UTC), tasks=tasks or None)
+            else:
+                self._ask_for_dag(session, connector, 1)
+
+    def obstacle(self, connector: str | None = None) -> str | None:
+        """A connector that no DAG file defines gets its DAG from the bundle, so without a bundle it has no runs."""
+        if connectors_bundle() is not None:
+            return None
+        if connector is not None:
+            with self._sessions() as session:
+                if has_dag(session, dag_id_for(connector)):
+                    return None
+        return NO_BUNDLE
+
+    def forget(self, connector: str) -> None:
+        """Have the connector's DAG removed, and its runs at once; Airflow's audit log stays. Nothing if it has none."""
+        with self._sessions() as session:
+            hide_dag(session, dag_id_for(connector))
+            drop_agreement(session, agreement_key(connector))  # one that is made under its name at once starts without a past
+            self._ask_for_dag(session, connector, 0)  # its file is written and parsed without it
+
+    @staticmethod
+    def _ask_for_dag(session: Session, connector: str, more: int) -> None:
+        bundle = connectors_bundle()
+        if bundle is not None:
+            request_parse(session, bundle, file_for(connector, len(dags_of(session, bundle)) + more))

@@ -1,0 +1,284 @@
+"""Keeps paused flags and target states in agreement, and brings the configs that DAG files define to the config topic.
+
+Knows nothing of threads: ``Reconciler.tick`` is called every second by whoever runs it. Several processes may call it at once: one holds
+the lease and works, and should two work at once, each change is a compare-and-set of its row, flag or record, or may be made twice.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from enum import StrEnum
+from functools import partial
+from typing import Protocol
+
+from airflow_provider_connect.api_server.dags import ConnectorDagRow, ConnectorDags, definition, end_paused_runs, set_paused
+from airflow_provider_connect.api_server.repeated_warnings import Complaints, Sessions
+from airflow_provider_connect.config.dag_settings import DEFINED_IN
+from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.sql_mirror.queries import (
+    Agreement,
+    agreement_key,
+    agreements,
+    drop_agreement,
+    drop_lease,
+    hold_lease,
+    move_agreement,
+)
+
+LEASE = "reconciler"
+_LEASE_SECONDS = 10.0
+_WATCH_SECONDS = 10.0
+_NAMED = 20  # connectors in a line of the log
+
+_log = logging.getLogger(__name__)
+
+
+class ConnectorControl(Protocol):
+    """What the reconciler asks of the herder. Each change is a compare-and-set on the config topic."""
+
+    def config_state(self) -> ClusterConfigState:
+        """The connectors that exist, with their target states, as of now."""
+        ...
+
+    def define_connector(self, name: str, config: Mapping[str, str], defined_in: str) -> None:
+        """Create the connector or change its config; nothing is written when the topic has it. Raises ConfigException for one that names
+        what is another connector's."""
+        ...
+
+    def refused_definitions(self, names: Collection[str]) -> list[str]:
+        """Those of the connectors that are FAILED because a config of their DAG files was refused."""
+        ...
+
+    def accept_definition(self, name: str) -> None:
+        """The connector's DAG file has a config that can be used: a connector that is FAILED for its DAG file restarts."""
+        ...
+
+    def note_state(self, name: str) -> None:
+        """Note the target state, so that the connector has it again when its DAG file returns."""
+        ...
+
+    def release_connector(self, name: str) -> None:
+        """No DAG file defines the connector any more."""
+        ...
+
+    def pause(self, name: str, *, keep_failed: bool = False) -> None: ...
+
+    def resume(self, name: str) -> None: ...
+
+    def stop(self, name: str) -> None: ...
+
+
+class Step(StrEnum):
+    """What makes a flag and a record agree."""
+
+    NOTHING = "nothing"
+    SET_FLAG = "set the flag"
+    WRITE_RECORD = "write the record"
+    NOTE = "note that they agree"
+
+
+def next_step(paused: bool, target: TargetState, last: Agreement | None, *, is_new: bool = False) -> Step:
+    """The rule: the side that differs from the last agreement has changed; if both have, or at first sight, the record wins.
+
+    Of a connector that ``is_new``, made from its DAG a moment ago, nobody has said anything but whoever set the flag: the flag wins.
+    """
+    if paused == (target is not TargetState.STARTED):
+        return Step.NOTHING if last == Agreement(paused, target) else Step.NOTE
+    record_changed = not is_new if last is None else target != last.target_state
+    return Step.SET_FLAG if record_changed else Step.WRITE_RECORD
+
+
+def to_give_up(gone_since: Mapping[str, float], *, now: float, grace_seconds: float, limit: int) -> set[str]:
+    """The rule: which of the connectors whose DAGs are gone are stopped and given free. More than ``limit`` at once are a mount that is
+    late, a folder that was moved, a bundle that was not fetched: none is."""
+    if len(gone_since) > limit:
+        return set()
+    return {name for name, since in gone_since.items() if now - since >= grace_seconds}
+
+
+def too_many_gone(count: int, limit: int) -> list[str]:
+    """The warning about so many connectors whose DAGs are gone, if they are more than ``limit``; else nothing. It names none of them: not
+    everybody who sees it may know of all connectors."""
+    if count <= limit:
+        return []
+    return [
+        f"The DAGs of {count} connectors are gone at once, more than airflow.missing.dag.limit ({limit}), so none of them is stopped. "
+        "Bring their files back; if they are gone for good, raise the limit or stop them over REST. The API server's log names them."
+    ]
+
+
+class Reconciler:
+    """``holder`` names this process; ``now`` is in seconds since 1970. A connector is stopped when its DAG has been gone for
+    ``grace_seconds``, and none is while more than ``limit`` are gone."""
+
+    def __init__(
+        self,
+        control: ConnectorControl,
+        sessions: Sessions,
+        *,
+        holder: str,
+        now: Callable[[], float],
+        grace_seconds: float = 600.0,
+        limit: int = 10,
+    ) -> None:
+        self._control = control
+        self._sessions = sessions
+        self._holder = holder
+        self._now = now
+        self._dags = ConnectorDags()
+        self._defined: dict[str, str] = {}
+        self._accepted: set[str] = set()  # connectors that may be FAILED for an earlier definition, and have a valid one now
+        self._new: set[str] = set()
+        self._complaints = Complaints()
+        self._restart_complaints = Complaints()  # apart: a definition that changes nothing would make the others forget
+        self._grace_seconds = grace_seconds
+        self._limit = limit
+        self._gone_since: dict[str, float] = {}
+        self._watch_due = float("-inf")
+        self.warnings: list[str] = []
+        """What an admin has to know: too many DAGs are gone at once. Also where another process holds the lease."""
+
+    def tick(self) -> bool:
+        """Compare everything once and change what differs. False: another process holds the lease. Raises what the stores raise."""
+        with self._sessions() as session:
+            is_held = hold_lease(session, LEASE, self._holder, now=self._now(), seconds=_LEASE_SECONDS)
+        if not is_held:
+            self._gone_since.clear()
+            self._defined.clear()  # whoever holds it may have changed things; look at all again after a change of holders
+            self._accepted.clear()
+            self._watch()
+            return False
+        with self._sessions() as session:
+            dags, last = self._dags.look(session), agreements(session)
+        given_up = self._given_up(dags)
+        self._accepted -= {dag.connector for dag in dags if dag.is_gone}
+        for dag in dags:
+            if not dag.is_gone or dag.connector in given_up:
+                attempt = self._complaints.attempt_bounded if dag.is_gone else self._complaints.attempt
+                attempt(dag.connector, partial(self._define, dag))
+            else:
+                self._defined.pop(dag.connector, None)  # when it comes back it is taken in anew
+        self._restart_accepted()
+        state = self._control.config_state()
+        for dag in dags:
+            target = state.target_state(dag.connector)
+            if target is not None and not dag.is_gone:
+                self._complaints.attempt(dag.connector, partial(self._agree, dag, target, last.get(agreement_key(dag.connector))))
+        kept = {agreement_key(name) for name in state.connector_configs}
+        self._forget(key for key in last if key not in kept)
+        if any(dag.is_paused for dag in dags):
+            with self._sessions() as session:
+                for dag_id in end_paused_runs(session):
+                    _log.info("A run of %s is over, for it is paused", dag_id)
+        return True
+
+    def release(self) -> None:
+        """Let another process take over at once."""
+        with self._sessions() as session:
+            drop_lease(session, LEASE, self._holder)
+
+    def _define(self, dag: ConnectorDagRow) -> None:
+        """Take the config from the newest version of the DAG; when its file no longer has it, stop the connector and give it free."""
+        seen = "gone" if dag.is_gone else dag.version
+        if self._defined.get(dag.connector) == seen:
+            return
+        self._defined.pop(dag.connector, None)  # after a refused version the one before it is taken in anew
+        if dag.is_gone:
+            self._give_free(dag.connector)
+        else:
+            self._accepted.discard(dag.connector)
+            with self._sessions() as session:
+                found = definition(session, dag.dag_id)
+            if found is not None:
+                if self._control.config_state().connector_config(dag.connector) is None:
+                    self._new.add(dag.connector)
+                self._control.define_connector(dag.connector, found.config, found.file)
+                self._accepted.add(dag.connector)
+        self._defined[dag.connector] = seen
+
+    def _restart_accepted(self) -> None:
+        """Restart the connectors that are FAILED for an earlier definition. One read for all: at the start of a process, all are new to it.
+
+        A connector whose restart fails is tried again in the next tick.
+        """
+        if not self._accepted:
+            return
+        self._accepted = set(self._control.refused_definitions(self._accepted))
+        for name in sorted(self._accepted):
+            self._restart_complaints.attempt(name, partial(self._restart, name))
+
+    def _restart(self, name: str) -> None:
+        self._control.accept_definition(name)
+        self._accepted.discard(name)
+
+    def _given_up(self, dags: Iterable[ConnectorDagRow]) -> set[str]:
+        """The connectors whose DAG files are gone for good, as far as can be said. The time begins anew in a process that takes over."""
+        gone, now = self._gone(dags), self._now()
+        self._gone_since = {name: self._gone_since.get(name, now) for name in gone}
+        for name in sorted(name for name, since in self._gone_since.items() if since == now):
+            _log.warning(
+                "Connector %s: its DAG is gone from %s; unless it comes back it is stopped in %g s (airflow.missing.dag.grace)",
+                name,
+                gone[name],
+                self._grace_seconds,
+            )
+        had_warnings, self.warnings = bool(self.warnings), too_many_gone(len(gone), self._limit)
+        if self.warnings and not had_warnings:
+            _log.error("%s Among them: %s", self.warnings[0], ", ".join(sorted(gone)[:_NAMED]))
+        return to_give_up(self._gone_since, now=now, grace_seconds=self._grace_seconds, limit=self._limit)
+
+    def _gone(self, dags: Iterable[ConnectorDagRow]) -> dict[str, str]:
+        """The connectors whose DAGs are gone, with the files that define them."""
+        gone = {dag.connector for dag in dags if dag.is_gone}
+        configs = self._control.config_state().connector_configs if gone else {}
+        return {name: configs[name][DEFINED_IN] for name in gone if DEFINED_IN in configs.get(name, ())}
+
+    def _watch(self) -> None:
+        """Keep ``warnings`` right now and then while another process works."""
+        now = self._now()
+        if now < self._watch_due:
+            return
+        self._watch_due = now + _WATCH_SECONDS
+        with self._sessions() as session:
+            dags = self._dags.look(session)
+        self.warnings = too_many_gone(len(self._gone(dags)), self._limit)
+
+    def _give_free(self, connector: str) -> None:
+        """1 note the target state 2 stop 3 release: killed in between, the next tick does what is left."""
+        state = self._control.config_state()
+        defined = (state.connector_config(connector) or {}).get(DEFINED_IN)
+        if defined is None:
+            return
+        _log.info("Connector %s: its DAG is gone from %s, so it is stopped and kept", connector, defined)
+        self._control.note_state(connector)
+        if state.target_state(connector) is not TargetState.STOPPED:
+            self._control.stop(connector)
+        self._control.release_connector(connector)
+
+    def _agree(self, dag: ConnectorDagRow, target: TargetState, last: Agreement | None) -> None:
+        step = next_step(dag.is_paused, target, last, is_new=dag.connector in self._new)
+        if step is Step.NOTHING:
+            return
+        if step is Step.WRITE_RECORD:
+            # The record first, the row after: a crash in between is seen as a record that changed and says what the flag says.
+            _log.info("Connector %s: %s in Airflow", dag.connector, "paused" if dag.is_paused else "resumed")
+            if dag.is_paused:
+                self._control.pause(dag.connector, keep_failed=True)  # it may have been Airflow itself, after too many failures
+            else:
+                self._control.resume(dag.connector)
+            target = TargetState.PAUSED if dag.is_paused else TargetState.STARTED
+        paused = target is not TargetState.STARTED
+        with self._sessions() as session:
+            if not move_agreement(session, dag.connector, last, Agreement(paused, target)):
+                return
+            if dag.is_paused != paused and not set_paused(session, dag.dag_id, paused=paused):
+                session.rollback()  # the flag was changed meanwhile; the next tick looks again
+                return
+        self._new.discard(dag.connector)
+        if dag.is_paused != paused:
+            _log.info("Connector %s: its DAG is %s, for its target state is %s", dag.connector, "paused" if paused else "unpaused", target)
+
+    def _forget(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            with self._sessions() as session:
+                drop_agreement(session, key)

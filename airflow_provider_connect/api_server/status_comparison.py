@@ -1,0 +1,114 @@
+"""Statuses compared with target states and runs, so that what a killed process left half done is completed, and no dead run stays RUNNING.
+
+Statuses that do not fit their target state are about to be changed by a verb or a run; those that still do not after a while are looked
+into. Every minute all runs are looked at, for those that failed without a word.
+"""
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Protocol
+
+from airflow_provider_connect.api_server.dags import ConnectorDags, definition, failed_since, run_facts, running_connectors
+from airflow_provider_connect.api_server.repeated_warnings import Complaints, Sessions
+from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.contradictions import RunFacts, suspects
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.status import StatusState
+
+_ALL_SECONDS, _AGAIN_SECONDS = 60.0, 5.0
+_FIRST_LOOK_BACK = timedelta(days=1)
+_OVERLAP = timedelta(seconds=30)  # for runs whose end was written late
+
+_log = logging.getLogger(__name__)
+
+
+class Told(Protocol):
+    """The topics at one moment."""
+
+    @property
+    def configs(self) -> ClusterConfigState: ...
+
+    @property
+    def statuses(self) -> StatusState: ...
+
+
+class StatusControl(Protocol):
+    """What is asked of the herder."""
+
+    def snapshot(self) -> Told: ...
+
+    def correct(self, name: str, facts: RunFacts) -> bool: ...
+
+
+class StatusComparison:
+    """``tick`` is called every second by the process that holds the reconciler's lease, ``reset`` when it takes it. At rest a tick compares
+    two numbers. ``patience_seconds`` is how long verbs may take; ``has_bundle``: connectors that no DAG file defines get DAGs; ``now`` is
+    in seconds since 1970."""
+
+    def __init__(
+        self, control: StatusControl, sessions: Sessions, *, patience_seconds: float, has_bundle: bool, now: Callable[[], float]
+    ) -> None:
+        self._control = control
+        self._sessions = sessions
+        self._patience_seconds = patience_seconds
+        self._has_bundle = has_bundle
+        self._now = now
+        self._complaints = Complaints()
+        self._dags = ConnectorDags()
+        self.reset()
+
+    def reset(self) -> None:
+        """Somebody else may have been at work: look at everything again."""
+        self._seen: tuple[int, int] | None = None
+        self._due: dict[str, float] = {}
+        self._all_due = 0.0
+        self._looked_back: datetime | None = None
+
+    def tick(self) -> None:
+        """Raises what the stores raise."""
+        now, told = self._now(), self._control.snapshot()
+        seen = (told.configs.offset, told.statuses.version)
+        if seen != self._seen:
+            found = suspects(told.configs, told.statuses)
+            self._due = {name: self._due.get(name, now + self._patience_seconds) for name in found}
+            self._seen = seen
+        due = {name for name, moment in self._due.items() if moment <= now}
+        if now >= self._all_due:
+            due |= self._contradicted(told)
+            self._all_due = now + _ALL_SECONDS
+        if due:
+            self._correct(due, now)
+
+    def _correct(self, due: set[str], now: float) -> None:
+        with self._sessions() as session:
+            facts = run_facts(session, due)
+        for name in sorted(due):
+            if name in self._due:
+                self._due[name] = now + _AGAIN_SECONDS
+            self._complaints.attempt_bounded(name, partial(self._control.correct, name, facts[name]))
+
+    def _contradicted(self, told: Told) -> set[str]:
+        """By what Airflow knows: runs that failed, runs of connectors that must have none, DAGs of connectors that do not exist."""
+        moment = datetime.now(UTC)
+        since = self._looked_back or moment - _FIRST_LOOK_BACK
+        with self._sessions() as session:
+            found = {name for name in failed_since(session, since - _OVERLAP) if name in told.configs}
+            found |= {name for name in running_connectors(session) if _must_not_run(told.configs, name)}
+            dags = self._dags.look(session)
+            lost = [dag for dag in dags if dag.connector not in told.configs and not dag.is_gone]
+            found |= {dag.connector for dag in lost if definition(session, dag.dag_id) is None}
+        if not self._has_bundle:
+            with_dags = {dag.connector for dag in dags}
+            found |= {name for name in told.configs.connector_configs if name not in with_dags and _must_run(told.configs, name)}
+        self._looked_back = moment
+        return found
+
+
+def _must_run(configs: ClusterConfigState, name: str) -> bool:
+    return configs.target_state(name) is TargetState.STARTED
+
+
+def _must_not_run(configs: ClusterConfigState, name: str) -> bool:
+    return configs.target_state(name) in (None, TargetState.STOPPED)

@@ -1,0 +1,90 @@
+"""Kafka Connect's own config providers: properties files, directories of files, environment variables (contract §3.8).
+
+What is not allowed is not found: its variable stays as it is written, and a warning names it.
+"""
+
+import logging
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from airflow_provider_connect.config.properties import parse_properties
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.config_provider import ConfigData, ConfigProvider
+
+AIRFLOWS_OWN = ("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_", "_AIRFLOW_", "__AIRFLOW_")
+"""How environment variables begin that hold Airflow's settings, Connections, Variables and keys."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FileConfigProvider(ConfigProvider):
+    """``${file:/path/to.properties:key}``; ``allowed_paths`` None: any file."""
+
+    allowed_paths: tuple[str, ...] | None = None
+
+    def get(self, path: str, keys: Iterable[str]) -> ConfigData:
+        if not path or not _allowed(path, self.allowed_paths):
+            return ConfigData({})
+        try:
+            values = parse_properties(_text(Path(path)))
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigException(f"Could not read properties from file {path}") from error
+        return ConfigData({key: values[key] for key in keys if key in values})
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryConfigProvider(ConfigProvider):
+    """``${dir:/path:name}``: the content of the file ``name`` in ``/path``."""
+
+    allowed_paths: tuple[str, ...] | None = None
+
+    def get(self, path: str, keys: Iterable[str]) -> ConfigData:
+        if not path or not _allowed(path, self.allowed_paths):
+            return ConfigData({})
+        values = {}
+        for key in keys:
+            file = Path(path) / key
+            if file.parent != Path(path) or not file.is_file() or not _allowed(str(file), self.allowed_paths):
+                continue
+            try:
+                values[key] = _text(file)
+            except (OSError, UnicodeDecodeError) as error:
+                raise ConfigException(f"Could not read file {file} for property {key}") from error
+        return ConfigData(values)
+
+
+@dataclass(frozen=True, slots=True)
+class EnvVarConfigProvider(ConfigProvider):
+    """``${env:NAME}``: variables of the environment whose whole name matches ``allowlist_pattern``, but for Airflow's own, which no
+    application is given."""
+
+    allowlist_pattern: str = ".*"
+
+    def get(self, path: str, keys: Iterable[str]) -> ConfigData:
+        if path:
+            raise ConfigException(f"Path is not supported for EnvVarConfigProvider, invalid value '{path}'")
+        allowed = re.compile(self.allowlist_pattern)
+        there = (key for key in keys if key in os.environ and not key.startswith(AIRFLOWS_OWN))
+        return ConfigData({key: os.environ[key] for key in there if allowed.fullmatch(key)})
+
+
+def _text(file: Path) -> str:
+    real = file.resolve()
+    if not real.is_file():  # a pipe or a device would be read for ever
+        raise FileNotFoundError(real)
+    return real.read_text(encoding="utf-8")
+
+
+def _allowed(path: str, roots: tuple[str, ...] | None) -> bool:
+    """Whether ``path``, with its links followed, lies under one of ``roots``."""
+    if roots is None:
+        return True
+    real = Path(path).resolve()
+    if any(real.is_relative_to(Path(root).resolve()) for root in roots):
+        return True
+    _log.warning("The path %s is not permitted by allowed.paths", path)
+    return False

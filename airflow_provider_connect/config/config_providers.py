@@ -1,0 +1,173 @@
+"""Variables in a config, ``${provider:path:key}``, and where their values come from.
+
+``file``, ``dir`` and ``env`` are there when the worker setting ``config.providers`` declares them, as in Kafka Connect (contract §3.8).
+``${airflow:connection:field}`` and ``${variable:key}`` are Airflow's: only Airflow can look them up, so their values are handed in. A
+variable is replaced once, never what its value holds; stored and served configs stay raw. A config is checked before anything is asked
+for: what its connector may not look up, and variables where names and classes belong.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from airflow_provider_connect.config.declared_providers import (
+    AIRFLOW_PROVIDERS,
+    DeclaredProvider,
+    Providers,
+    open_file_providers,
+    providers_of,
+    shortest_ttl_ms,
+)
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.model.secret_keys import SHORTEST, variable_spans
+from airflow_provider_connect.sdk.config_provider import ConfigProvider
+
+__all__ = [
+    "AIRFLOW_PROVIDERS",
+    "ConfigProvider",
+    "airflow_values",
+    "airflow_variables",
+    "check_variables",
+    "is_structural",
+    "open_file_providers",
+    "providers_of",
+    "resolve",
+    "shortest_ttl_ms",
+    "variable_values",
+    "variables",
+]
+
+_Text = TypeVar("_Text", str, str | None)
+_STRUCTURAL = frozenset(
+    {
+        *("name", "connector.class", "task.class", "topic", "topics", "topics.regex", "topic.prefix", "transforms", "predicates"),
+        *("key.converter", "value.converter", "header.converter", "offsets.storage.topic", "topic.creation.groups"),
+        *("errors.deadletterqueue.topic.name", "group.id", "client.id", "transactional.id"),
+    }
+)
+_STRUCTURAL_ENDINGS = (".plugin.version", ".override.group.id", ".override.client.id", ".override.transactional.id")
+_STRUCTURAL_PARTS = {"transforms": ("type", "predicate", "negate"), "predicates": ("type",)}
+
+
+def variables(config: Mapping[str, str | None]) -> list[str]:
+    """The variables that ``config`` names, as written, each once, in the order of their first use."""
+    texts = (value for value in config.values() if value)
+    return list(dict.fromkeys(text[start:end] for text in texts for start, end in variable_spans(text)))
+
+
+def airflow_variables(config: Mapping[str, str | None]) -> list[str]:
+    """Those of ``variables`` that only Airflow can look up."""
+    return [text for text in variables(config) if _split(text)[0] in AIRFLOW_PROVIDERS]
+
+
+def is_structural(key: str) -> bool:
+    """Whether a connector's setting holds names of classes, topics, groups or other settings: they are shown, so no secret goes there."""
+    if key in _STRUCTURAL or key.endswith(_STRUCTURAL_ENDINGS):
+        return True
+    kind, _, rest = key.partition(".")
+    return rest.rpartition(".")[2] in _STRUCTURAL_PARTS.get(kind, ())
+
+
+def check_variables(config: Mapping[str, str | None], providers: Mapping[str, ConfigProvider]) -> None:
+    """Raises ConfigException for variables that may not stand where they stand, or that the connector of ``providers`` may not look up.
+    Asks no provider."""
+    connector = providers.connector if isinstance(providers, Providers) else None
+    if connector is not None:
+        for key in filter(is_structural, config):
+            for text in variables({key: config[key]}):
+                if _split(text)[0] in providers:
+                    reason = "this setting holds names, which are shown, and takes no variable; write the value out"
+                    raise ConfigException.of(key, text, reason)
+    for text in variables(config):
+        name, path, key = _split(text)
+        provider = providers.get(name)
+        if isinstance(provider, DeclaredProvider) and (refusal := provider.refusal(connector, path, key)):
+            raise ConfigException.of(_keys_with(text, config), text, refusal)
+
+
+def airflow_values(
+    config: Mapping[str, _Text],
+    providers: Mapping[str, ConfigProvider],
+    look_up: Callable[[Mapping[str, _Text]], Mapping[str, str]],
+) -> Mapping[str, str]:
+    """What ``look_up`` gives for Airflow's variables in a connector's ``config``; asked for nothing that the connector may not have."""
+    check_variables(config, providers)
+    return look_up(config)
+
+
+def resolve(
+    config: Mapping[str, str],
+    providers: Mapping[str, ConfigProvider] | None = None,
+    secrets: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """``config`` with its variables replaced. ``secrets`` maps Airflow's variables, as written, to their values.
+
+    A variable of an unknown provider, or that its provider does not have, is left as it is. One of Airflow's that ``secrets`` lacks is a
+    ConfigException, to go on would send the text of the variable where a password belongs; and so is what ``check_variables`` refuses.
+    """
+    values = variable_values(config, providers, secrets)
+    return {key: _replaced(key, text, values) for key, text in config.items()}
+
+
+def variable_values(
+    config: Mapping[str, str | None],
+    providers: Mapping[str, ConfigProvider] | None = None,
+    secrets: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """What the variables of ``config`` stand for, as far as it is known. Raises ConfigException for what ``check_variables`` refuses, and
+    for a connector's values that are too short to be kept out of texts."""
+    providers = providers or {}
+    check_variables(config, providers)
+    named = variables(config)
+    wanted = set(named)
+    values = _looked_up(named, providers) | {text: value for text, value in (secrets or {}).items() if text in wanted}
+    if isinstance(providers, Providers) and providers.connector is not None and not providers.trusts_authors:
+        for text, value in values.items():
+            if value and len(value.strip()) < SHORTEST:
+                reason = f"its value has fewer than {SHORTEST} characters, too few to be kept secret; write it out if it is no secret"
+                raise ConfigException.of(_keys_with(text, config), text, reason)
+    return values
+
+
+def _keys_with(text: str, config: Mapping[str, str | None]) -> str:
+    return ", ".join(sorted(key for key, value in config.items() if value and text in value))
+
+
+def _looked_up(texts: Iterable[str], providers: Mapping[str, ConfigProvider]) -> dict[str, str]:
+    """The values by variable; each provider is asked once a path."""
+    wanted: dict[tuple[str, str], dict[str, str]] = {}
+    for text in texts:
+        name, path, key = _split(text)
+        if name in providers:
+            wanted.setdefault((name, path), {})[key] = text
+    values: dict[str, str] = {}
+    for (name, path), keys in wanted.items():
+        found = providers[name].get(path, keys).values
+        values |= {text: found[key] for key, text in keys.items() if key in found}
+    return values
+
+
+def _split(text: str) -> tuple[str, str, str]:
+    """Provider, path and key of a variable as written."""
+    name, _, rest = text[2:-1].partition(":")
+    path, colon, key = rest.partition(":")
+    return (name, path, key) if colon else (name, "", rest)
+
+
+def _replaced(key: str, text: str | None, values: Mapping[str, str]) -> str:
+    if not text:
+        return text  # type: ignore[return-value]  # a null value stays null; validation names it
+    parts, at = [], 0
+    for start, end in variable_spans(text):
+        parts += [text[at:start], _value_of(key, text[start:end], values)]
+        at = end
+    return "".join([*parts, text[at:]])
+
+
+def _value_of(key: str, variable: str, values: Mapping[str, str]) -> str:
+    if variable in values:
+        return values[variable]
+    provider = _split(variable)[0]
+    if provider in AIRFLOW_PROVIDERS:
+        where = "connection" if provider == "airflow" else "variable"
+        raise ConfigException.of(key, variable, f"Airflow has no such {where}, or it was not handed to this process")
+    return variable

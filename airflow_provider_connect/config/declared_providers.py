@@ -1,0 +1,242 @@
+"""The config providers that the worker settings declare: of which class each is, for how long its values hold, and who may look up what.
+
+::
+
+    config.providers                                   the aliases
+    config.providers.«alias».class                     the built-in ones by Kafka Connect's names; another by its Python class
+    config.providers.«alias».param.«name»              what the provider is configured with
+    config.providers.«alias».param.ttl.ms              for how long its values hold
+    config.providers.«alias».access.«connectors»       what connectors may look up; both are patterns of whole names
+    config.providers.access.default                    for what has no such rule: deny (the default) or allow
+
+``airflow`` and ``variable``, Airflow's Connections and Variables, need no declaration and take ``param.allowlist.pattern``,
+``param.ttl.ms`` and ``access``. Without a rule or an allowlist they and the environment are denied to every connector; files and providers
+of one's own are open, as in Kafka Connect. Knows nothing of where in a config a variable stands.
+"""
+
+import importlib
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from airflow_provider_connect.config.built_in_providers import DirectoryConfigProvider, EnvVarConfigProvider, FileConfigProvider
+from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
+from airflow_provider_connect.sdk.config_provider import ConfigData, ConfigProvider
+
+AIRFLOW_PROVIDERS = ("airflow", "variable")
+DEFAULT_ACCESS = "config.providers.access.default"
+"""``deny``: what the whole host has is denied to connectors that no rule names. ``allow``: every author of a connector is trusted."""
+
+_PREFIX = "config.providers"
+_KAFKA = "org.apache.kafka.common.config.provider."
+
+
+@dataclass(slots=True)
+class DeclaredProvider(ConfigProvider):
+    """One declared provider, for one config of one connector: asks a path once, and notes for how long what it was asked for holds.
+
+    ``make`` None: its values are handed in by who can look them up. ``allowlist`` None: everything. ``rules`` None: every connector; else
+    those that hold for this one. ``place`` says, as rules see it, what a path and key lead to.
+    """
+
+    alias: str
+    make: Callable[[], ConfigProvider] | None
+    ttl_ms: int | None = None
+    allowlist: re.Pattern[str] | None = None
+    rules: tuple[re.Pattern[str], ...] | None = None
+    place: Callable[[str, str], str] = lambda path, key: f"{path}:{key}" if path else key
+    shortest_ttl_ms: int | None = None
+    _made: ConfigProvider | None = None
+    _known: dict[tuple[str, str], str | None] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether every connector may look up everything that the provider has."""
+        return self.rules is None and self.allowlist is None
+
+    def refusal(self, connector: str | None, path: str, key: str) -> str:
+        """Why ``connector`` may not look this up, and what would let it; empty: it may."""
+        place, prefix = self.place(path, key), f"{_PREFIX}.{self.alias}"
+        if self.allowlist is not None and not self.allowlist.fullmatch(place):
+            return f"{prefix}.param.allowlist.pattern does not allow it; change the variable, or ask for a wider pattern"
+        if self.rules is None or any(rule.fullmatch(place) for rule in self.rules):
+            return ""
+        return (
+            f"no {prefix}.access setting of the worker lets this connector look it up; change the variable, or ask for the setting "
+            f"{prefix}.access.{connector or '.*'}={place} ({DEFAULT_ACCESS}=allow lets every connector look up everything)"
+        )
+
+    def get(self, path: str, keys: Iterable[str]) -> ConfigData:
+        """Raises ConfigException, and RetriableException for whatever else a provider raises."""
+        keys = list(keys)
+        asked = [key for key in keys if (path, key) not in self._known]
+        if asked:
+            found = self._asked(path, asked)
+            self._note(found.ttl_ms)
+            self._note(self.ttl_ms)
+            self._known |= {(path, key): found.values.get(key) for key in asked}
+        known = {key: self._known[path, key] for key in keys}
+        return ConfigData({key: value for key, value in known.items() if value is not None}, self.shortest_ttl_ms)
+
+    def _asked(self, path: str, keys: list[str]) -> ConfigData:
+        if self.make is None:
+            return ConfigData({})
+        try:
+            if self._made is None:
+                self._made = self.make()
+            return self._made.get(path, keys)
+        except ConnectException:
+            raise
+        except Exception as error:  # (a stranger's code: a vault that is down is no wrong config)
+            said = f"Config provider {self.alias} could not look up {', '.join(keys)}"
+            raise RetriableException(f"{said}: {type(error).__name__}: {error}") from error
+
+    def _note(self, ttl_ms: int | None) -> None:
+        if ttl_ms is not None:
+            self.shortest_ttl_ms = ttl_ms if self.shortest_ttl_ms is None else min(ttl_ms, self.shortest_ttl_ms)
+
+
+class Providers(dict[str, DeclaredProvider]):
+    """The providers for one config, by alias. ``connector`` None: the config is the worker's own, to which no access rule applies.
+    ``trusts_authors``: ``config.providers.access.default`` is ``allow``."""
+
+    def __init__(self, providers: Mapping[str, DeclaredProvider], connector: str | None, *, trusts_authors: bool) -> None:
+        super().__init__(providers)
+        self.connector, self.trusts_authors = connector, trusts_authors
+
+
+def providers_of(settings: Mapping[str, str], connector: str | None = None) -> Providers:
+    """The providers that the worker ``settings`` declare, and Airflow's two. Raises ConfigException for a wrong declaration."""
+    aliases = [name.strip() for name in settings.get(_PREFIX, "").split(",")]
+    declared = {alias: _declared(alias, settings, connector) for alias in dict.fromkeys((*filter(None, aliases), *AIRFLOW_PROVIDERS))}
+    return Providers(declared, connector, trusts_authors=_trusts_authors(settings))
+
+
+def open_file_providers(settings: Mapping[str, str]) -> list[str]:
+    """The aliases of declared file and directory providers that give every connector every file which the worker may read."""
+    files = {
+        alias: provider for alias, provider in providers_of(settings, "").items() if provider.is_open and provider.place in _PLACES.values()
+    }
+    return [alias for alias in files if not settings.get(f"{_PREFIX}.{alias}.param.allowed.paths", "").strip()]
+
+
+def _trusts_authors(settings: Mapping[str, str]) -> bool:
+    text = settings.get(DEFAULT_ACCESS, "deny")
+    if text.strip().lower() not in ("allow", "deny"):
+        raise ConfigException.of(DEFAULT_ACCESS, text, "give deny, or allow where every author of a connector is trusted with every secret")
+    return text.strip().lower() == "allow"
+
+
+def shortest_ttl_ms(providers: Mapping[str, ConfigProvider]) -> int | None:
+    """For how long all that has been looked up holds; None: nobody knows of an end."""
+    known = (provider.shortest_ttl_ms for provider in providers.values() if isinstance(provider, DeclaredProvider))
+    return min((ttl for ttl in known if ttl is not None), default=None)
+
+
+def _declared(alias: str, settings: Mapping[str, str], connector: str | None) -> DeclaredProvider:
+    prefix = f"{_PREFIX}.{alias}."
+    params = {key.removeprefix(f"{prefix}param."): value for key, value in settings.items() if key.startswith(f"{prefix}param.")}
+    ttl_ms = _ttl_ms(f"{prefix}param.ttl.ms", params.pop("ttl.ms", None))
+    rules = _rules(f"{prefix}access.", settings, connector)
+    class_name = settings.get(f"{prefix}class")
+    is_denied = connector is not None and not _trusts_authors(settings) and "allowlist.pattern" not in params
+    if rules is None and is_denied and _is_of_the_host(alias, class_name):
+        rules = ()
+    if alias not in AIRFLOW_PROVIDERS:
+        made = DeclaredProvider(alias, _provider(prefix, class_name, params), ttl_ms, None, rules)
+        made.place = _PLACES.get((class_name or "").strip().removeprefix(_KAFKA), made.place)
+        return made
+    if class_name is not None:
+        raise ConfigException.of(f"{prefix}class", class_name, f"{alias} is Airflow's own: choose another alias")
+    allowed = params.get("allowlist.pattern")
+    allowlist = None if allowed is None else _pattern(f"{prefix}param.allowlist.pattern", allowed)
+    return DeclaredProvider(alias, None, ttl_ms, None if connector is None else allowlist, rules)
+
+
+def _is_of_the_host(alias: str, class_name: str | None) -> bool:
+    """Whether the provider gives what the whole host, or all of Airflow, has: nothing that an admin chose for connectors."""
+    return alias in AIRFLOW_PROVIDERS or (class_name or "").strip().removeprefix(_KAFKA) == "EnvVarConfigProvider"
+
+
+def _provider(prefix: str, class_name: str | None, params: Mapping[str, str]) -> Callable[[], ConfigProvider]:
+    """What makes the provider when it is first asked."""
+    if class_name is None:
+        raise ConfigException(f'Missing required configuration "{prefix}class" which has no default value.')
+    match class_name.strip().removeprefix(_KAFKA):
+        case "FileConfigProvider":
+            return partial(FileConfigProvider, _paths(params.get("allowed.paths")))
+        case "DirectoryConfigProvider":
+            return partial(DirectoryConfigProvider, _paths(params.get("allowed.paths")))
+        case "EnvVarConfigProvider":
+            pattern = _pattern(f"{prefix}param.allowlist.pattern", params.get("allowlist.pattern", ".*"))
+            return partial(EnvVarConfigProvider, pattern.pattern)
+    return _stranger(f"{prefix}class", class_name.strip(), params)
+
+
+def _of_properties(path: str, key: str) -> str:
+    return f"{os.path.realpath(path)}:{key}"
+
+
+def _of_file(path: str, key: str) -> str:
+    return ":".join(os.path.split(os.path.realpath(os.path.join(path, key))))
+
+
+_PLACES = {"FileConfigProvider": _of_properties, "DirectoryConfigProvider": _of_file}
+"""With links followed, so that a rule about a directory cannot be got round from another one."""
+
+
+def _stranger(key: str, class_name: str, params: Mapping[str, str]) -> Callable[[], ConfigProvider]:
+    """A class that is installed in the environment, made and configured when it is first asked."""
+    module, _, name = class_name.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigException.of(
+            key,
+            class_name,
+            "there are FileConfigProvider, DirectoryConfigProvider and EnvVarConfigProvider, and the Python classes of ConfigProviders "
+            f"that are installed here ({error}); ${{airflow:connection:field}} and ${{variable:key}} need no declaration",
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, ConfigProvider)):
+        raise ConfigException.of(key, class_name, "it is no class that extends airflow_provider_connect.sdk.ConfigProvider")
+
+    def make() -> ConfigProvider:
+        provider = found()
+        provider.configure(dict(params))
+        return provider
+
+    return make
+
+
+def _rules(prefix: str, settings: Mapping[str, str], connector: str | None) -> tuple[re.Pattern[str], ...] | None:
+    """What ``connector`` may look up; None: everything, because nobody is restricted."""
+    given = {key: value for key, value in settings.items() if key.startswith(prefix)}
+    patterns = {key: (_pattern(key, key[len(prefix) :]), _pattern(key, value)) for key, value in given.items()}
+    if connector is None or not patterns:
+        return None
+    return tuple(what for who, what in patterns.values() if who.fullmatch(connector))
+
+
+def _ttl_ms(key: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise ConfigException.of(key, text, "Value must be a number of milliseconds, at least 1")
+    return int(text)
+
+
+def _paths(text: str | None) -> tuple[str, ...] | None:
+    paths = tuple(path.strip() for path in (text or "").split(",") if path.strip())
+    for path in paths:
+        if not os.path.isabs(path):
+            raise ConfigException.of("allowed.paths", path, "Path must be absolute")
+    return paths or None
+
+
+def _pattern(key: str, pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ConfigException.of(key, pattern, f"Invalid regex: {error}") from error

@@ -1,0 +1,214 @@
+"""Secrets out of texts that people may read: traces, statuses, results, logs."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from urllib.parse import quote, quote_plus
+
+from airflow_provider_connect.config import config_providers
+from airflow_provider_connect.config.config_providers import ConfigProvider
+from airflow_provider_connect.model.secret_keys import HIDDEN, SHORTEST, is_secret_key, is_variable
+from airflow_provider_connect.model.url_passwords import text_without_url_passwords, url_passwords
+from airflow_provider_connect.sdk.config_type import Type
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.sdk.config_def import ConfigDef
+
+_QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'")
+_SHORTEST_LINE = 8
+_URL_SAFE = str.maketrans("+/", "-_")
+
+_T = TypeVar("_T")
+HideSecrets = Callable[[Iterable[str]], None]
+"""Is given secrets, each time before code that knows them may write texts."""
+
+
+class Mask:
+    """Replaces, in the texts it is called with, every secret that it was given, and the passwords of URLs."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._secrets: tuple[str, ...] = ()
+        self.add(secrets)
+
+    def add(self, secrets: Iterable[str]) -> None:
+        forms = spellings(secrets)
+        if not forms <= set(self._secrets):
+            self._secrets = tuple(sorted(forms.union(self._secrets), key=len, reverse=True))
+
+    def __call__(self, text: str) -> str:
+        for secret in self._secrets:
+            if secret in text:
+                text = text.replace(secret, HIDDEN)
+        return text_without_url_passwords(text)
+
+    def in_bytes(self, data: bytes) -> bytes:
+        """``data`` without secrets in UTF-8."""
+        for secret in self._secrets:
+            encoded = secret.encode(errors="surrogatepass")
+            if encoded in data:
+                data = data.replace(encoded, HIDDEN.encode())
+        return data
+
+    def whole(self, value: _T) -> _T:
+        """A value of JSON with every text in it masked, names of fields too."""
+        return self._whole(value)  # type: ignore[no-any-return]
+
+    def _whole(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self(value)
+        if isinstance(value, Mapping):
+            return {self._whole(name): self._whole(inner) for name, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._whole(inner) for inner in value]
+        return self(str(value)) if isinstance(value, int | float) and str(value) in self._secrets else value
+
+
+class MaskedLogs(logging.Filter):
+    """A filter for handlers: every line leaves without the secrets of ``mask``, whoever wrote it."""
+
+    def __init__(self, mask: Mask) -> None:
+        super().__init__()
+        self._mask = mask
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        if record.exc_info:
+            trace = logging.Formatter().formatException(record.exc_info)
+            if self._mask(trace) != trace:  # as text: formatters, Airflow's among them, make their own of the exception
+                text, record.exc_info, record.exc_text = f"{text}\n{trace}", None, None
+        if record.stack_info:
+            record.stack_info = self._mask(record.stack_info)
+        record.msg, record.args = self._mask(text), ()
+        return True
+
+
+def mask_logs(mask: Mask) -> None:
+    """Have every line that this process logs from now on pass through ``mask``. Called once a process, after logging is set up."""
+    for handler in logging.getLogger().handlers or filter(None, [logging.lastResort]):
+        handler.addFilter(MaskedLogs(mask))
+
+
+class MaskedStream:
+    """A text stream in place of ``stream``: what is printed to it leaves without the secrets of ``masks``."""
+
+    def __init__(self, stream: TextIO, *masks: Mask) -> None:
+        self._stream, self._masks = stream, masks
+
+    def with_mask(self, mask: Mask) -> MaskedStream:
+        """The same stream, with one more mask."""
+        return MaskedStream(self._stream, *self._masks, mask)
+
+    def write(self, text: str) -> int:
+        shown = text
+        for mask in self._masks:
+            shown = mask(shown)
+        self._stream.write(shown)
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def mask_output(mask: Mask) -> None:
+    """Have all that this process logs or prints from now on pass through ``mask``; for processes that are a run's own."""
+    mask_logs(mask)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        setattr(sys, name, stream.with_mask(mask) if isinstance(stream, MaskedStream) else MaskedStream(stream, mask))
+    warnings.showwarning = _masked_warnings(warnings.showwarning, mask)
+
+
+def _masked_warnings(show: Callable[..., None], mask: Mask) -> Callable[..., None]:
+    """Airflow shows warnings by a logger that has no handlers of ``logging``."""
+
+    def show_masked(message: Warning | str, *rest: Any, **more: Any) -> None:
+        text = mask(str(message))
+        show(message if text == str(message) else UserWarning(text), *rest, **more)
+
+    return show_masked
+
+
+def spellings(secrets: Iterable[str]) -> set[str]:
+    """All texts that give one of ``secrets`` away, but for those that are too short to be hidden."""
+    return {form for secret in secrets for form in _forms(secret) if len(form) >= SHORTEST}
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """How a secret may stand in a text: as it is, trimmed, its lines, in a Python or JSON literal, in a URL, in base64; and what it holds
+    itself."""
+    for part in _parts(secret):
+        data = part.encode(errors="surrogatepass")
+        yield from (part, repr(part)[1:-1], repr(data)[2:-1], json.dumps(part)[1:-1], json.dumps(part, ensure_ascii=False)[1:-1])
+        for quoted in (quote(data), quote(data, safe=""), quote_plus(data)):
+            yield quoted
+            yield _lower_case_escapes(quoted)
+        yield from _in_base64(data)
+
+
+def _in_base64(data: bytes) -> Iterator[str]:
+    """What base64 makes of ``data`` whatever comes before and behind it: one of three texts, by the number of bytes before."""
+    for before in range(3):
+        whole = base64.b64encode(b"\0" * before + data).decode()
+        inner = whole[-(-8 * before // 6) : 8 * (before + len(data)) // 6]
+        yield inner
+        yield inner.translate(_URL_SAFE)
+    yield from (base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode())
+
+
+def _parts(secret: str) -> set[str]:
+    lines = {line.strip() for line in secret.splitlines() if len(line.strip()) >= _SHORTEST_LINE}
+    parts = {secret, secret.strip(), *lines, *url_passwords(secret)}
+    return parts | _of_json(secret)
+
+
+def _lower_case_escapes(quoted: str) -> str:
+    first, *rest = quoted.split("%")
+    return "%".join([first, *(part[:2].lower() + part[2:] for part in rest)])
+
+
+def _of_json(secret: str) -> set[str]:
+    """Secrets in a JSON object, such as the extra of a Connection."""
+    if not secret.lstrip().startswith("{"):
+        return set()
+    try:
+        value = json.loads(secret)
+    except (ValueError, RecursionError):
+        return set()
+    return {inner for name, inner in value.items() if isinstance(inner, str) and is_secret_key(name)}
+
+
+def secret_values(config: Mapping[str, str], providers: Mapping[str, ConfigProvider], secrets: Mapping[str, str]) -> set[str]:
+    """What must not be shown of ``config``: what its variables stand for, what keys that are named like secrets hold, passwords in URLs.
+
+    Raises ConfigException when a provider's file cannot be read, or when the config names what its connector may not have.
+    """
+    return set(config_providers.variable_values(config, providers, secrets).values()) | config_secrets(config)
+
+
+def password_values(definition: ConfigDef, config: Mapping[str, str]) -> set[str]:
+    """What the settings of type PASSWORD hold, in a config that is resolved."""
+    keys = (key.name for key in definition.keys.values() if key.type is Type.PASSWORD)
+    return {text for key in keys if (text := config.get(key))}
+
+
+def config_secrets(config: Mapping[str, str | None]) -> set[str]:
+    """The secrets that ``config`` holds itself, told by names of keys and in URLs."""
+    found: set[str] = set()
+    for key, text in config.items():
+        if not text:
+            continue
+        found |= set(url_passwords(text))
+        if is_secret_key(key) and not is_variable(text):  # a variable may be shown, as it is written
+            found |= {text, *(part for parts in _QUOTED.findall(text) for part in parts if part)}
+    return found

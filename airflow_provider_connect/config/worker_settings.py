@@ -1,0 +1,413 @@
+"""The worker settings as one checked value, read from a plain mapping of Kafka Connect's names.
+
+Where the mapping comes from (airflow.cfg, an Airflow connection or variable, ``worker.properties``) is not known here. Names, defaults and
+texts are Kafka Connect's (contract §3.1, §3.2) but for the ones of ours: ``airflow.schedule``, ``batch.*``, ``status.storage.retry.*`` and
+``transaction.boundary.poll.linger.ms``; every setting that Connect requires has a default here, and exactly once is on.
+"""
+
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from airflow_provider_connect.config import config_providers
+from airflow_provider_connect.config.config_providers import ConfigProvider
+from airflow_provider_connect.config.dag_settings import (
+    ALLOWED_POOLS,
+    ALLOWED_QUEUES,
+    MAX_PRIORITY,
+    MAX_SLOTS,
+    MIN_INTERVAL,
+    SCHEDULE,
+    DagLimits,
+    duration_seconds,
+    schedule_of,
+)
+from airflow_provider_connect.config.properties import parse_properties
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
+from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
+
+JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
+SIMPLE_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+
+MAX_TASKS_SETTING = "connectors.max.tasks"
+DEFAULT_MAX_TASKS = 1024  # Airflow maps a task over no more ([core] max_map_length)
+
+_log = logging.getLogger(__name__)
+_INT_MAX, _LONG_MAX, _SHORT_MAX = 2**31 - 1, 2**63 - 1, 2**15 - 1
+_REPLICATION_TEXT = (
+    "Replication factor must be positive and not larger than the number of brokers in the Kafka cluster, or -1 to use the broker's default"
+)
+_PARTITIONS_TEXT = "Number of partitions must be positive, or -1 to use the broker's default"
+_PURPOSES = {
+    "config": "connector configurations",
+    "offset": "source connector offsets",
+    "status": "connector and task statuses",
+    "batch": "delivered batches",
+}
+KAFKAS_OWN = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Topics in which brokers keep their state."""
+COMPACTED_SOON = {
+    "segment.ms": "900000",
+    "segment.bytes": "16777216",
+    "min.cleanable.dirty.ratio": "0.1",
+    "max.compaction.lag.ms": "1800000",
+}
+"""What lies on an internal topic grows with every run; of what was replaced readers are rid within the hour."""
+
+_NOT_PASSED_ON = ("topic", "partitions", "replication.factor", "cleanup.policy")
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRetry:
+    """How a status write that failed is tried again (KIP-1278)."""
+
+    max_retries: int = 5
+    initial_backoff_ms: int = 300
+    max_backoff_ms: int = 10_000
+    backoff_multiplier: float = 2.0
+    jitter_factor: float = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """One of the topics that hold the state, as it is to be created and as it must be. ``setting`` names it in error texts."""
+
+    name: str
+    setting: str
+    purpose: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """The checked worker settings. ``originals`` is the mapping as it was given; ``values`` the same with its variables resolved."""
+
+    group_id: str
+    client_id: str
+    bootstrap_servers: str
+    config_topic: str
+    offset_topic: str
+    status_topic: str
+    batch_topic: str
+    internal_topics: tuple[InternalTopic, ...]
+    key_converter: str
+    value_converter: str
+    header_converter: str
+    key_converter_settings: Mapping[str, str] = field(repr=False)
+    value_converter_settings: Mapping[str, str] = field(repr=False)
+    header_converter_settings: Mapping[str, str] = field(repr=False)
+    offset_flush_interval_ms: int
+    offset_flush_timeout_ms: int
+    task_shutdown_graceful_timeout_ms: int
+    exactly_once_source: str
+    status_retry: StatusRetry
+    topic_tracking_enable: bool
+    topic_tracking_allow_reset: bool
+    topic_creation_enable: bool
+    client_config_override_policy: str
+    client_config_override_allowlist: tuple[str, ...]
+    plugin_path: tuple[str, ...]
+    allowed_paths: AllowedPaths
+    version_ranges: Mapping[str, str]
+    max_tasks: int
+    plugin_probe_timeout_ms: int
+    plugin_probe_memory_bytes: int
+    batch_max_records: int | None
+    batch_max_duration_ms: int
+    transaction_boundary_poll_linger_ms: int
+    schedule: str | None
+    dag_limits: DagLimits
+    missing_dag_grace_seconds: float
+    missing_dag_limit: int
+    originals: Mapping[str, str] = field(repr=False)
+    values: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def of(cls, mapping: Mapping[str, str], secrets: Mapping[str, str] | None = None) -> "WorkerSettings":
+        """The settings of ``mapping``. Raises ConfigException with every setting that is wrong, by name, value and reason.
+
+        ``secrets`` holds the values of Airflow's variables in it. ``plugin.path`` is taken raw, as in Connect.
+        """
+        originals = {name: str(value) for name, value in mapping.items() if value is not None}
+        raw = {name: value for name, value in originals.items() if name == "plugin.path"}
+        variable = {name: value for name, value in originals.items() if name not in raw}
+        values = config_providers.resolve(variable, config_providers.providers_of(originals), secrets) | raw
+        read = _Reader(values)
+        settings = _settings(read, originals, values)
+        read.raise_errors()
+        return settings
+
+    @staticmethod
+    def parse_properties(text: str) -> dict[str, str]:
+        """The mapping that the text of a ``worker.properties`` file holds."""
+        return parse_properties(text)
+
+    @property
+    def exactly_once_source_enabled(self) -> bool:
+        return self.exactly_once_source == "enabled"
+
+    def config_providers(self, connector: str | None = None) -> Mapping[str, ConfigProvider]:
+        """The providers of values for a config of ``connector``, with what that one may look up; None: for the worker's own settings.
+
+        Made anew at each call: they remember what they have looked up.
+        """
+        return config_providers.providers_of(self.originals, connector)
+
+    def refusal_of_data_topic(self, topic: str) -> str:
+        """Why no connector may read or write records of this topic; empty where it may. Who writes to the config topic is an admin."""
+        if topic in KAFKAS_OWN:
+            return "It is one of Kafka's own topics. Name another."
+        purposes = {internal.name: internal.purpose for internal in self.internal_topics}
+        return f"It is the worker's own topic for {purposes[topic]}. Name another." if topic in purposes else ""
+
+    def internal_topic(self, name: str) -> InternalTopic:
+        """The internal topic of this name. Raises KeyError."""
+        return {topic.name: topic for topic in self.internal_topics}[name]
+
+
+class _Reader:
+    """Reads typed values out of a mapping and gathers what is wrong instead of stopping at the first."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self.values = values
+        self.errors: list[str] = []
+        self.keys: list[str] = []
+
+    def refuse(self, name: str, value: object, reason: str) -> None:
+        self.note(name, ConfigException.of(name, value, reason).message)
+
+    def note(self, name: str, error: str) -> None:
+        self.errors.append(error)
+        self.keys.append(name)
+
+    def raise_errors(self) -> None:
+        if len(self.errors) == 1:
+            raise ConfigException(self.errors[0], keys=self.keys)
+        if self.errors:
+            message = f"The worker settings contain {len(self.errors)} errors: " + "; ".join(self.errors)
+            raise ConfigException(message, errors=self.errors, keys=self.keys)
+
+    def text(self, name: str, default: str = "") -> str:
+        return self.values.get(name, default).strip()
+
+    def filled(self, name: str, default: str, blank: str) -> str:
+        text = self.text(name, default)
+        if not text:
+            self.note(name, blank)
+        return text
+
+    def names(self, name: str) -> tuple[str, ...]:
+        return tuple(part.strip() for part in self.text(name).split(",") if part.strip())
+
+    def flag(self, name: str, default: bool) -> bool:
+        text = self.values.get(name)
+        if text is None:
+            return default
+        if text.strip().lower() not in ("true", "false"):
+            self.refuse(name, text, "Expected value to be either true or false")
+        return text.strip().lower() == "true"
+
+    def number(self, name: str, default: int, at_least: int = 0, *, limit: int = _LONG_MAX) -> int:
+        text = self.values.get(name)
+        if text is None:
+            return default
+        try:
+            value = int(text.strip())
+        except ValueError:
+            value = limit + 1
+        if not -limit - 1 <= value <= limit:
+            kind = {_SHORT_MAX: "SHORT", _INT_MAX: "INT"}.get(limit, "LONG")
+            self.refuse(name, text, f"Not a number of type {kind}")
+            return default
+        if value < at_least:
+            self.refuse(name, value, f"Value must be at least {at_least}")
+        return value
+
+    def positive_or_default(self, name: str, default: int, reason: str, *, limit: int) -> int:
+        value = self.number(name, default, -limit, limit=limit)
+        if value != -1 and value < 1:
+            self.refuse(name, value, reason)
+        return value
+
+    def real(self, name: str, default: float, at_least: float, at_most: float = math.inf) -> float:
+        text = self.values.get(name)
+        if text is None:
+            return default
+        try:
+            value = float(text.strip())
+        except ValueError:
+            self.refuse(name, text, "Not a number of type DOUBLE")
+            return default
+        if not value >= at_least:
+            self.refuse(name, text, f"Value must be at least {at_least:g}")
+        elif not value <= at_most or math.isinf(value):
+            self.refuse(name, text, f"Value must be no more than {at_most:g}")
+        return value
+
+    def duration(self, name: str, default: float) -> float:
+        """Seconds, written as a number of them or with a unit."""
+        text = self.values.get(name)
+        if text is None:
+            return default
+        try:
+            return duration_seconds(text)
+        except ValueError as error:
+            self.refuse(name, text, str(error))
+            return default
+
+    def choice(self, name: str, default: str, *choices: str) -> str:
+        text = self.text(name, default)
+        if text.lower() not in choices:
+            self.refuse(name, text, f"String must be one of (case insensitive): {', '.join(choices).upper()}")
+        return text.lower()
+
+    def under(self, prefix: str) -> Mapping[str, str]:
+        return {name[len(prefix) :]: value for name, value in self.values.items() if name.startswith(prefix)}
+
+
+def _settings(read: _Reader, originals: Mapping[str, str], values: Mapping[str, str]) -> WorkerSettings:
+    topics = _internal_topics(read)
+    config, offset, status, batch = (topic.name for topic in topics)
+    return WorkerSettings(
+        group_id=read.filled("group.id", "connect", "Invalid value  for configuration group.id: String must be non-empty"),
+        client_id=read.text("client.id"),
+        bootstrap_servers=_bootstrap_servers(read),
+        config_topic=config,
+        offset_topic=offset,
+        status_topic=status,
+        batch_topic=batch,
+        internal_topics=topics,
+        key_converter=_class_name(read, "key.converter", JSON_CONVERTER),
+        value_converter=_class_name(read, "value.converter", JSON_CONVERTER),
+        header_converter=_class_name(read, "header.converter", SIMPLE_HEADER_CONVERTER),
+        key_converter_settings=read.under("key.converter."),
+        value_converter_settings=read.under("value.converter."),
+        header_converter_settings=read.under("header.converter."),
+        offset_flush_interval_ms=read.number("offset.flush.interval.ms", 60_000),
+        offset_flush_timeout_ms=read.number("offset.flush.timeout.ms", 5000),
+        task_shutdown_graceful_timeout_ms=read.number("task.shutdown.graceful.timeout.ms", 5000),
+        exactly_once_source=read.choice("exactly.once.source.support", "enabled", "disabled", "preparing", "enabled"),
+        status_retry=_status_retry(read),
+        topic_tracking_enable=read.flag("topic.tracking.enable", True),
+        topic_tracking_allow_reset=read.flag("topic.tracking.allow.reset", True),
+        topic_creation_enable=read.flag("topic.creation.enable", True),
+        client_config_override_policy=read.text("connector.client.config.override.policy", "SameCluster"),
+        client_config_override_allowlist=read.names("connector.client.config.override.allowlist"),
+        plugin_path=read.names("plugin.path"),
+        allowed_paths=_allowed_paths(read),
+        version_ranges=read.under("version_ranges."),
+        max_tasks=read.number(MAX_TASKS_SETTING, DEFAULT_MAX_TASKS, 1, limit=_INT_MAX),
+        plugin_probe_timeout_ms=read.number("plugin.probe.timeout.ms", 30_000, 1),
+        plugin_probe_memory_bytes=read.number("plugin.probe.memory.bytes", 4 << 30, 256 << 20),
+        batch_max_records=read.number("batch.max.records", 1, 1) if "batch.max.records" in values else None,
+        batch_max_duration_ms=read.number("batch.max.duration.ms", 3_600_000, 1),
+        transaction_boundary_poll_linger_ms=read.number("transaction.boundary.poll.linger.ms", 200),
+        schedule=_schedule(read),
+        dag_limits=_dag_limits(read),
+        missing_dag_grace_seconds=read.duration("airflow.missing.dag.grace", 600.0),
+        missing_dag_limit=read.number("airflow.missing.dag.limit", 10),
+        originals=dict(originals),
+        values=dict(values),
+    )
+
+
+def _bootstrap_servers(read: _Reader) -> str:
+    servers = [server.strip() for server in read.text("bootstrap.servers", "localhost:9092").split(",") if server.strip()]
+    if not servers:
+        read.refuse("bootstrap.servers", "", "No resolvable bootstrap urls given in bootstrap.servers")
+    for server in servers:
+        host, _, port = server.rpartition("://")[2].rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            read.refuse("bootstrap.servers", server, "Invalid url in bootstrap.servers, expected host:port")
+    return ",".join(servers)
+
+
+def _class_name(read: _Reader, name: str, default: str) -> str:
+    return read.filled(name, default, f"Invalid value  for configuration {name}: String must be non-empty")
+
+
+def _allowed_paths(read: _Reader) -> AllowedPaths:
+    """The folders whose files connectors may reach. Where the worker's own folder is known, the default was put into the mapping."""
+    folders = read.names(ALLOWED_PATHS)
+    for folder in folders:
+        if not folder.startswith("/"):
+            read.refuse(ALLOWED_PATHS, folder, "Each folder must be an absolute path")
+    return AllowedPaths(folders)
+
+
+def _schedule(read: _Reader) -> str | None:
+    """When connectors run whose configs do not say; None: every five minutes."""
+    text = read.values.get(SCHEDULE)
+    if text is not None:
+        try:
+            schedule_of(text)
+        except ValueError as error:
+            read.refuse(SCHEDULE, text, str(error))
+    return text
+
+
+def _dag_limits(read: _Reader) -> DagLimits:
+    """What configs that come by REST or the config topic may ask of Airflow."""
+    defaults = DagLimits()
+    return DagLimits(
+        min_interval_seconds=read.duration(MIN_INTERVAL, defaults.min_interval_seconds),
+        pools=frozenset(read.names(ALLOWED_POOLS)),
+        queues=frozenset(read.names(ALLOWED_QUEUES)),
+        max_pool_slots=read.number(MAX_SLOTS, defaults.max_pool_slots, 1),
+        max_priority_weight=read.number(MAX_PRIORITY, defaults.max_priority_weight, 1),
+    )
+
+
+def _internal_topics(read: _Reader) -> tuple[InternalTopic, ...]:
+    topics = (
+        _internal_topic(read, "config", "connect-configs", 1, "Must specify topic for connector configuration."),
+        _internal_topic(read, "offset", "connect-offsets", 25, "Offset storage topic must be specified"),
+        _internal_topic(read, "status", "connect-status", 5, "Must specify topic for connector status."),
+        _internal_topic(read, "batch", "connect-batches", 1, "Must specify topic for delivered batches."),
+    )
+    seen: dict[str, str] = {}
+    for topic in topics:
+        if topic.name in seen:
+            read.refuse(topic.setting, topic.name, f"{seen[topic.name]} names the same topic, and each needs one of its own")
+        seen.setdefault(topic.name, topic.setting)
+    return topics
+
+
+def _internal_topic(read: _Reader, kind: str, default: str, partitions: int, blank: str) -> InternalTopic:
+    prefix = f"{kind}.storage."
+    given = read.under(prefix)
+    if kind != "config":  # the config topic has one partition, whatever is asked for
+        partitions = read.positive_or_default(prefix + "partitions", partitions, _PARTITIONS_TEXT, limit=_INT_MAX)
+    for name in ("cleanup.policy", *(("partitions",) if kind == "config" else ())):
+        if name in given:
+            _log.warning("Ignoring '%s%s=%s', since it is always set by the worker", prefix, name, given[name])
+    configs = {name: value for name, value in given.items() if name not in _NOT_PASSED_ON and not name.startswith(("retry.", "file."))}
+    return InternalTopic(
+        name=read.filled(prefix + "topic", default, blank),
+        setting=prefix + "topic",
+        purpose=_PURPOSES[kind],
+        partitions=partitions,
+        replication_factor=read.positive_or_default(prefix + "replication.factor", -1, _REPLICATION_TEXT, limit=_SHORT_MAX),
+        configs={**COMPACTED_SOON, **configs, "cleanup.policy": "compact"},
+    )
+
+
+def _status_retry(read: _Reader) -> StatusRetry:
+    prefix = "status.storage.retry."
+    retry = StatusRetry(
+        max_retries=read.number(prefix + "max.retries", 5, limit=_INT_MAX),
+        initial_backoff_ms=read.number(prefix + "initial.backoff.ms", 300),
+        max_backoff_ms=read.number(prefix + "max.backoff.ms", 10_000),
+        backoff_multiplier=read.real(prefix + "backoff.multiplier", 2.0, 1.0),
+        jitter_factor=read.real(prefix + "jitter.factor", 0.25, 0.0, 1.0),
+    )
+    if retry.initial_backoff_ms > retry.max_backoff_ms:
+        reason = f"Value must be no more than {prefix}max.backoff.ms, which is {retry.max_backoff_ms}"
+        error = ConfigException.of(prefix + "initial.backoff.ms", retry.initial_backoff_ms, reason)
+        given = prefix + "initial.backoff.ms" in read.values  # else it is the other that is wrong
+        read.note(prefix + ("initial.backoff.ms" if given else "max.backoff.ms"), error.message)
+    return retry

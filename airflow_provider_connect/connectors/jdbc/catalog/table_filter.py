@@ -1,0 +1,70 @@
+"""Which tables a config means: lists of names and patterns to include and to exclude. Knows no database."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
+
+TABLE_INCLUDE: Final = "table.include"
+TABLE_EXCLUDE: Final = "table.exclude"
+_SPECIAL: Final = re.compile(r"[\\^$*+?{}\[\]|()]")
+_QUOTED: Final = re.compile(r'"((?:[^"]|"")*)"|`((?:[^`]|``)*)`')
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A name, and the regular expression that it may be as well; None: it holds no special character."""
+
+    text: str
+    pattern: BoundedRegex | None
+
+    def means(self, table: TableName) -> bool:
+        """Whether ``table`` is meant. Raises ConfigException for an expression that takes too long."""
+        if table.answers_to(self.text):
+            return True
+        parts, pattern = table.parts, self.pattern
+        return pattern is not None and any(pattern.matches(".".join(parts[start:])) for start in range(len(parts)))
+
+
+@dataclass(frozen=True, slots=True)
+class TableFilter:
+    """``include`` and ``exclude`` hold names and regular expressions; nothing included means everything."""
+
+    include: tuple[Entry, ...] = ()
+    exclude: tuple[Entry, ...] = ()
+
+    @classmethod
+    def of(cls, include: Iterable[str], exclude: Iterable[str]) -> TableFilter:
+        """Raises ConfigException for what is no regular expression."""
+        return cls(_entries(TABLE_INCLUDE, include), _entries(TABLE_EXCLUDE, exclude))
+
+    def chosen(self, tables: Sequence[TableName]) -> list[TableName]:
+        """The tables that are meant, in the order given."""
+        return [table for table in tables if self._is_included(table) and not any(entry.means(table) for entry in self.exclude)]
+
+    def missing(self, tables: Sequence[TableName]) -> list[str]:
+        """The names, not the patterns, among those to include that no table has."""
+        plain = (entry for entry in self.include if entry.pattern is None)
+        return [entry.text for entry in plain if not any(entry.means(table) for table in tables)]
+
+    def _is_included(self, table: TableName) -> bool:
+        return not self.include or any(entry.means(table) for entry in self.include)
+
+
+def _entries(name: str, given: Iterable[str]) -> tuple[Entry, ...]:
+    unquoted = (_QUOTED.sub(lambda match: match[1] or match[2] or "", entry) for entry in given if entry)
+    return tuple(Entry(text, _pattern(name, text) if _SPECIAL.search(text) else None) for text in unquoted)
+
+
+def _pattern(name: str, text: str) -> BoundedRegex:
+    try:
+        return BoundedRegex(text, name)
+    except re.error as error:
+        reason = f"{text[:200]!r} is neither the name of a table nor a regular expression ({error}). For any text write .*"
+        raise ConfigException.of(name, text, reason) from error

@@ -1,0 +1,150 @@
+"""PostgreSQL and SQLite by their ADBC drivers, whose rows are columns from the wire on. ``rows`` and ``has_row`` need no pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any, Final
+
+from airflow_provider_connect.connectors.jdbc.database.database_errors import connection_refusal, statement_refusal
+from airflow_provider_connect.connectors.jdbc.database.database_files import opening
+from airflow_provider_connect.connectors.jdbc.database.database_url import SQLITE, DatabaseUrl
+from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
+from airflow_provider_connect.sdk.arrow import pa
+
+_BUSY_MS: Final = 5000
+BATCH_BYTES: Final = 4 << 20  # of the database's own encoding; larger batches fall out of the cache
+_SQLITE_ROWS: Final = 64  # at once, since its driver bounds no bytes: half as much time again as 10,000 at once; 32 take twice the time
+
+
+class AdbcDatabase:
+    """PostgreSQL or SQLite. Each statement is a transaction of its own."""
+
+    def __init__(self, url: DatabaseUrl) -> None:
+        import adbc_driver_manager
+
+        self._url = url
+        self._driver: Any = adbc_driver_manager  # Any: a compiled module without types
+        product: Any = import_module("adbc_driver_sqlite" if url.dialect == SQLITE else "adbc_driver_postgresql")
+        self._statement: Any = None
+        self._connection: Any = None
+        self._database: Any = None
+        try:
+            with opening(url) as there:
+                self._database = product.connect(there.adbc_uri)
+                self._connection = adbc_driver_manager.AdbcConnection(self._database)
+            if url.dialect == SQLITE:  # whose writers lock the whole file for a moment
+                self.rows(f"PRAGMA busy_timeout = {_BUSY_MS}")
+        except adbc_driver_manager.Error as error:
+            self.close()
+            raise connection_refusal(url, str(error)) from None
+        except ConfigException:
+            self.close()
+            raise
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        import nanoarrow
+
+        with self._executed(sql) as answer:
+            return list(nanoarrow.ArrayStream(answer.stream()).iter_tuples())
+
+    def has_row(self, sql: str) -> bool:
+        return bool(self.rows(f"SELECT 1 AS one WHERE EXISTS ({sql})"))
+
+    def execute(self, sql: str) -> None:
+        with self._executed(sql) as answer:
+            answer.statement().execute_update()
+
+    def batches(self, sql: str, rows: int) -> Iterator[pa.RecordBatch]:
+        if self._url.dialect != SQLITE:
+            with self._executed(sql, _POSTGRESQL_STREAM) as answer:
+                yield from answer.reader()
+            return
+        with self._executed(sql, {"adbc.sqlite.query.batch_rows": str(min(rows, _SQLITE_ROWS))}) as answer:
+            yield from _gathered(answer.reader(), rows)
+
+    def cancel(self) -> None:
+        connection = self._connection
+        if connection is not None:
+            try:
+                connection.cancel()
+            except self._driver.Error:
+                return
+
+    def close(self) -> None:
+        for part in (self._statement, self._connection, self._database):
+            if part is not None:
+                try:
+                    part.close()
+                except Exception:  # (a broken connection is closed all the same)
+                    continue
+        self._statement = self._connection = self._database = None
+
+    def _refusal(self, text: str, state: str | None) -> ConnectException:
+        """What an error of the driver is. ``state`` is its SQLSTATE where it has one."""
+        return statement_refusal(self._url, text, state)
+
+    def _executed(self, sql: str | None, options: Mapping[str, str] | None = None) -> _AdbcAnswer:
+        """``sql`` None: the statement is told otherwise what to do."""
+        if self._connection is None:
+            raise RetriableException(f"The connection to {self._url.place} is closed")
+        return _AdbcAnswer(self, sql, options or {})
+
+
+_POSTGRESQL_STREAM: Final = {"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES)}
+
+
+def _gathered(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Small batches of one type together, until there are ``rows`` or ``BATCH_BYTES`` of them."""
+    held: list[pa.RecordBatch] = []
+    count = size = 0
+    for batch in batches:
+        held.append(batch)
+        count, size = count + batch.num_rows, size + batch.get_total_buffer_size()
+        if count >= rows or size >= BATCH_BYTES:
+            yield pa.concat_batches(held) if len(held) > 1 else batch
+            held, count, size = [], 0, 0
+    if held:
+        yield pa.concat_batches(held)
+
+
+class _AdbcAnswer:
+    """One statement from its execution to its end; foreign errors are translated."""
+
+    def __init__(self, database: AdbcDatabase, sql: str | None, options: Mapping[str, str]) -> None:
+        self._database = database
+        self._sql = sql
+        self._options = options
+
+    def __enter__(self) -> _AdbcAnswer:
+        return self
+
+    def stream(self) -> Any:  # the driver's own handle
+        return self.statement().execute_query()[0]
+
+    def statement(self) -> Any:  # the driver's own
+        database = self._database
+        statement = database._statement = database._driver.AdbcStatement(database._connection)
+        if self._options:
+            statement.set_options(**self._options)
+        if self._sql is not None:
+            statement.set_sql_query(self._sql)
+        return statement
+
+    def reader(self) -> Any:  # a pa.RecordBatchReader
+        return pa.RecordBatchReader.from_stream(self.stream())
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        database, statement = self._database, self._database._statement
+        database._statement = None
+        if statement is not None:
+            try:
+                statement.close()
+            except database._driver.Error:  # what was cut off in the middle
+                database.close()
+        if isinstance(error, database._driver.Error):
+            raise database._refusal(str(error), getattr(error, "sqlstate", None)) from None
+        if error is not None and kind is not None and kind.__module__.partition(".")[0] in ("pyarrow", "nanoarrow"):
+            raise database._refusal(str(error), None) from None
+        if isinstance(error, OSError):  # so Arrow hands on what a driver's stream says
+            raise database._refusal(str(error), None) from None

@@ -1,0 +1,51 @@
+"""An open database: small answers as Python rows, large ones as Arrow batches. Knows SQL as text only: no dialect, no offsets.
+
+PostgreSQL and SQLite by their ADBC drivers, whose rows are columns from the wire on; everything else by SQLAlchemy. ``rows`` and
+``has_row`` need no pyarrow, so that a check inside an Airflow task stays cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+from airflow_provider_connect.connectors.jdbc.database.adbc_database import AdbcDatabase
+from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.database.drivers import require_driver
+from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import SqlAlchemyDatabase
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.sdk.arrow import pa
+
+
+class Database(Protocol):
+    """One connection, for one thread; only ``cancel`` may come from another.
+
+    Raises RetriableException when the connection cannot be had or was lost, StatementException for a statement that is refused.
+    """
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:  # Any: whatever the columns hold
+        """All rows of a small answer."""
+
+    def has_row(self, sql: str) -> bool:
+        """Whether the answer of a query has a row."""
+
+    def execute(self, sql: str) -> None:
+        """Run a statement that has no answer."""
+
+    def batches(self, sql: str, rows: int) -> Iterator[pa.RecordBatch]:
+        """The answer piece by piece: as PostgreSQL's driver has it, elsewhere at most about ``rows`` at a time; of 4 MiB each, or where
+        rows are long, some tens of rows. Pieces differ in type where a driver shows none. Nothing else may be asked until the answer is
+        used up or the connection closed."""
+
+    def cancel(self) -> None:
+        """Make what another thread waits for end soon, with an error."""
+
+    def close(self) -> None:
+        """Let go of the connection, whatever state it is in. May come twice."""
+
+
+def open_database(url: DatabaseUrl) -> Database:
+    """Connect. Raises ConfigException where the database refuses user, password or name, RetriableException where nobody answers."""
+    require_driver(url)
+    return AdbcDatabase(url) if url.has_adbc else SqlAlchemyDatabase(url)

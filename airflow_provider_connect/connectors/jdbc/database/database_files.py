@@ -1,0 +1,112 @@
+"""Which files of the host a database URL reaches: SQLite's file, the socket of a local server, and what a driver may open by itself.
+
+All of them must lie below the worker's allowed folders (``sdk.allowed_paths``). Knows nothing of connections.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from typing import Final
+from urllib.parse import unquote
+
+from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE, URL, DatabaseUrl, parse_url
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.allowed_paths import SETTING, AllowedPaths
+from airflow_provider_connect.sdk.config_def import ConfigValue
+
+_BY_NETWORK: Final = (POSTGRESQL, MYSQL, MARIADB, "mssql", "oracle")
+_MAY_OPEN_FILES: Final = ("mysqldb", "mariadbconnector", "mysqlconnector")  # on the server's word (LOCAL INFILE), or a socket for localhost
+_HOST: Final = re.compile(r"[A-Za-z0-9_.:,%\[\]-]+")
+
+
+def add_unreachable(values: Iterable[ConfigValue], allowed: AllowedPaths) -> None:
+    """Add to the URL's own value what the worker does not let connectors reach. Looks at no database."""
+    for value in values:
+        if value.name == URL and value.value and not value.errors:
+            try:
+                reachable(parse_url(str(value.value)).within(allowed))
+            except ConfigException as error:
+                value.errors += error.errors
+
+
+def reachable(url: DatabaseUrl) -> DatabaseUrl:
+    """The same database with paths of the host resolved. Raises ConfigException when one lies outside of what is allowed."""
+    if url.dialect == SQLITE:
+        return dataclasses.replace(url, database=url.allowed.resolved(URL, url.database or ""))
+    if url.dialect == POSTGRESQL:
+        return _with_sockets_resolved(url)
+    if not url.allowed.allow_all:
+        _refuse_free_drivers(url)
+    return url
+
+
+@contextlib.contextmanager
+def opening(url: DatabaseUrl) -> Iterator[DatabaseUrl]:
+    """Connect inside the block to the URL that it gives. Behind it SQLite must have opened that file, and not one that a link has led to
+    since; a new file is made here, where no link is followed."""
+    if url.dialect != SQLITE:
+        yield reachable(url)
+        return
+    folder, name = url.allowed.folder_of(URL, url.database or "")
+    path = os.path.join(folder.path, name)
+    mode = url.options.get("mode", "rwc")
+    if mode == "rwc":
+        with contextlib.suppress(FileExistsError, FileNotFoundError):  # without its folder the driver has its own word for it
+            os.close(folder.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))
+        mode = "rw"
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISLNK(folder.stat(name).st_mode):
+            raise url.allowed.refusal(URL, url.database or "")
+    yield dataclasses.replace(url, database=path, options={**url.options, "mode": mode})
+    if not _has_open(path):
+        raise url.allowed.refusal(URL, url.database or "")
+
+
+def _has_open(path: str) -> bool:
+    """Whether this process has the file of exactly this path open. The descriptor is not touched: to close another one of the same file
+    would drop SQLite's locks."""
+    descriptors = "/proc/self/fd"
+    if not os.path.isdir(descriptors):  # no Linux: the path at least leads where it did
+        return os.path.realpath(path) == path
+    for number in os.listdir(descriptors):
+        with contextlib.suppress(OSError):
+            if os.readlink(f"{descriptors}/{number}") == path:
+                return True
+    return False
+
+
+def _with_sockets_resolved(url: DatabaseUrl) -> DatabaseUrl:
+    """libpq takes a folder, which holds a socket, for a host; and none at all for its own default folder."""
+    named = url.options.get("host")
+    given = (unquote(url.host or "") if named is None else named).split(",")
+    hosts = [_socket_resolved(url, host.strip()) for host in given]
+    if not any(host.startswith("/") for host in hosts):
+        return url
+    if named is None and len(hosts) > 1:  # each with its port behind it, which is no part of a path
+        raise ConfigException.of(URL, f"{url.dialect}://…", "Of several hosts none can be a socket's folder. Name them with ?host=")
+    return dataclasses.replace(url, options={**url.options, "host": ",".join(hosts)})
+
+
+def _socket_resolved(url: DatabaseUrl, host: str) -> str:
+    if host.startswith("/"):
+        return url.allowed.resolved(URL, host)
+    if (not host or host.startswith("@")) and not url.allowed.allow_all:
+        reason = f"A local socket is only reached by its folder, which must lie below the worker setting {SETTING}. Name a host."
+        raise ConfigException.of(URL, f"{url.dialect}://{host}", reason)
+    return host
+
+
+def _refuse_free_drivers(url: DatabaseUrl) -> None:
+    if url.dialect not in _BY_NETWORK or url.driver in _MAY_OPEN_FILES:
+        what = f"{url.dialect}+{url.driver}" if url.driver else url.dialect
+        reason = f"This driver may open files of the worker by itself, and is only used where the worker setting {SETTING} is /."
+        if url.driver in _MAY_OPEN_FILES:
+            reason += " Leave the driver out of the URL: then pymysql is used."
+        raise ConfigException.of(URL, f"{what}:…", reason)
+    if url.host is None or not _HOST.fullmatch(url.host):
+        raise ConfigException.of(URL, f"{url.dialect}://…", "The host must be a name or an address.")

@@ -1,0 +1,135 @@
+"""What databases write differently: quoted names, column types, times. Pure text; knows no connection.
+
+A dialect is a value, found by ``dialect_of``. Words that a database understands only in part are those of standard SQL.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE
+from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType
+
+QUOTE_IDENTIFIERS: Final = "quote.sql.identifiers"
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One database product. ``quotes`` are the characters before and behind a name; ``types`` the column types by Connect type or logical
+    name, ``{scale}`` filled in; ``key_types`` those that differ for columns of a primary key."""
+
+    name: str
+    types: Mapping[str, str]
+    key_types: Mapping[str, str] = field(default_factory=dict)
+    quotes: tuple[str, str] = ('"', '"')
+    is_quoting: bool = True
+    longest_name: int = 128
+
+    def quoted(self, identifier: str) -> str:
+        """A name as SQL. Without quoting (``quote.sql.identifiers=never``) only plain names pass: anything else could be SQL."""
+        if not identifier or "\0" in identifier:
+            raise ConnectException(f"{identifier!r} is no name of a table or column")
+        if not self.is_quoting:
+            if not _PLAIN.fullmatch(identifier):
+                raise ConfigException.of(
+                    QUOTE_IDENTIFIERS, "never", f"The name {identifier!r} of a table or column needs quotes. Set it to always."
+                )
+            return identifier
+        before, behind = self.quotes
+        return f"{before}{identifier.replace(behind, behind * 2)}{behind}"
+
+    def table(self, name: TableName) -> str:
+        """A table's whole name as SQL."""
+        parts = name.parts[1:] if self.name == POSTGRESQL and name.catalog is not None else name.parts
+        return ".".join(map(self.quoted, parts))
+
+    def column_type(self, schema: Schema, *, is_key: bool = False) -> str:
+        """The type of a column that holds values of ``schema``, without NULL or NOT NULL. Raises ConnectException for what no column
+        holds: arrays, maps and structs."""
+        kind = schema.logical_name or str(schema.type)
+        text = (self.key_types.get(kind) if is_key else None) or self.types.get(kind)
+        if text is None:
+            raise ConnectException(f"{schema.name or schema.type.name} has no column type in {self.name}")
+        return text.replace("{scale}", str(schema.scale)) if kind == DECIMAL else text
+
+
+_STANDARD: Final[Mapping[str, str]] = {
+    SchemaType.INT8: "SMALLINT",
+    SchemaType.INT16: "SMALLINT",
+    SchemaType.INT32: "INTEGER",
+    SchemaType.INT64: "BIGINT",
+    SchemaType.FLOAT32: "REAL",
+    SchemaType.FLOAT64: "DOUBLE PRECISION",
+    SchemaType.BOOLEAN: "BOOLEAN",
+    SchemaType.STRING: "VARCHAR(4000)",
+    SchemaType.BYTES: "BLOB",
+    DECIMAL: "DECIMAL(38,{scale})",
+    DATE: "DATE",
+    TIME: "TIME",
+    TIMESTAMP: "TIMESTAMP",
+}
+_POSTGRESQL: Final = Dialect(
+    POSTGRESQL, {**_STANDARD, SchemaType.STRING: "TEXT", SchemaType.BYTES: "BYTEA", DECIMAL: "DECIMAL"}, longest_name=63
+)
+_SQLITE: Final = Dialect(
+    SQLITE,
+    {
+        **_STANDARD,
+        **dict.fromkeys((SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64), "INTEGER"),
+        SchemaType.FLOAT32: "REAL",
+        SchemaType.FLOAT64: "REAL",
+        SchemaType.STRING: "TEXT",
+    },
+    quotes=("`", "`"),  # within " a name that is no column, such as one that was just dropped, would be a text
+)
+_MYSQL: Final = Dialect(
+    MYSQL,
+    {
+        **_STANDARD,
+        SchemaType.INT8: "TINYINT",
+        SchemaType.INT32: "INT",
+        SchemaType.FLOAT32: "FLOAT",
+        SchemaType.FLOAT64: "DOUBLE",
+        SchemaType.BOOLEAN: "TINYINT",
+        SchemaType.STRING: "LONGTEXT",
+        SchemaType.BYTES: "LONGBLOB",
+        DECIMAL: "DECIMAL(65,{scale})",
+        TIME: "TIME(3)",
+        TIMESTAMP: "DATETIME(3)",
+    },
+    key_types={SchemaType.STRING: "VARCHAR(255)", SchemaType.BYTES: "VARBINARY(255)"},
+    quotes=("`", "`"),
+    longest_name=64,
+)
+_DIALECTS: Final = {
+    POSTGRESQL: _POSTGRESQL,
+    SQLITE: _SQLITE,
+    MYSQL: _MYSQL,
+    MARIADB: Dialect(MARIADB, _MYSQL.types, _MYSQL.key_types, _MYSQL.quotes, longest_name=64),
+    "mssql": Dialect(
+        "mssql",
+        {
+            **_STANDARD,
+            SchemaType.FLOAT64: "FLOAT",
+            SchemaType.BOOLEAN: "BIT",
+            SchemaType.STRING: "NVARCHAR(MAX)",
+            SchemaType.BYTES: "VARBINARY(MAX)",
+            TIMESTAMP: "DATETIME2",
+        },
+        key_types={SchemaType.STRING: "NVARCHAR(400)", SchemaType.BYTES: "VARBINARY(800)"},
+        quotes=("[", "]"),
+    ),
+}
+
+
+def dialect_of(name: str, *, is_quoting: bool = True) -> Dialect:
+    """The dialect of ``DatabaseUrl.dialect``; standard SQL for a database that is not known here."""
+    found = _DIALECTS.get(name) or Dialect(name, _STANDARD)
+    return dataclasses.replace(found, is_quoting=is_quoting)

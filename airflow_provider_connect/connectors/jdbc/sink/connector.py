@@ -1,0 +1,77 @@
+"""JdbcSink: records into tables of a relational database, with the settings of the well-known JDBC sinks.
+
+Exactly once the offsets are committed with the rows, in a table of ours (``sink_offsets``). Rows are moved as whole columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from airflow_provider_connect.connectors.jdbc.database.database_files import add_unreachable
+from airflow_provider_connect.connectors.jdbc.database.drivers import add_driver_errors
+from airflow_provider_connect.connectors.jdbc.sink.check import check_database
+from airflow_provider_connect.connectors.jdbc.sink.database import open_store, url_of, write_dialect
+from airflow_provider_connect.connectors.jdbc.sink.offsets import OffsetsTable
+from airflow_provider_connect.connectors.jdbc.sink.settings import CONFIG_DEF, OFFSETS_TABLE, SinkSettings, contradictions
+from airflow_provider_connect.connectors.jdbc.sink.store import table_name
+from airflow_provider_connect.connectors.jdbc.sink.task import JdbcSinkTask
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.config_def import Config, ConfigValue
+from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.task import SinkTask
+
+
+class JdbcSinkConnector(SinkConnector):
+    """Takes the records of some topics into tables of a relational database, a table for each topic.
+
+    PostgreSQL takes whole columns by COPY, staged and merged where rows are changed; SQLite, MySQL, MariaDB and others take rows. Values
+    must be structs with a schema. Each task takes its share of the topics' partitions.
+    """
+
+    class_name = "io.confluent.connect.jdbc.JdbcSinkConnector"
+    aliases = ("JdbcSink", "JdbcSinkConnector", "io.aiven.connect.jdbc.JdbcSinkConnector")
+    task_class: ClassVar[type[SinkTask]] = JdbcSinkTask
+    config_def = CONFIG_DEF
+
+    def start(self, config: Config) -> None:
+        super().start(config)
+        SinkSettings.of(config)
+        url_of(config, self.allowed_paths)
+
+    def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
+        return [self.config.originals] * max_tasks
+
+    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        """Also says which settings do not go together. Does not ask the database: whoever answers here may not reach it."""
+        values = super().validate(config)
+        add_unreachable(values, self.allowed_paths)
+        add_driver_errors(values)
+        if any(value.errors for value in values):
+            return values
+        by_name = {value.name: value for value in values}
+        parsed = self.config_def.parse(config)
+        for name, value, reason in contradictions(parsed):
+            by_name[name].errors.append(str(ConfigException.of(name, value, reason)))
+        return values
+
+    def check(self, config: Mapping[str, str]) -> None:
+        parsed = self.config_def.parse(config)
+        url = url_of(parsed, self.allowed_paths)
+        topics = [] if config.get("transforms") else [topic.strip() for topic in config.get("topics", "").split(",") if topic.strip()]
+        check_database(url, write_dialect(parsed, url), SinkSettings.of(parsed), topics)
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        return ExactlyOnceSupport.SUPPORTED
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
+        """Writes the offsets to the table of ours too, where they are there. A task that still writes is fenced by that."""
+        parsed = self.config_def.parse(config)
+        store = open_store(parsed, self.allowed_paths)
+        try:
+            table = OffsetsTable(store, table_name(parsed[OFFSETS_TABLE], store.dialect), parsed.originals.get("name", ""))
+            table.alter(offsets)
+        finally:
+            store.close()
+        return True

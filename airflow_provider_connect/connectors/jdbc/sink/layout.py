@@ -1,0 +1,172 @@
+"""Which columns the records of one schema become, and those columns of a batch. Knows nothing of tables and databases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from airflow_provider_connect.connectors.jdbc.sink.settings import KAFKA_FIELDS, PK_FIELDS, PK_MODE, PkMode, SinkSettings
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, SchemaType
+
+
+class Origin(StrEnum):
+    """Where a column's values come from."""
+
+    TOPIC = "topic"
+    PARTITION = "partition"
+    OFFSET = "offset"
+    KEY = "key"
+    VALUE = "value"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordColumn:
+    """One column of the records. ``field`` is the place in the struct; None: the key is a single value."""
+
+    name: str
+    schema: Schema
+    origin: Origin
+    field: int | None = None
+    is_key: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The columns of records of one key schema and one value schema. Without a value schema all are deletes."""
+
+    columns: tuple[RecordColumn, ...]
+    key_schema: Schema | None
+    value_schema: Schema | None
+    has_deletes: bool
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns if column.is_key)
+
+    @property
+    def rest(self) -> tuple[str, ...]:
+        """The columns behind the key."""
+        return tuple(column.name for column in self.columns if not column.is_key)
+
+    def fits(self, batch: Batch) -> bool:
+        """Whether the batch's records have these columns. Those that are all deletes go with those of the same key that are not."""
+        if is_all_deletes(batch):
+            return self.has_deletes and batch.key_schema == self.key_schema
+        return batch.value_schema == self.value_schema and (not self.reads_key or batch.key_schema == self.key_schema)
+
+    @property
+    def reads_key(self) -> bool:
+        return any(column.origin is Origin.KEY for column in self.columns)
+
+    def table(self, batch: Batch) -> pa.Table:
+        """The columns of ``batch``, by their names; null where the value is."""
+        count = batch.num_records
+        parts = {Origin.KEY: _fields(batch.key), Origin.VALUE: _fields(batch.value)}
+        arrays = [_array(column, batch, parts, count) for column in self.columns]
+        return pa.Table.from_arrays(arrays, names=[column.name for column in self.columns])
+
+
+def is_all_deletes(batch: Batch) -> bool:
+    """Whether no record has a value."""
+    return batch.value is None or (batch.value_schema is None and batch.value.null_count == batch.num_records)
+
+
+def deletes_of(batch: Batch) -> pa.BooleanArray:
+    """True where a record has no value."""
+    return pa.repeat(True, batch.num_records) if batch.value is None else batch.value.is_null()
+
+
+def layout_of(settings: SinkSettings, batch: Batch, name_of: Callable[[str], str]) -> Layout:
+    """The layout of the batch's records; ``name_of`` says what a field's column is called. Raises DataException, which says what they
+    lack."""
+    has_deletes = settings.delete_enabled
+    value = batch.value_schema
+    if is_all_deletes(batch) and has_deletes:
+        value = None
+    elif value is None or value.type is not SchemaType.STRUCT:
+        raise DataException(
+            f"Records of topic {batch.topic} cannot be rows: their value {_named(value, batch)}, not a struct with a schema. "
+            "Use a converter that gives schemas: JsonConverter with schemas.enable=true, or Avro."
+        )
+    columns = [replace(column, name=name_of(column.name)) for column in _key_columns(settings, batch, value)]
+    keys = {column.name for column in columns}
+    columns.extend(
+        RecordColumn(name_of(field.name), field.schema, Origin.VALUE, field.index)
+        for field in (value.fields if value is not None else ())
+        if name_of(field.name) not in keys and (not settings.fields or field.name in settings.fields)
+    )
+    if not columns:
+        raise DataException(f"Records of topic {batch.topic} have no field that is to be written: see fields.whitelist")
+    return Layout(tuple(columns), batch.key_schema, value, has_deletes)
+
+
+def _named(schema: Schema | None, batch: Batch) -> str:
+    if schema is not None:
+        return f"is {schema.type.name}"
+    return "is null" if is_all_deletes(batch) else "has no schema"
+
+
+def _key_columns(settings: SinkSettings, batch: Batch, value: Schema | None) -> Iterator[RecordColumn]:
+    match settings.pk_mode:
+        case PkMode.KAFKA:
+            names = settings.pk_fields or KAFKA_FIELDS
+            schemas = (STRING_SCHEMA, INT32_SCHEMA, INT64_SCHEMA)
+            for name, schema, origin in zip(names, schemas, (Origin.TOPIC, Origin.PARTITION, Origin.OFFSET), strict=True):
+                yield RecordColumn(name, schema, origin, is_key=True)
+        case PkMode.RECORD_KEY:
+            yield from _record_key_columns(settings, batch)
+        case PkMode.RECORD_VALUE:
+            assert value is not None  # deletes need the record's key
+            yield from _struct_columns(settings, value, Origin.VALUE, batch.topic)
+
+
+def _record_key_columns(settings: SinkSettings, batch: Batch) -> Iterator[RecordColumn]:
+    schema, topic = batch.key_schema, batch.topic
+    if schema is None:
+        raise DataException(f"Records of topic {topic} have no key with a schema, but {PK_MODE} is record_key")
+    if schema.type is SchemaType.STRUCT:
+        yield from _struct_columns(settings, schema, Origin.KEY, topic)
+    elif len(settings.pk_fields) != 1:
+        raise DataException(f"The key of topic {topic} is a single value, {schema.type.name}: {PK_FIELDS} must be one name, of its column")
+    else:
+        yield RecordColumn(settings.pk_fields[0], schema, Origin.KEY, is_key=True)
+
+
+def _struct_columns(settings: SinkSettings, schema: Schema, origin: Origin, topic: str) -> Iterator[RecordColumn]:
+    names = settings.pk_fields or tuple(field.name for field in schema.fields)
+    for name in names:
+        field = schema.field(name)
+        if field is None:
+            fields = ", ".join(each.name for each in schema.fields)
+            raise DataException(f"{PK_FIELDS} names {name}, which the {origin} of topic {topic} has not. It has: {fields}")
+        yield RecordColumn(name, field.schema, origin, field.index, is_key=True)
+
+
+def _fields(column: pa.Array | None) -> list[pa.Array]:
+    return column.flatten() if column is not None and pa.types.is_struct(column.type) else []
+
+
+def _array(column: RecordColumn, batch: Batch, parts: Mapping[Origin, list[pa.Array]], count: int) -> pa.Array:
+    match column.origin:
+        case Origin.TOPIC:
+            return pa.repeat(batch.topic_partition.topic, count)
+        case Origin.PARTITION:
+            return pa.repeat(pa.scalar(batch.topic_partition.partition, pa.int32()), count)
+        case Origin.OFFSET:
+            return offsets_of(batch)
+    found = parts[column.origin]
+    if column.field is None:
+        return pa.nulls(count) if batch.key is None else batch.key
+    return found[column.field] if found else pa.nulls(count)
+
+
+def offsets_of(batch: Batch) -> pa.Array:
+    """Each record's offset."""
+    if batch.kafka_offset is not None:
+        return batch.kafka_offset
+    ones = pa.repeat(pa.scalar(1, pa.int64()), batch.num_records)
+    return pc.cumulative_sum(ones, start=(batch.first_offset or 0) - 1)

@@ -1,0 +1,271 @@
+"""PostgreSQL as a sink's store: whole columns by COPY, into the table itself or into a temporary one that is then merged."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from airflow_provider_connect.connectors.jdbc.catalog.metadata import read_columns
+from airflow_provider_connect.connectors.jdbc.database.adbc_database import AdbcDatabase
+from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException, StatementException
+from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect
+from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.sink.columns import misfits, rest_of
+from airflow_provider_connect.connectors.jdbc.sink.equality import is_exact
+from airflow_provider_connect.connectors.jdbc.sink.hope import Hope
+from airflow_provider_connect.connectors.jdbc.sink.literal import text_literal
+from airflow_provider_connect.connectors.jdbc.sink.settings import InsertMode
+from airflow_provider_connect.connectors.jdbc.sink.sieve import Sieve
+from airflow_provider_connect.connectors.jdbc.sink.stages import Stages, with_places
+from airflow_provider_connect.connectors.jdbc.sink.statements import StageStatements
+from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
+from airflow_provider_connect.connectors.jdbc.sink.wire import wire_field
+from airflow_provider_connect.errors import ConnectException, RetriableException
+from airflow_provider_connect.sdk.arrow import pa
+
+_SAVEPOINT: Final = "connect_piece"
+_SIFTED_ROWS: Final = 50_000  # at a time
+_COPY_LINE: Final = re.compile(r"^(?>.*?COPY \S).*?, line (\d+)", re.MULTILINE)  # of each line's first COPY only: others repeat its search
+_PARALLEL: Final = frozenset(
+    {"40001", "40P01", "55P03", "25P03", "25P04"}
+)  # serialization, deadlock, a lock not had, a transaction timed out
+_PARALLEL_WORDS: Final = re.compile(  # the driver tells no SQLSTATE of what went wrong while rows came
+    r"could not serialize access|deadlock detected|could not obtain lock|due to lock timeout|transaction timeout"
+)
+
+
+class PostgresqlStore(AdbcDatabase):
+    """One connection. Transactions are begun and ended by statements, so that none is open while nothing is written."""
+
+    holds_others_up = False
+
+    def __init__(self, url: DatabaseUrl, dialect: Dialect, time_zone: str) -> None:
+        super().__init__(url)
+        self.url = url
+        self.dialect = dialect
+        self._time_zone = time_zone
+        self._stages = Stages(self)
+        self._saved_stages = self._stages.noted()
+        self._sieve = Sieve(self, self._stages, self._write)
+        self._hopes: dict[TableName, Hope] = {}
+        [(self.session,)] = self.rows("SELECT pid || ' ' || backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
+
+    # Transactions
+
+    def begin(self) -> None:
+        self.execute("BEGIN")
+
+    def commit(self) -> None:
+        self.execute("COMMIT")
+
+    def rollback(self) -> None:
+        self.execute("ROLLBACK")
+        self._stages.restore({})  # some of them may be gone
+
+    def save(self) -> None:
+        self.execute(f"SAVEPOINT {_SAVEPOINT}")
+        self._saved_stages = self._stages.noted()
+
+    def restore(self) -> None:
+        self.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
+        self.release()
+        self._stages.restore(self._saved_stages)
+
+    def release(self) -> None:
+        self.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
+
+    @contextlib.contextmanager
+    def taken_back_if_refused(self, savepoint: str) -> Iterator[None]:
+        self.execute(f"SAVEPOINT {savepoint}")
+        stages = self._stages.noted()
+        try:
+            yield
+        except (RefusedException, StatementException):
+            self.execute(f"ROLLBACK TO SAVEPOINT {savepoint}")
+            self.execute(f"RELEASE SAVEPOINT {savepoint}")
+            self._stages.restore(stages)
+            raise
+        self.execute(f"RELEASE SAVEPOINT {savepoint}")
+
+    def end_session(self, session: str) -> None:
+        pid, _, start = session.partition(" ")
+        if pid.isdecimal():
+            this = f"pid = {pid} AND backend_start = {text_literal(start, self.dialect)}::timestamptz AND pid <> pg_backend_pid()"
+            self.rows(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {this}")
+
+    def locked_rows(self, sql: str) -> list[tuple[Any, ...]]:
+        return self.rows(f"{sql} FOR UPDATE")
+
+    # Tables
+
+    def read_table(self, name: TableName) -> TargetTable | None:
+        place = "= ANY (current_schemas(false))" if name.schema is None else f"= {text_literal(name.schema, self.dialect)}"
+        found = self.rows(
+            "SELECT n.nspname::text, c.oid::int8, c.relkind IN ('r', 'p') AND has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE') "
+            "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            f"WHERE c.relkind IN ('r', 'p', 'v', 'f') AND c.relname = {text_literal(name.table, self.dialect)} AND n.nspname {place} "
+            "ORDER BY array_position(current_schemas(false), n.nspname) LIMIT 1"
+        )
+        if not found:
+            return None
+        [(schema, oid, is_lockable)] = found
+        resolved = TableName(name.table, str(schema))
+        columns = {column.name: column for column in read_columns(self, self.url, resolved)}
+        declared, collations = self._declared(str(oid)), self._collations(int(oid))
+        return TargetTable(resolved, columns, self._unique(int(oid)), declared, collations, is_lockable=bool(is_lockable))
+
+    def lock_to_change(self, table: TargetTable) -> None:
+        if table.is_lockable:
+            self.execute(f"LOCK TABLE {self.dialect.table(table.name)} IN ACCESS EXCLUSIVE MODE")
+
+    def lock_to_write(self, table: TargetTable) -> bool:
+        """Values are made to suit COPY into columns of certain types; where those are others by now, they may have to go another way."""
+        if not table.is_lockable:
+            return True
+        name = self.dialect.table(table.name)
+        self.execute(f"LOCK TABLE ONLY {name} IN ROW EXCLUSIVE MODE")  # as any statement that writes rows does
+        is_same = self._declared(f"{text_literal(name, self.dialect)}::regclass") == table.declared
+        if not is_same:
+            self._stages.restore({})
+        return is_same
+
+    def _unique(self, oid: int) -> tuple[frozenset[str], ...]:
+        by_index: dict[int, set[str]] = {}
+        for index, column in self.rows(
+            "SELECT i.indexrelid::int8, a.attname::text FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = "
+            "ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1]) WHERE i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL "
+            f"AND i.indexprs IS NULL AND i.indrelid = {oid}"
+        ):
+            by_index.setdefault(index, set()).add(column)
+        return tuple(map(frozenset, by_index.values()))
+
+    def _declared(self, oid: str) -> dict[str, str]:
+        rows = self.rows(
+            f"SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = {oid} AND attnum > 0 "
+            "AND NOT attisdropped"
+        )
+        return dict(rows)
+
+    def _collations(self, oid: int) -> dict[str, str]:
+        rows = self.rows(
+            "SELECT a.attname::text, quote_ident(n.nspname) || '.' || quote_ident(c.collname) FROM pg_attribute a "
+            "JOIN pg_collation c ON c.oid = a.attcollation JOIN pg_namespace n ON n.oid = c.collnamespace "
+            f"WHERE a.attrelid = {oid} AND a.attnum > 0 AND NOT a.attisdropped AND NOT (to_jsonb(c) ->> 'collisdeterministic')::bool"
+        )
+        return dict(rows)
+
+    # Rows
+
+    def equal_keys(self, table: TargetTable, keys: pa.Table) -> pa.Table:
+        staged, statements = self._prepared(table, keys)
+        if all(is_exact(table, table.columns[name], staged[name]) for name in staged.column_names):
+            return staged
+        with self._stages.filled(with_places(staged)) as stage:
+            groups = list(self.batches(statements.groups(stage), staged.num_rows))
+        return pa.Table.from_batches(groups)
+
+    def insert(self, table: TargetTable, rows: pa.Table) -> None:
+        self._write(*self._prepared(table, rows), (), InsertMode.INSERT)
+
+    def upsert(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
+        self._write(*self._prepared(table, rows), keys, InsertMode.UPSERT)
+
+    def update(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
+        if not set(rows.column_names) <= set(keys):
+            self._write(*self._prepared(table, rows), keys, InsertMode.UPDATE)
+
+    def delete(self, table: TargetTable, rows: pa.Table) -> None:
+        staged, statements = self._prepared(table, rows)
+        with self._stages.filled(staged) as stage:
+            self.execute(statements.delete(stage))
+
+    def sift(self, table: TargetTable, rows: pa.Table, keys: Sequence[str], mode: InsertMode) -> dict[int, str]:
+        if mode is InsertMode.UPDATE and set(rows.column_names) <= set(keys):
+            return {}
+        refused = misfits(rows.num_rows, lambda start, length: self._prepared(table, rows.slice(start, length)))
+        places = rest_of(rows.num_rows, refused)
+        staged, statements = self._prepared(table, rows.take(places) if refused else rows)
+        for start in range(0, len(places), _SIFTED_ROWS):
+            found = self._sieve.sift(staged.slice(start, _SIFTED_ROWS), statements, keys, mode)
+            refused |= {places[start + place].as_py(): reason for place, reason in found.items()}
+        return refused
+
+    def copy_to_stage(self, stage: str, rows: pa.Table) -> None:
+        self._copy(stage, rows, {"adbc.ingest.temporary": "true"})
+
+    def _prepared(self, table: TargetTable, rows: pa.Table) -> tuple[pa.Table, StageStatements]:
+        """The rows as COPY writes them, and how they get from a stage into the table."""
+        names = rows.column_names
+        found = [self._wire(table, name, column) for name, column in zip(names, rows.columns, strict=True)]
+        cast = {field.name for field, _, is_direct in found if not is_direct}
+        staged = pa.Table.from_arrays([column for _, column, _ in found], schema=pa.schema([field for field, _, _ in found]))
+        return staged, StageStatements(self.dialect, table, names, cast)
+
+    def _wire(self, table: TargetTable, name: str, column: pa.ChunkedArray) -> tuple[pa.Field, pa.ChunkedArray, bool]:
+        """Raises RefusedException, without a place, where Arrow has no room for a value: then records are tried one by one."""
+        try:
+            return wire_field(table.columns[name], column, self._time_zone)
+        except pa.ArrowException as error:
+            raise RefusedException(f"A value does not fit column {name} of table {table.name}: {error}") from error
+
+    def _write(self, staged: pa.Table, statements: StageStatements, keys: Sequence[str], mode: InsertMode) -> None:
+        """Bring the rows into the table, by COPY alone where that does it."""
+        if not statements.cast and mode is InsertMode.INSERT:
+            self._copy_into(statements.table.name, staged)
+        elif statements.cast or mode is InsertMode.UPDATE or not self._is_all_new(statements.table.name, staged):
+            with self._stages.filled(staged) as stage:
+                self.execute(statements.write(stage, keys, mode))
+
+    def _is_all_new(self, table: TableName, staged: pa.Table) -> bool:
+        """Whether the rows went in as they are, since the table has none of them. That costs half of what a merge costs."""
+        hope = self._hopes.setdefault(table, Hope())
+        if not hope.takes_chance():
+            return False
+        try:
+            with self.taken_back_if_refused("connect_new"):
+                self._copy_into(table, staged)
+        except (RefusedException, StatementException):  # whatever it was: the merge will tell
+            hope.disappointed()
+            return False
+        hope.fulfilled()
+        return True
+
+    def _copy_into(self, table: TableName, rows: pa.Table) -> None:
+        self._copy(table.table, rows, {"adbc.ingest.target_db_schema": str(table.schema)})
+
+    def _copy(self, table: str, rows: pa.Table, place: Mapping[str, str]) -> None:
+        options = {"adbc.ingest.target_table": table, "adbc.ingest.mode": "adbc.ingest.mode.append", **place}
+        with self._executed(None, options) as answer:
+            statement = answer.statement()
+            statement.bind_stream(rows)
+            statement.execute_update()
+
+    def _answers(self) -> bool:
+        """Whether the server is still there, if only to refuse."""
+        if self._connection is None:
+            return False
+        statement = self._driver.AdbcStatement(self._connection)
+        try:
+            statement.set_sql_query("SELECT 1")
+            statement.execute_update()
+        except self._driver.Error as error:
+            return bool(error.sqlstate)
+        finally:
+            with contextlib.suppress(self._driver.Error):
+                statement.close()
+        return True
+
+    def _refusal(self, text: str, state: str | None) -> ConnectException:
+        """Bad values, a transaction to be begun anew, or a refusal for good."""
+        said = " ".join(text.split())
+        if not state and not self._answers():
+            return RetriableException(f"The connection to {self.url.place} was lost: {said}")
+        if state in _PARALLEL or (not state and _PARALLEL_WORDS.search(text)):
+            return RetriableException(f"{self.url.place} has ended the transaction: {said}")
+        if state is not None and state.startswith(("22", "23", "44")):
+            line = _COPY_LINE.search(text)
+            return RefusedException(said, int(line[1]) - 1 if line else None)
+        return super()._refusal(text, state)

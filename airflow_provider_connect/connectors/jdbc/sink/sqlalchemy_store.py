@@ -1,0 +1,221 @@
+"""Any database of SQLAlchemy as a sink's store: rows by ``executemany``, made from whole columns. SQLite, MySQL and MariaDB can upsert."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from airflow_provider_connect.connectors.jdbc.catalog.column import INTEGERS, TIMESTAMPS, ColumnKind
+from airflow_provider_connect.connectors.jdbc.catalog.metadata import read_columns
+from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException, StatementException
+from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, SQLITE, DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect
+from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import SqlAlchemyDatabase
+from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.sink.columns import cast_column, local_times, midnights, refuse_far_times, refuse_wide_numbers
+from airflow_provider_connect.connectors.jdbc.sink.literal import text_literal
+from airflow_provider_connect.connectors.jdbc.sink.settings import INSERT_MODE
+from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
+from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
+from airflow_provider_connect.sdk.arrow import pa
+
+_SAVEPOINT: Final = "connect_piece"
+_PARALLEL: Final = (1205, 1213, 1020)  # MySQL's and MariaDB's: a lock not had, a deadlock, a row changed meanwhile
+_BAD_VALUES: Final = (1048, 1264, 1265, 1292, 1364, 1366, 1406, 1411, 1452, 3140, 3819, 4025)
+_MYSQLS: Final = (MYSQL, MARIADB)
+# a line of SHOW CREATE TABLE: name of the column, then the rest of its definition
+_DEFINITION: Final = re.compile(r"\s*+`((?:[^`]|``)+)` \w++(?:\([^)]*+\))?+(?: unsigned)?+(?: zerofill)?+ ?+(.*?),?")
+_LONGEST_LOCK: Final = 64
+_LOCK_SECONDS: Final = 60
+
+
+class RowStore(SqlAlchemyDatabase):
+    """One connection."""
+
+    session = ""
+
+    def __init__(self, url: DatabaseUrl, dialect: Dialect, time_zone: str) -> None:
+        super().__init__(url)
+        self.url = url
+        self.dialect = dialect
+        self.holds_others_up = url.dialect == SQLITE
+        self._time_zone = time_zone
+        self._lock: str | None = None
+        if url.dialect != SQLITE:
+            with self._refusing():
+                self._connected().commit()
+                self._connected().execution_options(isolation_level="READ COMMITTED")
+
+    # Transactions
+
+    def begin(self) -> None:
+        if self.url.dialect == SQLITE:
+            self.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        self._end("COMMIT")
+
+    def rollback(self) -> None:
+        self._end("ROLLBACK")
+
+    def _end(self, word: str) -> None:
+        if self.url.dialect == SQLITE:
+            self.execute(word)
+            return
+        with self._refusing():
+            self._connected().commit() if word == "COMMIT" else self._connected().rollback()
+        if self._lock is not None:
+            self.execute(f"DO RELEASE_LOCK({self._lock})")
+            self._lock = None
+
+    def save(self) -> None:
+        self.execute(f"SAVEPOINT {_SAVEPOINT}" if self.url.dialect != "mssql" else f"SAVE TRANSACTION {_SAVEPOINT}")
+
+    def restore(self) -> None:
+        self.execute(f"ROLLBACK TO {_SAVEPOINT}" if self.url.dialect != "mssql" else f"ROLLBACK TRANSACTION {_SAVEPOINT}")
+
+    def release(self) -> None:
+        if self.url.dialect not in ("mssql", "oracle"):
+            self.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
+
+    def end_session(self, session: str) -> None:
+        """There is no such thing: what an older claim has left open ends with its process."""
+
+    def locked_rows(self, sql: str) -> list[tuple[Any, ...]]:
+        return self.rows(sql if self.url.dialect in (SQLITE, "mssql") else f"{sql} FOR UPDATE")
+
+    # Tables
+
+    def read_table(self, name: TableName) -> TargetTable | None:
+        columns = {column.name: column for column in read_columns(self, self.url, name)}
+        if not columns:
+            return None
+        key = frozenset(column.name for column in columns.values() if column.key_position)
+        endings = self._endings(name) if self.url.dialect in _MYSQLS else {}
+        return TargetTable(name, columns, ((key,) if key else ()) + self._unique_indexes(name), endings=endings)
+
+    def _endings(self, name: TableName) -> dict[str, str]:
+        """What MySQL's definition of each column says behind the type: null or not, default, comment."""
+        try:
+            [row] = self.rows(f"SHOW CREATE TABLE {self.dialect.table(name)}")
+        except StatementException:  # without the right to see it
+            return {}
+        found = (_DEFINITION.fullmatch(line) for line in str(row[1]).splitlines())
+        return {match[1].replace("``", "`"): match[2] for match in found if match}
+
+    def lock_to_change(self, table: TargetTable) -> None:
+        """MySQL's changes commit, so a lock of ours keeps the other tasks away."""
+        if self.url.dialect in _MYSQLS:
+            self._lock = text_literal(f"connect.{table.name.table}"[:_LONGEST_LOCK], self.dialect)
+            if self.rows(f"SELECT GET_LOCK({self._lock}, {_LOCK_SECONDS})") != [(1,)]:
+                raise RetriableException(f"Another task has been changing table {table.name} for {_LOCK_SECONDS} s")
+
+    def lock_to_write(self, table: TargetTable) -> bool:
+        """Values go as they are; the database fits them into its columns."""
+        return True
+
+    def _unique_indexes(self, name: TableName) -> tuple[frozenset[str], ...]:
+        schema = name.schema or name.catalog
+        with self._refusing():
+            inspector = self._sqlalchemy.inspect(self._connected().execution_options(no_parameters=False))  # its names may have %
+            indexes = inspector.get_indexes(name.table, schema=schema)
+            constraints = inspector.get_unique_constraints(name.table, schema=schema)
+        columns = [index["column_names"] for index in indexes if index.get("unique")]
+        columns += [constraint["column_names"] for constraint in constraints]
+        return tuple(frozenset(str(column) for column in found if column) for found in columns)
+
+    # Rows
+
+    def equal_keys(self, table: TargetTable, keys: pa.Table) -> pa.Table | None:
+        """Collations, affinities and roundings are the database's own: here it is known of integers and bytes alone."""
+        types = pa.types
+        for name, column in zip(keys.column_names, keys.columns, strict=True):
+            kind = table.columns[name].kind
+            if not (types.is_integer(column.type) and kind in INTEGERS) and not (types.is_binary(column.type) and kind is ColumnKind.BYTES):
+                return None
+        return keys
+
+    def insert(self, table: TargetTable, rows: pa.Table) -> None:
+        self._execute_rows(self._insert(table, rows), table, rows)
+
+    def upsert(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
+        rest = [self.dialect.quoted(name) for name in rows.column_names if name not in keys]
+        if self.url.dialect == SQLITE:
+            conflict = ", ".join(map(self.dialect.quoted, keys))
+            changes = ", ".join(f"{name} = excluded.{name}" for name in rest)
+            ending = f"ON CONFLICT ({conflict}) DO {f'UPDATE SET {changes}' if changes else 'NOTHING'}"
+        elif self.url.dialect in _MYSQLS:
+            names = rest or [self.dialect.quoted(keys[0])]
+            ending = f"ON DUPLICATE KEY UPDATE {', '.join(f'{name} = VALUES({name})' for name in names)}"
+        else:
+            raise ConfigException.of(INSERT_MODE, "upsert", f"Upsert is not known for {self.url.dialect}. Use insert or update.")
+        self._execute_rows(f"{self._insert(table, rows)} {ending}", table, rows)
+
+    def update(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
+        rest = [name for name in rows.column_names if name not in keys]
+        if not rest:
+            return
+        ordered = rows.select([*rest, *keys])
+        marks = iter(self._marks(len(ordered.column_names)))
+        changes = ", ".join(f"{self._name(name)} = {next(marks)}" for name in rest)
+        same = " AND ".join(f"{self._name(name)} = {next(marks)}" for name in keys)
+        self._execute_rows(f"UPDATE {self._table(table)} SET {changes} WHERE {same}", table, ordered)
+
+    def delete(self, table: TargetTable, rows: pa.Table) -> None:
+        marks = self._marks(len(rows.column_names))
+        same = " AND ".join(f"{self._name(name)} = {mark}" for name, mark in zip(rows.column_names, marks, strict=True))
+        self._execute_rows(f"DELETE FROM {self._table(table)} WHERE {same}", table, rows)
+
+    def _insert(self, table: TargetTable, rows: pa.Table) -> str:
+        names, marks = ", ".join(map(self._name, rows.column_names)), ", ".join(self._marks(len(rows.column_names)))
+        return f"INSERT INTO {self._table(table)} ({names}) VALUES ({marks})"
+
+    def _marks(self, count: int) -> list[str]:
+        """The driver's own marks for parameters."""
+        style = self.engine.dialect.paramstyle
+        if style in ("format", "pyformat"):
+            return ["%s"] * count
+        return ["?"] * count if style == "qmark" else [f":{number + 1}" for number in range(count)]
+
+    def _name(self, name: str) -> str:
+        """A quoted name inside a statement with parameters."""
+        quoted = self.dialect.quoted(name)
+        return quoted.replace("%", "%%") if self.engine.dialect.paramstyle in ("format", "pyformat") else quoted
+
+    def _table(self, table: TargetTable) -> str:
+        return ".".join(map(self._name, table.name.parts))
+
+    def _execute_rows(self, sql: str, table: TargetTable, rows: pa.Table) -> None:
+        columns = [self._values(table, name, column) for name, column in zip(rows.column_names, rows.columns, strict=True)]
+        with self._refusing():
+            self._connected().exec_driver_sql(sql, list(zip(*columns, strict=True)))
+
+    def _values(self, table: TargetTable, name: str, column: pa.ChunkedArray) -> list[Any]:
+        """A column as the driver's values. SQLite has neither times nor decimals: they are texts that sort as the values do."""
+        target, types = table.columns[name], pa.types
+        refuse_wide_numbers(column, target)
+        refuse_far_times(column, target)
+        if types.is_date(column.type) and target.kind in TIMESTAMPS:
+            column = midnights(column, target, self._time_zone).cast(pa.timestamp("us"))
+        elif types.is_timestamp(column.type):
+            zone = "UTC" if target.kind is ColumnKind.TIMESTAMP_TZ else self._time_zone
+            column = cast_column(name, local_times(column, zone), pa.timestamp("us"))
+        elif types.is_decimal(column.type) and target.kind is not ColumnKind.DECIMAL:
+            column = column.cast(pa.float64())
+        is_text = types.is_temporal(column.type) or types.is_decimal(column.type)
+        if self.url.dialect == SQLITE and is_text:
+            column = column.cast(pa.string())
+        values: list[Any] = column.to_pylist()
+        return values
+
+    def _refusal(self, error: Any) -> ConnectException:  # a SQLAlchemyError
+        """Bad values, a transaction to be begun anew, or a refusal for good."""
+        errors, original = self._sqlalchemy.exc, getattr(error, "orig", None)
+        text = " ".join(str(original or error).split())
+        number = original.args[0] if original is not None and original.args and isinstance(original.args[0], int) else None
+        if getattr(error, "connection_invalidated", False) or number in _PARALLEL:
+            return RetriableException(f"{self.url.place} has ended the transaction: {text}")
+        if isinstance(error, errors.IntegrityError | errors.DataError) or number in _BAD_VALUES:
+            return RefusedException(text)
+        return super()._refusal(error)

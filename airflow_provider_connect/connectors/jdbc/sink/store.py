@@ -1,0 +1,97 @@
+"""What a sink needs of a database: transactions, tables and whole columns written at once. One connection, for one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from airflow_provider_connect.connectors.jdbc.database.database import Database
+from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE, DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect
+from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.sink.settings import InsertMode
+from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
+from airflow_provider_connect.sdk.arrow import pa
+
+
+class SinkStore(Database, Protocol):
+    """An open database to write to.
+
+    Rows are tables of Arrow columns named like the table's. Raises RefusedException for bad values, RetriableException when the
+    connection or the transaction is lost, StatementException for everything else.
+    """
+
+    url: DatabaseUrl
+    dialect: Dialect
+    holds_others_up: bool
+    """Whether a transaction that has written keeps everybody else from writing, so that it must be short."""
+    session: str
+    """The connection's name to ``end_session``; empty where there is no such thing."""
+
+    def begin(self) -> None: ...
+
+    def commit(self) -> None: ...
+
+    def rollback(self) -> None: ...
+
+    def save(self) -> None:
+        """Set the one savepoint."""
+
+    def restore(self) -> None:
+        """Go back to the savepoint, which is then gone."""
+
+    def release(self) -> None:
+        """Forget the savepoint."""
+
+    def end_session(self, session: str) -> None:
+        """End another connection of this user that somebody may have left open, with its transaction. Outside of transactions."""
+
+    def locked_rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a SELECT, locked until the transaction ends."""
+
+    def read_table(self, name: TableName) -> TargetTable | None:
+        """The table as it is; None where there is none."""
+
+    def lock_to_change(self, table: TargetTable) -> None:
+        """Keep other tasks from changing the table until the transaction ends."""
+
+    def lock_to_write(self, table: TargetTable) -> bool:
+        """Keep everybody from changing the table's columns until the transaction ends, where rows are written in the form of those. Whether
+        they are still as they were read."""
+
+    def equal_keys(self, table: TargetTable, keys: pa.Table) -> pa.Table | None:
+        """A table of as many rows, of which those are equal whose keys the database holds equal (``A`` and ``a``, 1.0 and 1.00). None: only
+        writing the rows in their order shows it."""
+
+    def insert(self, table: TargetTable, rows: pa.Table) -> None: ...
+
+    def upsert(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None: ...
+
+    def update(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None: ...
+
+    def delete(self, table: TargetTable, rows: pa.Table) -> None:
+        """Delete the rows that have the values of ``rows`` in those columns."""
+
+
+@runtime_checkable
+class SiftingStore(SinkStore, Protocol):
+    """A database that finds bad rows by itself."""
+
+    def sift(self, table: TargetTable, rows: pa.Table, keys: Sequence[str], mode: InsertMode) -> dict[int, str]:
+        """Write the rows as if one by one, in their order, but for those that are refused; why they are, by their places."""
+
+
+def table_name(text: str, dialect: Dialect) -> TableName:
+    """The name that a config writes with dots: schema and table, where the database has schemas."""
+    text = column_name(text, dialect)
+    if dialect.name == SQLITE:
+        return TableName(text)
+    *before, table = text.rsplit(".", 2)
+    if dialect.name in (MYSQL, MARIADB):
+        return TableName(table, None, before[-1] if before else None)
+    return TableName(table, before[-1] if before else None, before[0] if len(before) > 1 else None)
+
+
+def column_name(text: str, dialect: Dialect) -> str:
+    """The name as the catalog has it: PostgreSQL writes unquoted names in lower case."""
+    return text.lower() if dialect.name == POSTGRESQL and not dialect.is_quoting else text

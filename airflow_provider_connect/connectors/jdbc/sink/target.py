@@ -1,0 +1,140 @@
+"""A table that is written to, and what has to change in it before records of some layout fit. Pure values; knows no connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from airflow_provider_connect.connectors.jdbc.catalog.column import Column, ColumnKind
+from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE
+from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect
+from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.sink.fit import is_taken, wider
+from airflow_provider_connect.connectors.jdbc.sink.layout import Layout, RecordColumn
+from airflow_provider_connect.connectors.jdbc.sink.literal import literal
+from airflow_provider_connect.connectors.jdbc.sink.settings import AUTO_CREATE, AUTO_EVOLVE, PK_FIELDS, InsertMode, SinkSettings
+from airflow_provider_connect.errors import ConfigException, ConnectException
+
+
+@dataclass(frozen=True, slots=True)
+class TargetTable:
+    """A table as it is. ``unique`` holds the columns of the primary key and of each unique index, ``declared`` the columns' whole types as
+    SQL, where a store needs them, ``collations`` those that hold different texts equal, by column and as SQL, ``endings`` what stands
+    behind the types, where it has to be said again with a new type. ``is_lockable``: it is no view, and the user has the rights that
+    locking it takes."""
+
+    name: TableName
+    columns: Mapping[str, Column]
+    unique: tuple[frozenset[str], ...] = ()
+    declared: Mapping[str, str] = field(default_factory=dict)
+    collations: Mapping[str, str] = field(default_factory=dict)
+    endings: Mapping[str, str] = field(default_factory=dict)
+    is_lockable: bool = True
+
+
+def changes(layout: Layout, table: TargetTable | None, name: TableName, settings: SinkSettings, dialect: Dialect) -> list[str]:
+    """The statements to run before records of ``layout`` fit; none where they do. Raises ConnectException for what cannot be, or may not
+    be by ``auto.create`` and ``auto.evolve``: the text names table and column."""
+    if table is None:
+        if not settings.auto_create:
+            reason = f"There is no table {name}. Create it, or set {AUTO_CREATE} to true."
+            raise ConfigException.of(AUTO_CREATE, "false", reason)
+        return [] if layout.value_schema is None else [_create(layout, name, dialect)]  # nothing to delete from
+    _refuse_conflicts(layout, table, settings, dialect)
+    missing = [column for column in layout.columns if column.name not in table.columns]
+    _refuse_missing(missing, table, settings)
+    _refuse_left_out(layout, table, settings)
+    added = [f"ALTER TABLE {dialect.table(table.name)} ADD {_definition(column, dialect)}" for column in missing]
+    return [*added, *_wider(layout, table, settings, dialect)]
+
+
+def _create(layout: Layout, name: TableName, dialect: Dialect) -> str:
+    parts = [_definition(column, dialect) for column in layout.columns]
+    if layout.keys:
+        parts.append(f"PRIMARY KEY ({', '.join(map(dialect.quoted, layout.keys))})")
+    return f"CREATE TABLE {dialect.table(name)} ({', '.join(parts)})"
+
+
+def _definition(column: RecordColumn, dialect: Dialect) -> str:
+    """Name, type and what may be missing. A default makes NOT NULL superfluous, as in Connect's sinks."""
+    try:
+        type = dialect.column_type(column.schema, is_key=column.is_key)
+    except ConnectException as error:
+        raise ConnectException(f"Column {column.name}: {error}. Leave the field out by fields.whitelist, or flatten it") from error
+    text = f"{dialect.quoted(column.name)} {type}"
+    if column.schema.default is not None and not column.is_key:
+        return f"{text} DEFAULT {literal(column.schema, column.schema.default, dialect)}"
+    return f"{text} NOT NULL" if column.is_key or not column.schema.optional else f"{text} NULL"
+
+
+def _refuse_conflicts(layout: Layout, table: TargetTable, settings: SinkSettings, dialect: Dialect) -> None:
+    for column in layout.columns:
+        target = table.columns.get(column.name)
+        if target is None or is_taken(target, column.schema, reads_numbers=dialect.name == POSTGRESQL):
+            continue
+        text = (
+            f"Column {column.name} of table {table.name} is {table.declared.get(column.name, target.type_name)}, which takes no values of "
+            f"type {column.schema.name or column.schema.type.name}. Change the column's type, or cast the field (transformation Cast)"
+        )
+        is_fixed = dialect.name == SQLITE and target.kind is ColumnKind.DATE  # there types cannot be changed, only numbers pass
+        if is_fixed or wider(target, column.schema) is None:
+            raise ConnectException(text)
+        if not settings.auto_evolve:
+            raise ConfigException.of(AUTO_EVOLVE, "false", f"{text}, or set {AUTO_EVOLVE} to true.")
+
+
+def _refuse_missing(missing: Sequence[RecordColumn], table: TargetTable, settings: SinkSettings) -> None:
+    if missing and not settings.auto_evolve:
+        names = ", ".join(column.name for column in missing)
+        reason = f"Table {table.name} has no column {names}. Add it, leave the field out, or set {AUTO_EVOLVE} to true."
+        raise ConfigException.of(AUTO_EVOLVE, "false", reason)
+    for column in missing:
+        if column.is_key:
+            raise ConnectException(
+                f"Table {table.name} has no column {column.name}, and a column of the key cannot be added later. Make it yourself, or "
+                f"change {PK_FIELDS}"
+            )
+        if not column.schema.optional and column.schema.default is None:
+            raise ConnectException(
+                f"Column {column.name} cannot be added to table {table.name}: the field is not optional and has no default, which the rows "
+                "that are there would need. Add the column yourself, give it a default in the source, or leave the field out"
+            )
+
+
+def _refuse_left_out(layout: Layout, table: TargetTable, settings: SinkSettings) -> None:
+    if layout.value_schema is None or settings.insert_mode is InsertMode.UPDATE:
+        return
+    given = {column.name for column in layout.columns}
+    for target in table.columns.values():
+        if target.name not in given and not target.is_nullable and target.default is None and not target.is_generated:
+            raise ConnectException(
+                f"Column {target.name} of table {table.name} is NOT NULL without a default, and the records have no field {target.name}. "
+                "Give the column a default, make it nullable, or drop it"
+            )
+    if settings.insert_mode is InsertMode.UPSERT and frozenset(layout.keys) not in table.unique:
+        raise ConfigException.of(
+            PK_FIELDS,
+            ",".join(layout.keys),
+            f"Table {table.name} has no primary key or unique index of exactly these columns, which upsert needs. Make one.",
+        )
+
+
+def _wider(layout: Layout, table: TargetTable, settings: SinkSettings, dialect: Dialect) -> Iterator[str]:
+    """Columns that become what holds the new values and the old ones. SQLite's hold any number as they are."""
+    if not settings.auto_evolve or dialect.name == SQLITE:
+        return
+    for column in layout.columns:
+        target = table.columns.get(column.name)
+        schema = None if target is None else wider(target, column.schema)
+        if target is not None and schema is not None:
+            yield _altered(target, dialect.column_type(schema, is_key=column.is_key), table, dialect)
+
+
+def _altered(target: Column, type: str, table: TargetTable, dialect: Dialect) -> str:
+    start, name = f"ALTER TABLE {dialect.table(table.name)}", dialect.quoted(target.name)
+    nullability = "NULL" if target.is_nullable else "NOT NULL"
+    if dialect.name in (MYSQL, MARIADB):
+        return f"{start} MODIFY {name} {type} {table.endings.get(target.name, nullability)}"
+    if dialect.name == "mssql":
+        return f"{start} ALTER COLUMN {name} {type} {nullability}"
+    return f"{start} ALTER COLUMN {name} {'TYPE' if dialect.name == POSTGRESQL else 'SET DATA TYPE'} {type}"

@@ -1,0 +1,159 @@
+"""JdbcSource: the rows of a database's tables, or of a query, as records; by the settings and offsets of the well-known JDBC source."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from typing import Any, ClassVar
+
+from airflow_provider_connect.connectors.jdbc.catalog.column import Table
+from airflow_provider_connect.connectors.jdbc.catalog.metadata import read_tables
+from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TABLE_INCLUDE
+from airflow_provider_connect.connectors.jdbc.database.database import Database, open_database
+from airflow_provider_connect.connectors.jdbc.database.database_files import add_unreachable
+from airflow_provider_connect.connectors.jdbc.database.drivers import add_driver_errors
+from airflow_provider_connect.connectors.jdbc.source.config import CATALOG_PATTERN, CONFIG_DEF, SCHEMA_PATTERN, Mode
+from airflow_provider_connect.connectors.jdbc.source.offset import QUERY_PARTITION, SourceOffset, known_offset, refuse_wrong
+from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery
+from airflow_provider_connect.connectors.jdbc.source.row_reader import clock
+from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource, query_source, table_source
+from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings, errors_of
+from airflow_provider_connect.connectors.jdbc.source.table_parts import Share, shares_text
+from airflow_provider_connect.connectors.jdbc.source.table_planning import is_behind, planned_shares
+from airflow_provider_connect.connectors.jdbc.source.task import TABLES, JdbcSourceTask
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
+from airflow_provider_connect.sdk.config_def import ConfigValue
+from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SourceConnector
+from airflow_provider_connect.sdk.task import SourceTask
+
+_MOST_ERRORS = 20
+Offset = Callable[[Mapping[str, object]], Mapping[str, object] | None]
+
+
+class JdbcSourceConnector(SourceConnector):
+    """Brings rows into topics ``topic.prefix`` + table. Which tables there are is asked at each run; they are dealt out to the tasks."""
+
+    class_name = "io.confluent.connect.jdbc.JdbcSourceConnector"
+    aliases = ("JdbcSource", "JdbcSourceConnector", "io.aiven.connect.jdbc.JdbcSourceConnector")
+    task_class: ClassVar[type[SourceTask]] = JdbcSourceTask
+    config_def = CONFIG_DEF
+
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        settings = SourceSettings.of(self.config, self.allowed_paths)
+        if settings.query is not None:
+            return [self.config.originals]
+        with closing(open_database(settings.url)) as database:
+            tables = [Share(table, is_only) for table, is_only in marked(chosen_tables(database, settings))]
+            shares = planned_shares(database, settings, tables, self.context.offset, max_tasks)
+        count = min(max_tasks, len(shares))
+        return [{**self.config.originals, TABLES: shares_text(shares[number::count])} for number in range(count)]
+
+    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        """Looks at the settings alone: whoever asks may not reach the database. ``check`` does."""
+        found = super().validate(config)
+        values = {value.name: value.value for value in found}
+        errors = errors_of(values)
+        for value in found:
+            value.errors += errors.get(value.name, ())
+        add_unreachable(found, self.allowed_paths)
+        add_driver_errors(found)
+        return found
+
+    def check(self, config: Mapping[str, str]) -> None:
+        """Whether the database lets this user in and has the tables and columns that the config names."""
+        settings = SourceSettings.of(self.config_def.parse(config), self.allowed_paths)
+        with closing(open_database(settings.url)) as database:
+            list(sources(database, settings))
+
+    def output_topics(self, config: Mapping[str, str]) -> Sequence[str] | None:
+        settings = SourceSettings.of(self.config_def.parse(config), self.allowed_paths)
+        return None if settings.query is None else [settings.topic_prefix]
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        """Bulk reads have no offsets: after a failure all rows come again."""
+        mode = self.config_def.parse(config)["mode"]
+        return ExactlyOnceSupport.UNSUPPORTED if mode == Mode.BULK else ExactlyOnceSupport.SUPPORTED
+
+    def has_new_data(self, config: Mapping[str, str], offsets: Offset) -> bool | None:
+        """Whether any table has a row behind its offset: one short query each, by an index where the key columns have one."""
+        settings = SourceSettings.of(self.config_def.parse(config), self.allowed_paths)
+        if settings.mode is Mode.BULK:
+            return True
+        with closing(open_database(settings.url)) as database:
+            now = clock(database, settings) if settings.mode.has_timestamp else 0
+            until = SourceOffset(None, now - settings.timestamp_delay_ms * 1_000_000) if settings.mode.has_timestamp else SourceOffset()
+            return any(_is_behind(database, settings, source, until, offsets) for source in sources(database, settings))
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, looked at here
+        for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
+            refuse_wrong(partition, offset)
+        return True
+
+
+def chosen_tables(database: Database, settings: SourceSettings) -> list[Table]:
+    """The tables that a config means. Raises ConfigException for names that no table has."""
+    tables = [table for table in read_tables(database, settings.url, settings.table_types) if in_patterns(table, settings)]
+    names = [table.name for table in tables]
+    missing = settings.tables.missing(names)
+    if missing:
+        known = ", ".join(name.text for name in names[:_MOST_ERRORS]) or "none"
+        types = ", ".join(settings.table_types)
+        reason = f"There is no such table of type {types} in {settings.url.place} that the user may read. There are: {known}."
+        errors = [ConfigException.of(TABLE_INCLUDE, name, reason).message for name in missing]
+        raise ConfigException("\n".join(errors), errors=errors)
+    chosen = set(settings.tables.chosen(names))
+    return [table for table in tables if table.name in chosen]
+
+
+def marked(tables: Sequence[Table]) -> list[tuple[Table, bool]]:
+    """Each table with whether no other has the same last name."""
+    counts = Counter(table.name.table for table in tables)
+    return [(table, counts[table.name.table] == 1) for table in tables]
+
+
+def sources(database: Database, settings: SourceSettings) -> list[tuple[RowSource, bool]]:
+    """Everything that a config reads, with ``marked``'s word. Raises ConfigException with all that is wrong with tables and columns."""
+    if settings.query is not None:
+        return [(query_source(database, settings), True)]
+    found, errors = [], []
+    for table, is_only in marked(chosen_tables(database, settings)):
+        try:
+            found.append((table_source(database, settings, table), is_only))
+        except ConfigException as error:
+            errors += error.errors
+    if errors:
+        more = [f"… and {len(errors) - _MOST_ERRORS} more"] if len(errors) > _MOST_ERRORS else []
+        raise ConfigException("\n".join(errors[:_MOST_ERRORS]), errors=[*errors[:_MOST_ERRORS], *more])
+    return found
+
+
+def _is_behind(database: Database, settings: SourceSettings, source: tuple[RowSource, bool], until: SourceOffset, offsets: Offset) -> bool:
+    """Whether a source has rows that were not read. ``source`` comes with ``marked``'s word."""
+    rows, is_only = source
+    if rows.table is None:
+        since = SourceOffset.of(offsets(QUERY_PARTITION))
+    elif settings.mode is Mode.INCREMENTING and rows.is_stored:
+        return is_behind(database, settings, rows, Share(Table(rows.table), is_only), offsets)
+    else:
+        since = SourceOffset.of(known_offset(rows.table, offsets, is_only=is_only))
+    return database.has_row(RowQuery.of(rows, settings).any_row(since, until))
+
+
+def in_patterns(table: Table, settings: SourceSettings) -> bool:
+    """Whether catalog and schema are like the patterns that the config gives. Raises ConfigException for one that takes too long."""
+    parts = ((CATALOG_PATTERN, table.name.catalog, settings.catalog_pattern), (SCHEMA_PATTERN, table.name.schema, settings.schema_pattern))
+    return all(name is None or pattern is None or _like(key, pattern).matches(name) for key, name, pattern in parts)
+
+
+@functools.lru_cache(maxsize=100)
+def _like(key: str, pattern: str) -> BoundedRegex:
+    """SQL's LIKE, without escapes; a database without that part of names has it nowhere to differ."""
+    expression = "".join({"%": ".*", "_": "."}.get(letter, re.escape(letter)) for letter in pattern)
+    try:
+        return BoundedRegex(expression, key, flags=re.DOTALL)
+    except re.error as error:
+        raise ConfigException.of(key, pattern[:200], f"Not a pattern: {error}") from error

@@ -1,0 +1,191 @@
+"""The SQL that reads the rows of a source: what is new since an offset, up to a bound, in the order in which offsets grow.
+
+Values stand in the text as literals, since PostgreSQL streams columns (COPY) only of statements without parameters. They are numbers and
+times made here from numbers, never text from a config or an offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC as UTC_ZONE
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from airflow_provider_connect.connectors.jdbc.catalog.column import Column, ColumnKind
+from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE
+from airflow_provider_connect.connectors.jdbc.source.column_reading import UTC, ColumnReading, RowReading, readings_of, sqlite_milliseconds
+from airflow_provider_connect.connectors.jdbc.source.far_times import INFINITY_MS, MINUS_INFINITY_MS
+from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset
+from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource
+from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC_ZONE)
+_SECOND_NS: Final = 1_000_000_000
+_MINUTE_NS: Final = 60 * _SECOND_NS
+_FINEST_DIGITS: Final = 3
+_HOUR_US: Final = 3_600_000_000
+_YEAR_2_NS: Final = -62_104_060_800 * _SECOND_NS
+_INFINITE: Final = {INFINITY_MS * 1_000_000: "infinity", MINUS_INFINITY_MS * 1_000_000: "-infinity"}
+
+
+@dataclass(frozen=True, slots=True)
+class RowQuery:
+    """``incrementing_index`` and ``timestamp_index`` are the places of the key columns in what the driver hands over."""
+
+    source: RowSource
+    reading: RowReading
+    time_zone: str
+    incrementing_index: int | None = None
+    timestamp_index: int | None = None
+    _extra: Sequence[str] = field(default=())
+
+    @classmethod
+    def of(cls, source: RowSource, settings: SourceSettings) -> RowQuery:
+        columns = readings_of(source.columns, source.dialect, mapping=settings.numeric_mapping, time_zone=settings.time_zone)
+        reading = RowReading.of(columns, None if source.table is None else source.table.table)
+        extra: tuple[str, ...] = ()
+        timestamp_index = None
+        if len(source.timestamps) == 1:
+            timestamp_index = _index_of(columns, source.timestamps[0])
+        elif source.timestamps:
+            timestamp_index = sum(len(column.expressions) for column in columns)
+            extra = (f"{_timestamp(source)} AS connect_timestamp",)
+        incrementing_index = None if source.incrementing is None else _index_of(columns, source.incrementing)
+        zone = settings.time_zone if _has_no_zone(source) else UTC
+        return cls(source, reading, zone, incrementing_index, timestamp_index, extra)
+
+    def rows(self, since: SourceOffset, until: SourceOffset) -> str:
+        """What is new behind ``since`` up to ``until``, in order."""
+        keys = self._keys()
+        return (
+            f"SELECT {', '.join([*self.reading.select_list(), *self._extra])} FROM {self.source.place}{self._where(since, until)}"
+            f"{' ORDER BY ' + ', '.join(keys) if keys else ''}"
+        )
+
+    def any_row(self, since: SourceOffset, until: SourceOffset) -> str:
+        """Whether there is anything new, as a query that has a row then."""
+        return f"SELECT 1 AS one FROM {self.source.place}{self._where(since, until)}"
+
+    def extent(self) -> str:
+        """The least and the greatest value of the incrementing column."""
+        column = self._incrementing()
+        return f"SELECT min({column}) AS least, max({column}) AS greatest FROM {self.source.place}"
+
+    def doubled(self, since: SourceOffset, until: SourceOffset) -> str:
+        """The least number among the new ones that two rows have; null where each has its own."""
+        column = self._incrementing()
+        doubled = f"SELECT {column} AS number FROM {self.source.place}{self._where(since, until)} GROUP BY {column} HAVING count(*) > 1"
+        return f"SELECT min(number) AS number FROM ({doubled}) AS connect_doubled"
+
+    def _where(self, since: SourceOffset, until: SourceOffset) -> str:
+        conditions = [*self._behind(since), *self._up_to(until)]
+        return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+    def _behind(self, since: SourceOffset) -> list[str]:
+        source = self.source
+        time = None if since.timestamp_ns is None else self.literal(since.timestamp_ns)
+        if source.timestamps and source.incrementing is not None and time is not None and since.incrementing is not None:
+            timestamp, number = _timestamp(source), self._incrementing()
+            # the first condition is implied, and lets an index on the timestamp be used
+            return [f"{timestamp} >= {time}", f"({timestamp} > {time} OR {number} > {since.incrementing})"]
+        if source.timestamps:
+            return [] if time is None else [f"{_timestamp(source)} > {time}"]
+        if source.incrementing is not None and since.incrementing is not None:
+            return [f"{self._incrementing()} > {since.incrementing}"]
+        return []
+
+    def _up_to(self, until: SourceOffset) -> list[str]:
+        """Rows of the tick that the bound lies in may still come, so the tick is not read. Rows with null keys are left out, too."""
+        if self.source.timestamps and until.timestamp_ns is not None:
+            return [f"{_timestamp(self.source)} < {self.literal(self.tick_of(until.timestamp_ns))}"]
+        if self.source.incrementing is not None and not self.source.timestamps and until.incrementing is not None:
+            return [f"{self._incrementing()} <= {until.incrementing}"]
+        return []
+
+    def _keys(self) -> list[str]:
+        keys = [_timestamp(self.source)] if self.source.timestamps else []
+        return keys if self.source.incrementing is None else [*keys, self._incrementing()]
+
+    def _incrementing(self) -> str:
+        assert self.source.incrementing is not None
+        return self.source.dialect.quoted(self.source.incrementing.name)
+
+    def tick_of(self, nanoseconds: int) -> int:
+        """The least timestamp that a row may still get which is written at this instant or later.
+
+        A clock's time is cut or rounded to the column's precision when it is stored. Rounding moves it by half a tick at most, and never
+        below the tick that it lies in.
+        """
+        return nanoseconds - nanoseconds % _tick_ns(self.source)
+
+    def literal(self, nanoseconds: int) -> str:
+        """A moment as the source's timestamp columns are compared with."""
+        dialect = self.source.dialect.name
+        if dialect == SQLITE:
+            return str(nanoseconds // 1_000_000)
+        if dialect == POSTGRESQL:
+            return self._of_postgresql(nanoseconds)
+        text = self._local_text(nanoseconds)
+        return f"'{text}'" if dialect in (MYSQL, MARIADB) else f"TIMESTAMP '{text}'"
+
+    def _of_postgresql(self, nanoseconds: int) -> str:
+        """Of all times that PostgreSQL has: years before 1 are counted from 1970."""
+        kind, zone = ("timestamp", "") if _has_no_zone(self.source) else ("timestamptz", "+00")
+        if nanoseconds in _INFINITE:
+            return f"'{_INFINITE[nanoseconds]}'::{kind}"
+        if nanoseconds >= _YEAR_2_NS:
+            return f"'{self._local_text(nanoseconds)}{zone}'::{kind}"
+        shift = ZoneInfo(self.time_zone).utcoffset(datetime(2, 1, 1)) or timedelta()
+        microseconds = -(nanoseconds // 1000 + shift // timedelta(microseconds=1))
+        hours, rest = divmod(microseconds, _HOUR_US)  # PostgreSQL 14 takes no more than 2^31 of a unit
+        return f"('1970-01-01 00:00:00{zone}'::{kind} - '{hours} hours {Decimal(rest).scaleb(-6):f} seconds'::interval)"
+
+    def _local_text(self, nanoseconds: int) -> str:
+        moment = (_EPOCH + timedelta(microseconds=nanoseconds // 1000)).astimezone(ZoneInfo(self.time_zone)).replace(tzinfo=None)
+        return moment.isoformat(" ", "microseconds")
+
+
+def clock_query(dialect: str) -> str:
+    """Microseconds since the epoch by the database's clock."""
+    if dialect == POSTGRESQL:
+        return "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8 AS now"
+    if dialect == SQLITE:
+        return f"SELECT {sqlite_milliseconds(chr(39) + 'now' + chr(39))} * 1000 AS now"
+    if dialect in (MYSQL, MARIADB):
+        return "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED) AS now"
+    return "SELECT CURRENT_TIMESTAMP AS now"
+
+
+def _timestamp(source: RowSource) -> str:
+    names = [source.dialect.quoted(column.name) for column in source.timestamps]
+    if source.dialect.name == SQLITE:
+        names = [f"({sqlite_milliseconds(name)})" for name in names]
+    return names[0] if len(names) == 1 else f"COALESCE({', '.join(names)})"
+
+
+def _tick_ns(source: RowSource) -> int:
+    """The distance of two timestamps that the source's writers can store one after the other.
+
+    Columns of PostgreSQL's tables and views show it, but many clients write milliseconds. Elsewhere a column does not show it: ``NOW()`` of
+    MySQL and ``CURRENT_TIMESTAMP`` of SQLite are whole seconds in columns of any precision.
+    """
+    digits = [column.second_digits for column in source.timestamps if column.second_digits is not None]
+    if len(digits) == len(source.timestamps):
+        return int(10 ** (9 - min(*digits, _FINEST_DIGITS)))
+    return _MINUTE_NS if any(column.type_name == "smalldatetime" for column in source.timestamps) else _SECOND_NS
+
+
+def _has_no_zone(source: RowSource) -> bool:
+    return any(column.kind is ColumnKind.TIMESTAMP for column in source.timestamps)
+
+
+def _index_of(columns: Sequence[ColumnReading], column: Column) -> int:
+    place = 0
+    for each in columns:
+        if each.name == column.name:
+            break
+        place += len(each.expressions)
+    return place

@@ -1,0 +1,232 @@
+"""Reads what is new in one table or query, once, up to a bound that is noted when it begins.
+
+1 the bound: the greatest number, or the database's clock less the delay  2 the transactions that write at this moment are waited for, since
+they may commit rows below the bound, and other columns  3 the columns, again, and one statement, whose rows stream. A lost connection is
+had again, from the last page on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from airflow_provider_connect.connectors.jdbc.catalog.column import TABLE, VIEW, Table
+from airflow_provider_connect.connectors.jdbc.database.database import Database
+from airflow_provider_connect.connectors.jdbc.database.database_errors import StatementException
+from airflow_provider_connect.connectors.jdbc.source.column_reading import nanoseconds_of
+from airflow_provider_connect.connectors.jdbc.source.config import FROM_NOW, INCREMENTING, Mode
+from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset
+from airflow_provider_connect.connectors.jdbc.source.open_transactions import OpenTransactions
+from airflow_provider_connect.connectors.jdbc.source.read_ahead import NotYet, ReadAhead
+from airflow_provider_connect.connectors.jdbc.source.row_pages import Pages
+from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery, clock_query
+from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource, query_source, table_source
+from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
+from airflow_provider_connect.connectors.jdbc.source.table_parts import TablePart
+from airflow_provider_connect.errors import ConnectException, DataException
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.schema import arrow_type
+
+WAITING: Final[tuple[Batch, ...]] = ()
+"""Nothing now; ask again."""
+_PATIENCE_SECONDS: Final = 1.0
+_SMALLEST_NS: Final = 1_000  # databases compare microseconds
+
+
+class RowReader:
+    """The new rows of one source. ``next`` is called until it returns None; between two calls the connection may have become another."""
+
+    def __init__(
+        self,
+        source: RowSource,
+        settings: SourceSettings,
+        since: SourceOffset,
+        *,
+        writing: OpenTransactions,
+        part: TablePart | None = None,
+    ) -> None:
+        """``part``: only this range of the table. ``writing``: asked for nothing yet, but by other ranges of it."""
+        self.source = source
+        self.offset = since
+        self._part = part
+        self._settings = settings
+        self._writing = writing
+        self._query = RowQuery.of(source, settings)
+        self._until: SourceOffset | None = None
+        self._pages: ReadAhead[pa.RecordBatch] | None = None
+        self._has_read = False
+        self._is_part_told = False
+
+    @property
+    def _partition(self) -> Mapping[str, object]:
+        return self.source.partition if self._part is None else self._part.partition
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether reading can go on after the connection was lost: rows without keys cannot be told apart once some went on."""
+        return self._settings.mode is not Mode.BULK or not self._has_read
+
+    def next(self, database: Database) -> Batch | tuple[Batch, ...] | None:
+        """The next page; ``WAITING`` while other transactions write; None when there is nothing more."""
+        if self._until is None:
+            since = self.offset
+            self._until = self._bound(database)
+            if self.offset != since:
+                return self.marker(self._partition, self.offset.to_json())  # which must not move until there are rows
+        if self._until is None or not self._is_complete(database):
+            return None if self._until is None or self._writing.take_too_long(self.source) else WAITING
+        if self._pages is None:
+            self._reread_columns(database)
+            self._refuse_doubled(database)
+            self._pages = ReadAhead(self._read(database), database.cancel, size=lambda page: page.get_total_buffer_size())
+        try:
+            page = self._pages.next(_PATIENCE_SECONDS)
+            batch = None if page is None else self._batch(page)
+        except NotYet:
+            return WAITING
+        except (StatementException, DataException):
+            if self.interrupted() and self.can_resume and self._reread_columns(database):
+                return WAITING
+            raise
+        if batch is None:
+            self.interrupted()
+            return self._end_of_part()
+        self._has_read = True
+        return batch
+
+    def interrupted(self) -> bool:
+        """The connection is going: end what reads by it. ``next`` begins the statement anew, behind the last page.
+
+        False: it hangs, and the connection must be left alone."""
+        pages, self._pages = self._pages, None
+        return pages is None or pages.close()
+
+    # 1
+
+    def _bound(self, database: Database) -> SourceOffset | None:
+        """Up to where this run reads; None: there is nothing."""
+        mode = self._settings.mode
+        if mode is Mode.BULK:
+            return SourceOffset()
+        if mode.has_timestamp:
+            now = clock(database, self._settings)
+            if self.offset.timestamp_ns is None and self._settings.timestamp_initial is not None:
+                initial = self._settings.timestamp_initial
+                before_now = self._query.tick_of(now) - _SMALLEST_NS  # rows still to come may have the timestamp of this tick
+                self.offset = SourceOffset(None, before_now if initial == FROM_NOW else initial * 1_000_000)
+            return SourceOffset(None, now - self._settings.timestamp_delay_ms * 1_000_000)
+        if self._part is not None:
+            until = self._part.until
+            return None if self.offset.incrementing is not None and self.offset.incrementing >= until else SourceOffset(until)
+        _, greatest = database.rows(self._query.extent())[0]
+        if greatest is None or (self.offset.incrementing is not None and int(greatest) <= self.offset.incrementing):
+            return None
+        return SourceOffset(int(greatest))
+
+    def marker(self, partition: Mapping[str, object], offset: Mapping[str, object] | None) -> Batch:
+        """An offset without rows."""
+        schema = self._query.reading.schema
+        rows = pa.array([], arrow_type(schema))
+        return Batch(self.source.topic, rows, value_schema=schema, source_partition=partition, source_offset=offset)
+
+    # 2
+
+    def _is_complete(self, database: Database) -> bool:
+        """Whether every transaction that was writing when the bound was noted has ended."""
+        return self._settings.mode is Mode.BULK or self._writing.have_ended(database, self.source)
+
+    # 3
+
+    def _read(self, database: Database) -> Iterator[pa.RecordBatch]:
+        assert self._until is not None
+        rows = self._settings.batch_rows
+        return Pages(rows, self._index_of_ties()).of(database.batches(self._query.rows(self.offset, self._until), rows))
+
+    def _reread_columns(self, database: Database) -> bool:
+        """Look at the columns again; whether they are others. Raises ConfigException where the mode cannot use them any more."""
+        before = self.source
+        if before.table is not None:
+            self.source = table_source(database, self._settings, Table(before.table, TABLE if before.is_stored else VIEW))
+        elif self._has_read:  # else it was looked at just now, and nobody was waited for
+            self.source = query_source(database, self._settings)
+        self._query = RowQuery.of(self.source, self._settings)
+        return self.source.columns != before.columns
+
+    def _index_of_ties(self) -> int | None:
+        """Timestamps may be equal, and the numbers of a query or view. A table's numbers are not, nor timestamp and number together."""
+        query, mode = self._query, self._settings.mode
+        if mode is Mode.TIMESTAMP:
+            return query.timestamp_index
+        return query.incrementing_index if mode is Mode.INCREMENTING and not self.source.is_stored else None
+
+    def _batch(self, page: pa.RecordBatch) -> Batch:
+        if self._settings.mode is Mode.INCREMENTING and self.source.is_stored:
+            self._refuse_equal_numbers(page)
+        offset = self._offset_after(page)
+        value = self._query.reading.struct(page)
+        self.offset = offset
+        return Batch(
+            self.source.topic,
+            value,
+            value_schema=self._query.reading.schema,
+            source_partition=self._partition,
+            source_offset=self._json(offset),
+        )
+
+    def _end_of_part(self) -> Batch | None:
+        """Numbers have gaps: without rows up to its end, a range that is read says so itself."""
+        if self._part is None or self._is_part_told:
+            return None
+        self._is_part_told = True
+        return self.marker(self._partition, self._json(SourceOffset(self._part.until)))
+
+    def _offset_after(self, page: pa.RecordBatch) -> SourceOffset:
+        query, last = self._query, page.num_rows - 1
+        number = None if query.incrementing_index is None else int(page.column(query.incrementing_index)[last].as_py())
+        time = None
+        if query.timestamp_index is not None:
+            time = nanoseconds_of(page.column(query.timestamp_index)[last], query.time_zone)
+        return SourceOffset(number, time)
+
+    def _json(self, offset: SourceOffset) -> dict[str, object] | None:
+        if self._part is None or offset.incrementing is None:
+            return offset.to_json() or None
+        return self._part.range.offset(offset.incrementing, self._part.since)
+
+    def _refuse_doubled(self, database: Database) -> None:
+        """Before the first row goes on: two of the new rows with one number. Nobody has to look where it is the whole primary key."""
+        source, until = self.source, self._until
+        if self._settings.mode is not Mode.INCREMENTING or not source.is_stored or source.has_unique_numbers or self._has_read:
+            return
+        assert until is not None
+        [(number,)] = database.rows(self._query.doubled(self.offset, until))
+        if number is not None:
+            raise self._not_growing(int(number))
+
+    def _not_growing(self, number: int) -> ConnectException:
+        return ConnectException(
+            f"Column {self._settings.incrementing} of {self.source.name} ({INCREMENTING}) does not grow with each row: {number} is there "
+            "twice, and a row that comes later with a number already read would never be seen. Name a column that is unique, or use mode "
+            f"{Mode.TIMESTAMP_INCREMENTING}."
+        )
+
+    def _refuse_equal_numbers(self, page: pa.RecordBatch) -> None:
+        assert self._query.incrementing_index is not None
+        numbers = page.column(self._query.incrementing_index)
+        equal = pc.index(pc.equal(numbers.slice(1), numbers.slice(0, len(numbers) - 1)), True).as_py()
+        if self.offset.incrementing is not None and int(numbers[0].as_py()) == self.offset.incrementing:
+            equal = 0
+        if equal >= 0:
+            raise self._not_growing(int(numbers[equal].as_py()))
+
+
+def clock(database: Database, settings: SourceSettings) -> int:
+    """Nanoseconds since the epoch by the database's clock."""
+    found: Any = database.rows(clock_query(settings.url.dialect))[0][0]
+    if isinstance(found, datetime):
+        aware = found if found.tzinfo is not None else found.replace(tzinfo=ZoneInfo(settings.time_zone))
+        return round((aware - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1_000_000) * 1000
+    return int(found) * 1000

@@ -1,0 +1,156 @@
+"""What rows are read from: a table, a view, or a query. Its columns, which of them tell new rows from old ones, its topic and its name.
+
+A source is made anew in each run, so that columns that came or went are seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from airflow_provider_connect.connectors.jdbc.catalog.column import TABLE, TIMESTAMPS, Column, ColumnKind, Table
+from airflow_provider_connect.connectors.jdbc.catalog.metadata import read_columns
+from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TABLE_INCLUDE
+from airflow_provider_connect.connectors.jdbc.database.database import Database
+from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, dialect_of
+from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.source.config import INCREMENTING, NON_NULL, QUERY, TIMESTAMP
+from airflow_provider_connect.connectors.jdbc.source.offset import QUERY_PARTITION, table_partition
+from airflow_provider_connect.connectors.jdbc.source.query_columns import read_query_columns
+from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
+from airflow_provider_connect.errors import ConfigException
+
+_NUMBERS = (ColumnKind.INT8, ColumnKind.INT16, ColumnKind.INT32, ColumnKind.INT64)
+_ALIAS = "connect_rows"
+
+
+@dataclass(frozen=True, slots=True)
+class RowSource:
+    """``place`` is what stands behind FROM. ``incrementing`` and ``timestamps`` are the columns that the mode needs, None and empty where
+    it needs none. ``table`` is None for a query; ``is_stored`` says that rows lie in the table itself, as they do not for a view."""
+
+    place: str
+    columns: tuple[Column, ...]
+    topic: str
+    partition: Mapping[str, object]
+    dialect: Dialect
+    incrementing: Column | None = None
+    timestamps: tuple[Column, ...] = ()
+    table: TableName | None = None
+    is_stored: bool = False
+
+    @property
+    def has_unique_numbers(self) -> bool:
+        """Whether the incrementing column is the whole primary key."""
+        key = [column.name for column in self.columns if column.key_position]
+        return self.incrementing is not None and key == [self.incrementing.name]
+
+    @property
+    def name(self) -> str:
+        """What error texts call it."""
+        return "the query" if self.table is None else f"table {self.table}"
+
+
+def table_source(database: Database, settings: SourceSettings, table: Table) -> RowSource:
+    """Raises ConfigException for a table that is gone, and for columns that the mode cannot use."""
+    columns = _with_texts(read_columns(database, settings.url, table.name), settings, table.name.table)
+    if not columns:
+        raise ConfigException.of(TABLE_INCLUDE, table.name, "There is no such table any more, or no right to see it.")
+    dialect = dialect_of(settings.url.dialect, is_quoting=settings.is_quoting)
+    incrementing, timestamps = _keys(settings, columns, f"table {table.name}", may_tell_null=table.type == TABLE)
+    return RowSource(
+        dialect.table(table.name),
+        tuple(columns),
+        f"{settings.topic_prefix}{table.name.table}",
+        table_partition(table.name),
+        dialect,
+        incrementing,
+        timestamps,
+        table.name,
+        table.type == TABLE,
+    )
+
+
+def query_source(database: Database, settings: SourceSettings) -> RowSource:
+    """Raises ConfigException for a query that the database refuses, and for columns that the mode cannot use."""
+    query = settings.query
+    assert query is not None
+    columns = _with_texts(read_query_columns(database, settings.url, query), settings)
+    twice = sorted({column.name for column in columns if [other.name for other in columns].count(column.name) > 1})
+    if twice:
+        raise ConfigException.of(QUERY, query, f"Two columns are called {twice[0]}. Give each a name of its own with AS.")
+    incrementing, timestamps = _keys(settings, columns, "the query", may_tell_null=False)
+    dialect = dialect_of(settings.url.dialect, is_quoting=settings.is_quoting)
+    place = f"({query}\n) AS {_ALIAS}"  # a line of its own: the query may end with a comment
+    return RowSource(place, tuple(columns), settings.topic_prefix, QUERY_PARTITION, dialect, incrementing, timestamps)
+
+
+def _with_texts(columns: list[Column], settings: SourceSettings, table: str = "") -> list[Column]:
+    """The columns, with those of ``columns.as.text`` as what only their text can be had of."""
+    texts = settings.as_text
+    return [
+        replace(column, kind=ColumnKind.OTHER, precision=None, scale=None) if texts & {column.name, f"{table}.{column.name}"} else column
+        for column in columns
+    ]
+
+
+def _keys(settings: SourceSettings, columns: list[Column], name: str, *, may_tell_null: bool) -> tuple[Column | None, tuple[Column, ...]]:
+    """The columns that the mode needs. ``may_tell_null``: the catalog's word on null counts, as it does for tables alone."""
+    errors = list(_mistakes(settings, columns, name, must_tell_null=may_tell_null and settings.needs_non_null))
+    if errors:
+        raise ConfigException("\n".join(errors), errors=errors)
+    incrementing = _named(columns, settings.incrementing) if settings.mode.has_incrementing and settings.incrementing else None
+    timestamps = [_named(columns, each) for each in settings.timestamps] if settings.mode.has_timestamp else []
+    return incrementing, tuple(column for column in timestamps if column is not None)
+
+
+def _mistakes(settings: SourceSettings, columns: list[Column], name: str, *, must_tell_null: bool) -> Iterator[str]:
+    if settings.mode.has_incrementing and settings.incrementing:
+        column = _named(columns, settings.incrementing)
+        reason = _incrementing_mistake(column, columns, name, must_tell_null=must_tell_null)
+        if reason:
+            yield ConfigException.of(INCREMENTING, settings.incrementing, reason).message
+    if not settings.mode.has_timestamp:
+        return
+    found = [(each, _named(columns, each)) for each in settings.timestamps]
+    for each, column in found:
+        if column is None:
+            yield ConfigException.of(TIMESTAMP, each, _no_column(columns, name)).message
+        elif column.kind not in TIMESTAMPS:
+            reason = f"Column {column.name} of {name} is of type {column.type_name}. Name a column that holds date and time."
+            yield ConfigException.of(TIMESTAMP, each, reason).message
+    known = [column for _, column in found if column is not None]
+    if len({column.kind for column in known if column.kind in TIMESTAMPS}) > 1:
+        yield ConfigException.of(TIMESTAMP, ",".join(settings.timestamps), f"Of {name}, some have a time zone and some have none.").message
+    if must_tell_null and known and all(column.is_nullable and column.kind in TIMESTAMPS for column in known):
+        names = ", ".join(column.name for column in known)
+        reason = (
+            f"Column {names} of {name} may be null, and rows where it is would never be read. Declare it NOT NULL, "
+            f"name a column that is, or set {NON_NULL} to false if such rows do not matter."
+        )
+        yield ConfigException.of(TIMESTAMP, ",".join(settings.timestamps), reason).message
+
+
+def _incrementing_mistake(column: Column | None, columns: list[Column], name: str, *, must_tell_null: bool) -> str | None:
+    if column is None:
+        return _no_column(columns, name)
+    is_whole = column.kind in _NUMBERS or (column.kind is ColumnKind.DECIMAL and not column.scale)
+    if not is_whole:
+        return f"Column {column.name} of {name} is of type {column.type_name}. Name a column that holds whole numbers which only grow."
+    if must_tell_null and column.is_nullable:
+        return (
+            f"Column {column.name} of {name} may be null, and rows where it is would never be read. Declare it NOT NULL, "
+            f"or set {NON_NULL} to false if such rows do not matter."
+        )
+    return None
+
+
+def _no_column(columns: list[Column], name: str) -> str:
+    known = ", ".join(column.name for column in columns)
+    return f"There is no such column in {name}. Its columns are: {known}. A table that has none is left out with table.exclude."
+
+
+def _named(columns: list[Column], name: str) -> Column | None:
+    exact = [column for column in columns if column.name == name]
+    alike = [column for column in columns if column.name.lower() == name.lower()]
+    return exact[0] if exact else alike[0] if len(alike) == 1 else None

@@ -1,0 +1,132 @@
+"""What a config of JdbcSource asks for as one value, and which settings go together. Knows nothing of databases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TABLE_EXCLUDE, TABLE_INCLUDE, TableFilter
+from airflow_provider_connect.connectors.jdbc.database.database_url import URL, DatabaseUrl, parse_url
+from airflow_provider_connect.connectors.jdbc.database.dialect import QUOTE_IDENTIFIERS
+from airflow_provider_connect.connectors.jdbc.source.config import (
+    AS_TEXT,
+    ATTEMPTS,
+    BACKOFF,
+    BATCH_ROWS,
+    CATALOG_PATTERN,
+    INCREMENTING,
+    MODE,
+    NON_NULL,
+    NUMERIC_MAPPING,
+    NUMERIC_PRECISION_MAPPING,
+    OPEN_TRANSACTIONS,
+    PASSWORD,
+    QUERY,
+    SCHEMA_PATTERN,
+    TABLE_TYPES,
+    TIME_ZONE,
+    TIMESTAMP,
+    TIMESTAMP_DELAY,
+    TIMESTAMP_INITIAL,
+    TOPIC_PREFIX,
+    USER,
+    Mode,
+    NumericMapping,
+)
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedPaths
+from airflow_provider_connect.sdk.config_def import Config
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSettings:
+    """What a config asks for. Times are milliseconds; ``timestamp_initial`` is since the epoch, -1 is now, None the beginning."""
+
+    url: DatabaseUrl
+    mode: Mode
+    topic_prefix: str
+    tables: TableFilter
+    table_types: tuple[str, ...]
+    catalog_pattern: str | None
+    schema_pattern: str | None
+    query: str | None
+    incrementing: str | None
+    timestamps: tuple[str, ...]
+    timestamp_initial: int | None
+    timestamp_delay_ms: int
+    needs_non_null: bool
+    is_quoting: bool
+    numeric_mapping: NumericMapping
+    as_text: frozenset[str]
+    time_zone: str
+    batch_rows: int
+    open_transactions_ms: int
+    attempts: int
+    backoff_ms: int
+
+    @classmethod
+    def of(cls, config: Config, allowed: AllowedPaths = NOTHING_ALLOWED) -> SourceSettings:
+        """``allowed``: the files of the host that the connector may reach.
+
+        Raises ConfigException for settings that are wrong or contradict each other, with all that is wrong.
+        """
+        errors = list(_contradictions(config))
+        if errors:
+            raise ConfigException("\n".join(errors), errors=errors)
+        password = config[PASSWORD]
+        url = parse_url(config[URL]).with_credentials(config[USER], None if password is None else password.value)
+        mapping = config[NUMERIC_MAPPING]
+        if mapping is None:
+            mapping = NumericMapping.PRECISION_ONLY if config[NUMERIC_PRECISION_MAPPING] else NumericMapping.NONE
+        return cls(
+            url=url.existing.within(allowed),
+            mode=Mode(config[MODE]),
+            topic_prefix=config[TOPIC_PREFIX],
+            tables=TableFilter.of(config[TABLE_INCLUDE], config[TABLE_EXCLUDE]),
+            table_types=tuple(config[TABLE_TYPES]),
+            catalog_pattern=config[CATALOG_PATTERN] or None,
+            schema_pattern=config[SCHEMA_PATTERN] or None,
+            query=(config[QUERY] or "").strip().rstrip(";").rstrip() or None,
+            incrementing=config[INCREMENTING] or None,
+            timestamps=tuple(name for name in config[TIMESTAMP] if name),
+            timestamp_initial=config[TIMESTAMP_INITIAL],
+            timestamp_delay_ms=config[TIMESTAMP_DELAY],
+            needs_non_null=config[NON_NULL],
+            is_quoting=config[QUOTE_IDENTIFIERS].lower() == "always",
+            numeric_mapping=NumericMapping(mapping.lower()),
+            as_text=frozenset(config[AS_TEXT]),
+            time_zone=config[TIME_ZONE],
+            batch_rows=config[BATCH_ROWS],
+            open_transactions_ms=config[OPEN_TRANSACTIONS],
+            attempts=config[ATTEMPTS],
+            backoff_ms=config[BACKOFF],
+        )
+
+
+def errors_of(settings: Mapping[str, Any]) -> dict[str, list[str]]:
+    """What is wrong between several settings, by the key to change. ``settings`` are parsed values, None where one is wrong by itself."""
+    mode = settings[MODE]
+    found: dict[str, list[str]] = {}
+
+    def refuse(name: str, value: object, reason: str) -> None:
+        found.setdefault(name, []).append(ConfigException.of(name, value, reason).message)
+
+    if mode in (Mode.INCREMENTING, Mode.TIMESTAMP_INCREMENTING) and not settings[INCREMENTING]:
+        refuse(INCREMENTING, "null", f"Mode {mode} needs it: the name of a column whose value grows with each new row.")
+    if mode in (Mode.TIMESTAMP, Mode.TIMESTAMP_INCREMENTING) and not settings[TIMESTAMP]:
+        refuse(TIMESTAMP, "null", f"Mode {mode} needs it: the name of a column that holds when a row was changed last.")
+    for name in sorted({settings[INCREMENTING], *(settings[TIMESTAMP] or ())} & set(settings[AS_TEXT] or ())):
+        refuse(AS_TEXT, name, f"Rows are read in the order of column {name} ({INCREMENTING} or {TIMESTAMP}): as text its order is another.")
+    if settings[QUERY] and settings[TABLE_INCLUDE]:
+        refuse(QUERY, settings[QUERY], f"Give either {QUERY} or {TABLE_INCLUDE}: with a query only its rows are read.")
+    if settings[QUERY] and settings[TABLE_EXCLUDE]:
+        refuse(QUERY, settings[QUERY], f"Give either {QUERY} or {TABLE_EXCLUDE}: with a query only its rows are read.")
+    if settings[QUERY] and not settings[TOPIC_PREFIX]:
+        refuse(TOPIC_PREFIX, "", f"With {QUERY} it is the whole name of the topic, and must be given.")
+    return found
+
+
+def _contradictions(config: Config) -> Iterator[str]:
+    for errors in errors_of(config).values():
+        yield from errors

@@ -1,0 +1,64 @@
+"""How a run deals tables out: each whole, or a large one in ranges where there are more tasks than tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from airflow_provider_connect.connectors.jdbc.database.database import Database
+from airflow_provider_connect.connectors.jdbc.source.config import Mode
+from airflow_provider_connect.connectors.jdbc.source.key_ranges import MOST, SIZE, Progress, ranges_between
+from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset, known_offset
+from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery
+from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource, table_source
+from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
+from airflow_provider_connect.connectors.jdbc.source.table_parts import Share, TablePart
+
+Offset = Callable[[Mapping[str, object]], Mapping[str, object] | None]
+_LEAST_RANGES = 3  # two of which are whole, perhaps
+
+
+def planned_shares(database: Database, settings: SourceSettings, shares: Sequence[Share], offset: Offset, max_tasks: int) -> list[Share]:
+    """The shares of whole tables, with the ranges of large ones in their place.
+
+    A table in ranges that an earlier run has begun stays in ranges until all of them are read, whatever the number of tasks is now.
+    """
+    if settings.mode is not Mode.INCREMENTING:
+        return list(shares)
+    may_split = max_tasks > len(shares)
+    return [part for share in shares for part in _parts(database, settings, share, offset, may_split=may_split)]
+
+
+def _parts(database: Database, settings: SourceSettings, share: Share, offset: Offset, *, may_split: bool) -> list[Share]:
+    source = table_source(database, settings, share.table)
+    if not source.is_stored:
+        return [share]
+    since, least, greatest = extent_of(database, settings, source, share, offset)
+    if greatest is None:
+        return [share]
+    ranges = ranges_between(since, least, greatest)
+    progress = Progress.of(share.table.name, since, ranges, offset)
+    if progress.begun and not progress.has_gap:
+        return [Share(share.table, share.is_only, folds=True)]
+    is_large = may_split and len(ranges) >= _LEAST_RANGES and greatest - (least - 1 if since is None else since) <= (MOST - 1) * SIZE
+    if not progress.begun and not is_large:
+        return [share]
+    name = share.table.name
+    return [Share(share.table, share.is_only, TablePart(name, each, min(each.high, greatest), since)) for each in ranges]
+
+
+def is_behind(database: Database, settings: SourceSettings, source: RowSource, share: Share, offset: Offset) -> bool:
+    """Whether a table has a number behind what is read of it, in ranges or whole."""
+    since, least, greatest = extent_of(database, settings, source, share, offset)
+    if greatest is None:
+        return False
+    position = Progress.of(share.table.name, since, ranges_between(since, least, greatest), offset).position
+    return position is None or greatest > position
+
+
+def extent_of(
+    database: Database, settings: SourceSettings, source: RowSource, share: Share, offset: Offset
+) -> tuple[int | None, int, int | None]:
+    """The table's own offset, and the least and greatest number in it; None as the greatest where it has no rows."""
+    since = SourceOffset.of(known_offset(share.table.name, offset, is_only=share.is_only)).incrementing
+    least, greatest = database.rows(RowQuery.of(source, settings).extent())[0]
+    return since, int(least or 0), None if greatest is None else int(greatest)

@@ -1,0 +1,376 @@
+"""JsonConverter: values as JSON, with their schema in an envelope or without (contract 2.6, 5.6)."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from airflow_provider_connect.converters.data_converter import TYPE_KEY, DataConverter
+from airflow_provider_connect.converters.json.looks import begins_document, envelope_of, is_written_otherwise, leading, odd_ones
+from airflow_provider_connect.converters.json.reader import NotPlain, check_documents, json_column, read_column
+from airflow_provider_connect.converters.json.recent import Recent
+from airflow_provider_connect.converters.json.schemas import schema_of_json, schema_text
+from airflow_provider_connect.converters.json.text import read_json, read_json_before
+from airflow_provider_connect.converters.json.values import JsonRules, read_value, write_value
+from airflow_provider_connect.converters.json.writer import column_text, texts_of
+from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.columns import conform, is_json, values_of
+from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, Importance, OneOf, Type, Width
+from airflow_provider_connect.sdk.converter import NULL, ColumnRun, SchemaAndValue, column_runs
+from airflow_provider_connect.sdk.json_limits import MAX_DEPTH
+from airflow_provider_connect.sdk.schema import (
+    OPTIONAL_BOOLEAN_SCHEMA,
+    OPTIONAL_INT64_SCHEMA,
+    OPTIONAL_STRING_SCHEMA,
+    Schema,
+    schema_of,
+)
+
+SCHEMAS_ENABLE, CACHE_SIZE, SCHEMA_CONTENT = "schemas.enable", "schemas.cache.size", "schema.content"
+DECIMAL_FORMAT, REPLACE_NULL = "decimal.format", "replace.null.with.default"
+
+T = TypeVar("T")
+_NO_ENVELOPE: Final = (
+    'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain additional fields. '
+    "If you are trying to deserialize plain JSON data, set schemas.enable=false in your converter configuration."
+)
+_NOT_READ: Final = "Converting byte[] to Kafka Connect data failed due to serialization error: "
+_NOT_WRITTEN: Final = "Converting Kafka Connect data to byte[] failed due to serialization error: "
+_ODD_DISTANCE: Final = 64  # records between two that are not for Arrow's parser; where they lie closer, more are read exactly at once
+_ODD_GROWTH: Final = 8
+_WARY_COLUMNS: Final = 1000  # that are looked through before they are read, after one that could not be
+_NO_END: Final = (1 << 31) - 1  # Arrow fails where it is given none
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """Records whose values are read by one ``schema``. Each of ``payloads`` is the value's text and ``after``: ``}`` of an envelope whose
+    beginning was cut off, or nothing."""
+
+    whole: pa.Array
+    payloads: pa.Array
+    schema: Schema | None
+    after: bytes = b""
+
+    def slice(self, start: int, length: int) -> _Records:
+        return _Records(self.whole.slice(start, length), self.payloads.slice(start, length), self.schema, self.after)
+
+
+class JsonConverter(DataConverter):
+    """JSON text, in Connect's bytes.
+
+    With ``schemas.enable`` each record is ``{"schema":…,"payload":…}``. Read, records that begin with the same bytes up to the payload are
+    one run: the schema is parsed once, the payloads as one column. Without, values are schemaless: a column of text, whole numbers or
+    booleans where all records of a batch are that, else JSON text as it came. Null without a schema is a tombstone.
+    """
+
+    class_name = "org.apache.kafka.connect.json.JsonConverter"
+    aliases = ("JsonConverter", "Json")
+    config_def = ConfigDef(
+        TYPE_KEY,
+        ConfigKey(
+            SCHEMAS_ENABLE,
+            Type.BOOLEAN,
+            True,
+            importance=Importance.HIGH,
+            doc="Include schemas within each of the serialized values and keys.",
+            group="Schemas",
+            order=0,
+            width=Width.MEDIUM,
+            display_name="Enable Schemas",
+        ),
+        ConfigKey(
+            CACHE_SIZE,
+            Type.INT,
+            1000,
+            importance=Importance.HIGH,
+            doc="The maximum number of schemas that can be cached in this converter instance.",
+            group="Schemas",
+            order=1,
+            width=Width.MEDIUM,
+            display_name="Schema Cache Size",
+        ),
+        ConfigKey(
+            SCHEMA_CONTENT,
+            Type.STRING,
+            None,
+            importance=Importance.HIGH,
+            doc="When set, this is used as the schema for all messages, and the schemas within each of the message will be ignored."
+            "Otherwise, the schema will be included in the content of each message. This configuration applies only 'schemas.enable' is "
+            "true, and it exclusively affects the sink connector.",
+            group="Schemas",
+            order=2,
+            width=Width.MEDIUM,
+            display_name="Schema Content",
+        ),
+        ConfigKey(
+            DECIMAL_FORMAT,
+            Type.STRING,
+            "BASE64",
+            validator=OneOf("NUMERIC", "BASE64", case_sensitive=False),
+            importance=Importance.LOW,
+            doc="Controls which format this converter will serialize decimals in. This value is case insensitive and can be either "
+            "'BASE64' (default) or 'NUMERIC'",
+            group="Serialization",
+            order=0,
+            width=Width.MEDIUM,
+            display_name="Decimal Format",
+        ),
+        ConfigKey(
+            REPLACE_NULL,
+            Type.BOOLEAN,
+            True,
+            importance=Importance.LOW,
+            doc="Whether to replace fields that have a default value and that are null to the default value. When set to true, the default "
+            "value is used, otherwise null is used.",
+            group="Serialization",
+            order=1,
+            width=Width.MEDIUM,
+            display_name="Replace null with default",
+        ),
+    )
+
+    def configure(self, config: Mapping[str, str], *, is_key: bool | None = None) -> None:
+        super().configure(config, is_key=is_key)
+        self._has_schemas: bool = self.settings[SCHEMAS_ENABLE]
+        self._rules = JsonRules(self.settings[DECIMAL_FORMAT].upper() == "NUMERIC", self.settings[REPLACE_NULL])
+        self._column_rules = dataclasses.replace(self._rules, takes_far_times=True)
+        self._envelopes: Recent[Schema | None, str] = Recent(self.settings[CACHE_SIZE])
+        self._schemas: Recent[bytes, Schema | None] = Recent(self.settings[CACHE_SIZE])
+        self._fixed = self._fixed_schema(self.settings[SCHEMA_CONTENT])
+        self._wary = 0
+
+    # Writing
+
+    def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        if schema is None and value is None:
+            return None
+        payload = self._write(schema, value)
+        text = f"{self._envelope(schema)}{payload}}}" if self._has_schemas else payload
+        data: bytes = texts_of([text])[0].as_py()
+        return data
+
+    def from_connect_column(self, topic: str, schema: Schema | None, column: pa.Array) -> pa.Array:
+        if len(column) == 0:
+            return pa.array([], type=pa.binary())
+        before, after = (self._envelope(schema), "}") if self._has_schemas else ("", "")
+        if schema is not None:
+            return column_text(schema, conform(column, schema), self._rules, before=before, after=after).cast(pa.binary())
+        return self._from_schemaless(column, before, after)
+
+    def _from_schemaless(self, column: pa.Array, before: str, after: str) -> pa.Array:
+        if pa.types.is_null(column.type):
+            return column.cast(pa.binary())
+        if is_json(column.type):
+            values = values_of(column, None)
+            return texts_of(None if v is None else f"{before}{self._write(None, v)}{after}" for v in values)
+        schema = schema_of(pa.field("value", column.type, nullable=True))
+        texts = column_text(schema, conform(column, schema), self._rules, before=before, after=after)
+        return pc.if_else(column.is_valid(), texts.cast(pa.binary()), None) if column.null_count else texts.cast(pa.binary())
+
+    def _envelope(self, schema: Schema | None) -> str:
+        """An envelope up to its payload."""
+        return self._envelopes.get(schema, lambda: f'{{"schema":{schema_text(schema, self._write)},"payload":')
+
+    def _write(self, schema: Schema | None, value: Any) -> str:
+        try:
+            return write_value(schema, value, self._rules)
+        except RecursionError as error:
+            raise DataException(f"{_NOT_WRITTEN}Values lie too deep inside one another") from error
+
+    # Reading
+
+    def to_connect_data(self, topic: str, data: bytes | None) -> SchemaAndValue:
+        return self._connect_data(data, self._rules)
+
+    def _connect_data(self, data: bytes | None, rules: JsonRules) -> SchemaAndValue:
+        if data is None:
+            return NULL
+        has_envelope = self._has_schemas and self._fixed is None
+        node = self._node(data, MAX_DEPTH + has_envelope)
+        if not has_envelope:
+            return SchemaAndValue(self._fixed, self._read_node(self._fixed, node, rules))
+        if not isinstance(node, dict) or node.keys() != {"schema", "payload"}:
+            raise DataException(_NO_ENVELOPE)
+        schema = schema_of_json(node["schema"], self._read_node)
+        return SchemaAndValue(schema, self._read_node(schema, node["payload"], rules))
+
+    def to_connect_column(self, topic: str, column: pa.Array) -> list[ColumnRun]:
+        try:
+            return self._runs(column)
+        except DataException:
+            self._wary = _WARY_COLUMNS
+            raise
+
+    def unreadable(self, topic: str, column: pa.Array) -> dict[int, Exception]:
+        """Those that do not begin or end as the others do, and are broken. Nobody looks until a record could not be read."""
+        if not self._wary:
+            return {}
+        self._wary -= 1
+        found: dict[int, Exception] = {}
+        try:
+            odd = odd_ones(column, self._prefix if self._has_schemas and self._fixed is None else lambda record: record[:1])
+        except DataException:  # the first one's schema is none
+            return {}
+        for index in odd:
+            try:
+                self.to_connect_data(topic, column[index].as_py())
+            except DataException as error:
+                found[index] = error
+        if found:
+            self._wary = _WARY_COLUMNS
+        return found
+
+    def _runs(self, column: pa.Array) -> list[ColumnRun]:
+        runs: list[ColumnRun] = []
+        start, self._odd = 0, 1
+        while start < len(column):
+            rest = column.slice(start)
+            with _counted_from(start):
+                found = self._next_runs(rest)
+            runs += found
+            start += sum(run.length for run in found)
+        return _joined(runs)
+
+    def _next_runs(self, column: pa.Array) -> list[ColumnRun]:
+        """One or more runs from the front of a column."""
+        if not column[0].is_valid:
+            nulls = leading(column, pc.is_null)
+            return [ColumnRun(nulls, None, pa.nulls(nulls))]
+        if self._has_schemas and self._fixed is None:
+            prefix = self._prefix(column[0].as_py())
+            if not prefix:
+                written_otherwise = column.slice(0, leading(column, is_written_otherwise))
+                return list(column_runs(_each(written_otherwise.to_pylist(), self._connect_column_data)))
+            run = column.slice(0, leading(column, lambda part: pc.fill_null(pc.starts_with(part, prefix), False)))
+            payloads = pc.binary_slice(run, len(prefix), _NO_END)
+            return self._read(_Records(run, payloads, self._schemas.get(prefix, lambda: None), b"}"))
+        run = column.slice(0, leading(column, pc.is_valid))
+        return self._read(_Records(run, run, self._fixed))
+
+    def _read(self, records: _Records) -> list[ColumnRun]:
+        """Payloads of one schema as one column, or where that cannot be, the records one by one."""
+        count = len(records.whole)
+        try:
+            column = self._column(records)
+        except NotPlain as odd:
+            if odd.row is None or odd.row >= count:
+                return self._exact(records)
+            if records.schema is None and not begins_document(records.payloads):
+                with _counted_from(odd.row):
+                    self._exact(records.slice(odd.row, 1))  # raises if it can't be read at all
+                return self._exact(records)  # scalars of several types are one column
+            return self._around(records, odd.row)
+        return [ColumnRun(count, records.schema, column)]
+
+    def _around(self, records: _Records, at: int) -> list[ColumnRun]:
+        """The records up to a text that is not for Arrow's parser, and that one, or some more where such texts lie close, exactly."""
+        count = self._odd
+        self._odd = count * _ODD_GROWTH if at < _ODD_DISTANCE else 1
+        with _counted_from(at):
+            odd = self._exact(records.slice(at, count))
+        before = self._read(records.slice(0, at)) if at else []
+        return [*before, *odd]
+
+    def _column(self, records: _Records) -> pa.Array:
+        if records.schema is None:
+            return self._plain_schemaless(records.payloads, records.after)
+        return read_column(records.schema, records.payloads, self._rules, after=records.after)
+
+    def _plain_schemaless(self, payloads: pa.Array, after: bytes) -> pa.Array:
+        if begins_document(payloads):
+            texts = pc.binary_slice(payloads, 0, -len(after)) if after else payloads
+            check_documents(texts)
+            return json_column(texts)
+        first = payloads[0].as_py().lstrip()[:1]
+        schema = OPTIONAL_STRING_SCHEMA if first == b'"' else OPTIONAL_BOOLEAN_SCHEMA if first in (b"t", b"f") else OPTIONAL_INT64_SCHEMA
+        return read_column(schema, payloads, self._rules, after=after)
+
+    def _exact(self, records: _Records) -> list[ColumnRun]:
+        """The records one by one, of an envelope that is known their payloads alone."""
+        if not records.after:
+            return list(column_runs(_each(records.whole.to_pylist(), self._connect_column_data)))
+        after = records.after.decode()
+
+        def of(both: tuple[bytes, bytes]) -> SchemaAndValue:
+            whole, payload = both
+            try:
+                node = read_json_before(payload, after)
+            except (ValueError, RecursionError):  # broken, or with more fields than an envelope has
+                return self._connect_column_data(whole)
+            return SchemaAndValue(records.schema, self._read_node(records.schema, node, self._column_rules))
+
+        return list(column_runs(_each(zip(records.whole.to_pylist(), records.payloads.to_pylist(), strict=True), of)))
+
+    def _connect_column_data(self, data: bytes | None) -> SchemaAndValue:
+        return self._connect_data(data, self._column_rules)
+
+    def _prefix(self, record: bytes) -> bytes:
+        """An envelope's bytes up to its payload, the schema read into the cache; empty if the record is written in another way."""
+        envelope = envelope_of(record)
+        if envelope is None:
+            return b""
+        self._schemas.get(envelope.prefix, lambda: schema_of_json(self._node(envelope.schema), self._read_node))
+        return envelope.prefix
+
+    def _node(self, data: bytes, max_depth: int = MAX_DEPTH) -> Any:
+        if not data.strip(b" \t\r\n"):
+            if self._has_schemas and self._fixed is None:
+                raise DataException(_NO_ENVELOPE)
+            return None
+        try:
+            return read_json(data, max_depth)
+        except (ValueError, RecursionError) as error:
+            raise DataException(f"{_NOT_READ}{error}") from error
+
+    def _read_node(self, schema: Schema | None, node: Any, rules: JsonRules | None = None) -> Any:
+        try:
+            return read_value(schema, node, rules or self._rules)
+        except RecursionError as error:
+            raise DataException(f"{_NOT_READ}Values lie too deep inside one another") from error
+
+    def _fixed_schema(self, content: str | None) -> Schema | None:
+        if not self._has_schemas or not content:
+            return None
+        try:
+            return schema_of_json(self._node(content.encode()), self._read_node)
+        except DataException as error:
+            raise ConfigException.of(SCHEMA_CONTENT, content, error.message) from error
+
+
+def _each(records: Iterable[T], read: Callable[[T], SchemaAndValue]) -> Iterator[SchemaAndValue]:
+    """What is read of each; an error names the record."""
+    for index, record in enumerate(records):
+        try:
+            yield read(record)
+        except DataException as error:
+            error.record = index
+            raise
+
+
+def _joined(runs: list[ColumnRun]) -> list[ColumnRun]:
+    """Neighbours of one schema and type, which were read in different ways, as one run."""
+    if len(runs) < 2:
+        return runs
+    groups = [list(group) for _, group in itertools.groupby(runs, key=lambda run: (run.schema, run.column.type))]
+    return [
+        group[0]
+        if len(group) == 1
+        else ColumnRun(sum(run.length for run in group), group[0].schema, pa.concat_arrays([run.column for run in group]))
+        for group in groups
+    ]
+
+
+@contextmanager
+def _counted_from(start: int) -> Iterator[None]:
+    """Within it a failing record is counted from the ``start``-th of a longer column."""
+    try:
+        yield
+    except DataException as error:
+        error.record = None if error.record is None else start + error.record
+        raise

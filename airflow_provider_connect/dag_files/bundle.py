@@ -1,0 +1,157 @@
+"""The Dag bundle of connectors that the config topic alone defines, those made over REST: each becomes a DAG.
+
+Airflow's dag-processor refreshes it, at intervals and at once when the API server asks (a priority parsing request), and tasks look into it
+for the file of their DAG. Its files hold names and what steers the DAGs, never a config: see ``connector_files``. Add it to
+``dag_bundle_config_list`` of section ``[dag_processor]``, beside the bundle of the DAGs folder.
+"""
+
+import json
+import logging
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from airflow.dag_processing.bundles.base import BaseDagBundle
+from airflow.sdk import get_parsing_context
+
+from airflow_provider_connect.config.dag_settings import DagCheck
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.dag_files.connector_files import FILES, file_text, file_texts, names_in, stored_connectors
+from airflow_provider_connect.dag_files.dag_checks import dag_check  # with it ``dag``, once, not in each process forked for a file
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.hooks.airflow_settings import run_directory, worker_settings
+from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
+from airflow_provider_connect.model.ids import connector_for, dag_id_for, is_shortened
+from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.stores.config_cache import ConfigCache
+from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.stores.kafka_errors import TopicMissingException
+
+_REFRESH_SECONDS = 30
+_READ_SECONDS = 5.0
+_KNOWN_SECONDS = 3600.0  # a process that slept for longer may have missed a deletion that was compacted away
+
+_log = logging.getLogger(__name__)
+
+
+class ConnectorsBundle(BaseDagBundle):  # type: ignore[misc]  # Airflow is not typed for us
+    """See the module. ``refresh_interval`` is in seconds; other arguments are those of every Dag bundle.
+
+    Where Kafka cannot be read, the files stay as they are.
+    """
+
+    supports_versioning = False
+
+    def __init__(self, *, refresh_interval: int = _REFRESH_SECONDS, **arguments: Any) -> None:
+        super().__init__(refresh_interval=refresh_interval, **arguments)
+        self._paused: dict[str, bool] | None = None
+        self._known: ConfigSnapshot | None = None
+        self._known_at = 0.0
+
+    @property
+    def path(self) -> Path:
+        """Where the files lie."""
+        return Path(self.base_dir) / "files"
+
+    def initialize(self) -> None:
+        """Write the files unless they are there and new: called by the dag-processor as it starts, and by each task."""
+        if not self._is_fresh():
+            self.refresh()
+        super().initialize()
+
+    def refresh(self) -> None:
+        """Write what has changed. The consumer is closed before this returns, for the dag-processor forks."""
+        with self.lock():
+            self.path.mkdir(parents=True, exist_ok=True)
+            try:
+                settings = worker_settings()
+                state = self._read(settings)
+            except TopicMissingException:
+                return  # nobody has made a connector yet
+            except ConnectException as error:
+                _log.warning("The files of bundle %s stay as they are, for the config topic cannot be read: %s", self.name, error.message)
+                return
+            self._write(state, settings.schedule, dag_check(settings.dag_limits))
+            self._stamp.touch()
+
+    def _read(self, settings: WorkerSettings) -> ClusterConfigState:
+        """The topic's state, read on from where the last refresh of this process ended; what was read before a time-out counts.
+
+        A process that refreshes for the first time goes on from what others of this host have read.
+        """
+        if self._known is None or time.monotonic() - self._known_at > _KNOWN_SECONDS:
+            self._known = ConfigCache(run_directory()).read(settings, None, timeout_seconds=_READ_SECONDS)
+        with ConfigStore(settings, timeout_seconds=_READ_SECONDS, known=self._known) as store:
+            try:
+                return store.read()
+            finally:
+                self._known, self._known_at = store.snapshot() or self._known, time.monotonic()
+
+    def get_current_version(self) -> None:
+        """There is one version, the newest: the config topic has the history."""
+
+    @property
+    def _stamp(self) -> Path:
+        """As old as what the files say."""
+        return Path(self.base_dir) / "written"
+
+    @property
+    def _first_seen_file(self) -> Path:
+        """Which connectors were paused when they were first seen: a restart must not make new versions of their DAGs."""
+        return Path(self.base_dir) / "first-seen.json"
+
+    def _first_seen(self) -> dict[str, bool]:
+        try:
+            found: dict[str, bool] = json.loads(self._first_seen_file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found
+
+    def _is_fresh(self) -> bool:
+        """Whether the files can be used as they are; where the dag-processor runs on this host they can, for it keeps them new."""
+        try:
+            age_seconds = time.time() - self._stamp.stat().st_mtime
+        except FileNotFoundError:
+            return False
+        dag_id = get_parsing_context().dag_id
+        return age_seconds < 2 * self.refresh_interval and (dag_id is None or self._holds(dag_id))
+
+    def _holds(self, dag_id: str) -> bool:
+        """Whether a file makes this DAG. True of one that is no connector's: no reading of the topic would bring it."""
+        texts = (file.read_text(encoding="utf-8") for file in self.path.glob(FILES))
+        if is_shortened(dag_id):
+            return any(dag_id_for(name) == dag_id for text in texts for name in names_in(text))
+        connector = connector_for(dag_id)
+        return connector is None or any(f"{connector!r}: " in text for text in texts)
+
+    def _write(self, state: ClusterConfigState, worker_schedule: str | None, check: DagCheck) -> None:
+        connectors = stored_connectors(state.connector_configs, worker_schedule, check)
+        # What a connector was when it was first seen is kept, so that its file does not change whenever it is paused.
+        before = self._first_seen() if self._paused is None else self._paused
+        self._paused = {name: before.get(name, state.target_state(name) is not TargetState.STARTED) for name in connectors}
+        if self._paused != before:
+            _write_whole(self._first_seen_file, json.dumps(self._paused, sort_keys=True))
+        texts = dict(file_texts(connectors, {name for name, is_paused in self._paused.items() if is_paused}))
+        for file in self.path.glob(FILES):
+            texts.setdefault(file.name, file_text({}))
+        for name, text in texts.items():
+            _write_whole(self.path / name, text)
+
+
+def _write_whole(file: Path, text: str) -> None:
+    """Write ``text`` unless the file says it already; a reader sees the old or the new.
+
+    The file's time is moved on by a second at least: Python takes bytecode for current by the source's size and its time in whole seconds.
+    """
+    scratch = file.with_name(f".{file.name}.new")
+    if file.exists():
+        if file.read_text(encoding="utf-8") == text:
+            return
+        scratch.write_text(text, encoding="utf-8")
+        seconds = max(scratch.stat().st_mtime, file.stat().st_mtime + 1)
+        os.utime(scratch, (seconds, seconds))
+    else:
+        scratch.write_text(text, encoding="utf-8")
+    scratch.rename(file)

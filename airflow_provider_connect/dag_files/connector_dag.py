@@ -1,0 +1,191 @@
+"""A connector as a DAG: what a user writes in a DAG file.
+
+::
+
+    from airflow_provider_connect import ConnectorDag
+
+    ConnectorDag("orders", {"connector.class": "FileStreamSource", "file": "/data/orders.txt", "topic": "orders"})
+
+No name needs to be bound to it. Keys beginning with ``airflow.`` steer the DAG, keyword arguments are those of ``airflow.sdk.DAG``.
+A connector that was made over REST has its DAG from ``stored_connector_dags``, in files that ``ConnectorsBundle`` writes.
+"""
+
+import json
+import logging
+import sys
+import warnings
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import DAG, AssetAlias, get_parsing_context
+
+from airflow_provider_connect.config.dag_settings import (
+    MAX_TASKS,
+    PREFIX,
+    SCHEDULE,
+    DagSettings,
+    check_definition,
+    dag_settings,
+    literal_secrets,
+)
+from airflow_provider_connect.dag_files.retry import ConnectRetryPolicy
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.hooks.airflow_settings import section_schedule
+from airflow_provider_connect.model.ids import dag_id_for, is_shortened
+from airflow_provider_connect.operators.connect import ConnectTaskOperator
+from airflow_provider_connect.operators.definition import definition_text
+from airflow_provider_connect.operators.plan import ConnectPlanOperator, ConnectReportOperator
+
+TAG = "connector"
+_DISPLAY_LENGTH = 2000  # characters that Airflow's database keeps of a DAG's name
+_START = datetime(2024, 1, 1, tzinfo=UTC)  # any fixed past day: a DAG must be the same each time its file is parsed
+_FORCED = {"max_active_runs": 1, "catchup": False, "is_paused_upon_creation": False}
+_RUN_TYPES = ("scheduled", "manual", "operator_triggered", "asset_triggered", "asset_materialization")
+_SERIAL = ("depends_on_past", "wait_for_downstream")
+_NO_PAST = (
+    "a connector's run has no logical date: it goes on from the connector's offsets. To have data delivered again, change the offsets: "
+    "AlterOffsetsOperator, or PATCH /connectors/«name»/offsets of the stopped connector"
+)
+_KEY_OF_ARGUMENT = {
+    "schedule": SCHEDULE,
+    "description": "airflow.description",
+    "doc_md": "airflow.doc",
+    "dag_display_name": "airflow.display.name",
+}
+
+_log = logging.getLogger(__name__)
+
+
+class ConnectorDag(DAG):  # type: ignore[misc]  # Airflow is not typed for us
+    """The DAG of one connector. Its one task ``run`` is a Spark application that hosts all of the connector's tasks; with
+    ``tasks.per.application`` in the config it is ``plan``, ``run`` mapped over groups of tasks, and ``report``.
+
+    The config goes to the config topic when the newest version of the DAG is seen, or when the connector first runs. Raises
+    ConfigException, shown as an import error, for whatever can be seen to be wrong without a broker.
+    """
+
+    def __init__(self, name: str, config: Mapping[str, str], *, spark_conn_id: str | None = None, **dag_arguments: Any) -> None:
+        check_definition(name, config)
+        settings = dag_settings(name, config, section_schedule())  # no Variable, no Connection: this runs at each parse
+        _refuse_conflicts(config, dag_arguments)
+        _warn_of_secrets(name, config)
+        super().__init__(dag_id_for(name), **_dag_arguments(name, settings, dag_arguments))
+        self.fileloc = sys._getframe(1).f_code.co_filename  # where this is written, not where DAG is called
+        self.connector = name
+        first = {"connector_definition": definition_text(config)}
+        run = {"spark_conn_id": spark_conn_id, "outlets": [AssetAlias(self.dag_id)]}
+        with self:
+            _add_tasks(name, settings, first, run, _task_arguments(settings, config))
+
+
+class StoredConnectorDag(DAG):  # type: ignore[misc]  # Airflow is not typed for us
+    """The DAG of a connector that the config topic alone defines. ``mark`` holds the keys that steer it (``connector_files``), as JSON;
+    its tasks read the config from the topic."""
+
+    def __init__(self, name: str, mark: str, *, file: str, is_paused: bool) -> None:
+        keys = json.loads(mark)
+        settings = dag_settings(name, keys)
+        super().__init__(dag_id_for(name), **_dag_arguments(name, settings, {}) | {"is_paused_upon_creation": is_paused})
+        self.fileloc = file
+        self.connector = name
+        with self:
+            _add_tasks(name, settings, {"dag_mark": mark}, {"outlets": [AssetAlias(self.dag_id)]}, _task_arguments(settings, keys))
+
+
+def stored_connector_dags(file: str, connectors: Mapping[str, str], *, paused: Collection[str] = ()) -> None:
+    """Make the DAGs of ``connectors``, which maps their names to their marks; those of ``paused`` are paused when Airflow first sees them.
+    One of which none can be made is left out alone.
+
+    Called by the files of ``ConnectorsBundle``, by the dag-processor for all, and for one alone by each task of its DAG.
+    """
+    dag_id = get_parsing_context().dag_id
+    for name, mark in connectors.items():
+        if dag_id is None or dag_id_for(name) == dag_id:
+            try:
+                StoredConnectorDag(name, mark, file=file, is_paused=name in paused)
+            except Exception:  # (whatever it is, the other connectors of the file run)
+                _log.exception("Connector %s: no DAG can be made of it, so it does not run", name)
+
+
+def _add_tasks(connector: str, settings: DagSettings, first: Mapping[str, Any], run: Mapping[str, Any], every: Mapping[str, Any]) -> None:
+    """The tasks of a connector's DAG, in the DAG that is open: the arguments of its first task, of ``run``, and of every task."""
+    if settings.tasks_per_application is None:
+        ConnectTaskOperator(task_id="run", connector=connector, **first, **run, **every)
+        return
+    plan = ConnectPlanOperator(task_id="plan", connector=connector, tasks_per_application=settings.tasks_per_application, **first, **every)
+    mapped = ConnectTaskOperator.partial(
+        task_id="run", connector=connector, map_index_template="{{ task.tasks_label }}", **run, **every
+    ).expand_kwargs(plan.output)
+    mapped >> ConnectReportOperator(task_id="report", connector=connector, trigger_rule="none_failed", **every)
+
+
+def _refuse_conflicts(config: Mapping[str, str], arguments: Mapping[str, Any]) -> None:
+    errors = [
+        f"{argument} is given twice, as keyword argument and as {key} in the config: leave one out"
+        for argument, key in _KEY_OF_ARGUMENT.items()
+        if argument in arguments and key in config
+    ]
+    errors += [
+        f"Invalid value {arguments[argument]} for keyword argument {argument}: a connector's DAG always has {value}; leave it out"
+        for argument, value in _FORCED.items()
+        if arguments.get(argument, value) != value
+    ]
+    asked_for = {**arguments, **(arguments.get("default_args") or {})}
+    errors += [f"Invalid value True for argument {argument}: {_NO_PAST}" for argument in _SERIAL if asked_for.get(argument)]
+    if "allowed_run_types" in arguments:
+        errors.append(f"allowed_run_types is always {', '.join(_RUN_TYPES)}: {_NO_PAST}; leave it out")
+    if "dag_id" in arguments:
+        errors.append("dag_id is made from the connector's name: leave it out")
+    if errors:
+        raise ConfigException("; ".join(errors), errors=errors)
+
+
+def _warn_of_secrets(name: str, config: Mapping[str, str]) -> None:
+    for key in literal_secrets(config):
+        warnings.warn(
+            f"Connector {name}: the value of {key} looks like a secret and is written out in the DAG file, where everybody who may read "
+            f"the DAG can see it; write a variable such as ${{airflow:my_connection:password}} or ${{variable:my_key}} instead",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _document(text: str | None) -> str | None:
+    """``text`` as a DAG's ``doc_md``: Airflow opens what ends in ``.md`` as a file."""
+    return f"{text}\n" if text is not None and text.endswith(".md") else text
+
+
+def _dag_arguments(connector: str, settings: DagSettings, given: Mapping[str, Any]) -> dict[str, Any]:
+    schedule = timedelta(seconds=settings.schedule) if isinstance(settings.schedule, float) else settings.schedule
+    arguments: dict[str, Any] = {
+        "schedule": schedule,
+        "start_date": _START,
+        "description": settings.description,
+        "doc_md": _document(settings.doc),
+        "allowed_run_types": _RUN_TYPES,
+        "max_active_tasks": MAX_TASKS if settings.tasks_per_application else 1,
+    }
+    if settings.display_name is not None:
+        arguments["dag_display_name"] = settings.display_name
+    elif is_shortened(dag_id_for(connector)):
+        arguments["dag_display_name"] = connector[:_DISPLAY_LENGTH]
+    tags = {TAG, *settings.tags, *given.get("tags", ())}
+    return arguments | dict(given) | _FORCED | {"tags": sorted(tags)}
+
+
+def _task_arguments(settings: DagSettings, config: Mapping[str, str]) -> dict[str, Any]:
+    arguments: dict[str, Any] = {
+        "retries": settings.retries,
+        "retry_delay": timedelta(seconds=settings.retry_delay_seconds),
+        "retry_policy": ConnectRetryPolicy({key: value for key, value in config.items() if key.startswith(PREFIX)}),
+        "pool_slots": settings.pool_slots,
+        "priority_weight": settings.priority_weight,
+    }
+    optional = {
+        "owner": settings.owner,
+        "pool": settings.pool,
+        "queue": settings.queue,
+        "execution_timeout": None if settings.max_duration_seconds is None else timedelta(seconds=settings.max_duration_seconds),
+    }
+    return arguments | {name: value for name, value in optional.items() if value is not None}

@@ -1,0 +1,99 @@
+"""Whether Airflow can make a DAG of what steers one: its real timetables, and a DAG built as a trial.
+
+For the processes that have Airflow and take configs, or write the files of DAGs. Without it, ``dag_settings`` knows the rules alone.
+"""
+
+import contextlib
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+from airflow.sdk import DAG, timezone
+from airflow.serialization.encoders import coerce_to_core_timetable
+from airflow.serialization.serialized_objects import DagSerialization
+from airflow.timetables.base import TimeRestriction
+
+from airflow_provider_connect.config.dag_settings import DagCheck, DagLimits, steering_errors
+from airflow_provider_connect.dag_files.connector_dag import StoredConnectorDag
+from airflow_provider_connect.dag_files.connector_files import mark_of, steering_keys
+from airflow_provider_connect.model.config_limits import LONGEST_ERROR, cut
+
+_TRIAL = "connector"
+_RUNS = 10  # how many runs in a row are asked for: the shortest pause of a cron expression shows among its first ones
+_KEPT = 4096
+_troubles: dict[bytes, str] = {}
+_START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def dag_check(limits: DagLimits) -> DagCheck:
+    """The check of configs that come by REST or the config topic."""
+
+    def check(connector: str, config: Mapping[str, str]) -> dict[str, list[str]]:
+        errors = steering_errors(connector, config, limits, shortest_interval)
+        if errors:
+            return errors
+        trouble = _trouble(mark_of(steering_keys(config, None)))
+        return {"name": [f"Airflow can make no DAG of connector {connector[:100]}: {trouble}"]} if trouble else {}
+
+    return check
+
+
+@lru_cache(_KEPT)
+def shortest_interval(schedule: str) -> float | None:
+    """See ``dag_settings.ShortestInterval``; by the timetable that Airflow itself makes of ``schedule``."""
+    try:
+        timetable = _timetable(schedule)
+        starts = _starts(timetable)
+    except Exception as error:  # (croniter, pendulum and Airflow raise what they like for text that is no schedule)
+        raise ValueError(f"Airflow takes no such schedule: {error}") from error
+    if schedule == "@continuous":
+        return 0.0
+    if not starts:
+        raise ValueError("no run would ever come")
+    return min(((later - earlier).total_seconds() for earlier, later in pairwise(starts)), default=None)
+
+
+def _timetable(schedule: str) -> Any:
+    """The one that the scheduler would have."""
+    timetable: Any = coerce_to_core_timetable(DAG(_TRIAL, schedule=schedule, start_date=_START, max_active_runs=1).timetable)
+    timetable.validate()
+    return timetable
+
+
+def _starts(timetable: Any) -> list[datetime]:
+    """When the first runs would start."""
+    starts: list[datetime] = []
+    interval = None
+    for _ in range(_RUNS):
+        restriction = TimeRestriction(earliest=timezone.coerce_datetime(_START), latest=None, catchup=True)
+        found = timetable.next_dagrun_info(last_automated_data_interval=interval, restriction=restriction)
+        if found is None:
+            break
+        starts.append(found.run_after)
+        interval = found.data_interval
+    return starts
+
+
+def _trouble(mark: str) -> str:
+    """What Airflow says of a DAG that is made of ``mark``; empty if nothing. Kept by the digest: a mark may have half a megabyte."""
+    digest = hashlib.sha256(mark.encode(errors="surrogatepass")).digest()
+    trouble = _troubles.get(digest)
+    if trouble is None:
+        trouble = _troubles[digest] = cut(_found_trouble(mark), LONGEST_ERROR)
+        if len(_troubles) > _KEPT:
+            with contextlib.suppress(KeyError, RuntimeError):  # another thread has just done so
+                del _troubles[next(iter(_troubles))]
+    return trouble
+
+
+def _found_trouble(mark: str) -> str:
+    try:
+        dag = StoredConnectorDag(_TRIAL, mark, file=__file__, is_paused=False)
+        dag.validate()
+        DagSerialization.to_dict(dag)
+    except Exception as error:  # (whatever it is, it would have kept the DAG's file from its other DAGs)
+        return f"{type(error).__name__}: {error}"
+    return ""

@@ -1,0 +1,213 @@
+"""Which plugins there are, in which versions, and where. Finds without importing; only ``Plugin.load`` imports.
+
+Three sources: the built-ins, the locations of ``plugin.path``, and distributions installed in the environment (those last ones are looked
+at only when a name is not a built-in's class). Several versions of one class stand side by side.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from operator import attrgetter
+from typing import Final
+
+from airflow_provider_connect import __version__
+from airflow_provider_connect.errors import ConfigException, PluginNotFoundException, PluginVersionException
+from airflow_provider_connect.model.config_limits import cut
+from airflow_provider_connect.model.versions import MavenVersion, choose_version, oldest_first
+from airflow_provider_connect.plugins.catalog.built_ins import built_ins
+from airflow_provider_connect.plugins.catalog.plugin_kinds import CONNECTOR_KINDS, SUFFIXES, Declarations, Declared, PluginKind
+from airflow_provider_connect.plugins.loading.plugin_path import BrokenLocation, Location, locations
+
+__all__ = ["CONNECTOR_KINDS", "Plugin", "PluginCatalog", "PluginKind"]
+
+REFRESH_SECONDS: Final = 1.0
+_KINDS: Final = tuple(PluginKind)
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One plugin in one version. ``reference`` is ``module:Class``; ``location`` None: importable as it is (built in, installed)."""
+
+    kind: PluginKind
+    class_name: str
+    reference: str
+    version: str
+    location: Location | None = None
+    names: frozenset[str] = field(default=frozenset(), compare=False)
+
+    def load(self) -> type:
+        """The class, by its location's own importer. Raises ConfigException naming plugin and place when it cannot be imported."""
+        try:
+            if self.location is not None:
+                from airflow_provider_connect.plugins.loading.plugin_loader import load
+
+                return load(self.location, self.reference)
+            module, _, attribute = self.reference.partition(":")
+            loaded: type = attrgetter(attribute)(import_module(module))
+            return loaded
+        except Exception as error:
+            raise ConfigException(f"Plugin {self.class_name} ({self.place}) cannot be imported: {type(error).__name__}: {error}") from error
+
+    @property
+    def place(self) -> str:
+        """Where it lies, for error texts."""
+        return self.reference if self.location is None else f"{self.location.path}, {self.reference}"
+
+
+class PluginCatalog:
+    """The plugins of ``plugin_path`` and of the environment. May be used from several threads.
+
+    A look at a location that has changed is at most ``REFRESH_SECONDS`` old; nothing is read before the first question.
+    """
+
+    def __init__(self, plugin_path: Sequence[str] = (), *, now: Callable[[], float] = time.monotonic) -> None:
+        self._plugin_path = tuple(plugin_path)
+        self._now = now
+        self._lock = threading.Lock()
+        self._read: dict[str, tuple[Location, list[Plugin], list[BrokenLocation]]] = {}  # by path
+        self._looked: float | None = None
+        self._unreadable: list[BrokenLocation] = []
+        self._built_ins = [_plugin(declared, None) for declared in built_ins(__version__)]
+        self._installed: list[Plugin] | None = None
+
+    def plugins(self, kinds: Iterable[PluginKind] = _KINDS) -> list[Plugin]:
+        """All plugins of these kinds, in the order of kinds, class names, versions."""
+        wanted = set(kinds)
+        return [plugin for plugin in _sorted(self._all()) if plugin.kind in wanted]
+
+    def broken(self) -> list[BrokenLocation]:
+        """What is on ``plugin.path`` and cannot be used."""
+        self._on_path()
+        with self._lock:
+            return [*self._unreadable, *(broken for _, _, problems in self._read.values() for broken in problems)]
+
+    def named(self, name: str, kinds: Iterable[PluginKind] = _KINDS) -> list[Plugin]:
+        """Every version of the plugin that goes by ``name``: its class name, that of its Python class, its simple name, or that without
+        ``Connector`` (``Converter``, …); oldest first, none if there is none.
+
+        Raises ConfigException when plugins of several classes go by it.
+        """
+        wanted = set(kinds)
+        known = [plugin for plugin in (*self._built_ins, *self._on_path()) if name in plugin.names]
+        if not any(plugin.location is None and plugin.class_name == name for plugin in known):
+            known += [plugin for plugin in self._in_environment() if name in plugin.names]
+        found = [plugin for plugin in known if plugin.kind in wanted]
+        classes = sorted({plugin.class_name for plugin in found})
+        if len(classes) > 1 and name in classes:
+            found = [plugin for plugin in found if plugin.class_name == name]
+        elif len(classes) > 1:
+            what = "connector" if wanted <= set(CONNECTOR_KINDS) else "plugin"
+            raise ConfigException(
+                f"More than one {what} matches alias {name}. Please use full package and class name instead. "
+                f"Classes found: {', '.join(classes)}"
+            )
+        return _sorted(found)
+
+    def find(self, kind: PluginKind, name: str, spec: str | None = None) -> Plugin:
+        """The newest version of the plugin of ``kind`` called ``name`` that satisfies ``spec`` (a ``….plugin.version``; None: the newest).
+
+        Raises PluginNotFoundException, which lists what there is; PluginVersionException, which lists the versions; ConfigException for a
+        name that several plugins go by, a spec that is no range, and a version that lies in two locations.
+        """
+        found = self.named(name, (kind,))
+        if not found:
+            known = sorted({plugin.class_name for plugin in self._all() if plugin.kind is kind})
+            raise PluginNotFoundException(f"No {kind} goes by the name {cut(name)}; there are: {', '.join(known)}", known=known)
+        return self._chosen(found, spec)
+
+    def find_connector(self, name: str, spec: str | None = None) -> Plugin:
+        """The same for the source or sink connector called ``name``; ConfigException with Connect's words when there is none."""
+        found = self.named(name, CONNECTOR_KINDS)
+        if not found:
+            known = ", ".join(f"{plugin.class_name} {plugin.version}" for plugin in self.plugins(CONNECTOR_KINDS))
+            raise ConfigException(
+                f"Failed to find any class that implements Connector and which name matches {cut(name)}, available connectors are: {known}"
+            )
+        return self._chosen(found, spec)
+
+    def _chosen(self, found: Sequence[Plugin], spec: str | None) -> Plugin:
+        class_name = found[0].class_name
+        try:
+            version = choose_version(class_name, versions_of(found), spec)
+        except PluginVersionException:
+            of_all_kinds = dict.fromkeys((plugin.kind, plugin.version) for plugin in self.named(class_name))
+            choose_version(class_name, [version for _, version in of_all_kinds], spec)  # as Connect lists them, each once a kind
+            raise
+        chosen = [plugin for plugin in found if plugin.version == version]
+        placed = [plugin for plugin in chosen if plugin.location is not None]
+        if len(placed) > 1:
+            places = ", ".join(plugin.place for plugin in placed)
+            raise ConfigException(f"Version {version} of plugin {class_name} lies in {len(placed)} locations; please keep one: {places}")
+        return placed[0] if placed else chosen[0]
+
+    def _all(self) -> list[Plugin]:
+        return [*self._built_ins, *self._on_path(), *self._in_environment()]
+
+    def _in_environment(self) -> list[Plugin]:
+        """Read once: packages do not change under a process that may have imported them."""
+        with self._lock:
+            if self._installed is None:
+                from airflow_provider_connect.plugins.catalog.location_reader import read_environment
+
+                declared = (plugin for part in read_environment() for plugin in part.plugins)
+                self._installed = list(dict.fromkeys(_plugin(each, None) for each in declared))
+            return self._installed
+
+    def _on_path(self) -> list[Plugin]:
+        if not self._plugin_path:
+            return []
+        with self._lock:
+            if self._looked is None or self._now() - self._looked >= REFRESH_SECONDS:
+                self._look()
+                self._looked = self._now()
+            return [plugin for _, plugins, _ in self._read.values() for plugin in plugins]
+
+    def _look(self) -> None:
+        from airflow_provider_connect.plugins.catalog.location_reader import read_location
+
+        found, self._unreadable = locations(self._plugin_path)
+        before, self._read = self._read, {}
+        for location in found:
+            known = before.get(location.path)
+            self._read[location.path] = known if known is not None and known[0] == location else _placed(location, read_location(location))
+
+
+def _placed(location: Location, declared: Declarations) -> tuple[Location, list[Plugin], list[BrokenLocation]]:
+    plugins = [_plugin(each, location) for each in declared.plugins]
+    return location, plugins, [BrokenLocation(location.path, problem) for problem in declared.problems]
+
+
+def _plugin(declared: Declared, location: Location | None) -> Plugin:
+    return Plugin(declared.kind, declared.class_name, declared.reference, declared.version, location, _names(declared))
+
+
+def _names(declared: Declared) -> frozenset[str]:
+    """Nested classes of Java (``Cast$Key``) have no short names: there would always be several of them."""
+    full = {declared.class_name, declared.reference.replace(":", "."), *declared.names}
+    if "$" in declared.class_name:
+        return frozenset(full)
+    simple = declared.class_name.rpartition(".")[2]
+    pruned = {simple.removesuffix(suffix) for suffix in SUFFIXES[declared.kind]} - {""}
+    return frozenset({*full, simple, *pruned})
+
+
+def _sorted(plugins: Sequence[Plugin]) -> list[Plugin]:
+    """By kind, class name and version; versions of equal rank stay in the order of their locations."""
+    ranked = sorted(plugins, key=lambda plugin: (_KINDS.index(plugin.kind), plugin.class_name))
+    done: list[Plugin] = []
+    start = 0
+    for end in range(1, len(ranked) + 1):
+        if end < len(ranked) and (ranked[end].kind, ranked[end].class_name) == (ranked[start].kind, ranked[start].class_name):
+            continue
+        done += sorted(ranked[start:end], key=lambda plugin: MavenVersion(plugin.version))
+        start = end
+    return done
+
+
+def versions_of(plugins: Iterable[Plugin]) -> list[str]:
+    """Their versions, each once, oldest first."""
+    return oldest_first(dict.fromkeys(plugin.version for plugin in plugins))

@@ -1,0 +1,116 @@
+"""Settings whose value names a plugin, and the versions that go with them: what such a key accepts, recommends and shows, in Kafka
+Connect's words (contract 3.7). Loads the classes that a config names, and no others."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from airflow_provider_connect.errors import ConfigException, ConnectException, PluginNotFoundException, PluginVersionException
+from airflow_provider_connect.model.versions import requirement
+from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
+from airflow_provider_connect.plugins.catalog.plugin_catalog import Plugin, PluginCatalog, PluginKind, versions_of
+from airflow_provider_connect.sdk.converter import Converter, HeaderConverter
+from airflow_provider_connect.sdk.plugin import Plugin as PluginClass
+from airflow_provider_connect.sdk.transformation import Predicate, Transformation
+
+INTERFACES: Final[Mapping[PluginKind, type[PluginClass]]] = {
+    PluginKind.CONVERTER: Converter,
+    PluginKind.HEADER_CONVERTER: HeaderConverter,
+    PluginKind.TRANSFORMATION: Transformation,
+    PluginKind.PREDICATE: Predicate,
+}
+
+
+def found(catalog: PluginCatalog, kind: PluginKind, key: str, named: str) -> list[Plugin]:
+    """Every version of the plugin that ``key`` names. Raises ConfigException for a name that nobody of this kind has."""
+    plugins = catalog.named(named, (kind,))
+    if plugins:
+        return plugins
+    others = catalog.named(named)
+    if others:
+        interface = INTERFACES[kind].__name__
+        raise ConfigException(f"Class class {others[0].class_name} does not implement the {interface} interface")
+    raise ConfigException.of(key, named, f"Class {named} could not be found.")
+
+
+def made(plugin: Plugin, kind: PluginKind, key: str) -> Any:
+    """An instance of the plugin's class, which is an ``INTERFACES[kind]``. Raises ConfigException in Connect's words."""
+    loaded = plugin.load()
+    interface = INTERFACES[kind]
+    if not isinstance(loaded, type) or not issubclass(loaded, interface):
+        raise ConfigException(f"Class class {plugin.class_name} does not implement the {interface.__name__} interface")
+    if inspect.isabstract(loaded):
+        raise ConfigException("This class is abstract and cannot be created.")
+    try:
+        inspect.signature(loaded).bind()
+    except (TypeError, ValueError) as error:
+        raise ConfigException.of(key, plugin.class_name, f"Could not find a public no-argument constructor for class: {error}") from error
+    try:
+        return loaded()
+    except Exception as error:
+        raise ConfigException.of(key, plugin.class_name, f"Could not instantiate class{_because(error)}") from error
+
+
+def _because(error: Exception) -> str:
+    return f": {error}" if str(error) else ""
+
+
+class ClassCheck:
+    """Validator of such a key: some version of the class is there, and the chosen one can be made. A missing value is fine."""
+
+    def __init__(self, choice: PluginChoice, kind: PluginKind) -> None:
+        self._choice = choice
+        self._kind = kind
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value is None:
+            return
+        found(self._choice.catalog, self._kind, name, value)
+        try:
+            plugin = self._choice.other(self._kind, value, None)
+        except (PluginVersionException, PluginNotFoundException):
+            return  # told with the version that was asked for
+        made(plugin, self._kind, name)
+
+
+class ClassChoices:
+    """Recommends every plugin of a kind, each version anew, as Connect does."""
+
+    def __init__(self, catalog: PluginCatalog, kind: PluginKind) -> None:
+        self._catalog = catalog
+        self._kind = kind
+
+    def valid_values(self, name: str, parsed: Mapping[str, object]) -> list[object]:
+        return [plugin.class_name for plugin in self._catalog.plugins((self._kind,))]
+
+    def visible(self, name: str, parsed: Mapping[str, object]) -> bool:
+        return True
+
+
+class VersionChoices:
+    """Recommends the versions of whatever plugin ``named_by`` names now. ``hides``: not to be shown while it names none."""
+
+    def __init__(self, versions: Callable[[str], list[Plugin]], named_by: str, *, hides: bool = True) -> None:
+        self._versions = versions
+        self._named_by = named_by
+        self._hides = hides
+
+    def valid_values(self, name: str, parsed: Mapping[str, object]) -> list[object]:
+        return list(versions_of(self._found(parsed)))
+
+    def visible(self, name: str, parsed: Mapping[str, object]) -> bool:
+        return not self._hides or bool(self._found(parsed))
+
+    def _found(self, parsed: Mapping[str, object]) -> list[Plugin]:
+        named = parsed.get(self._named_by)
+        try:
+            return self._versions(str(named)) if named is not None else []
+        except ConnectException:  # said of the class
+            return []
+
+
+def check_range(name: str, value: Any) -> None:
+    """Validator of a ``….plugin.version``: it is a range. Maven's text stands alone, as in Connect."""
+    requirement(value)

@@ -1,0 +1,270 @@
+"""What plugins say of themselves and of configs, asked by who must not run their code: REST, herder, command line.
+
+Their code runs in processes of its own, kept warm, with limits on time and memory (``plugin.probe.timeout.ms``,
+``plugin.probe.memory.bytes``); a plugin that hangs, dies or eats everything costs its own request. What plugins there are is told without
+any process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, Self
+
+from airflow_provider_connect.config import config_providers
+from airflow_provider_connect.config.masking import Mask, secret_values
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import (
+    BadRequestException,
+    ConfigException,
+    ConnectException,
+    PluginNotFoundException,
+    PluginVersionException,
+)
+from airflow_provider_connect.model.config_limits import LONGEST_ERROR, cut, refuse_many_aliases
+from airflow_provider_connect.model.connector_keys import sink_config_def, source_config_def
+from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key, is_variable
+from airflow_provider_connect.model.url_passwords import without_url_passwords
+from airflow_provider_connect.model.versions import UNDEFINED, requirement
+from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, PluginView, Validation
+from airflow_provider_connect.plugins.catalog.chosen_plugins import CONVERTER_KINDS, VERSION_ENDING, PluginChoice
+from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, Plugin, PluginCatalog, PluginKind, versions_of
+from airflow_provider_connect.plugins.loading.plugin_path import BrokenLocation
+from airflow_provider_connect.plugins.validation.probe_messages import keys_of, validation_of
+from airflow_provider_connect.plugins.validation.probe_pool import Fingerprints, ProbePool
+from airflow_provider_connect.plugins.validation.probe_process import ProbeProcess
+from airflow_provider_connect.plugins.validation.validation import java_map, key_view
+
+log = logging.getLogger(__name__)
+
+CLASS_KEY, VERSION_KEY = "connector.class", f"connector.{VERSION_ENDING}"
+_SETTINGS_OF_PLUGINS: Final = ("key.converter", "value.converter", "header.converter")
+_TOLD: Final = (
+    "group.id",
+    "plugin.path",
+    "connectors.allowed.paths",
+    "connectors.max.tasks",
+    *(f"{kind}.storage.topic" for kind in ("config", "offset", "status", "batch")),
+    "exactly.once.source.support",
+    "connector.client.config.override.policy",
+    "connector.client.config.override.allowlist",
+    *_SETTINGS_OF_PLUGINS,
+    *(f"{key}.{VERSION_ENDING}" for key in _SETTINGS_OF_PLUGINS),
+)
+"""The worker settings that a validation needs. The others, and the secrets in them, never reach the plugins' process."""
+
+Given = Mapping[str, str | None]
+
+
+class PluginProbe:
+    """Safe to share between threads; one serves a whole process. ``secrets`` gives the values of Airflow's variables in a config."""
+
+    def __init__(self, settings: WorkerSettings, *, secrets: Callable[[Given], Mapping[str, str]] = lambda _: {}) -> None:
+        self._settings = settings
+        self._secrets = secrets
+        self._catalog = PluginCatalog(settings.plugin_path)
+        self._choice = PluginChoice(self._catalog, settings)
+        told = {name: value for name, value in settings.values.items() if name in _TOLD or name.startswith("version_ranges.")}
+        memory = settings.plugin_probe_memory_bytes
+        self._pool = ProbePool(lambda: ProbeProcess(told, memory), settings.plugin_probe_timeout_ms / 1000)
+        self._telling = threading.Lock()
+        self._broken: set[BrokenLocation] = set()
+        self._keys: dict[tuple[Plugin, str], list[ConfigKeyView]] = {}
+
+    def plugins(self, connectors_only: bool = True) -> list[PluginView]:
+        """Every plugin in every version, in Connect's order."""
+        found = self._catalog.plugins(CONNECTOR_KINDS if connectors_only else tuple(PluginKind))
+        self._tell_broken()
+        return [PluginView(p.class_name, str(p.kind), None if p.version == UNDEFINED else p.version) for p in found]
+
+    def broken(self) -> list[BrokenLocation]:
+        """What lies on ``plugin.path`` and cannot be used, with the reason."""
+        return self._catalog.broken()
+
+    def config_keys(self, plugin: str, version: str | None = None) -> list[ConfigKeyView]:
+        """The settings that ``plugin`` defines, and behind them, of a connector, those that every connector has.
+
+        Raises PluginNotFoundException for an unknown plugin, BadRequestException or ConfigException for a version that is not there.
+        """
+        found = self._catalog.named(plugin)
+        if not found:
+            raise PluginNotFoundException(f"Unknown plugin {plugin}.")
+        chosen = self._version_of(found, version)
+        keys = self._own_keys(chosen)
+        if chosen.kind not in CONNECTOR_KINDS:
+            return keys
+        framework = sink_config_def() if chosen.kind is PluginKind.SINK else source_config_def()
+        newest = versions_of(found)[-1]
+        defined = {key.name for key in keys}
+        more = (key.with_default(newest) if key.name == VERSION_KEY else key for key in framework.keys.values())
+        return [*keys, *(key_view(key) for key in more if key.name not in defined)]
+
+    def validate(self, plugin: str | None, config: Given) -> Validation:
+        """What plugin and framework say of ``config``, whose variables are still in it; no value of theirs is in the answer.
+
+        ``plugin`` must be a tail of the config's class, as in the request's path; None: whatever the config names. Raises
+        BadRequestException or ConfigException where nothing can be validated, ConnectException when the plugin's code does not answer.
+        """
+        named = config.get(CLASS_KEY)
+        if named is None:
+            raise BadRequestException(f"Connector config {cut(java_map(config), LONGEST_ERROR)} contains no connector type")
+        if plugin is not None and not _without_ending(named).endswith(_without_ending(plugin)):
+            raise BadRequestException(f"Included connector type {cut(named)} does not match request type {cut(plugin)}")
+        refuse_many_aliases(config)
+        providers = self._settings.config_providers(config.get("name") or "")
+        secrets = config_providers.airflow_values(config, providers, self._secrets)
+        resolved: dict[str, Any] = config_providers.resolve(config, providers, secrets)  # type: ignore[arg-type]  # nulls stay null
+        refuse_many_aliases(resolved)
+        mask = Mask(secret_values({key: text for key, text in config.items() if text}, providers, secrets))
+        mask.add(self.passwords(resolved))
+        answer = self._ask(self._locations(resolved), {"ask": "validate", "config": resolved}, mask)
+        try:
+            validation = validation_of(answer)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConnectException(f"The plugin's process answered with what is no validation: {error}") from error
+        return _masked(validation, config, resolved, mask)
+
+    def alter_offsets(
+        self,
+        connector: str,
+        config: Mapping[str, str],
+        offsets: Sequence[tuple[Mapping[str, object] | None, Mapping[str, object] | None]] | None,
+    ) -> bool:
+        """Ask the connector's own hook about these offsets; None: all are to be reset. False: it has none, or is not sure.
+
+        Raises what the hook raises, with its text: NotImplementedError, RetriableException, BadRequestException, ConfigException, or
+        ConnectException for everything else; RetriableException when it does not answer in time.
+        """
+        providers = self._settings.config_providers(connector)
+        secrets = config_providers.airflow_values(config, providers, self._secrets)
+        resolved = config_providers.resolve(config, providers, secrets)
+        pairs = None if offsets is None else [[p and dict(p), o and dict(o)] for p, o in offsets]
+        request = {"ask": "alter_offsets", "connector": connector, "config": resolved, "offsets": pairs}
+        mask = Mask({*secret_values(config, providers, secrets), *self.passwords(resolved)})
+        return bool(self._ask(self._locations(resolved), request, mask)["agreed"])
+
+    def passwords(self, resolved: Given) -> set[str]:
+        """What the settings of type PASSWORD hold of the connector that the config names; empty where it names none that is known."""
+        try:
+            keys = self.config_keys(resolved.get(CLASS_KEY) or "", resolved.get(VERSION_KEY))
+        except ConnectException:  # without its definition none of its code is asked anything
+            return set()
+        return {text for key in keys if key.type == "PASSWORD" and (text := resolved.get(key.name))}
+
+    def _tell_broken(self) -> None:
+        """In the log, each once; again when it has been whole in between."""
+        with self._telling:
+            broken = set(self._catalog.broken())
+            new, self._broken = broken - self._broken, broken
+        for each in sorted(new, key=lambda location: location.path):
+            log.warning("Plugin location %s cannot be used: %s", each.path, each.reason)
+
+    def close(self) -> None:
+        """End the processes."""
+        self._pool.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _version_of(self, found: Sequence[Plugin], version: str | None) -> Plugin:
+        try:
+            requirement(version)
+        except ConfigException as error:
+            raise BadRequestException(f"Invalid version specification: {version}") from error
+        kind, class_name = found[0].kind, found[0].class_name
+        try:
+            if kind in CONNECTOR_KINDS:
+                return self._catalog.find_connector(class_name, version)
+            return self._catalog.find(kind, class_name, version)
+        except PluginVersionException as error:
+            raise BadRequestException(error.message) from error
+
+    def _own_keys(self, plugin: Plugin) -> list[ConfigKeyView]:
+        """Asked once of each version as its files are now."""
+        loaded = _fingerprints([plugin])
+        known = (plugin, "".join(fingerprint for _, fingerprint in loaded))
+        if known not in self._keys:
+            request = {"ask": "keys", "kind": str(plugin.kind), "class": plugin.class_name, "version": plugin.version}
+            self._keys[known] = keys_of(self._ask(loaded, request, Mask())["keys"])
+        return self._keys[known]
+
+    def _ask(self, locations: Fingerprints, request: Mapping[str, object], mask: Mask) -> dict[str, Any]:
+        try:
+            return self._pool.ask(locations, request)
+        except ConfigException as error:
+            raise ConfigException(mask(error.message), errors=map(mask, error.errors)) from None
+        except ConnectException as error:
+            raise type(error)(mask(error.message)) from None
+        except NotImplementedError as error:
+            raise NotImplementedError(mask(str(error))) from None
+
+    def _locations(self, config: Given) -> Fingerprints:
+        """Whose code a validation of ``config`` loads, as far as it names plugins that are there."""
+        texts = {key: text for key, text in config.items() if text is not None}
+        asked: list[Callable[[], Plugin]] = [lambda: self._choice.connector(texts.get("name"), texts)]
+        asked += [lambda role=role: self._choice.converter(role, texts) for role in CONVERTER_KINDS]  # type: ignore[misc]
+        for listed, kind in (("transforms", PluginKind.TRANSFORMATION), ("predicates", PluginKind.PREDICATE)):
+            for alias in filter(None, map(str.strip, texts.get(listed, "").split(","))):
+                prefix = f"{listed}.{alias}."
+                named, spec = texts.get(f"{prefix}type", "").strip(), texts.get(f"{prefix}{VERSION_ENDING}")
+                asked.append(lambda kind=kind, named=named, spec=spec: self._choice.other(kind, named, spec))  # type: ignore[misc]
+        found = []
+        for choose in asked:
+            with suppress(ConnectException):  # validation says it
+                found.append(choose())
+        return _fingerprints(found)
+
+
+def _fingerprints(plugins: Sequence[Plugin]) -> Fingerprints:
+    placed = {plugin.location.path: plugin.location for plugin in plugins if plugin.location is not None}
+    try:
+        return frozenset((path, location.fingerprint()) for path, location in placed.items())
+    except OSError as error:
+        raise ConnectException(f"A plugin's location cannot be read: {error}") from error
+
+
+def _without_ending(name: str) -> str:
+    return name.removesuffix("Connector") or name
+
+
+def _masked(validation: Validation, config: Given, resolved: Mapping[str, str | None], mask: Mask) -> Validation:
+    """Values that variables stand for show as the variable, secrets as hidden."""
+
+    def shown(value: ConfigValueView) -> ConfigValueView:
+        text = value.value
+        if text is not None and config.get(value.name) != resolved.get(value.name):
+            text = config.get(value.name)
+        elif text and is_secret_key(value.name):
+            text = HIDDEN
+        is_shown = text is None or (text == config.get(value.name) and is_variable(text))
+        return ConfigValueView(
+            name=mask(value.name),
+            value=text if is_shown else mask(without_url_passwords(text or "")),
+            errors=tuple(map(mask, value.errors)),
+            recommended_values=tuple(map(mask, value.recommended_values)),
+            visible=value.visible,
+        )
+
+    given = (resolved.get(value.name) for key, value in validation.configs if key is not None and key.type == "PASSWORD")
+    mask.add(filter(None, given))  # of converters too
+    configs = tuple((None if key is None else _masked_key(key, mask), shown(value)) for key, value in validation.configs)
+    return dataclasses.replace(validation, groups=tuple(map(mask, validation.groups)), configs=configs)
+
+
+def _masked_key(key: ConfigKeyView, mask: Mask) -> ConfigKeyView:
+    """Definitions are made of a config too: of aliases of transformations, and by plugins' own code."""
+    return dataclasses.replace(
+        key,
+        name=mask(key.name),
+        default_value=None if key.default_value is None else mask(key.default_value),
+        documentation=mask(key.documentation),
+        group=None if key.group is None else mask(key.group),
+        display_name=mask(key.display_name),
+        dependents=tuple(map(mask, key.dependents)),
+    )

@@ -1,0 +1,120 @@
+"""One warm process that runs plugins' code, seen from outside: asked one thing at a time, and killed when it takes too long."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from airflow_provider_connect.errors import ConnectException, RetriableException
+from airflow_provider_connect.plugins.validation.probe_messages import LONGEST_ANSWER, error_of, from_line, to_line
+
+PROBE: Final = "airflow_provider_connect.plugins.validation.probe_worker"
+_SMALL: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+"""Libraries reserve address space for each core; on a large machine that alone would reach the limit."""
+_PASSED_ON: Final = {
+    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "LD_PRELOAD", "JAVA_HOME"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "KRB5_CONFIG"),
+    *("PGSSLMODE", "PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY", "PGPASSFILE"),
+}
+"""Variables of the environment that say how programs run here. All others stay behind: those of an API server hold its secrets."""
+_PREFIXES_PASSED_ON: Final = ("LC_", "PYTHON")
+_TAIL_BYTES: Final = 2000
+_ENDING_SECONDS: Final = 1.0  # for a process that has closed its answers to end
+
+
+def environment_of_plugins(environment: Mapping[str, str]) -> dict[str, str]:
+    """What of a server's environment the code of plugins sees."""
+    return {name: value for name, value in environment.items() if name in _PASSED_ON or name.startswith(_PREFIXES_PASSED_ON)}
+
+
+class ProbeProcess:
+    """Started when made. Not for two threads at once."""
+
+    def __init__(
+        self, settings: Mapping[str, str], memory_bytes: int, *, module: str = PROBE, secrets: Mapping[str, str] | None = None
+    ) -> None:
+        """The process gets ``settings``, the ``secrets`` that variables stand for, and of the environment what programs need to run.
+        ``module`` is what it runs: one that ends in ``probe_worker.serve``."""
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the process)
+        self._child = subprocess.Popen(
+            (sys.executable, "-m", module),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            env=_SMALL | environment_of_plugins(os.environ),
+            bufsize=0,
+            start_new_session=True,
+        )
+        self._send({"settings": dict(settings), "secrets": dict(secrets or {}), "memory_bytes": memory_bytes})
+
+    @property
+    def is_alive(self) -> bool:
+        return self._child.poll() is None
+
+    def ask(self, request: Mapping[str, object], timeout_seconds: float) -> dict[str, Any]:
+        """The answer. Raises what the process raised; RetriableException when it did not answer in time, ConnectException when it died or
+        answered nonsense: it is dead then."""
+        try:
+            self._send({**request, "timeout_seconds": timeout_seconds})
+            answer = from_line(self._line(time.monotonic() + timeout_seconds))
+        except TimeoutError as error:
+            self.end()
+            raise RetriableException(f"The plugin's code did not answer within {timeout_seconds:g} s, and was ended") from error
+        except (OSError, ValueError) as error:
+            how = self._how_it_ended()
+            self.end()
+            raise ConnectException(f"The process that ran the plugin's code {how}") from error
+        if "error" in answer:
+            raise error_of(answer)
+        return answer
+
+    def end(self) -> None:
+        """Kill it, and what it has started, if it still lives."""
+        if self.is_alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._child.pid, signal.SIGKILL)  # the session is its own
+        self._child.wait()
+        for pipe in (self._child.stdin, self._child.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _send(self, message: Mapping[str, object]) -> None:
+        assert self._child.stdin is not None
+        rest = memoryview(to_line(message))
+        while rest:
+            rest = rest[self._child.stdin.write(rest) :]
+
+    def _line(self, deadline: float) -> bytes:
+        """Raises TimeoutError, or OSError when the process ends before the line does."""
+        assert self._child.stdout is not None
+        pieces: list[bytes] = []
+        length = 0
+        with selectors.DefaultSelector() as selector:  # ``select.select`` knows no file with a number above 1,023
+            selector.register(self._child.stdout, selectors.EVENT_READ)
+            while not pieces or not pieces[-1].endswith(b"\n"):
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    raise TimeoutError
+                piece = os.read(self._child.stdout.fileno(), 1 << 16)
+                length += len(piece)
+                if not piece or length > LONGEST_ANSWER:
+                    raise OSError("no whole answer")
+                pieces.append(piece)
+        return b"".join(pieces)
+
+    def _how_it_ended(self) -> str:
+        try:
+            code = self._child.wait(_ENDING_SECONDS)
+        except subprocess.TimeoutExpired:
+            return "broke off without an answer, and was ended"
+        size = os.fstat(self._said.fileno()).st_size
+        tail = os.pread(self._said.fileno(), _TAIL_BYTES, max(0, size - _TAIL_BYTES)).decode("utf-8", "replace").strip()
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        return f"{how}: {tail.splitlines()[-1]}" if tail else how

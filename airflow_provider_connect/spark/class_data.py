@@ -1,0 +1,160 @@
+"""Archives of loaded classes, which a JVM maps instead of reading and verifying jars: one for Spark's driver, one for its launcher.
+
+An archive holds for one Java, one set of jars and one class path; it lies in a folder named by a hash of these, since a JVM that is given
+another's goes without, slowly and without a word. It is built by a process of its own, at set-up or behind a run that lacked it, and never
+in a run. A truncated archive crashes the JVM, so sizes are noted and compared, and an archive is deleted when a JVM that used it crashed.
+"""
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from airflow_provider_connect.spark.cache import cache_directory, forget_old, made_once
+from airflow_provider_connect.spark.driver_options import FIRST_COMPILER, QUIET, driver_options
+from airflow_provider_connect.spark.java_runtime import JavaRuntime, find_java
+from airflow_provider_connect.spark.spark_home import SparkHome, find_spark
+
+_DRIVER, _LAUNCHER, _SIZES, _FAILED = "driver.jsa", "launcher.jsa", "sizes.json", "failed.log"
+_CLASS_PATH_VARIABLES = ("SPARK_DIST_CLASSPATH", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_PREPEND_CLASSES")
+_CRASHES = frozenset({signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL})
+_BUILD_SECONDS = 180
+
+
+@dataclass(frozen=True, slots=True)
+class ClassData:
+    """The archives of one Java and one Spark; ``folder`` need not exist yet."""
+
+    folder: Path
+
+    @property
+    def driver(self) -> Path:
+        return self.folder / _DRIVER
+
+    @property
+    def launcher(self) -> Path:
+        return self.folder / _LAUNCHER
+
+    @property
+    def is_built(self) -> bool:
+        """Whether both archives are there and whole. Archives that are not are deleted."""
+        try:
+            sizes = json.loads((self.folder / _SIZES).read_text())
+        except (OSError, ValueError):
+            return False
+        if all(_size(self.folder / name) == size for name, size in sizes.items()):
+            return True
+        self.delete()
+        return False
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether building was tried in vain; it is not tried again for the same Java and Spark until the folder is deleted."""
+        return (self.folder / _FAILED).exists()
+
+    def delete(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def class_data_for(java: JavaRuntime, spark: SparkHome, environ: Mapping[str, str], cache: Path) -> ClassData:
+    """Where the archives for this Java and this Spark lie."""
+    jars = sorted((entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in os.scandir(spark.jars))
+    jvm = java.real_home / "lib" / "server" / "libjvm.so"
+    class_path = {name: environ.get(name) for name in _CLASS_PATH_VARIABLES}
+    machine = [str(java.home), str(java.real_home), java.version, _size(jvm), str(spark.path), spark.version, str(spark.conf)]
+    known_by = json.dumps([*machine, class_path, driver_options(spark, cache), jars])
+    return ClassData(cache / "class-data" / hashlib.sha256(known_by.encode()).hexdigest()[:20])
+
+
+def ensure_archive(environ: Mapping[str, str] | None = None, *, cache: Path | None = None) -> ClassData:
+    """Builds the archives for local and standalone masters where they are missing, which takes ten seconds. For set-up steps."""
+    environ = os.environ if environ is None else environ
+    cache = cache or cache_directory(environ)
+    java, spark = find_java(environ, cache=cache), find_spark("local", environ, cache=cache)
+    found = class_data_for(java, spark, environ, cache)
+    if not found.is_built:
+        (cache / "class-data").mkdir(exist_ok=True)
+        forget_old(cache / "class-data", time.time())  # one of each Java and Spark that ever was would fill the disk
+        made_once(found.folder, lambda folder: _build(folder, java, spark, environ, driver_options(spark, cache)))
+    return found
+
+
+def build_behind(class_data: ClassData | None) -> None:
+    """Starts building the archives in a process of its own that nobody waits for. Called after a run, it costs nothing where they are."""
+    if class_data is None or class_data.folder.exists():
+        return
+    subprocess.Popen(
+        [sys.executable, "-m", "airflow_provider_connect.spark.class_data"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
+    )
+
+
+def note_exit(class_data: ClassData | None, return_code: int | None) -> bool:
+    """Deletes the archives if a JVM that used them crashed, and says whether it did. ``return_code`` is Popen's or a shell's."""
+    if class_data is None or return_code is None:
+        return False
+    crashed = -return_code in _CRASHES or return_code - 128 in _CRASHES
+    if crashed:
+        class_data.delete()
+    return crashed
+
+
+def _build(folder: Path, java: JavaRuntime, spark: SparkHome, environ: Mapping[str, str], options: Sequence[str]) -> None:
+    """Runs a small Spark application whose JVMs write their archives as they end."""
+    folder.mkdir()
+    environment = {name: value for name, value in environ.items() if name not in ("PYTHONDONTWRITEBYTECODE", "PYTHONHOME")}
+    environment |= {
+        "JAVA_HOME": str(java.home),
+        "SPARK_HOME": str(spark.path),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    if " " not in str(folder):
+        environment["SPARK_LAUNCHER_OPTS"] = " ".join([FIRST_COMPILER, *QUIET, _writing(folder / _LAUNCHER)])
+    job = Path(__file__).with_name("class_data_job.py")
+    command = [str(spark.spark_submit), "--master", "local[1]", "--conf", "spark.ui.enabled=false"]
+    command += ["--driver-java-options", shlex.join([*options, _writing(folder / _DRIVER)]), str(job)]
+    output = _run(command, environment)
+    archives = [folder / name for name in (_DRIVER, _LAUNCHER) if _size(folder / name)]
+    if folder / _DRIVER in archives:
+        (folder / _SIZES).write_text(json.dumps({archive.name: _size(archive) for archive in archives}))
+    else:
+        (folder / _FAILED).write_text(output)
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> str:
+    try:
+        done = subprocess.run(
+            command, env=dict(environment), capture_output=True, text=True, errors="replace", timeout=_BUILD_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"not done after {_BUILD_SECONDS} s"
+    return done.stdout + done.stderr
+
+
+def _writing(archive: Path) -> str:
+    return f"-XX:ArchiveClassesAtExit={archive}"
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
+if __name__ == "__main__":
+    ensure_archive()

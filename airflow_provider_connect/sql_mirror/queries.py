@@ -1,0 +1,232 @@
+"""Reads and changes of the tables, in the caller's session: the caller commits, so that what belongs together is one transaction."""
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Subquery, delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from airflow_provider_connect.model.ids import dag_id_for
+from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.model.views import OffsetView
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sql_mirror.changes import Kind
+from airflow_provider_connect.sql_mirror.tables import LONGEST_NAME, agreement, batch, connector_config, history, lease, sink_position
+
+_OWN_TOPIC = "offsets.storage.topic"
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """The paused flag and the target state that last agreed."""
+
+    paused: bool
+    target_state: str
+
+
+def agreement_key(connector: str) -> str:
+    """Under which a connector's agreement is kept: its name, or where the column is too short for it, its DAG's id behind a line break,
+    which no name holds."""
+    return connector if len(connector) <= LONGEST_NAME else f"\n{dag_id_for(connector)}"
+
+
+def agreements(session: Session | Connection) -> dict[str, Agreement]:
+    """All agreements by ``agreement_key``."""
+    rows = session.execute(select(agreement.c.connector, agreement.c.paused, agreement.c.target_state))
+    return {name: Agreement(bool(paused), state) for name, paused, state in rows}
+
+
+def move_agreement(session: Session | Connection, connector: str, old: Agreement | None, new: Agreement) -> bool:
+    """Replace ``old`` by ``new``. False, with nothing changed, when another process has moved the row."""
+    key = agreement_key(connector)
+    if old is None:
+        values = {"connector": key, "paused": new.paused, "target_state": new.target_state}
+        return _inserted(session, insert(agreement).values(values))
+    statement = (
+        update(agreement)
+        .where(agreement.c.connector == key, agreement.c.paused == old.paused, agreement.c.target_state == old.target_state)
+        .values(paused=new.paused, target_state=new.target_state)
+    )
+    return _count(session, statement) == 1
+
+
+def drop_agreement(session: Session | Connection, key: str) -> None:
+    """The connector of this ``agreement_key`` is gone: one that is made under its name later starts without a past."""
+    session.execute(delete(agreement).where(agreement.c.connector == key))
+
+
+def hold_lease(session: Session | Connection, name: str, holder: str, *, now: float, seconds: float) -> bool:
+    """Take or keep the lease ``name`` for ``seconds`` from ``now``. False: another holder has it and it has not run out."""
+    free = (lease.c.holder == holder) | (lease.c.until < now)
+    if _count(session, update(lease).where(lease.c.name == name, free).values(holder=holder, until=now + seconds)) == 1:
+        return True
+    if session.execute(select(lease.c.name).where(lease.c.name == name)).first() is not None:
+        return False
+    return _inserted(session, insert(lease).values(name=name, holder=holder, until=now + seconds))
+
+
+def drop_lease(session: Session | Connection, name: str, holder: str) -> None:
+    """Let the next one take the lease at once."""
+    session.execute(delete(lease).where(lease.c.name == name, lease.c.holder == holder))
+
+
+# --- the mirror -----------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A line of history, as ``changes.Kind`` describes it. ``at_ms`` is the time of the record that made the change, on its topic; ``who``
+    the worker or the DAG file that wrote it, ``run`` the Airflow run, each None where it is not known."""
+
+    id: int
+    connector: str
+    kind: str
+    subject: str
+    at_ms: int
+    old: str | None
+    new: str | None
+    who: str | None
+    run: str | None
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunFigures:
+    """What a run of a connector delivered, all tries and tasks together; ``seconds`` and ``cpu_seconds`` are sums over its tasks."""
+
+    connector: str
+    run: str
+    type: str
+    tasks: int
+    tries: int
+    records: int
+    bytes: int
+    seconds: float
+    cpu_seconds: float
+    first_ms: int
+    last_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """How far a sink is in a partition, as its last run told; ``lag`` None: its end is not known."""
+
+    topic: str
+    partition: int
+    position: int
+    lag: int | None
+    as_of_ms: int
+
+
+def changes(
+    session: Session | Connection,
+    connector: str | None = None,
+    *,
+    kinds: Collection[Kind] = (),
+    before_id: int | None = None,
+    limit: int = 100,
+) -> list[Change]:
+    """The newest lines of history first: of one connector or of all, of all ``kinds`` unless some are named, below ``before_id``."""
+    runs = _runs_by_claim()
+    statement = (
+        select(history, runs.c.run)
+        .outerjoin(runs, (runs.c.connector == history.c.connector) & (runs.c.claim == history.c.claim))
+        .order_by(history.c.id.desc())
+        .limit(limit)
+    )
+    if connector is not None:
+        statement = statement.where(history.c.connector == connector)
+    if kinds:
+        statement = statement.where(history.c.kind.in_([str(kind) for kind in kinds]))
+    if before_id is not None:
+        statement = statement.where(history.c.id < before_id)
+    found = session.execute(statement).mappings()
+    return [Change(**{name: row[name] for name in Change.__slots__}) for row in found]
+
+
+def offsets_before(session: Session | Connection, connector: str, change_id: int) -> list[OffsetView]:
+    """What undoes every change of the connector's offsets from line ``change_id`` on: each partition that changed, with the offset that it
+    had before; None: it had none. Empty: nothing has changed since."""
+    of_these = (history.c.connector == connector, history.c.kind == str(Kind.OFFSET), history.c.id >= change_id)
+    statement = select(history.c.subject, history.c.old).where(*of_these).order_by(history.c.id)
+    first: dict[str, str | None] = {}
+    for subject, old in session.execute(statement):
+        first.setdefault(subject, old)
+    return [OffsetView(json.loads(subject), None if old is None else json.loads(old)) for subject, old in first.items()]
+
+
+def run_figures(
+    session: Session | Connection, connector: str | None = None, *, before_ms: int | None = None, limit: int = 100
+) -> list[RunFigures]:
+    """The runs that delivered something, the newest first: of one connector or of all, with their last entry before ``before_ms``."""
+    last = func.max(batch.c.last_ms)
+    statement = (
+        select(
+            batch.c.connector,
+            batch.c.run,
+            func.max(batch.c.type).label("type"),
+            func.count(batch.c.task.distinct()).label("tasks"),
+            func.count(batch.c.claim.distinct()).label("tries"),
+            func.sum(batch.c.records).label("records"),
+            func.sum(batch.c.bytes).label("bytes"),
+            func.sum(batch.c.seconds).label("seconds"),
+            func.sum(batch.c.cpu_seconds).label("cpu_seconds"),
+            func.min(batch.c.first_ms).label("first_ms"),
+            last.label("last_ms"),
+        )
+        .group_by(batch.c.connector, batch.c.run)
+        .order_by(last.desc(), batch.c.connector, batch.c.run)
+        .limit(limit)
+    )
+    if connector is not None:
+        statement = statement.where(batch.c.connector == connector)
+    if before_ms is not None:
+        statement = statement.having(last < before_ms)
+    found = [dict(row) for row in session.execute(statement).mappings()]
+    return [RunFigures(**{**row, "records": int(row["records"]), "bytes": int(row["bytes"])}) for row in found]
+
+
+def sink_lags(session: Session | Connection, connector: str, ends: Mapping[TopicPartition, int]) -> list[PartitionLag]:
+    """Each partition's position as the ledger tells, and how far that is from ``ends``, the end offsets that the caller has looked up."""
+    newest: dict[TopicPartition, tuple[Claim, int, int]] = {}
+    for row in session.execute(select(sink_position).where(sink_position.c.connector == connector)):
+        at, known = TopicPartition(row.topic, row.kafka_partition), (Claim.parse(row.claim), row.position, row.changed_ms)
+        newest[at] = max(newest.get(at, known), known)
+    return [
+        PartitionLag(*at, position, max(ends[at] - position, 0) if at in ends else None, changed_ms)
+        for at, (_, position, changed_ms) in sorted(newest.items())
+    ]
+
+
+def offset_topics(session: Session | Connection) -> list[str]:
+    """The offsets topics that connectors have of their own."""
+    statement = select(connector_config.c.config).where(connector_config.c.config.contains(f'"{_OWN_TOPIC}"', autoescape=True))
+    topics = {json.loads(text).get(_OWN_TOPIC, "") for text in (row.config for row in session.execute(statement))}
+    return sorted(topic for topic in topics if topic and "${" not in topic)
+
+
+def forget_history(session: Session | Connection, before_ms: int) -> int:
+    """Delete what is older: lines of history, and figures of runs. Returns how many lines; what holds now stays."""
+    session.execute(delete(batch).where(batch.c.last_ms < before_ms))
+    return _count(session, delete(history).where(history.c.at_ms < before_ms))
+
+
+def _runs_by_claim() -> Subquery:
+    key = (batch.c.connector, batch.c.claim)
+    return select(*key, func.max(batch.c.run).label("run")).group_by(*key).subquery()
+
+
+def _inserted(session: Session | Connection, statement: Any) -> bool:
+    try:
+        with session.begin_nested():
+            session.execute(statement)
+    except IntegrityError:  # another process was first
+        return False
+    return True
+
+
+def _count(session: Session | Connection, statement: Any) -> int:
+    return int(session.execute(statement).rowcount)  # type: ignore[attr-defined]  # an update's result is a CursorResult

@@ -1,0 +1,119 @@
+"""Planning without Spark, in a process of its own: for runs whose tasks have applications of their own (``tasks.per.application``)."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from airflow_provider_connect.config.masking import Mask, mask_output, secret_values
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, RetriableException, trace_of
+from airflow_provider_connect.model.config_snapshot import handed_on
+from airflow_provider_connect.model.run import RESULT_FILE, RUN_FILE, Claim, RunSpec
+from airflow_provider_connect.model.states import State
+from airflow_provider_connect.model.status import ConnectorStatus
+from airflow_provider_connect.stores.backing import TopicBacking
+from airflow_provider_connect.stores.fencing import Fence
+from airflow_provider_connect.worker.application.failure_report import plugin_version, report_failed
+from airflow_provider_connect.worker.application.planner import NoPlan, Planner
+from airflow_provider_connect.worker.application.private_file import write_private
+from airflow_provider_connect.worker.application.upgrade_trial import UpgradeTrial, previews_apart
+from airflow_provider_connect.worker.task.contexts import PlanningContext
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPlan:
+    """The tasks there are to run, and the claim under which they all do; without a claim there is nothing to run, for ``reason``."""
+
+    tasks: list[int]
+    claim: Claim | None
+    reason: str = ""
+
+
+def plan_in_subprocess(directory: Path, *, timeout_seconds: float, before_exec: Callable[[], None] | None = None) -> SharedPlan:
+    """Plan the run whose ``run.json`` lies in ``directory``; the plugin's code runs in a process that has ``timeout_seconds``.
+
+    That process gets none of Airflow's environment. Raises ConfigException or ConnectException with what the planner said,
+    RetriableException after the time.
+    """
+    environment = {name: value for name, value in os.environ.items() if not name.lstrip("_").startswith("AIRFLOW_")}
+    command = [sys.executable, "-m", "airflow_provider_connect.worker.application.plan_process", str(directory)]
+    try:
+        ended = subprocess.run(
+            command,
+            env=environment,
+            timeout=timeout_seconds,
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            preexec_fn=before_exec,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise RetriableException(f"The connector did not plan its tasks within {timeout_seconds:g} s") from error
+    path = directory / RESULT_FILE
+    if not path.exists():
+        tail = "\n".join(ended.stderr.splitlines()[-5:])
+        raise RetriableException(f"The planning process ended with exit code {ended.returncode} and without a plan: {tail}")
+    answer = json.loads(path.read_text())
+    if "error" in answer:
+        kind = RetriableException if answer["retriable"] else ConfigException if answer["config"] else ConnectException
+        raise kind(answer["error"])
+    if "skipped" in answer:
+        return SharedPlan([], None, answer["skipped"])
+    return SharedPlan(answer["tasks"], Claim.parse(answer["claim"]))
+
+
+def main(directory: Path) -> None:
+    """What the subprocess does: claim, plan, and leave the answer in the directory."""
+    spec = RunSpec.from_json((directory / RUN_FILE).read_text())
+    mask = Mask(spec.secrets.values())
+    mask_output(mask)
+    try:
+        answer = _answer(spec, mask)
+    except ConnectException as error:
+        answer = {"error": mask(str(error)), "retriable": error.retriable, "config": isinstance(error, ConfigException)}
+    except Exception as error:  # (the connector's own code may raise anything)
+        answer = {"error": mask(f"{type(error).__name__}: {error}"), "retriable": True, "config": False}
+    write_private(directory / RESULT_FILE, json.dumps(answer))
+
+
+def _answer(spec: RunSpec, mask: Mask) -> dict[str, object]:
+    settings = WorkerSettings.of(spec.settings, spec.secrets)
+    mask.add(secret_values(settings.originals, settings.config_providers(), spec.secrets))
+    backing = TopicBacking(settings, known=handed_on(spec), only=spec.connector)
+    backing.ensure()
+    store = backing.configs()
+    planner = Planner(settings, backing, store, Fence(settings), hide=mask.add)
+    claim = planner.claim(spec)
+    if isinstance(claim, NoPlan):
+        return {"skipped": claim.reason}
+    state = store.read()
+    trial = UpgradeTrial(spec.connector, claim, store, partial(previews_apart, settings, spec.secrets), state=state)
+    try:
+        mask.add(planner.secrets(spec, state))
+        trial.before_plan(is_whole=True)
+        plan = planner.plan(spec, claim, PlanningContext(backing, spec.connector))
+    except FencedException as error:
+        return {"skipped": str(error)}
+    except Exception as error:
+        worker_id = f"{socket.gethostname()}:{os.getpid()}"
+        version = plugin_version(settings, spec.connector, state)
+        trace = mask(trace_of(error))
+        report_failed(backing, ConnectorStatus(spec.connector, State.FAILED, worker_id, trace=trace, version=version, claim=claim))
+        trial.failed(mask(str(error)))
+        raise
+    return {"tasks": list(plan.tasks), "claim": str(claim)}
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
+    sys.stdout.flush()
+    os._exit(0)  # clients' threads need not be waited for

@@ -1,0 +1,276 @@
+"""Whether a run would find anything to do, told in the Airflow task process before anything is submitted. No Spark, no Arrow.
+
+Costs one or two consumers: the config topic, then either the group's offsets against the ends, or the source's own word. A config whose
+tasks are planned has passed every check already; it is checked again, with internal topics and the world outside, only where there is work.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.config import config_providers
+from airflow_provider_connect.config.client_settings import client_config, connector_overrides
+from airflow_provider_connect.config.masking import HideSecrets, password_values, secret_values
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
+from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
+from airflow_provider_connect.model.framework_keys import strip_framework_keys
+from airflow_provider_connect.model.ids import consumer_group
+from airflow_provider_connect.model.states import State, TargetState
+from airflow_provider_connect.model.status import TaskStatus
+from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
+from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog, PluginKind
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.stores.config_cache import ConfigCache
+from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.stores.connector_offsets import ConnectorOffsets
+from airflow_provider_connect.stores.kafka_errors import TopicMissingException
+from airflow_provider_connect.stores.log_consumer import LogConsumer
+from airflow_provider_connect.stores.offset_place import OffsetPlace, sink_admin_overrides
+from airflow_provider_connect.stores.offset_store import SourceOffsets
+from airflow_provider_connect.stores.status_store import StatusStore
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.stores.topic_log import OpenTransactionException
+from airflow_provider_connect.worker.delivery.sink_positions import is_fresh
+from airflow_provider_connect.worker.task.connector_class import connector_class
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.config.config_providers import ConfigProvider
+    from airflow_provider_connect.sdk.connector import SourceConnector
+
+WORK, NO_WORK, NOT_STARTED, WAITING = "work", "no-work", "not-started", "waiting"
+LEFT_OPEN = "a run that was killed has left a transaction open"  # which the next one ends as it takes over; it may stay open for a minute
+COMMITTED_SECONDS = 2.0
+_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS, _DOUBLINGS = 60.0, 3600.0, 10
+_CLOCK_SECONDS = 60.0  # by which clocks of two hosts may differ
+
+
+SecretsOf = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""The values of the variables in a config that only Airflow knows. Raises ConfigException for one that it does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """``state`` is ``work``, ``no-work``, ``not-started`` or ``waiting`` (after failures); ``reason`` says why, for the log. ``config`` is
+    the raw config that was checked, and ``secrets`` what its variables stand for; both are empty for a connector that is not started.
+    ``version`` is the plugin's where an upgrade lays one down: the one that has proved itself.
+    ``known`` is what was read of the config topic, for a run to go on from."""
+
+    state: str
+    reason: str
+    config: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    version: str | None = None
+    known: ConfigSnapshot | None = field(default=None, repr=False)
+
+
+class UnreadyException(ConfigException):
+    """The connector itself says that a run could not start now, for want of something outside. ``found`` is what was known before."""
+
+    def __init__(self, found: Readiness, refusal: ConfigException) -> None:
+        super().__init__(refusal.message, errors=refusal.errors)
+        self.found = found
+
+
+def check_readiness(
+    settings: WorkerSettings,
+    connector: str,
+    *,
+    define: Mapping[str, str] | None,
+    secrets_of: SecretsOf,
+    is_asked_for: bool = False,
+    is_planned: bool = False,
+    may_wait: bool = False,
+    cache: ConfigCache | None = None,
+    hide: HideSecrets = lambda _: None,
+) -> Readiness:
+    """Whether there is work for ``connector``: by the config on the topic, and by ``define`` only where the topic has none.
+
+    A run that ``may_wait`` does not start what has FAILED over and over (``seconds_to_wait``). One that ``is_asked_for``, as a restart is,
+    has work without a look. The tasks of one that ``is_planned`` were looked at and checked by their plan, a moment ago. ``cache`` holds
+    what processes of this host have read of the config topic; None: it is read whole. ``hide`` is given the config's secrets before any
+    code of the connector's runs in this process.
+
+    Raises, before anything moves, ConfigException for a config that cannot run and for internal topics that are not as they must be,
+    UnreadyException where the connector itself refuses, and StoreTimeoutException when no broker answers.
+    """
+    known = _config_snapshot(settings, connector, cache)
+    raw, found = _known(known, connector, define)
+    if raw is None:
+        return found
+    providers = settings.config_providers(connector)
+    secrets = config_providers.airflow_values(raw, providers, secrets_of)
+    if is_planned:
+        return Readiness(WORK, "its tasks were planned a moment ago", raw, secrets, known=known)
+    hide(secret_values(raw, providers, secrets))
+    if found.state == NO_WORK:
+        resolved = config_providers.resolve(raw, providers, secrets)
+        looked = Readiness(WORK, "a run was asked for") if is_asked_for else _looked(settings, connector, resolved, found.version, hide)
+        found = Readiness(looked.state, looked.reason, version=found.version)
+        if found.state == WORK and may_wait and not is_asked_for:
+            waiting = _waiting(settings, connector)
+            if waiting is not None:
+                return waiting
+    found = Readiness(found.state, found.reason, raw, secrets, found.version, known)
+    if found.state == WORK:
+        _check_before_work(settings, connector, found, providers, hide)
+    return found
+
+
+def _known(known: ConfigSnapshot | None, connector: str, define: Mapping[str, str] | None) -> tuple[Mapping[str, str] | None, Readiness]:
+    """The raw config, None when it is not to run, and what the config topic alone says of the work."""
+    state = None if known is None else known.log(connector).state
+    raw = None if state is None else state.connector_config(connector)
+    if state is None or raw is None:
+        if define is None:
+            return None, Readiness(NOT_STARTED, "there is no connector of this name")
+        if state is not None:
+            _refuse_foreign(connector, define, state)
+        return define, Readiness(WORK, "this is its first run")
+    target = state.target_state(connector)
+    if target is not TargetState.STARTED:
+        return None, Readiness(NOT_STARTED, f"its target state is {target}")
+    version = state.version_in_force(connector, is_trying=False)
+    if state.applied_configs.get(connector) != raw or not state.tasks(connector):  # a stop leaves none
+        return raw, Readiness(WORK, "its tasks are not planned yet for this config", version=version)
+    return raw, Readiness(NO_WORK, "", version=version)
+
+
+def _refuse_foreign(connector: str, define: Mapping[str, str], state: ClusterConfigState) -> None:
+    if state.reserved:
+        from airflow_provider_connect.worker.task.checked_connector import refuse_foreign
+
+        refuse_foreign(connector, define, state)
+
+
+def _looked(settings: WorkerSettings, connector: str, resolved: Mapping[str, str], version: str | None, hide: HideSecrets) -> Readiness:
+    """What the source, or the group's offsets, say of the work."""
+    plugin = PluginChoice(PluginCatalog(settings.plugin_path), settings, version=version).connector(connector, resolved)
+    if plugin.kind is PluginKind.SINK:
+        return _sink_readiness(connector, resolved, settings)
+    source: SourceConnector = connector_class(plugin, settings)()
+    source.allowed_paths = settings.allowed_paths
+    hide(password_values(source.config_def, resolved))
+    return _source_readiness(connector, source, resolved, settings)
+
+
+def _waiting(settings: WorkerSettings, connector: str) -> Readiness | None:
+    """None: not all of the connector's tasks have FAILED, or their time has come."""
+    try:
+        with closing(StatusStore(settings, only=connector)) as store:
+            tasks = list(store.read().task_map(connector).values())
+    except TopicMissingException:
+        return None
+    if not tasks or not all(task.state is State.FAILED and task.failures for task in tasks):
+        return None
+    wait = seconds_left(tasks, time.time())
+    if wait <= 0:
+        return None
+    failures = max(task.failures for task in tasks)
+    return Readiness(
+        WAITING,
+        f"its tasks have FAILED {failures} times in a row, so the next application starts in {math.ceil(wait)} s at the earliest. A "
+        "restart (POST /connectors/«name»/restart?includeTasks=true), a run by hand and a change of its config start one at once",
+    )
+
+
+def seconds_left(tasks: Iterable[TaskStatus], now: float) -> float:
+    """How much of the shortest wait of tasks that have FAILED is left at ``now``; 0: nothing. A status from the future, by a clock that was
+    wrong, holds nobody up."""
+    left = ((task.timestamp / 1000 + (longest := seconds_to_wait(task.failures)) - now, longest) for task in tasks)
+    return min((seconds if seconds <= longest + _CLOCK_SECONDS else 0.0 for seconds, longest in left), default=0.0)
+
+
+def seconds_to_wait(failures: int) -> float:
+    """How long after the last of so many failures in a row a scheduled run may start the application again: doubling, up to an hour."""
+    return min(_FIRST_WAIT_SECONDS * 2.0 ** min(failures - 1, _DOUBLINGS), _LONGEST_WAIT_SECONDS)
+
+
+def _config_snapshot(settings: WorkerSettings, connector: str, cache: ConfigCache | None) -> ConfigSnapshot | None:
+    """None: there is no config topic yet."""
+    try:
+        if cache is not None:
+            return cache.read(settings, connector)
+        with ConfigStore(settings, only=connector) as store:
+            store.read()
+            return store.snapshot()
+    except TopicMissingException:
+        return None
+
+
+def _check_before_work(
+    settings: WorkerSettings, connector: str, found: Readiness, providers: Mapping[str, ConfigProvider], hide: HideSecrets
+) -> None:
+    """Config, guarantee, what the connector itself looks at, and the internal topics are in order; or raise ConfigException."""
+    from airflow_provider_connect.worker.task.checked_connector import check_connector, check_outside, guarantee_of
+
+    checked = check_connector(connector, found.config, settings, found.secrets, version=found.version, providers=providers, hide=hide)
+    guarantee_of(checked, settings)
+    try:
+        check_outside(checked)
+    except ConfigException as error:
+        raise UnreadyException(found, error) from None
+    admin = TopicAdmin(settings)
+    admin.ensure_internal_topics()
+    admin.close()
+
+
+def _source_readiness(name: str, connector: SourceConnector, resolved: Mapping[str, str], settings: WorkerSettings) -> Readiness:
+    known: list[SourceOffsets] = []
+
+    def offset(partition: Mapping[str, object]) -> Mapping[str, object] | None:
+        if not known:
+            with ConnectorOffsets(settings, OffsetPlace.of(settings, resolved), settle_seconds=0.0) as store:
+                known.append(store.read(name))
+        return known[0].get(partition)
+
+    try:
+        found = connector.has_new_data(strip_framework_keys(resolved), offset)
+    except OpenTransactionException:
+        return Readiness(WORK, LEFT_OPEN)
+    except Exception as error:  # (the connector's own code: whatever it raises, a run will tell)
+        return Readiness(WORK, f"the connector could not tell whether there is new data: {type(error).__name__}")
+    if found is None:
+        return Readiness(WORK, "the connector cannot tell whether there is new data")
+    return Readiness(WORK, "there is new data at its source") if found else Readiness(NO_WORK, "there is nothing new at its source")
+
+
+def _sink_readiness(name: str, resolved: Mapping[str, str], settings: WorkerSettings) -> Readiness:
+    overrides = connector_overrides(resolved, "consumer")
+    group = consumer_group(name, resolved, settings.values)
+    config = client_config(settings, "consumer", overrides) | {"group.id": group}
+    read_committed = config.get("isolation.level") != "read_uncommitted"
+    with LogConsumer(config, read_committed=read_committed) as consumer:
+        counts = _topics(resolved, settings, consumer)
+        partitions = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
+        try:
+            committed = consumer.committed(partitions, COMMITTED_SECONDS)
+        except StoreTimeoutException:  # the broker has answered until now
+            return Readiness(WORK, LEFT_OPEN)
+        ends = consumer.end_offsets(partitions)
+    waiting = [p for p in partitions if p not in committed or committed[p].offset != ends[p]]
+    if waiting:
+        return Readiness(WORK, f"{len(waiting)} of {len(partitions)} partitions have records beyond the group's offsets")
+    if not all(is_fresh(committed[p].metadata, time.time()) for p in partitions):
+        return Readiness(WORK, "the group's offsets are somebody else's, or a day old and have to be committed again before they expire")
+    return Readiness(NO_WORK, f"group {group} is at the end of all {len(partitions)} partitions")
+
+
+def _topics(resolved: Mapping[str, str], settings: WorkerSettings, consumer: LogConsumer) -> dict[str, int]:
+    """Partition counts of the sink's topics; a named topic that does not exist yet has nothing in it."""
+    named = [topic.strip() for topic in resolved.get("topics", "").split(",") if topic.strip()]
+    if not named:
+        return TopicAdmin(settings, sink_admin_overrides(resolved)).matching(resolved["topics.regex"])
+    counts = {}
+    for topic in named:
+        try:
+            counts[topic] = consumer.partition_count(topic)
+        except TopicMissingException:
+            continue
+    return counts

@@ -1,0 +1,123 @@
+"""Spark as what runs tasks: each is a job of one partition, whose body is a Python worker. The only module here that knows Spark.
+
+Two start-up measures live here because they must precede the SparkContext: without the numpy converters py4j imports pandas, numpy and
+pyarrow in the driver at its first call with an argument, and the JVM's own stop saves the second that Python's waits.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.model.run import TaskResult
+from airflow_provider_connect.plugins.loading.location_archive import unpacked_paths, write_archive
+from airflow_provider_connect.worker.task.task_payload import TaskPayload, refuse_second_attempt
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+
+_PLUGINS: Final = "connect-plugins"
+
+
+class SparkEngine:
+    """One SparkContext. ``run`` may be called from several threads at once; jobs beyond the free cores wait their turn."""
+
+    def __init__(self, connector: str) -> None:
+        self._context = _context(connector)
+        self._lock = threading.Lock()
+        self._sent: Sequence[str] = ()
+
+    @property
+    def is_local(self) -> bool:
+        return str(self._context.master).startswith("local")
+
+    def run(self, payload: TaskPayload) -> TaskResult:
+        """The task as a Spark job. Raises when the job is lost: its Python worker or its executor died."""
+        name = f"{payload.connector}-{payload.task}"
+        self._context.setLocalProperty("spark.job.description", name)
+        run = body
+        if payload.locations and not self.is_local:
+            self._send(payload.locations)
+            run = partial(body, sent=True)
+        results: list[TaskResult] = self._context.parallelize([payload], 1).mapPartitions(run).collect()
+        return results[0]
+
+    def _send(self, locations: Sequence[str]) -> None:
+        """Have Spark unpack the plugins of the run beside each executor's other files; the tasks of a run have the same ones.
+
+        Executors fetch the archive from where it lies here; Spark removes it at the end.
+        """
+        from pyspark import SparkFiles
+
+        with self._lock:
+            if self._sent == locations:
+                return
+            archive = os.path.join(SparkFiles.getRootDirectory(), f"{_PLUGINS}.zip")
+            try:
+                write_archive(locations, archive)
+            except OSError as error:
+                raise RetriableException(
+                    f"The plugins that this run began with cannot be read, to be sent to executors: {error}"
+                ) from error
+            self._context.addArchive(f"{archive}#{_PLUGINS}")
+            self._sent = locations
+
+    def stop(self) -> None:
+        """Stop the JVM's context, without the second that ``SparkContext.stop`` sleeps. The process must end right after."""
+        self._context._jsc.sc().stop()
+
+
+def body(payloads: Iterable[TaskPayload], *, sent: bool = False) -> Iterator[TaskResult]:
+    """What Spark calls in the Python worker; ``sent``: the plugin locations of the run came with the job."""
+    from pyspark import SparkFiles, TaskContext
+
+    context = TaskContext.get()
+    refuse_second_attempt(context.attemptNumber() if context is not None else 0)
+    for given in payloads:
+        payload = _unpacked(given, SparkFiles.get(_PLUGINS)) if sent else given
+        if payload.locations:
+            from airflow_provider_connect.plugins.loading.plugin_loader import make_way
+
+            make_way(payload.locations)
+        from airflow_provider_connect.worker.task.task_body import run_task  # after that; and the driver, which ships this, needs no Arrow
+
+        yield run_task(payload)
+
+
+def _unpacked(payload: TaskPayload, root: str) -> TaskPayload:
+    """With the locations that came with the job, in ``root``, in place of those of the driver's machine."""
+    paths = unpacked_paths(root, payload.locations)
+    settings = {**payload.settings, "plugin.path": ",".join(os.path.dirname(path) for path in paths)}
+    return replace(payload, settings=settings, locations=paths)
+
+
+def _context(connector: str) -> SparkContext:
+    from py4j import protocol
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import types  # registers the converters that the next line takes out  # noqa: F401
+
+    converters = protocol.INPUT_CONVERTER
+    converters[:] = [converter for converter in converters if not type(converter).__name__.startswith("Numpy")]
+    conf = SparkConf().setAppName(f"connect-{connector}")
+    return SparkContext.getOrCreate(conf)
+
+
+def exit_at_once(code: int) -> None:
+    """End the process without the interpreter's clean-up, which waits for the JVM."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def starter(connector: str, made: list[SparkEngine]) -> Callable[[TaskPayload], TaskResult]:
+    """Make the engine, note it in ``made`` for the one who stops it, and return what runs tasks."""
+    engine = SparkEngine(connector)
+    made.append(engine)
+    return engine.run

@@ -1,0 +1,162 @@
+"""In which order a sink's records and offsets become durable, one class a guarantee. Knows nothing of readers or when to stop.
+
+======================  ==============================================================================
+at least once           1 ``put``  2 ``pre_commit``  3 the group's offsets
+at most once            1 the group's offsets  2 ``put``
+exactly once            1 ``put``  2 ``pre_commit``: data, offsets and claim together  3 the group's offsets, for the lag tools
+======================  ==============================================================================
+
+Group offsets are committed in a transaction of the task's own transactional id only, and carry the claim as metadata: a commit outside a
+transaction is fenced by nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as ClientPartition
+
+from airflow_provider_connect.errors import RetriableException, TaskException
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.task import SinkTask
+from airflow_provider_connect.stores.kafka_errors import translating
+from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
+from airflow_provider_connect.worker.delivery.bounded_call import within
+from airflow_provider_connect.worker.delivery.sink_positions import group_mark
+
+log = logging.getLogger(__name__)
+Offsets = Mapping[TopicPartition, int]
+
+
+class GroupCommit:
+    """Commits the group's offsets, fenced by the task's transactional id, with the ledger's record in the same transaction.
+
+    ``members`` asks who is in the group: with anybody there the commit is refused, since a stranger would read the same records.
+    ``renewed`` makes another producer that owns the same id, for when this one waits in vain.
+    """
+
+    def __init__(
+        self,
+        producer: TransactionalProducer,
+        consumer: Consumer,
+        *,
+        renewed: Callable[[], TransactionalProducer],
+        group: str,
+        claim: str,
+        members: Callable[[], Sequence[str]],
+        ledger: Callable[[Offsets], Sequence[OffsetRecord]],
+        timeout_seconds: float,
+    ) -> None:
+        self._producer = producer
+        self._consumer = consumer
+        self._renewed = renewed
+        self._group = group
+        self._claim = claim
+        self._members = members
+        self._ledger = ledger
+        self._timeout = timeout_seconds
+
+    @property
+    def owner(self) -> TransactionalProducer:
+        """Who has the task's transactional id now."""
+        return self._producer
+
+    def refuse_strangers(self) -> None:
+        """Raise TaskException when somebody else is a member of the group."""
+        members = self._members()
+        if members:
+            raise TaskException(f"another consumer is active in group {self._group}: {', '.join(members)}")
+
+    def commit(self, offsets: Offsets) -> None:
+        """Commit ``offsets``, the next record to read of each partition. Raises FencedException when a newer claim took over."""
+        self.refuse_strangers()
+        mark = group_mark(self._claim, time.time())
+        positions = [ClientPartition(p.topic, p.partition, n, mark) for p, n in sorted(offsets.items())]
+        try:
+            self._send_offsets(positions)
+        except RetriableException as error:
+            log.warning("Group %s: %s Trying with a new producer", self._group, error)
+            self._producer = self._renewed()
+            self._send_offsets(positions)
+        self._producer.send(self._ledger(offsets))
+        self._producer.commit()
+
+    def _send_offsets(self, positions: list[ClientPartition]) -> None:
+        """Begin a transaction with the group's offsets.
+
+        The client ignores its own time-out, and may wait without end for a coordinator that was away and is back (librdkafka's issues 5456
+        and 5511). What it sends late is part of a transaction that nobody commits any more.
+        """
+        producer, metadata = self._producer, self._consumer.consumer_group_metadata()
+        doing = f"committing offsets of group {self._group}"
+        producer.begin()
+        with translating(doing):
+            within(self._timeout, lambda: producer.producer.send_offsets_to_transaction(positions, metadata, self._timeout), doing)
+
+
+class SinkDelivery(Protocol):
+    """Takes batches; ``commit`` makes everything up to ``positions`` durable and returns what was committed."""
+
+    def deliver(self, task: SinkTask, batch: Batch, positions: Offsets) -> None: ...
+
+    def commit(self, task: SinkTask, positions: Offsets) -> Offsets: ...
+
+
+class AtLeastOnce:
+    """1 ``put`` 2 ``pre_commit`` 3 the group's offsets. Exactly once takes the same steps: the second commits in the destination."""
+
+    def __init__(self, group: GroupCommit) -> None:
+        self._group = group
+        self._committed: dict[TopicPartition, int] = {}
+
+    def deliver(self, task: SinkTask, batch: Batch, positions: Offsets) -> None:
+        self._put(task, batch)  # 1
+
+    def commit(self, task: SinkTask, positions: Offsets) -> Offsets:
+        offsets = self._pre_commit(task, positions)  # 2
+        changed = {p: n for p, n in offsets.items() if self._committed.get(p) != n}
+        if changed:
+            self._commit_group(changed)  # 3
+            self._committed.update(changed)
+        return offsets
+
+    def _put(self, task: SinkTask, batch: Batch) -> None:
+        task.put(batch)
+
+    def _pre_commit(self, task: SinkTask, positions: Offsets) -> Offsets:
+        """What the task vouches for, never beyond what was read."""
+        offsets = task.pre_commit(dict(positions))
+        return {p: n for p, n in offsets.items() if p in positions and n <= positions[p]}
+
+    def _commit_group(self, offsets: Offsets) -> None:
+        self._group.commit(offsets)
+
+
+class AtMostOnce:
+    """1 the group's offsets 2 ``put``, which is never tried again."""
+
+    def __init__(self, group: GroupCommit) -> None:
+        self._group = group
+
+    def deliver(self, task: SinkTask, batch: Batch, positions: Offsets) -> None:
+        self._commit_group(positions)  # 1
+        self._put(task, batch)  # 2
+
+    def commit(self, task: SinkTask, positions: Offsets) -> Offsets:
+        task.flush(dict(positions))
+        self._commit_group(positions)
+        return positions
+
+    def _commit_group(self, offsets: Offsets) -> None:
+        self._group.commit(offsets)
+
+    def _put(self, task: SinkTask, batch: Batch) -> None:
+        try:
+            task.put(batch)
+        except RetriableException as error:
+            raise TaskException(f"{batch.num_records} records of topic {batch.topic} may be lost: at most once never puts again") from error

@@ -1,0 +1,142 @@
+"""What becomes of records that fail: tried again, reported, then skipped or the end of the task. Knows nothing of clients or columns.
+
+The rules are Kafka Connect's (``errors.*``, contract §5.7), but for one: a record whose retries are used up fails its task under
+``errors.tolerance=none`` as any other does; Connect drops it without a word.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException
+from airflow_provider_connect.model.connector_settings import ErrorSettings
+from airflow_provider_connect.worker.errors.bisection import FailureRate, Miss, Part, sifted
+from airflow_provider_connect.worker.errors.failures import FailedRecord, Failure, Operation
+from airflow_provider_connect.worker.metrics import TaskMetrics
+
+Result = TypeVar("Result")
+FIRST_DELAY_MS = 300
+_LOOK_SECONDS = 0.2  # a task that waits still hears that it is to end
+_NEVER_TOLERATED: Final = (FencedException, MemoryError, NotImplementedError)
+_OF_THE_RECORD: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""Python's errors that the same record raises each time. Others, such as those of a network, may be over in the next run."""
+STRICT: Final = ErrorSettings(0, 60_000, tolerates_all=False, log_enable=False, log_include_messages=False)
+
+
+class StoppedWhileRetrying(Exception):
+    """The task is to end while an operation waits to be tried again; nothing has become of its records."""
+
+
+@dataclass(slots=True)
+class Tolerance:
+    """The error tolerance of one task. ``report`` tells log and dead letter queue of a failure, before anything else follows from it."""
+
+    settings: ErrorSettings = STRICT
+    report: Callable[[Failure], None] = lambda _: None
+    metrics: TaskMetrics = field(default_factory=lambda: TaskMetrics(is_source=False))
+    is_stopping: Callable[[], bool] = lambda: False
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    draw: random.Random = field(default_factory=random.Random)
+    _rates: defaultdict[Operation, FailureRate] = field(default_factory=lambda: defaultdict(FailureRate))
+
+    def parts(
+        self,
+        operation: Operation,
+        count: int,
+        act: Callable[[int, int], Result],
+        record: Callable[[int], FailedRecord],
+        *,
+        tolerable: type[Exception] = Exception,
+    ) -> list[Part[Result]]:
+        """Do something to ``count`` records: all at once, or, where that fails, in parts that leave out the records that fail alone.
+
+        ``act(start, length)`` does it to some, in their order; after it raised, the same records come again in smaller runs. Exceptions
+        that are not ``tolerable`` come out as they are. ``record(index)`` is asked about records that failed.
+        Raises RetriableException or ConnectException where ``errors.tolerance`` is none, StoppedWhileRetrying when the task is to end.
+        """
+
+        def attempt(start: int, length: int) -> Part[Result] | Miss:
+            try:
+                return Part(start, length, act(start, length))
+            except _NEVER_TOLERATED:
+                raise
+            except tolerable as error:
+                at = error.record if isinstance(error, DataException) else None
+                return Miss(at, error) if at is not None and 0 <= at < length else Miss()
+
+        def single(index: int, miss: Miss) -> Part[Result] | None:
+            if miss.error is not None:
+                self.failed(Failure(operation, miss.error, record(index)))
+                return None
+            try:
+                return Part(index, 1, self._until_done(lambda: act(index, 1)))
+            except (StoppedWhileRetrying, *_NEVER_TOLERATED):
+                raise
+            except tolerable as error:
+                self.failed(Failure(operation, error, record(index)))
+                return None
+
+        return list(sifted(count, attempt, single, self._rates[operation]))
+
+    def failed(self, failure: Failure) -> None:
+        """Report a record that failed for good. Raises where ``errors.tolerance`` is none."""
+        self.metrics.note_failure()
+        self.metrics.record_errors += 1
+        self.report(failure)
+        if not self.settings.tolerates_all:
+            raise exceeded(failure) from failure.error
+        self.metrics.records_skipped += 1
+
+    def _until_done(self, act: Callable[[], Result]) -> Result:
+        """Do something to one record, again after each RetriableException for as long as ``errors.retry.timeout`` allows."""
+        timeout = self.settings.retry_timeout_ms
+        deadline = None if timeout < 0 else self.now() + timeout / 1000
+        attempt = 1
+        while True:
+            try:
+                return act()
+            except RetriableException:
+                left_ms = float("inf") if deadline is None else (deadline - self.now()) * 1000
+                if timeout == 0 or left_ms <= 0:
+                    raise
+                self.metrics.note_failure()
+                self._wait(retry_delay_ms(attempt, self.settings.retry_delay_max_ms, left_ms, self.draw) / 1000)
+                self.metrics.retries += 1
+                attempt += 1
+
+    def _wait(self, seconds: float) -> None:
+        until = self.now() + seconds
+        while (left := until - self.now()) > 0:
+            if self.is_stopping():
+                raise StoppedWhileRetrying
+            self.sleep(min(left, _LOOK_SECONDS))
+        if self.is_stopping():
+            raise StoppedWhileRetrying
+
+
+def retry_delay_ms(attempt: int, max_ms: int, left_ms: float, draw: random.Random) -> float:
+    """How long Connect waits after try number ``attempt`` (1: the first): 300 ms, doubled each time; where that is beyond ``max_ms`` a
+    random time below it; never longer than what is left."""
+    delay = FIRST_DELAY_MS << min(attempt - 1, 40)
+    if delay > max_ms:
+        delay = draw.randrange(max_ms) if max_ms > 0 else 0
+    return min(delay, max(left_ms, 0.0))
+
+
+def exceeded(failure: Failure) -> ConnectException:
+    """What fails the task. It says where the record is, and nothing of its contents but what the cause says itself."""
+    error, operation = failure.error, failure.operation
+    text = f"Tolerance exceeded in error handler: {operation.stage} by {operation.class_name} failed for {failure.record.place()}: {error}"
+    may_pass = error.retriable if isinstance(error, ConnectException) else not isinstance(error, _OF_THE_RECORD)
+    return RetriableException(text) if may_pass else ConnectException(text)
+
+
+def is_whole(parts: Sequence[Part[Result]], count: int) -> bool:
+    """Whether all went through at once."""
+    return len(parts) == 1 and parts[0].length == count

@@ -1,0 +1,151 @@
+"""A dry run of one connector: planned as a run plans it, the next records read and converted, nothing written anywhere.
+
+No claim, no transactional id, no offset, no status, no topic: a run that lives meanwhile is not disturbed. Runs plugins' code, so it is
+called in a process of its own (``preview_process``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+
+from airflow_provider_connect.config import config_providers
+from airflow_provider_connect.config.masking import Mask, secret_values
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.model.previews import Fields, Preview, PreviewedTask, PreviewRequest
+from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key, is_variable
+from airflow_provider_connect.model.url_passwords import without_url_passwords
+from airflow_provider_connect.plugins.catalog.chosen_plugins import CONNECTOR, VERSION_ENDING
+from airflow_provider_connect.sdk.config_type import Type
+from airflow_provider_connect.sdk.connector import SourceConnector
+from airflow_provider_connect.stores.backing import TopicBacking
+from airflow_provider_connect.stores.kafka_errors import TopicMissingException
+from airflow_provider_connect.stores.offset_place import OffsetPlace
+from airflow_provider_connect.stores.offset_store import SourceOffsets
+from airflow_provider_connect.worker.errors.tolerance import Tolerance
+from airflow_provider_connect.worker.pipeline.pipeline import SinkPipeline, SourcePipeline
+from airflow_provider_connect.worker.preview.findings import Findings
+from airflow_provider_connect.worker.preview.sink import PreviewedSink
+from airflow_provider_connect.worker.preview.source import PreviewedSource
+from airflow_provider_connect.worker.task.checked_connector import CheckedConnector, check_connector
+from airflow_provider_connect.worker.task.contexts import PlanningContext
+from airflow_provider_connect.worker.task.pipeline_setup import converters_of, stages_of
+from airflow_provider_connect.worker.task.task_configs import task_configs
+
+MOST_RECORDS = 10_000
+
+
+def make_preview(request: PreviewRequest, settings: WorkerSettings, secrets: Mapping[str, str], mask: Mask) -> Preview:
+    """Raises ConfigException for a config that could not run, and whatever the plugins raise. No text of the preview has a secret in it;
+    ``mask`` is given all secrets before code that knows them runs, and what is raised has to pass through it."""
+    started = time.monotonic()
+    if not 0 < request.records <= MOST_RECORDS:
+        raise ConfigException.of("records", request.records, f"give a number from 1 to {MOST_RECORDS}")
+    providers = settings.config_providers(request.connector)
+    mask.add(secret_values(request.config, providers, secrets))
+    mask.add(secret_values(settings.originals, settings.config_providers(), secrets))
+    version = {} if request.version is None else {f"{CONNECTOR}.{VERSION_ENDING}": request.version}
+    config = {**request.config, **version}
+    checked = check_connector(request.connector, config, settings, secrets, providers=providers, hide=mask.add)
+    offsets = _offsets(checked, settings)
+    context = PlanningContext(TopicBacking(settings), request.connector, offsets=offsets)
+    context.place = OffsetPlace.of(settings, checked.resolved)
+    configs = task_configs(checked, context, settings)
+    converters = converters_of(checked, settings)
+    findings = Findings(converters.header, mask)
+    stages = stages_of(checked, converters.header)
+    errors = Tolerance(dataclasses.replace(checked.settings.errors, retry_timeout_ms=0), findings.skip)
+    deadline = started + request.seconds
+    shown = [_shown(checked, config) for config in configs]
+
+    def resolve(config: Mapping[str, str]) -> Mapping[str, str]:
+        return config_providers.resolve(config, providers, secrets)
+
+    fields: Fields = {}
+    if isinstance(checked.connector, SourceConnector):
+        source = PreviewedSource(checked.connector, SourcePipeline(converters, stages, errors), offsets, findings, deadline=deadline)
+        tasks = _source_tasks(source, configs, shown, request.records, resolve)
+        read, fields = source.read, source.offset_fields()
+    else:
+        sink = PreviewedSink(checked, settings, SinkPipeline(converters, stages, errors), findings, deadline=deadline)
+        tasks = sink.run_tasks(shown, request.records)
+        read = sink.read
+    preview = Preview(
+        connector=request.connector,
+        type="source" if checked.is_source else "sink",
+        class_name=checked.plugin.class_name,
+        versions=checked.plugins.versions(),
+        read=read,
+        tasks=tasks,
+        topics=findings.topics(),
+        records=findings.shown,
+        offsets=fields,
+        skipped=findings.skipped,
+        failures=findings.failures,
+        seconds=round(time.monotonic() - started, 3),
+    )
+    return _masked(preview, mask)
+
+
+def _masked(preview: Preview, mask: Mask) -> Preview:
+    """The preview as a whole: names of topics and fields, keys, headers and partitions may be made of secrets as well as values."""
+    return dataclasses.replace(
+        preview,
+        tasks=[dataclasses.replace(task, config=mask.whole(task.config), partitions=mask.whole(task.partitions)) for task in preview.tasks],
+        topics=[
+            dataclasses.replace(seen, topic=mask(seen.topic), key=mask.whole(seen.key), value=mask.whole(seen.value))
+            for seen in preview.topics
+        ],
+        records=[
+            dataclasses.replace(
+                record,
+                topic=mask(record.topic),
+                key=mask.whole(record.key),
+                value=mask.whole(record.value),
+                headers=[{"key": mask(str(header["key"])), "value": mask.whole(header["value"])} for header in record.headers],
+            )
+            for record in preview.records
+        ],
+        offsets=mask.whole(preview.offsets),
+        failures=list(map(mask, preview.failures)),
+    )
+
+
+def _source_tasks(
+    source: PreviewedSource,
+    configs: Sequence[Mapping[str, str]],
+    shown: Sequence[Mapping[str, str]],
+    records: int,
+    resolve: Callable[[Mapping[str, str]], Mapping[str, str]],
+) -> list[PreviewedTask]:
+    """Each task gives its share of what the ones before it have left."""
+    tasks = []
+    for number, config in enumerate(configs):
+        most = -(-(records - source.read) // (len(configs) - number))
+        tasks.append(source.run_task(number, shown[number], resolve(config), most))
+    return tasks
+
+
+def _offsets(checked: CheckedConnector, settings: WorkerSettings) -> SourceOffsets:
+    """The offsets at which a source would go on; none before the first run has made their topic."""
+    nothing = SourceOffsets(checked.name, {})
+    if not checked.is_source:
+        return nothing
+    with closing(TopicBacking(settings).offsets(OffsetPlace.of(settings, checked.resolved))) as store:
+        try:
+            return store.read(checked.name)
+        except TopicMissingException:
+            return nothing
+
+
+def _shown(checked: CheckedConnector, config: Mapping[str, str]) -> Mapping[str, str]:
+    """A task's config without secrets; a variable that stands for one is shown as it is."""
+    passwords = {key.name for key in checked.connector.config_def.keys.values() if key.type is Type.PASSWORD}
+
+    def is_secret(key: str, text: str) -> bool:
+        return bool(text) and (key in passwords or is_secret_key(key)) and not is_variable(text)
+
+    return {key: HIDDEN if is_secret(key, text) else without_url_passwords(text or "") for key, text in config.items()}

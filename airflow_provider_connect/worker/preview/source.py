@@ -1,0 +1,136 @@
+"""The source half of a preview: each task polled from its current offset until it has given its share, and nothing committed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from airflow_provider_connect.errors import DataException, RetriableException
+from airflow_provider_connect.model.connector_settings import strip_framework_keys
+from airflow_provider_connect.model.previews import Fields, PreviewedTask, PreviewEnd
+from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.class_name import class_name_of
+from airflow_provider_connect.sdk.connector import SourceConnector
+from airflow_provider_connect.sdk.task import SourceTask
+from airflow_provider_connect.stores.offset_store import SourceOffsets
+from airflow_provider_connect.worker.delivery.kafka_writer import EncodedBatch
+from airflow_provider_connect.worker.errors.failures import unread
+from airflow_provider_connect.worker.pipeline.pipeline import SourcePipeline
+from airflow_provider_connect.worker.preview.fields import value_fields
+from airflow_provider_connect.worker.preview.findings import Findings
+from airflow_provider_connect.worker.preview.records import shown_records
+from airflow_provider_connect.worker.task.contexts import TaskSourceContext
+
+NO_CLAIM = Claim(-1, "preview")
+IDLE_SECONDS = 3.0
+_LOOK_SECONDS = 0.05
+
+
+class PreviewedSource:
+    """Polls tasks one after another. ``deadline`` is a time of ``now``."""
+
+    def __init__(
+        self,
+        connector: SourceConnector,
+        pipeline: SourcePipeline,
+        offsets: SourceOffsets,
+        findings: Findings,
+        *,
+        deadline: float,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.read = 0
+        self._connector = connector
+        self._pipeline = pipeline
+        self._offsets = offsets
+        self._findings = findings
+        self._deadline = deadline
+        self._now = now
+        self._positions: list[dict[str, Any]] = []
+
+    def offset_fields(self) -> Fields:
+        """What source partitions and offsets look like, as far as tasks gave any."""
+        return {path: kind.rstrip("?") for path, kind in value_fields(self._positions).items() if path != "$"}
+
+    def run_task(self, number: int, shown: Mapping[str, str], config: Mapping[str, str], most: int) -> PreviewedTask:
+        """Read ``most`` records of task ``number``. ``config`` is its config with its values, ``shown`` the one to show."""
+        if most <= 0:
+            return PreviewedTask(number, shown, 0, PreviewEnd.RECORDS)
+        task = self._connector.task_class()
+        task.allowed_paths = self._connector.allowed_paths
+        task.header_converter = self._pipeline.converters.header
+        context = TaskSourceContext(config, NO_CLAIM, self._offsets, lambda: self._now() >= self._deadline)
+        context.transaction_context = _NoTransactions()
+        task.initialize(context)
+        partitions: list[dict[str, object]] = []
+        before = self.read
+        try:
+            task.start(self._connector.task_config(strip_framework_keys(config)))
+            end = self._poll(task, number, before + most, partitions)
+        finally:
+            task.stop()
+        return PreviewedTask(number, shown, self.read - before, end, partitions)
+
+    def _poll(self, task: SourceTask, number: int, until: int, partitions: list[dict[str, object]]) -> PreviewEnd:
+        quiet_since, refusal = self._now(), None
+        while self.read < until:
+            if self._now() >= self._deadline:
+                return PreviewEnd.TIME
+            try:
+                polled = task.poll()
+            except RetriableException as error:
+                polled, refusal = [], error
+            except DataException as error:
+                polled = []
+                self._pipeline.errors.failed(unread(class_name_of(type(task)), error))
+            if polled is None:
+                return PreviewEnd.END
+            batches = [batch for batch in self._pipeline.batches(polled) if batch.num_records]
+            if batches:
+                quiet_since, refusal = self._now(), None
+            elif self._now() - quiet_since > IDLE_SECONDS:
+                if refusal is not None:
+                    raise refusal
+                return PreviewEnd.IDLE
+            else:
+                time.sleep(_LOOK_SECONDS)
+            for batch in batches:
+                self._take(number, batch, until, partitions)
+        return PreviewEnd.RECORDS
+
+    def _take(self, number: int, whole: Batch, until: int, partitions: list[dict[str, object]]) -> None:
+        if self.read >= until:
+            return
+        self._note_position(whole, partitions)
+        batch = whole.slice(0, until - self.read)
+        self.read += batch.num_records
+        for piece, encoded in self._pipeline.pieces(batch):
+            records = shown_records(piece, lambda known: known.source_records(self._findings.header_converter))
+            self._findings.add(number, records, _pairs(encoded))
+
+    def _note_position(self, batch: Batch, partitions: list[dict[str, object]]) -> None:
+        offset = batch.source_offset or next(filter(None, reversed(batch.source_offsets or ())), None)
+        if batch.source_partition is None or offset is None:
+            return
+        self._positions.append({"partition": dict(batch.source_partition), "offset": dict(offset)})
+        if dict(batch.source_partition) not in partitions:
+            partitions.append(dict(batch.source_partition))
+
+
+class _NoTransactions:
+    """What a task is offered that says where transactions end: there are none."""
+
+    def commit_transaction(self, after: int | None = None) -> None:
+        """Nothing is written, so nothing is committed."""
+
+    def abort_transaction(self, after: int | None = None) -> None:
+        """Nothing is written, so nothing is dropped."""
+
+
+def _pairs(encoded: EncodedBatch) -> Iterator[tuple[bytes | None, bytes | None]]:
+    nothing = [None] * encoded.num_records
+    keys = nothing if encoded.key is None else encoded.key.to_pylist()
+    values = nothing if encoded.value is None else encoded.value.to_pylist()
+    return zip(keys, values, strict=True)

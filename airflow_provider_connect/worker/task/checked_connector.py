@@ -1,0 +1,230 @@
+"""A connector whose config has been checked: class, settings, converters. Nothing is started, read or written here.
+
+Used before anything moves: in the Airflow task before spark-submit, and by the planner in the application.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from airflow_provider_connect.config import config_providers
+from airflow_provider_connect.config.client_settings import clients_of, refused_overrides, unused_overrides
+from airflow_provider_connect.config.config_providers import ConfigProvider
+from airflow_provider_connect.config.masking import HideSecrets, Mask, config_secrets, password_values, secret_values
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import ConfigException, PluginVersionException, RetriableException
+from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.connector_settings import (
+    ConnectorSettings,
+    Guarantee,
+    TransactionBoundary,
+    strip_framework_keys,
+)
+from airflow_provider_connect.model.topic_creation import TopicCreation, unused_keys, uses_topic_creation
+from airflow_provider_connect.plugins.catalog.chosen_plugins import ChosenPlugins, PluginChoice
+from airflow_provider_connect.plugins.catalog.plugin_catalog import Plugin, PluginCatalog, PluginKind
+from airflow_provider_connect.plugins.validation.reliability import (
+    boundary_errors,
+    data_topic_errors,
+    foreign_errors,
+    group_errors,
+    offsets_topic_errors,
+    tasks_errors,
+)
+from airflow_provider_connect.sdk.connector import Connector, ExactlyOnceSupport, SinkConnector, SourceConnector
+from airflow_provider_connect.worker.task.connector_class import connector_class
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedConnector:
+    """``raw`` is the config as on the topic, ``resolved`` the same with its variables' values: never to be published or logged.
+    ``variables`` are those values by variable; ``plugins`` what each key's class name stands for, in the version chosen.
+    ``topic_creation`` None: the connector makes no topics."""
+
+    name: str
+    plugins: ChosenPlugins
+    connector: Connector
+    raw: Mapping[str, str]
+    resolved: Mapping[str, str] = field(repr=False)
+    variables: Mapping[str, str] = field(repr=False)
+    settings: ConnectorSettings
+    topic_creation: TopicCreation | None = None
+
+    @property
+    def plugin(self) -> Plugin:
+        return self.plugins.connector
+
+    def secrets(self) -> set[str]:
+        """What must not be shown: the values of variables, and of keys of type PASSWORD or named like secrets, of the connector's class."""
+        return {*self.variables.values(), *password_values(self.connector.config_def, self.resolved), *config_secrets(self.raw)} - {""}
+
+    @property
+    def is_source(self) -> bool:
+        return isinstance(self.connector, SourceConnector)
+
+
+def check_connector(
+    name: str,
+    raw: Mapping[str, str],
+    settings: WorkerSettings,
+    secrets: Mapping[str, str],
+    *,
+    versions: Mapping[str, str] | None = None,
+    version: str | None = None,
+    providers: Mapping[str, ConfigProvider] | None = None,
+    hide: HideSecrets = lambda _: None,
+) -> CheckedConnector:
+    """Check the config of connector ``name``. Raises ConfigException with every error there is, worded as Connect words them, and without
+    secrets. ``versions`` are those that the run has chosen already (``ChosenPlugins.versions``), ``version`` is the connector's, whatever
+    its config says; ``providers`` may have looked up values already, None: nothing is looked up yet. ``hide`` is given the secrets before
+    any code of the connector's runs."""
+    providers = settings.config_providers(name) if providers is None else providers
+    mask = Mask()
+
+    def note(values: Iterable[str]) -> None:
+        known = set(values)
+        mask.add(known)
+        hide(known)
+
+    note(secret_values(raw, providers, secrets))
+    try:
+        choice = PluginChoice(PluginCatalog(settings.plugin_path), settings, versions, version)
+        return _checked(name, raw, config_providers.variable_values(raw, providers, secrets), choice, note)
+    except ConfigException as error:
+        raise ConfigException(mask(error.message), errors=map(mask, error.errors)) from None
+    except Exception as error:  # (the connector's own code: whatever validate raises is its answer)
+        raise ConfigException(f"Connector {name} could not check its configuration: {type(error).__name__}: {mask(str(error))}") from None
+
+
+def _checked(name: str, raw: Mapping[str, str], variables: Mapping[str, str], choice: PluginChoice, hide: HideSecrets) -> CheckedConnector:
+    resolved = config_providers.resolve(raw, secrets=variables)
+    plugin = _plugin(name, resolved, choice)
+    connector: Connector = connector_class(plugin, choice.settings)()
+    connector.allowed_paths = choice.settings.allowed_paths
+    hide(password_values(connector.config_def, resolved))
+    errors = [error for value in connector.validate(strip_framework_keys(resolved)) for error in value.errors]
+    checked: ConnectorSettings | None = None
+    plugins: ChosenPlugins | None = None
+    try:
+        checked = ConnectorSettings.of({"name": name, **resolved}, is_sink=plugin.kind is PluginKind.SINK)
+        plugins = choice.all(name, resolved, [named.alias for named in checked.transforms], list(checked.predicates))
+        errors += tasks_errors(choice.settings, checked.tasks_max)
+    except ConfigException as error:
+        errors = [*error.errors, *(text for text in errors if text not in error.errors)]
+    if isinstance(connector, SourceConnector) and checked is not None:
+        errors += offsets_topic_errors(choice.settings, resolved)
+        if checked.transaction_boundary is TransactionBoundary.CONNECTOR:
+            errors += boundary_errors(connector, strip_framework_keys(resolved))
+    for of_topics in data_topic_errors(choice.settings, strip_framework_keys(resolved), connector).values():
+        errors += [error for error in of_topics if error not in errors]
+    if not isinstance(connector, SourceConnector):
+        errors += group_errors(choice.settings, {"name": name, **resolved})
+    creation, of_creation = _topic_creation(connector, resolved, choice.settings)
+    errors += of_creation
+    kinds = clients_of(choice.settings, resolved, is_sink=plugin.kind is PluginKind.SINK)
+    errors += [f"{key}: {text}" for key, text in refused_overrides(choice.settings, resolved, kinds).items()]
+    if errors or checked is None or plugins is None:
+        raise refused(name, errors)
+    return CheckedConnector(name, plugins, connector, dict(raw), resolved, variables, checked, creation)
+
+
+def refuse_foreign(name: str, define: Mapping[str, str], state: ClusterConfigState) -> None:
+    """Raises ConfigException for a connector, new on the config topic, whose DAG file names what is another connector's."""
+    errors = foreign_errors(name, define, state.reserved)
+    if errors:
+        raise refused(name, errors)
+
+
+def _topic_creation(connector: Connector, resolved: Mapping[str, str], settings: WorkerSettings) -> tuple[TopicCreation | None, list[str]]:
+    """A source's groups of new topics, and what is wrong with them: Connect looks at them at the start, not when a config is validated."""
+    if not isinstance(connector, SourceConnector) or not settings.topic_creation_enable:
+        return None, []
+    try:
+        return TopicCreation.of(resolved), []
+    except ConfigException as error:
+        return None, error.errors
+
+
+def _plugin(connector: str, resolved: Mapping[str, str], choice: PluginChoice) -> Plugin:
+    named = resolved.get("connector.class", "")
+    if not named:
+        raise ConfigException(f"Connector config of {connector} contains no connector type: set 'connector.class'")
+    try:
+        return choice.connector(connector, resolved)
+    except PluginVersionException as error:
+        raise refused(connector, [error.message]) from error
+    except ConfigException as error:
+        raise refused(connector, [ConfigException.of("connector.class", named, error.message).message]) from error
+
+
+def check_outside(checked: CheckedConnector) -> None:
+    """Ask the connector whether a run could start now. Raises ConfigException, and for whatever else the connector raises
+    RetriableException, without secrets."""
+    mask = Mask(checked.secrets())
+    try:
+        checked.connector.check(strip_framework_keys(checked.resolved))
+    except ConfigException as error:
+        raise refused(checked.name, map(mask, error.errors)) from None
+    except Exception as error:  # (the connector's own code)
+        said = f"Connector {checked.name} could not check whether a run can start: {type(error).__name__}: {mask(str(error))}"
+        raise RetriableException(said) from None
+
+
+def warn_of_what_is_not_used(checked: CheckedConnector, settings: WorkerSettings) -> None:
+    """Name the settings that are allowed, as in Connect, and change nothing. Called once a run."""
+    kinds = clients_of(settings, checked.resolved, is_sink=not checked.is_source)
+    if unused := unused_overrides(checked.resolved, kinds):
+        log.warning("Connector %s: %s: librdkafka has nothing like it, and nothing is changed", checked.name, ", ".join(unused))
+    if not checked.is_source or not uses_topic_creation(checked.resolved):
+        return
+    if checked.topic_creation is None:
+        log.warning(
+            "Connector %s: topic.creation.* is not used: the worker has topic.creation.enable=false, and the broker makes topics or nobody",
+            checked.name,
+        )
+    elif unused := unused_keys(checked.resolved):
+        log.warning("Connector %s: %s: topic.creation.groups names no such group, and nothing is changed", checked.name, ", ".join(unused))
+
+
+def refused(name: str, errors: Iterable[str]) -> ConfigException:
+    """The exception for a config with ``errors``."""
+    found = list(dict.fromkeys(errors))
+    text = "\n".join(found)
+    return ConfigException(
+        f"Connector configuration of {name} is invalid and contains the following {len(found)} error(s):\n{text}", errors=found
+    )
+
+
+def guarantee_of(checked: CheckedConnector, settings: WorkerSettings, *, exactly_once: bool = True) -> Guarantee:
+    """The guarantee that holds: the one asked for, else the strongest that worker and connector allow. ``exactly_once``: whether the
+    worker's stores can have part in it.
+
+    Raises ConfigException where the one asked for, or ``exactly.once.support=required``, cannot be had.
+    """
+    supported = _exactly_once_reason(checked, settings) if exactly_once else _LOCAL
+    asked = checked.settings.delivery_guarantee
+    required = checked.is_source and checked.settings.requires_exactly_once
+    if supported and (required or asked == Guarantee.EXACTLY_ONCE):
+        key = "exactly.once.support" if required else "delivery.guarantee"
+        raise ConfigException.of(key, "required" if required else asked, supported)
+    if asked:
+        return asked
+    return Guarantee.AT_LEAST_ONCE if supported else Guarantee.EXACTLY_ONCE
+
+
+_LOCAL = "This worker keeps offsets in a local file (offset.storage.file.filename), and delivers at least once."
+
+
+def _exactly_once_reason(checked: CheckedConnector, settings: WorkerSettings) -> str:
+    """Why exactly once cannot be had; empty when it can."""
+    if checked.is_source and not settings.exactly_once_source_enabled:
+        return "This worker does not have exactly-once source support enabled."
+    connector = checked.connector
+    assert isinstance(connector, SourceConnector | SinkConnector)
+    if connector.exactly_once_support(strip_framework_keys(checked.resolved)) is not ExactlyOnceSupport.SUPPORTED:
+        return "The connector does not support exactly-once semantics with the provided configuration."
+    return ""

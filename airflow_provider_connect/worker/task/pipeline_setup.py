@@ -1,0 +1,51 @@
+"""The converters and transformations that a connector's config names, made and configured for one task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.model.connector_settings import PluginSettings, TransformationSettings
+from airflow_provider_connect.sdk.converter import Converter, HeaderConverter
+from airflow_provider_connect.sdk.transformation import Predicate, Transformation
+from airflow_provider_connect.worker.pipeline.pipeline import Converters, Stage
+from airflow_provider_connect.worker.task.checked_connector import CheckedConnector
+
+VERSION_KEY = "plugin.version"
+
+
+def converters_of(checked: CheckedConnector, worker: WorkerSettings) -> Converters:
+    """The connector's converters where it names them, with its own settings; else the worker's with the worker's."""
+    settings = checked.settings
+    key = _converter(checked, "key", settings.key_converter, worker.key_converter_settings)
+    value = _converter(checked, "value", settings.value_converter, worker.value_converter_settings)
+    header: HeaderConverter = checked.plugins.converters["header"].load()()
+    header.configure({**_config(settings.header_converter, worker.header_converter_settings), "converter.type": "header"})
+    return Converters(key, value, header)
+
+
+def stages_of(checked: CheckedConnector, header: HeaderConverter) -> list[Stage]:
+    """The transformations in the order of ``transforms``, each with its predicate."""
+    return [_stage(checked, named, header) for named in checked.settings.transforms]
+
+
+def _converter(checked: CheckedConnector, role: str, named: PluginSettings | None, defaults: Mapping[str, str]) -> Converter:
+    converter: Converter = checked.plugins.converters[role].load()()
+    converter.configure({**_config(named, defaults), "converter.type": role}, is_key=role == "key")
+    return converter
+
+
+def _config(named: PluginSettings | None, defaults: Mapping[str, str]) -> Mapping[str, str]:
+    return named.config if named is not None else {key: value for key, value in defaults.items() if key != VERSION_KEY}
+
+
+def _stage(checked: CheckedConnector, named: TransformationSettings, header: HeaderConverter) -> Stage:
+    transformation: Transformation = checked.plugins.transforms[named.alias].load()()
+    transformation.header_converter = header
+    transformation.configure(transformation.config_def.parse(named.config))
+    if named.predicate is None:
+        return Stage(transformation)
+    predicate: Predicate = checked.plugins.predicates[named.predicate].load()()
+    predicate.header_converter = header
+    predicate.configure(predicate.config_def.parse(checked.settings.predicates[named.predicate].config))
+    return Stage(transformation, predicate, named.negate)

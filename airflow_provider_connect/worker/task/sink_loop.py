@@ -1,0 +1,163 @@
+"""The loop of a sink task: read, pipeline, put, commit. Knows nothing of Kafka clients' settings or Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from airflow_provider_connect.errors import BackpressureException, RetriableException
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.task import SinkTask
+from airflow_provider_connect.worker.delivery.ahead_reader import AheadReader
+from airflow_provider_connect.worker.delivery.consumed_records import consumed_at, offset_at
+from airflow_provider_connect.worker.delivery.kafka_reader import RawBatch
+from airflow_provider_connect.worker.delivery.sink_delivery import SinkDelivery
+from airflow_provider_connect.worker.errors.tolerance import StoppedWhileRetrying
+from airflow_provider_connect.worker.metrics import TaskMetrics
+from airflow_provider_connect.worker.pipeline.pipeline import SinkPipeline
+from airflow_provider_connect.worker.task.active_topics import ActiveTopics
+from airflow_provider_connect.worker.task.contexts import TaskSinkContext
+from airflow_provider_connect.worker.task.lifecycle import StopReason, StopSignal
+from airflow_provider_connect.worker.task.sink_errors import SinkErrors
+
+READ_SECONDS = 0.5
+RETRY_SECONDS = 0.3  # before the same records are put again; doubled each time
+MAX_RETRY_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class SinkLoop:
+    """Runs one sink task to the ends of what its reader reads, to its limits, or until it is told to end.
+
+    1 read 2 converters and transformations 3 ``put``, the same batch again after a RetriableException 4 commits as the guarantee says,
+    every ``interval_seconds``, at the end, and when an ``endless`` reader has nothing for the moment. A fenced loop commits nothing.
+    Silence of the broker for ``patience_seconds`` is retriable, where there is something to be heard. ``errors`` decides about records
+    that fail alone; what it keeps until a commit makes one come early when it is much.
+    """
+
+    task: SinkTask
+    context: TaskSinkContext
+    reader: AheadReader
+    pipeline: SinkPipeline
+    delivery: SinkDelivery
+    stop: StopSignal
+    metrics: TaskMetrics
+    topics: ActiveTopics
+    interval_seconds: float
+    patience_seconds: float
+    max_records: int | None
+    now: Callable[[], float]
+    sleep: Callable[[float], None]
+    endless: bool = False
+    errors: SinkErrors = field(default_factory=SinkErrors)
+    _delivered: dict[TopicPartition, int] = field(default_factory=dict)
+    _has_news: bool = False
+
+    def run(self) -> StopReason | None:
+        """Why the loop ended early, or None when every partition is read to its end."""
+        reason = self._until_end()
+        if reason is not StopReason.FENCED:
+            self._commit()
+        return reason
+
+    def _until_end(self) -> StopReason | None:
+        committed, silence = self.now(), 0.0
+        while not self.reader.exhausted:
+            reason = self.stop.reason()
+            if reason is not None:
+                return reason
+            asked = self.now()
+            raws = self.reader.read(READ_SECONDS)
+            silence = 0.0 if raws or self.endless else silence + self.now() - asked  # a put or a commit may take what it takes
+            if silence > self.patience_seconds:
+                raise RetriableException(
+                    f"The broker sent no record for {self.patience_seconds:g} s though there are some. A later try may succeed."
+                )
+            for raw in raws:
+                if not self._deliver(raw):
+                    return self.stop.reason()
+            self._obey()
+            is_quiet = self.endless and self._has_news and not raws
+            is_due = is_quiet or self.errors.is_full or self.now() - committed >= self.interval_seconds
+            if self.context.take_commit_wanted() or is_due:
+                self._commit()
+                committed = self.now()
+            if self.max_records is not None and self.metrics.records_in >= self.max_records:
+                return None
+        self._delivered.update(self.reader.positions)
+        return None
+
+    def _deliver(self, raw: RawBatch) -> bool:
+        """False: told to stop while a record or the task made it wait; what was not put yet stays undelivered."""
+        self.metrics.records_in += raw.num_records
+        self.metrics.batches.add(raw.num_records)
+        self.errors.keep(raw)
+        try:
+            batches = list(self.pipeline.batches(raw))
+        except StoppedWhileRetrying:
+            return False
+        self.topics.note([raw.partition.topic])
+        for batch in batches:
+            if not self._put_tolerantly(batch, raw):
+                return False
+        self._delivered[raw.partition] = raw.next_offset
+        self._has_news = True
+        self.metrics.bytes += raw.value.nbytes
+        return True
+
+    def _obey(self) -> None:
+        """What the task asked for during its calls: partitions read no further, or again from elsewhere."""
+        self.reader.hold(self.context.paused)
+        for partition, offset in self.context.take_rewinds().items():
+            self.reader.seek(partition, offset)
+            self._delivered[partition] = offset
+
+    def _put_tolerantly(self, batch: Batch, raw: RawBatch) -> bool:
+        """Put a batch. Records for which the task raises DataException are left out where errors are tolerated."""
+        if not self.errors.tolerates_all or not batch.num_records:
+            return self._put_and_note(batch, raw)
+
+        def put(start: int, length: int) -> None:
+            if not self._put_and_note(batch.slice(start, length), raw):
+                raise StoppedWhileRetrying
+
+        try:
+            self.errors.put_in_parts(batch.num_records, put, lambda index: consumed_at(raw, offset_at(batch, index)))
+        except StoppedWhileRetrying:
+            return False
+        return True
+
+    def _put_and_note(self, batch: Batch, raw: RawBatch) -> bool:
+        after = batch.next_offset if batch.next_offset is not None else raw.next_offset
+        if not self._put(batch, {**self._delivered, raw.partition: after}):
+            return False
+        self._delivered[raw.partition] = after
+        self.metrics.records_out += batch.num_records
+        return True
+
+    def _put(self, batch: Batch, positions: dict[TopicPartition, int]) -> bool:
+        wait = RETRY_SECONDS
+        while True:
+            try:
+                with self.metrics.timed_call():
+                    self.delivery.deliver(self.task, batch, positions)
+                return True
+            except BackpressureException as error:
+                self.metrics.retries += 1
+                self.sleep(error.retry_after_ms / 1000)
+            except RetriableException:
+                self.metrics.retries += 1
+                asked = self.context.take_retry_ms()
+                self.sleep(wait if asked is None else asked / 1000)
+                wait = min(2 * wait, MAX_RETRY_SECONDS)
+            if self.stop.reason() is not None:
+                return False
+
+    def _commit(self) -> None:
+        if self._delivered:
+            positions = dict(self._delivered)
+            with self.metrics.timed_commit(), self.errors.committing(positions):
+                committed = self.delivery.commit(self.task, positions)
+            self.errors.committed(committed)
+            self._has_news = False

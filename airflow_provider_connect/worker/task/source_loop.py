@@ -1,0 +1,179 @@
+"""The loop of a source task: poll, pipeline, deliver, commit. Knows nothing of Kafka clients or Spark."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from airflow_provider_connect.errors import DataException, RetriableException, trace_of
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.class_name import class_name_of
+from airflow_provider_connect.sdk.task import SourceTask
+from airflow_provider_connect.stores.transactional_producer import OffsetRecord
+from airflow_provider_connect.worker.delivery.source_delivery import SourceDelivery, SourceOffset
+from airflow_provider_connect.worker.delivery.transaction_boundary import Ending, RequestedBoundary
+from airflow_provider_connect.worker.errors.failures import unread
+from airflow_provider_connect.worker.errors.tolerance import StoppedWhileRetrying
+from airflow_provider_connect.worker.metrics import TaskMetrics
+from airflow_provider_connect.worker.pipeline.pipeline import SourcePipeline
+from airflow_provider_connect.worker.task.active_topics import ActiveTopics
+from airflow_provider_connect.worker.task.lifecycle import StopReason, StopSignal
+
+log = logging.getLogger(__name__)
+IDLE_SECONDS = 0.1  # between a poll that gave nothing and the next
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionRequests:
+    """With ``transaction.boundary=connector``: what the task asks for, and what takes the records of the open transaction back."""
+
+    boundary: RequestedBoundary
+    drop: Callable[..., bool]
+
+
+@dataclass(slots=True)
+class SourceLoop:
+    """Runs one source task to the end of what there is, to its limits, or until it is told to end.
+
+    1 ``poll`` 2 transformations and converters 3 records and offsets delivered as the guarantee says 4 ``task.commit()``, after a commit
+    and never before. A fenced loop commits nothing. ``closing`` gives the ledger's record for the last commit; ``before_write`` is told
+    each topic that is written to; ``committed`` is called after each commit. ``requests`` None: transactions end as the delivery says.
+    """
+
+    task: SourceTask
+    pipeline: SourcePipeline
+    delivery: SourceDelivery
+    stop: StopSignal
+    metrics: TaskMetrics
+    topics: ActiveTopics
+    closing: Callable[[], Sequence[OffsetRecord]]
+    before_write: Callable[[str], None]
+    max_records: int | None
+    sleep: Callable[[float], None]
+    mask: Callable[[str], str]
+    committed: Callable[[], None] = lambda: None
+    requests: TransactionRequests | None = None
+    _written: set[str] = field(default_factory=set)
+    _is_within_transaction: bool = False
+
+    def run(self) -> StopReason | None:
+        """Why the loop ended early, or None when there is nothing more."""
+        try:
+            reason = self._until_end_or_stopped()
+            if reason is StopReason.FENCED:
+                self.delivery.abort()
+                return reason
+            self._end_last_transaction()
+            self._commit(self.closing() if self.metrics.records_in else ())
+            return reason
+        except BaseException:
+            self.delivery.abort()
+            raise
+
+    def _until_end_or_stopped(self) -> StopReason | None:
+        try:
+            return self._until_end()
+        except StoppedWhileRetrying:  # the records of that poll are not delivered, nor their offsets: they come again
+            return self.stop.reason()
+
+    def _until_end(self) -> StopReason | None:
+        while True:
+            reason = self.stop.reason()
+            if reason is not None:
+                return reason
+            batches = self._poll()
+            if batches is None:
+                return None
+            if batches:
+                self._deliver(batches)
+            elif not self._end_transaction(None if self.requests is None else self.requests.boundary.take_last()):
+                self.sleep(IDLE_SECONDS)
+            if self.delivery.is_due():
+                self._commit()
+            if self.max_records is not None and self.metrics.records_in >= self.max_records and not self._is_within_transaction:
+                return None
+
+    def _poll(self) -> list[Batch] | None:
+        """The polled batches; empty: nothing now; None: nothing more in this run."""
+        with self.metrics.timed_call():
+            try:
+                polled = self.task.poll()
+            except RetriableException:
+                self.metrics.retries += 1
+                return []
+            except DataException as error:
+                self.pipeline.errors.failed(unread(class_name_of(type(self.task)), error))
+                return []
+        return None if polled is None else self.pipeline.batches(polled)
+
+    def _deliver(self, batches: Sequence[Batch]) -> None:
+        if self.requests is None:
+            self._send(batches)
+            return
+        for piece, ending in self.requests.boundary.cut(batches):
+            if piece:
+                self._send(piece)
+                self._is_within_transaction = True
+            self._end_transaction(ending)
+
+    def _end_transaction(self, ending: Ending | None) -> bool:
+        """Commit as the task asked; or drop the records and commit their offsets, so that they do not come again. False: it did not ask."""
+        if ending is None or self.requests is None:
+            return False
+        if ending is Ending.ABORT:
+            log.debug("Aborting a transaction as requested by the connector")
+            if not self.requests.drop(with_offsets=False):
+                log.warning("Ignoring request by task to abort transaction as the current transaction is empty")
+            self.metrics.drop()
+        self._commit()
+        self._is_within_transaction = False
+        return True
+
+    def _end_last_transaction(self) -> None:
+        """At the end of a run nothing is committed that the task did not ask for: it comes again in the next."""
+        if self.requests is None or self._end_transaction(self.requests.boundary.take_last()):
+            return
+        if self.requests.drop(with_offsets=True):
+            self.metrics.drop()
+
+    def _send(self, batches: Iterable[Batch]) -> None:
+        encoded, offsets = [], []
+        for batch in batches:
+            self.metrics.records_in += batch.num_records
+            self.metrics.batches.add(batch.num_records)
+            for part in self.pipeline.encode(batch):
+                self.before_write(part.topic)
+                self.metrics.records_out += part.num_records
+                self.metrics.bytes += part.num_bytes
+                self._written.add(part.topic)
+                encoded.append(part)
+            offsets.extend(_offset_after(batch))
+        self.delivery.deliver(encoded, offsets)
+
+    def _commit(self, closing: Sequence[OffsetRecord] = ()) -> None:
+        with self.metrics.timed_commit():
+            committed = self.delivery.commit(closing)
+        if committed:
+            self.topics.note(self._written)
+            self._written.clear()
+            self.committed()
+            self._tell_task()
+
+    def _tell_task(self) -> None:
+        """The source may forget what is committed. What it makes of that is its own affair."""
+        try:
+            self.task.commit()
+        except Exception as error:
+            trace = self.mask(trace_of(error))
+            log.error("The task's commit raised; its offsets are committed all the same\n%s", trace)  # noqa: TRY400  (masked)
+
+
+def _offset_after(batch: Batch) -> list[SourceOffset]:
+    """The offset behind the batch, if it says one: a source without offsets starts anew at each run."""
+    offset = batch.source_offset
+    if offset is None and batch.source_offsets:
+        offset = batch.source_offsets[-1]
+    if batch.source_partition is None or offset is None:
+        return []
+    return [(batch.source_partition, offset)]

@@ -1,0 +1,249 @@
+"""One task of one run, from its payload to its result: inside an executor's Python worker, or in a thread of a worker of its own.
+
+The order that every guarantee rests on: 1 take over the transactional id 2 look whether the claim is still the newest 3 read offsets
+4 start the task 5 move data. What was read before the first step is never used.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from airflow_provider_connect.config import config_providers
+from airflow_provider_connect.config.config_providers import ConfigProvider
+from airflow_provider_connect.config.masking import Mask, mask_output, secret_values
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import (
+    ConnectException,
+    FencedException,
+    RetriableException,
+    TransactionExpiredException,
+    trace_of,
+)
+from airflow_provider_connect.model.log_levels import apply_levels
+from airflow_provider_connect.model.run import TaskResult
+from airflow_provider_connect.model.states import State
+from airflow_provider_connect.model.status import TaskStatus
+from airflow_provider_connect.stores.backing import Backing, StatusNotes, TopicBacking
+from airflow_provider_connect.stores.config_follower import ChangeKind, Follower
+from airflow_provider_connect.worker.metrics import TaskMetrics
+from airflow_provider_connect.worker.task.checked_connector import CheckedConnector, check_connector
+from airflow_provider_connect.worker.task.environment import TaskEnvironment
+from airflow_provider_connect.worker.task.lifecycle import StopReason, StopSignal, StopWire, Wire
+from airflow_provider_connect.worker.task.pipeline_setup import converters_of
+from airflow_provider_connect.worker.task.task_payload import TaskPayload
+
+log = logging.getLogger(__name__)
+TAKE_OVERS = 3
+_ENDED_WELL = (None, StopReason.TIME, StopReason.EXPIRED)
+_SWITCH_SECONDS = 0.0002  # a thread that computes in Arrow asks for the interpreter all the time: 5 ms each time cost 5 % of a sink's speed
+
+
+@dataclass(frozen=True, slots=True)
+class TaskHost:
+    """What a body finds where it runs. ``wire`` None: only the config topic and time tell it to end. ``watch`` is given the counters that
+    the body counts with, as it begins."""
+
+    backing: Backing
+    worker_id: str
+    wire: Wire | None
+    watch: Callable[[TaskMetrics], None] = lambda _: None
+
+
+def run_task(payload: TaskPayload, host: TaskHost | None = None) -> TaskResult:
+    """Run the task and return what became of it. Never raises for anything that the task does: a failure is a value.
+
+    ``host`` None: the body is in a process of its own, keeps everything on the topics, and is told to end by its driver's stop switch.
+    """
+    started, cpu = time.monotonic(), time.process_time()
+    settings, mask = WorkerSettings.of(payload.settings, payload.secrets), Mask(payload.secrets.values())
+    if host is None:
+        sys.setswitchinterval(_SWITCH_SECONDS)
+        logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")  # a Spark worker has no handler, and Python's own drops INFO
+        mask_output(mask)
+        if payload.known is not None:
+            apply_levels(payload.known.log_levels().values())
+    result = _run(payload, settings, host or _executor(payload, settings), mask)
+    result.seconds = time.monotonic() - started
+    result.cpu_seconds = time.process_time() - cpu
+    return result
+
+
+def _executor(payload: TaskPayload, settings: WorkerSettings) -> TaskHost:
+    name = socket.gethostname() if payload.stop_address[0] != "127.0.0.1" else "127.0.0.1"
+    return TaskHost(TopicBacking(settings, known=payload.known, only=payload.connector), f"{name}:{os.getpid()}", _wire(payload))
+
+
+def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: Mask) -> TaskResult:
+    statuses = host.backing.status_notes(payload.claim)
+    worker_id = host.worker_id
+    counted: list[TaskMetrics] = []
+    result, version = TaskResult(payload.task), None
+    try:
+        mask.add(secret_values(payload.settings, settings.config_providers(), payload.secrets))
+        values = _Values(settings.config_providers(payload.connector), time.monotonic())
+        for config in (payload.connector_config, payload.task_config):
+            mask.add(secret_values(config, values.providers, payload.secrets))
+        with _environment(payload, settings, host, statuses, values, mask=mask, counted=counted) as environment:
+            version = environment.checked.plugin.version
+            result = _body_until_owned(environment)
+            if result.stopped_by == StopReason.PAUSED:
+                environment.report(State.PAUSED)
+                result.state = State.PAUSED
+            elif result.stopped_by in _ENDED_WELL:
+                environment.forget_failures()
+    except FencedException as error:
+        log.warning("Task %s-%s ends: %s", payload.connector, payload.task, mask(str(error)))
+        result.stopped_by = StopReason.FENCED
+    except Exception as error:  # (the boundary: whatever a task raises makes it FAILED)
+        trace = mask(trace_of(error))
+        log.error("Task %s-%s FAILED\n%s", payload.connector, payload.task, trace)  # noqa: TRY400  (masked)
+        name, task, claim, failures = payload.connector, payload.task, payload.claim, payload.failures + 1
+        statuses.put_task(TaskStatus(name, task, State.FAILED, worker_id, trace=trace, version=version, claim=claim, failures=failures))
+        result = TaskResult(payload.task, State.FAILED, trace, error.retriable if isinstance(error, ConnectException) else True)
+        result.metrics = (counted[-1].figures() if counted else {}) | {"last-error-timestamp": int(time.time() * 1000)}
+    statuses.flush(settings.offset_flush_timeout_ms / 1000)
+    result.metrics |= statuses.metrics()
+    statuses.close()
+    return result
+
+
+def _body_until_owned(environment: TaskEnvironment) -> TaskResult:
+    """The body; again when an older claim has fenced it.
+
+    Who comes late takes over the id before he can see that he is late, and goes; the newest claim's work would be left undone.
+    """
+    fenced: FencedException | None = None
+    for _ in range(TAKE_OVERS):
+        try:
+            return _body(environment)
+        except FencedException as error:
+            environment.refuse_old_claim()  # raises when a newer claim did it, or a stop: then this was the end
+            why = str(error) if isinstance(error, TransactionExpiredException) else "an older claim has fenced it"
+            log.warning("Task %s-%s takes its id over again: %s", environment.payload.connector, environment.payload.task, why)
+            fenced = error
+    if isinstance(fenced, TransactionExpiredException):
+        raise RetriableException(_EXPIRED.format(environment.payload.connector, environment.payload.task)) from fenced
+    task = f"{environment.payload.connector}-{environment.payload.task}"
+    raise RetriableException(
+        f"Another process without a newer claim has taken over the transactional id of task {task} "
+        f"{TAKE_OVERS} times; does a Kafka Connect worker of the same group.id run this connector? A later try may succeed."
+    ) from fenced
+
+
+_EXPIRED = (
+    "The task {}-{} was unable to finish writing records to Kafka before its producer transaction expired. It may be necessary to "
+    "reconfigure this connector in order for it to run healthily with exactly-once support. Options for this include: tune the connector's "
+    "producer configuration for higher throughput, increase the transaction timeout for the connector's producers, decrease the offset "
+    "commit interval (if using interval-based transaction boundaries), or use the 'poll' transaction boundary (if the connector is not "
+    "already configured to use it)."
+)
+
+
+def _body(environment: TaskEnvironment) -> TaskResult:
+    if environment.checked.is_source:
+        from airflow_provider_connect.worker.task.source_body import run_source
+
+        return run_source(environment)
+    from airflow_provider_connect.worker.task.sink_body import run_sink
+
+    return run_sink(environment)
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """What the variables of this task stand for: looked up once, at the time ``looked`` of the monotonic clock."""
+
+    providers: Mapping[str, ConfigProvider]
+    looked: float
+
+    def expiry(self, checked: CheckedConnector) -> float:
+        """When the task must end so that they are looked up anew."""
+        ttl_ms = config_providers.shortest_ttl_ms(self.providers)
+        if ttl_ms is None or checked.resolved.get("config.action.reload", "restart").lower() != "restart":
+            return math.inf
+        return self.looked + ttl_ms / 1000
+
+
+@contextmanager
+def _environment(
+    payload: TaskPayload,
+    settings: WorkerSettings,
+    host: TaskHost,
+    statuses: StatusNotes,
+    values: _Values,
+    *,
+    mask: Mask,
+    counted: list[TaskMetrics],
+) -> Iterator[TaskEnvironment]:
+    checked = check_connector(
+        payload.connector,
+        payload.connector_config,
+        settings,
+        payload.secrets,
+        versions=payload.versions,
+        providers=values.providers,
+        hide=mask.add,
+    )
+    task_config = config_providers.resolve(payload.task_config, values.providers, payload.secrets)
+    store = host.backing.configs()
+    seconds = payload.max_seconds or (checked.settings.batch_max_duration_ms or settings.batch_max_duration_ms) / 1000
+    with store.follow(payload.connector, payload.claim) as follower:
+        deadline = time.monotonic() + seconds
+        stop = StopSignal(Followed(follower), host.wire, now=time.monotonic, deadline=deadline, expiry=values.expiry(checked))
+        try:
+            converters = converters_of(checked, settings)
+            yield TaskEnvironment(
+                payload,
+                settings,
+                host.backing,
+                checked,
+                task_config,
+                stop,
+                statuses,
+                host.worker_id,
+                converters,
+                store,
+                mask,
+                counted,
+                host.watch,
+            )
+        finally:
+            if host.wire is not None:
+                host.wire.close()
+            store.close()
+
+
+class Followed:
+    """The config topic's word as a reason to stop."""
+
+    def __init__(self, follower: Follower) -> None:
+        self._follower = follower
+
+    def poll(self, timeout_seconds: float = 0.0) -> StopReason | None:
+        change = self._follower.poll(timeout_seconds)
+        return None if change is None else _REASONS[change.kind]
+
+
+_REASONS = {
+    ChangeKind.CLAIMED: StopReason.FENCED,
+    ChangeKind.PAUSED: StopReason.PAUSED,
+    ChangeKind.STOPPED: StopReason.STOPPED,
+    ChangeKind.DELETED: StopReason.DELETED,
+}
+
+
+def _wire(payload: TaskPayload) -> StopWire | None:
+    """A driver that cannot be reached is no reason not to run: the config topic says everything but 'the application is to end'."""
+    try:
+        return StopWire(payload.stop_address, payload.stop_token)
+    except OSError as error:
+        log.warning("Task %s-%s cannot reach its driver's stop switch: %s", payload.connector, payload.task, error)
+        return None

@@ -1,0 +1,74 @@
+"""The task configs that a connector generates, in the form in which they are published. Starts the connector; writes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from airflow_provider_connect.config.worker_settings import MAX_TASKS_SETTING, WorkerSettings
+from airflow_provider_connect.errors import TaskException, TooManyTasksException
+from airflow_provider_connect.model.connector_settings import strip_framework_keys
+from airflow_provider_connect.model.secret_keys import SHORTEST
+from airflow_provider_connect.sdk.config_def import Config
+from airflow_provider_connect.sdk.plugin import class_name_of
+from airflow_provider_connect.worker.task.checked_connector import CheckedConnector
+from airflow_provider_connect.worker.task.contexts import PlanningContext
+
+MOST_TEXT: Final = 8 << 20
+"""Characters of a task set. It lies on the topic that all connectors share, in the memory of all who follow it, and in one row of the
+mirror's history, of which MySQL takes 16 MiB."""
+
+
+def task_configs(checked: CheckedConnector, context: PlanningContext, settings: WorkerSettings) -> list[Mapping[str, str]]:
+    """Start the connector, ask it and stop it. Raises TooManyTasksException for more tasks than ``tasks.max``, TaskException for more than
+    the worker's ``connectors.max.tasks``, whatever ``tasks.max.enforce`` is, and for configs that are too long together; and whatever the
+    connector raises."""
+    connector, maximum = checked.connector, checked.settings.tasks_max
+    connector.initialize(context)
+    connector.start(connector.config_def.parse(strip_framework_keys(checked.resolved)))
+    try:
+        generated = connector.task_configs(maximum)
+    finally:
+        connector.stop()
+    if len(generated) > maximum and checked.settings.tasks_max_enforce:
+        raise TooManyTasksException(checked.name, len(generated), maximum)
+    if len(generated) > settings.max_tasks:
+        raise TaskException(
+            f"The connector {checked.name} has generated {len(generated)} tasks, and the worker setting {MAX_TASKS_SETTING} allows "
+            f"{settings.max_tasks}: configure fewer, or ask an admin to raise the setting"
+        )
+    published: list[Mapping[str, str]] = []
+    length = 0
+    for config in generated:
+        published.append(_published_form(checked, config))
+        length += len(json.dumps(published[-1]))
+        if length > MOST_TEXT:
+            raise TaskException(
+                f"The configs of {len(generated)} tasks have more than {MOST_TEXT} characters together, as JSON: configure fewer tasks, or "
+                "write a variable such as ${file:/path:key} for what is large"
+            )
+    return published
+
+
+def _published_form(checked: CheckedConnector, config: Mapping[str, str] | Config) -> dict[str, str]:
+    """What goes to the topic: the connector's own keys, ``task.class``, topics and the plugin versions asked for, which the connector
+    was not shown; and never the value of a variable."""
+    asked = {key: text for key, text in checked.resolved.items() if key.endswith(".plugin.version")}
+    texts = {**asked, **(config.originals if isinstance(config, Config) else config)}
+    texts["task.class"] = class_name_of(checked.connector.task_class)
+    for key in ("topics", "topics.regex"):
+        if not checked.is_source and checked.resolved.get(key):
+            texts[key] = checked.resolved[key]
+    return {key: _raw_text(checked, key, value) for key, value in texts.items()}
+
+
+def _raw_text(checked: CheckedConnector, key: str, value: str) -> str:
+    """A task's setting as it goes to the topic: with variables again where the connector was given their values, wherever it put them."""
+    if value == checked.resolved.get(key):
+        return checked.raw[key]
+    for variable, secret in sorted(checked.variables.items(), key=lambda pair: len(pair[1]), reverse=True):
+        for form in (secret, secret.strip()):  # connectors trim what they are given
+            if len(form) >= SHORTEST:
+                value = value.replace(form, variable)
+    return value

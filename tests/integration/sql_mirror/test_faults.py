@@ -1,0 +1,246 @@
+"""Two followers at once, followers killed, topics made anew, removals that nobody saw: nothing is lost, doubled or left over."""
+
+import json
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from sqlalchemy import Engine, func, select
+
+from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.dev.kafka_server import KafkaServer
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.model.states import State
+from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
+from airflow_provider_connect.spark.parent_death import dies_with_parent
+from airflow_provider_connect.sql_mirror.changes import Kind
+from airflow_provider_connect.sql_mirror.follower import Follower
+from airflow_provider_connect.sql_mirror.queries import changes
+from airflow_provider_connect.sql_mirror.tables import connector_status, history, lease, metadata, source_offset, task_status
+from airflow_provider_connect.stores.config_store import ConfigStore
+from airflow_provider_connect.stores.offset_store import OffsetStore
+from airflow_provider_connect.stores.status_store import StatusWriter
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.stores.topic_log import TopicLog
+from tests.conftest import CACHE, CHECKOUT, worker_properties
+from tests.integration.sql_mirror.conftest import Follow, open_database, until
+from tests.integration.sql_mirror.test_follower import CONFIG, rows, told
+
+PARTITIONS, EACH = 20, 100
+
+
+class Writing:
+    """Moves some source partitions from 1 to ``EACH``, a little at a time, in a thread."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._settings = settings
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        producer = Producer({"bootstrap.servers": self._settings.bootstrap_servers, "linger.ms": 0})
+        with OffsetStore(self._settings) as store:
+            for number in range(1, EACH + 1):
+                moved = [({"file": str(partition)}, {"position": number}) for partition in range(PARTITIONS)]
+                for record in store.records("orders", moved):
+                    producer.produce(store.topic, record.value, record.key, record.partition)
+                assert producer.flush(20) == 0
+                time.sleep(0.02)
+
+    def join(self) -> None:
+        self._thread.join()
+
+
+def all_there(database: Engine) -> bool:
+    return [row["source_offset"] for row in rows(database, source_offset)] == [f'{{"position":{EACH}}}'] * PARTITIONS
+
+
+def each_change_is_told_once(database: Engine) -> bool:
+    """Each partition's lines are a chain: from nothing to 1, from 1 to 2, and so on."""
+    with database.connect() as connection:
+        found = connection.execute(select(history.c.subject, history.c.old, history.c.new).order_by(history.c.id)).all()
+    chains: dict[str, list[tuple[int, int]]] = {}
+    for subject, old, new in found:
+        chains.setdefault(subject, []).append((json.loads(old)["position"] if old else 0, json.loads(new)["position"]))
+    return list(chains.values()) == [[(number, number + 1) for number in range(EACH)]] * PARTITIONS
+
+
+def test_two_followers_that_steal_the_lease_from_each_other(settings: WorkerSettings, database: Engine, follow: Follow) -> None:
+    """Clocks that run ahead by turns make both of them hold it, again and again."""
+    started = time.monotonic()
+
+    def ahead_by_turns(turn: int) -> float:
+        ticks = int((time.monotonic() - started) / 0.1)
+        return time.time() + ticks * 20 + (10 if ticks % 2 == turn else 0)
+
+    stop, troubles = threading.Event(), []
+    followers = [follow(f"follower-{turn}", lambda turn=turn: ahead_by_turns(turn)) for turn in (0, 1)]
+    steps = [0, 0]
+
+    def run(turn: int) -> None:
+        while not stop.is_set():
+            try:
+                steps[turn] += followers[turn].step(0.02)
+            except Exception as error:  # as the loop does
+                troubles.append(str(error))
+                time.sleep(0.05)
+
+    threads = [threading.Thread(target=run, args=(turn,)) for turn in (0, 1)]
+    for thread in threads:
+        thread.start()
+    writing = Writing(settings)
+    writing.join()
+    try:
+        until(lambda: all_there(database))
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert each_change_is_told_once(database)
+    assert min(steps) > 0
+    assert [trouble for trouble in troubles if "locked" not in trouble] == []
+
+
+def test_followers_killed_again_and_again(settings: WorkerSettings, url: str, database: Engine, follow: Follow) -> None:
+    command = [sys.executable, "-m", "tests.integration.sql_mirror.following", json.dumps(dict(settings.originals)), url]
+    delays, writing = random.Random(4), Writing(settings)
+    for number in range(6):
+        process = subprocess.Popen([*command, f"killed-{number}"], cwd=CHECKOUT, preexec_fn=dies_with_parent())  # noqa: PLW1509
+        try:
+            seen = told_in_all(database)
+            until(lambda seen=seen: told_in_all(database) > seen or all_there(database))
+            time.sleep(delays.uniform(0, 0.1))
+        finally:
+            process.kill()
+            process.wait()
+        with database.begin() as connection:
+            connection.execute(lease.delete())  # as if its time had run out
+    writing.join()
+    until(lambda: all_there(database), follow())
+    assert each_change_is_told_once(database)
+
+
+def told_in_all(database: Engine) -> int:
+    with database.connect() as connection:
+        return connection.scalar(select(func.count()).select_from(history)) or 0
+
+
+def test_a_topic_made_anew_is_read_from_its_beginning(settings: WorkerSettings, database: Engine, follow: Follow) -> None:
+    follower = follow()
+    with StatusWriter(settings) as writer:
+        for name in ("stays", "changes", "goes"):
+            writer.put_connector(ConnectorStatus(name, State.RUNNING, "host:1"))
+            writer.put_task(TaskStatus(name, 0, State.RUNNING, "host:1"))
+        assert writer.flush(20)
+    until(lambda: len(rows(database, task_status)) == 3 and len(rows(database, connector_status)) == 3, follower)
+    make_anew(settings, settings.status_topic)
+    with StatusWriter(settings) as writer:
+        writer.put_connector(ConnectorStatus("stays", State.RUNNING, "host:1"))
+        writer.put_connector(ConnectorStatus("changes", State.PAUSED, "host:1"))
+        assert writer.flush(20)
+    until(lambda: not rows(database, task_status), follower)
+    until(lambda: [row["state"] for row in rows(database, connector_status)] == ["PAUSED", "RUNNING"], follower)
+    assert len(told(database, "stays", Kind.STATUS)) == 1
+    assert [line[3] is None for line in told(database, "goes", Kind.STATUS)] == [False, True]
+    with database.connect() as connection:
+        (about,) = changes(connection, kinds=[Kind.MIRROR])
+        assert about.subject == settings.status_topic
+        assert "made anew" in (about.note or "")
+        (removed,) = changes(connection, "goes", kinds=[Kind.TASK_STATUS], limit=1)
+        assert "no longer on the topic" in (removed.note or "")
+
+
+def make_anew(settings: WorkerSettings, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+    admin.delete_topics([topic])[topic].result(20)
+
+    def made() -> bool:
+        try:
+            return topic in TopicAdmin(settings).ensure_internal_topics()
+        except (KafkaException, ConnectException):  # while it is being deleted
+            return False
+
+    until(made)
+
+
+def test_a_connector_with_an_offsets_topic_of_its_own(settings: WorkerSettings, database: Engine, follow: Follow) -> None:
+    follower, topic = follow(), f"own-{settings.offset_topic}"
+    with ConfigStore(settings) as configs:
+        configs.create_connector("orders", {**CONFIG, "offsets.storage.topic": topic})
+    until(lambda: told(database, "orders"), follower)
+    producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
+    producer.produce(topic, b'{"position":7}', b'["orders",{"file":"a"}]')
+    assert producer.flush(20) == 0
+    until(lambda: [row["topic"] for row in rows(database, source_offset)] == [topic], follower)
+
+
+def test_an_aborted_offset_is_not_mirrored(settings: WorkerSettings, database: Engine, follow: Follow) -> None:
+    follower = follow()
+    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": f"t-{settings.group_id}"})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(settings.offset_topic, b'{"position":666}', b'["orders",{"file":"a"}]', 0)
+    producer.flush(20)
+    producer.abort_transaction(20)
+    producer.begin_transaction()
+    producer.produce(settings.offset_topic, b'{"position":1}', b'["orders",{"file":"b"}]', 0)
+    producer.commit_transaction(20)
+    until(lambda: rows(database, source_offset), follower)
+    assert [line[3] for line in told(database, "orders")] == ['{"position":1}']
+
+
+@pytest.fixture(scope="module")
+def cleaning(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
+    """A broker that compacts at once."""
+    with KafkaServer(tmp_path_factory.mktemp("cleaning"), CACHE, {"log.cleaner.backoff.ms": "100"}) as server:
+        yield server
+
+
+def test_what_was_removed_and_compacted_while_nobody_followed(cleaning: KafkaServer, unique: str, tmp_path: Path) -> None:
+    quick = {"delete.retention.ms": "1000", "segment.ms": "500", "min.cleanable.dirty.ratio": "0.001", "max.compaction.lag.ms": "500"}
+    properties = worker_properties(cleaning.bootstrap_servers, unique)
+    properties |= {f"status.storage.{name}": value for name, value in quick.items()} | {"status.storage.partitions": "1"}
+    settings = WorkerSettings.of(properties)
+    TopicAdmin(settings).ensure_internal_topics()
+    database = open_database(f"sqlite:///{tmp_path / 'mirror.db'}")
+    metadata.create_all(database)
+    with StatusWriter(settings) as writer:
+        for name in ("stays", "goes"):
+            writer.put_connector(ConnectorStatus(name, State.RUNNING, "host:1"))
+            writer.put_task(TaskStatus(name, 0, State.RUNNING, "host:1"))
+        assert writer.flush(20)
+
+    def followed(condition: Callable[[], object], holder: str) -> None:
+        follower = Follower(settings, database.begin, holder=holder, now=time.time)
+        until(condition, follower)
+        follower.close()
+
+    followed(lambda: len(rows(database, task_status)) == 2 and len(rows(database, connector_status)) == 2, "one")
+    with StatusWriter(settings) as writer:
+        writer.delete_task("goes", 0)
+        writer.delete_connector("goes")
+        assert writer.flush(20)
+    until(lambda: not any(b"goes" in (key or b"") for key in keys_on(settings)), seconds=120)
+    followed(lambda: len(rows(database, task_status)) == 1 and len(rows(database, connector_status)) == 1, "two")
+    assert [line[3] for line in told(database, "goes", Kind.TASK_STATUS)][-1] is None
+    with database.connect() as connection:
+        assert "delete.retention.ms" in (changes(connection, kinds=[Kind.MIRROR])[0].note or "")
+    database.dispose()
+
+
+def keys_on(settings: WorkerSettings) -> list[bytes | None]:
+    """The keys that the status topic holds; each look adds a record, for the newest segment is never compacted."""
+    with StatusWriter(settings) as writer:
+        writer.put_connector(ConnectorStatus("stays", State.RUNNING, "host:1"))
+        assert writer.flush(20)
+    time.sleep(0.6)
+    with TopicLog(settings.status_topic, internal_client_config(settings, ClientKind.CONSUMER, "test")) as log:
+        return [record.key for record in log.read_to_end()]

@@ -1,0 +1,203 @@
+"""Plugins are found by what their metadata says, in every form of location; nothing is imported, and nothing broken is fatal."""
+
+import os
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.errors import ConfigException, PluginNotFoundException, PluginVersionException
+from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, PluginCatalog, PluginKind
+from tests.unit.plugins.locations import source, tree, wheel
+
+ENTRY = "source:org.example.EchoSourceConnector = echo:EchoSource"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        self.seconds += 10
+        return self.seconds
+
+
+def catalog(*path: Path) -> PluginCatalog:
+    return PluginCatalog([str(directory) for directory in path], now=Clock())
+
+
+def reasons(found: PluginCatalog) -> dict[str, str]:
+    return {os.path.basename(broken.path): broken.reason for broken in found.broken()}
+
+
+def test_a_tree_a_wheel_and_a_module_are_found_and_nothing_is_imported(tmp_path: Path) -> None:
+    bomb = "raise SystemExit('imported')\n"
+    tree(tmp_path / "echo", "echo", "1.0", {"echo.py": bomb + source()}, ENTRY)
+    wheel(tmp_path, "wheeled", "2.0", {"wheeled.py": bomb + source()}, "source:WheeledSource = wheeled:EchoSource")
+    (tmp_path / "single.py").write_text(bomb + '__version__ = "3.1"\n' + source("SingleSource"))
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "other.py").write_text(source("OtherSink", '    version = "4"').replace("SourceConnector", "SinkConnector"))
+    found = {plugin.class_name: plugin for plugin in catalog(tmp_path).plugins(CONNECTOR_KINDS) if plugin.location is not None}
+    assert {name: plugin.version for name, plugin in found.items()} == {
+        "org.example.EchoSourceConnector": "1.0",
+        "wheeled.EchoSource": "2.0",
+        "single.SingleSource": "3.1",
+        "other.OtherSink": "4",
+    }
+    assert found["other.OtherSink"].kind is PluginKind.SINK
+    assert not {"echo", "wheeled", "single", "other"} & sys.modules.keys()
+
+
+@pytest.mark.parametrize("name", ["org.example.EchoSourceConnector", "echo.EchoSource", "EchoSourceConnector", "EchoSource", "Chatty"])
+def test_a_plugin_goes_by_its_class_by_its_python_class_and_by_aliases(tmp_path: Path, name: str) -> None:
+    tree(tmp_path / "echo", "echo", "1.0", {"echo.py": source()}, ENTRY, "source:Chatty = echo:EchoSource")
+    assert catalog(tmp_path).find_connector(name).class_name == "org.example.EchoSourceConnector"
+
+
+def test_a_nested_class_has_no_short_name(tmp_path: Path) -> None:
+    tree(tmp_path / "cast", "cast", "1", {"cast.py": ""}, "transformation:org.example.Cast$Value = cast:CastValue")
+    found = catalog(tmp_path)
+    assert found.find(PluginKind.TRANSFORMATION, "org.example.Cast$Value").version == "1"
+    with pytest.raises(PluginNotFoundException):
+        found.find(PluginKind.TRANSFORMATION, "Cast$Value")
+
+
+def test_the_newest_version_is_taken_and_ranges_hold(tmp_path: Path) -> None:
+    for version in ("1.9", "1.10", "2.0rc1", "2.0"):
+        tree(tmp_path / f"echo-{version}", "echo", version, {"echo.py": source()}, ENTRY)
+    found = catalog(tmp_path)
+    assert [plugin.version for plugin in found.named("EchoSource")] == ["1.9", "1.10", "2.0rc1", "2.0"]
+    assert found.find_connector("EchoSource").version == "2.0"
+    assert found.find_connector("EchoSource", "[1,2.0-alpha)").version == "1.10"
+    assert found.find_connector("EchoSource", "1.9").version == "1.9"
+    with pytest.raises(PluginVersionException) as error:
+        found.find_connector("EchoSource", "[3,)")
+    assert str(error.value) == (
+        "Plugin org.example.EchoSourceConnector not found that matches the version range [3,), available versions: [1.9, 1.10, 2.0rc1, 2.0]"
+    )
+
+
+def test_a_version_in_two_locations_is_an_error_that_lists_them_when_it_is_wanted(tmp_path: Path) -> None:
+    for place, version in (("a", "1.0"), ("b", "1.0"), ("c", "2.0")):
+        tree(tmp_path / place, "echo", version, {"echo.py": source()}, ENTRY)
+    found = catalog(tmp_path)
+    assert found.find_connector("EchoSource").version == "2.0"
+    with pytest.raises(ConfigException, match=f"lies in 2 locations; please keep one: {tmp_path}/a, echo:EchoSource, {tmp_path}/b"):
+        found.find_connector("EchoSource", "1.0")
+
+
+def test_an_alias_of_several_classes_is_an_error_that_lists_them(tmp_path: Path) -> None:
+    for place in ("a", "b"):
+        entry = f"source:org.{place}.EchoSourceConnector = echo:EchoSource"
+        tree(tmp_path / place, "echo", "1.0", {"echo.py": source()}, entry)
+    found = catalog(tmp_path)
+    with pytest.raises(ConfigException) as error:
+        found.find_connector("EchoSource")
+    assert str(error.value) == (
+        "More than one connector matches alias EchoSource. Please use full package and class name instead. "
+        "Classes found: org.a.EchoSourceConnector, org.b.EchoSourceConnector"
+    )
+    assert found.find_connector("org.b.EchoSourceConnector").location is not None
+
+
+def test_what_is_broken_is_reported_and_the_rest_goes_on(tmp_path: Path) -> None:
+    tree(tmp_path / "good", "echo", "1.0", {"echo.py": source()}, ENTRY)
+    tree(tmp_path / "no-plugins", "lib", "1.0", {"lib.py": ""})
+    tree(tmp_path / "malformed", "bad", "1.0", {"bad.py": ""}, "sauce:Bad = bad:Bad", "source:Bad = bad")
+    tree(tmp_path / "escaping", "escape", "1.0", {"escape.py": ""}, "source:Escape = os:system")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "linked.py").symlink_to("/etc/hostname")
+    tree(tmp_path / "linked", "linked", "1.0", {}, "source:Linked = linked:Linked")
+    (tmp_path / "cut.whl").write_bytes(b"PK not really")
+    with zipfile.ZipFile(tmp_path / "climbing.whl", "w") as archive:
+        archive.writestr("../../evil.py", "")
+    (tmp_path / "wrong.py").write_text("def (")
+    (tmp_path / "notes.txt").write_text("is no location")
+    found = catalog(tmp_path, tmp_path / "missing")
+    assert [plugin.class_name for plugin in found.plugins() if plugin.location is not None] == ["org.example.EchoSourceConnector"]
+    said = reasons(found)
+    assert said.keys() == {"no-plugins", "malformed", "escaping", "linked", "cut.whl", "climbing.whl", "wrong.py", "missing"}
+    assert "declares no plugins" in said["no-plugins"]
+    assert "names module os, which does not lie in this location" in said["escaping"]
+    assert "names module linked, which does not lie in this location" in said["linked"]
+    assert said["climbing.whl"] == "its member ../../evil.py leads out of it"
+    assert "cannot be read" in said["cut.whl"]
+    assert "cannot be read" in said["wrong.py"]
+
+
+def test_what_is_made_to_harm_whoever_reads_it_is_reported_or_passed_over(tmp_path: Path) -> None:
+    """Pipes that are never written to, files that claim terabytes, archives that zipfile stumbles over, code that the parser does."""
+    tree(tmp_path / "good", "echo", "1.0", {"echo.py": source()}, ENTRY)
+    for name in ("pipe.py", "pipe.whl"):
+        os.mkfifo(tmp_path / name)
+    for place, file in (("piped", "entry_points.txt"), ("piped-metadata", "METADATA")):
+        metadata = tree(tmp_path / place, "piped", "2.0", {"piped.py": source()}, "source:Piped = piped:EchoSource") / "piped-2.0.dist-info"
+        (metadata / file).unlink()
+        os.mkfifo(metadata / file)
+    for name in ("endless.py", "endless.whl"):
+        (tmp_path / name).touch()
+        os.truncate(tmp_path / name, 1 << 42)
+    tree(tmp_path / "endless", "endless", "1.0", {"endless.py": source()}, "source:Endless = endless:EchoSource")
+    os.truncate(tmp_path / "endless" / "endless-1.0.dist-info" / "entry_points.txt", 1 << 42)
+    (tmp_path / "deep.py").write_text("-" * 200_000 + "1")
+    archive = wheel(tmp_path, "locked", "1.0", {"locked.py": ""}, "source:Locked = locked:Locked").read_bytes()
+    at = archive.rfind(b"PK\x01\x02")
+    (tmp_path / "locked-1.0-py3-none-any.whl").write_bytes(
+        archive[: at + 8] + b"\x01" + archive[at + 9 :]
+    )  # of the entry points: encrypted
+    found = catalog(tmp_path)
+    names = [plugin.class_name for plugin in found.plugins() if plugin.location is not None]
+    assert names == ["endless.EchoSource", "org.example.EchoSourceConnector", "piped.EchoSource", "piped.EchoSource"]
+    said = reasons(found)
+    assert said.keys() == {"endless", "endless.py", "endless.whl", "deep.py", "locked-1.0-py3-none-any.whl"}
+    assert "it has more than 8 MiB" in said["endless.py"]
+    assert "is encrypted" in said["locked-1.0-py3-none-any.whl"]
+
+
+def test_changes_are_seen_without_a_restart(tmp_path: Path) -> None:
+    found = catalog(tmp_path)
+    assert found.named("EchoSource") == []
+    tree(tmp_path / "echo-1", "echo", "1.0", {"echo.py": source()}, ENTRY)
+    tree(tmp_path / "echo-2", "echo", "2.0", {"echo.py": source()}, ENTRY)
+    assert found.find_connector("EchoSource").version == "2.0"
+    (tmp_path / "echo-2").rename(tmp_path / ".echo-2")
+    assert found.find_connector("EchoSource").version == "1.0"
+    (tmp_path / "echo-1" / "echo-1.0.dist-info").rename(tmp_path / "echo-1" / "echo-1.1.dist-info")
+    (tmp_path / "echo-1" / "echo-1.1.dist-info" / "METADATA").write_text("Name: echo\nVersion: 1.1\n")
+    assert found.find_connector("EchoSource").version == "1.1"
+
+
+def test_a_directory_that_is_a_location_itself_is_one(tmp_path: Path) -> None:
+    tree(tmp_path, "echo", "1.0", {"echo.py": source()}, ENTRY)
+    assert [plugin.version for plugin in catalog(tmp_path).named("EchoSource")] == ["1.0"]
+
+
+def test_an_alias_of_a_built_in_and_of_an_installed_one_is_an_error_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree(tmp_path / "site", "echo", "1.0", {"echo.py": source()}, "source:org.example.FileStreamSourceConnector = echo:EchoSource")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    with pytest.raises(ConfigException) as error:
+        catalog().find_connector("FileStreamSource")
+    assert str(error.value).endswith(
+        "Classes found: org.apache.kafka.connect.file.FileStreamSourceConnector, org.example.FileStreamSourceConnector"
+    )
+    assert (
+        catalog().find_connector("org.apache.kafka.connect.file.FileStreamSourceConnector").reference.startswith("airflow_provider_connect")
+    )
+
+
+def test_a_version_that_lies_in_a_location_and_in_the_environment_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in (tmp_path / "site", tmp_path / "plugins" / "echo"):
+        tree(place, "echo", "1.0", {"echo.py": source()}, ENTRY)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    assert catalog(tmp_path / "plugins").find_connector("EchoSource").location is not None
+    with pytest.raises(PluginVersionException, match=r"available versions: \[1.0\]$"):
+        catalog(tmp_path / "plugins").find_connector("EchoSource", "[2,)")
+
+
+def test_installed_distributions_count_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree(tmp_path / "site", "echo", "1.0", {"echo.py": source()}, ENTRY)
+    tree(tmp_path / "plugins" / "echo", "echo", "2.0", {"echo.py": source()}, ENTRY)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    assert [plugin.version for plugin in catalog(tmp_path / "plugins").named("EchoSource")] == ["1.0", "2.0"]
+    assert catalog().find_connector("EchoSource").location is None

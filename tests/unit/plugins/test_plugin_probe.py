@@ -1,0 +1,327 @@
+"""What plugins can do to the process that runs their code, and cannot do to the one that asks; and what an answer may hold."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, PluginNotFoundException
+from airflow_provider_connect.model.views import ConfigValueView, Validation
+from airflow_provider_connect.plugins.validation.probe import PluginProbe
+from tests.unit.plugins.locations import source, tree
+
+FILE_SOURCE = {"connector.class": "FileStreamSource", "name": "f", "file": "/x", "topic": "t"}
+FILE_SINK = {"connector.class": "FileStreamSink", "name": "f", "file": "/x", "topics": "t"}
+BEHAVIOURS = {
+    "Sleeping": "import time\ntime.sleep(3600)",
+    "Spinning": "while True: pass",
+    "Huge": "blocks = bytearray(10 << 30)",
+    "Recursive": "def down(): return down()\ndown()",
+    "Exiting": "raise SystemExit(7)",
+    "Dying": "import os, sys\nsys.stderr.write('last words')\nsys.stderr.flush()\nos._exit(9)",
+    "Printing": 'print(\'{"not": "an answer"}\' * 1000)',
+    "Closing": "import os\nfor number in range(3, 30):\n    try:\n        os.close(number)\n    except OSError:\n        pass",
+}
+
+
+@pytest.fixture(scope="module")
+def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("plugins")
+    for name, behaviour in BEHAVIOURS.items():
+        entry = f"source:{name}Source = {name.lower()}:EchoSource"
+        tree(path / name.lower(), name.lower(), "1.0", {f"{name.lower()}.py": behaviour + "\n" + source()}, entry)
+    many = "\n".join(f"        ConfigKey('key.{number}', default='x', group='G{number % 7}')," for number in range(300))
+    text = source().replace('    config_def = ConfigDef(ConfigKey("topic"))', f"    config_def = ConfigDef(\n{many}\n    )")
+    tree(path / "wide", "wide", "1.0", {"wide.py": text}, "source:WideSource = wide:EchoSource")
+    secret = "    def validate(self, config):\n        raise ValueError('cannot log in with ' + config['password'])\n"
+    tree(path / "telling", "telling", "1.0", {"telling.py": source(body=secret)}, "source:TellingSource = telling:EchoSource")
+    hook = (
+        "    def alter_offsets(self, config, offsets):\n"
+        "        if offsets and offsets[0][1] is None: raise ValueError('never null')\n"
+        "        if offsets and offsets[0][0] is None: raise NotImplementedError\n"
+        "        return bool(offsets) and offsets[0][0] == {'table': 'a'}\n"
+    )
+    tree(path / "hooked", "hooked", "1.0", {"hooked.py": source(body=hook)}, "source:HookedSource = hooked:EchoSource")
+    return path
+
+
+@pytest.fixture(scope="module")
+def probe(plugin_path: Path) -> Iterator[PluginProbe]:
+    with PluginProbe(settings(plugin_path)) as made:
+        yield made
+
+
+def settings(plugin_path: Path, **more: str) -> WorkerSettings:
+    return WorkerSettings.of({"plugin.path": str(plugin_path), "connectors.allowed.paths": "/", **more})
+
+
+def by_key(validation: Validation) -> dict[str, ConfigValueView]:
+    return {value.name: value for _, value in validation.configs}
+
+
+def errors_of(probe: PluginProbe, **config: str) -> dict[str, list[str]]:
+    found = probe.validate(None, {key.replace("__", "."): text for key, text in config.items()})
+    return {value.name: list(value.errors) for _, value in found.configs if value.errors}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Huge", "cannot be imported: MemoryError"),
+        ("Recursive", "cannot be imported: RecursionError"),
+        ("Exiting", r"called exit\(7\)"),
+        ("Dying", "ended with exit code 9: last words"),
+        ("Closing", "broke off without an answer|ended with exit code"),
+    ],
+)
+def test_a_plugin_that_misbehaves_costs_its_own_request_alone(probe: PluginProbe, name: str, said: str) -> None:
+    with ThreadPoolExecutor() as others:
+        bad = others.submit(probe.validate, None, {"connector.class": f"{name}Source", "name": "x", "topic": "t"})
+        assert probe.validate(None, FILE_SOURCE).error_count == 0
+        with pytest.raises(ConnectException, match=said):
+            bad.result()
+    assert probe.validate(None, FILE_SOURCE).error_count == 0
+
+
+def test_plugins_that_hang_are_ended_in_time(plugin_path: Path) -> None:
+    with PluginProbe(settings(plugin_path, **{"plugin.probe.timeout.ms": "6000"})) as probe, ThreadPoolExecutor() as others:
+        hanging = [
+            others.submit(probe.validate, None, {"connector.class": f"{name}Source", "name": "x", "topic": "t"})
+            for name in ("Sleeping", "Spinning")
+        ]
+        hanging.append(others.submit(probe.config_keys, "SleepingSource"))  # type: ignore[arg-type]  # what it answers does not matter
+        assert probe.validate(None, FILE_SOURCE).error_count == 0
+        for each in hanging:
+            with pytest.raises(ConnectException, match="did not answer within 6 s, and was ended"):
+                each.result(timeout=60)
+
+
+def test_what_a_plugin_prints_is_no_answer(probe: PluginProbe) -> None:
+    assert probe.validate(None, {"connector.class": "PrintingSource", "name": "x", "topic": "t"}).error_count == 0
+
+
+def test_processes_end_with_the_probe_and_with_their_parent(plugin_path: Path) -> None:
+    with PluginProbe(settings(plugin_path)) as probe:
+        probe.validate(None, FILE_SOURCE)
+        (process,) = probe._pool._idle
+        pid = process._child.pid
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_three_hundred_keys_are_validated_at_once_when_warm(probe: PluginProbe) -> None:
+    config = {"connector.class": "WideSource", "name": "wide", **{f"key.{number}": str(number) for number in range(300)}}
+    found = probe.validate("WideSource", config)
+    assert by_key(found)["key.299"].value == "299"
+    seconds = []
+    for _ in range(5):
+        started = time.perf_counter()
+        probe.validate("WideSource", config)
+        seconds.append(time.perf_counter() - started)
+    print(f"300 keys: {min(seconds) * 1000:.0f} ms")
+    assert min(seconds) < 1
+
+
+def test_definitions_are_asked_once_for_each_state_of_the_files(probe: PluginProbe, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(2):  # the first question writes bytecode, which is a change of the files
+        assert [key.name for key in probe.config_keys("HookedSource")][:2] == ["topic", "name"]
+    asked: list[object] = []
+    monkeypatch.setattr(probe._pool, "ask", lambda *request: asked.append(request))
+    assert probe.config_keys("HookedSource", "1.0")[0].name == "topic"
+    assert asked == []
+
+
+def test_many_threads_share_a_probe(probe: PluginProbe) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        counts = list(threads.map(lambda _: probe.validate(None, FILE_SOURCE).error_count, range(40)))
+    assert counts == [0] * 40
+    assert threading.active_count() < 50
+
+
+def test_no_secret_is_in_an_answer(plugin_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "s.properties").write_text("word=hunter22\npath=/etc/hunter22\n")
+    providers = {
+        "config.providers": "file",
+        "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+        "config.providers.airflow.access.x": "db:password",
+    }
+    with PluginProbe(settings(plugin_path, **providers), secrets=lambda _: {"${airflow:db:password}": "opensesame"}) as probe:
+        variable = f"${{file:{tmp_path}/s.properties:path}}"
+        found = probe.validate(None, {**FILE_SOURCE, "file": variable, "tasks.max": f"${{file:{tmp_path}/s.properties:word}}"})
+        assert by_key(found)["file"].value == variable
+        assert "hunter22" not in str(found)
+        assert by_key(found)["tasks.max"].errors[0] == "Invalid value [hidden] for configuration tasks.max: Not a number of type INT"
+        with pytest.raises(ConnectException, match=r"ValueError: cannot log in with \[hidden\]"):
+            probe.validate(None, {"connector.class": "TellingSource", "name": "x", "topic": "t", "password": "${airflow:db:password}"})
+
+
+def test_what_a_connector_may_not_look_up_is_refused_by_its_key(plugin_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_PATH", "/canary")
+    access = {
+        "config.providers": "env",
+        "config.providers.env.class": "EnvVarConfigProvider",
+        "config.providers.env.access.shop-.*": "SHOP_.*",
+        "config.providers.airflow.param.allowlist.pattern": "shop:.*",
+    }
+    secrets = {"${airflow:core:uri}": "canary-of-core"}
+    asked: list[object] = []
+    with PluginProbe(settings(plugin_path, **access), secrets=lambda config: asked.append(config) or secrets) as probe:
+        for name, variable, setting in [
+            ("staff", "${env:SHOP_PATH}", "no config.providers.env.access setting"),
+            ("shop-1", "${env:HOME}", "no config.providers.env.access setting"),
+            ("shop-1", "${airflow:core:uri}", "config.providers.airflow.param.allowlist.pattern does not allow it"),
+        ]:
+            with pytest.raises(ConfigException) as refused:
+                probe.validate(None, {**FILE_SOURCE, "name": name, "file": variable})
+            assert refused.value.message.startswith(f"Invalid value {variable} for configuration file: {setting}")
+            with pytest.raises(ConfigException):
+                probe.alter_offsets(name, {**FILE_SOURCE, "file": variable}, None)
+        assert asked == [], "refused before anything is looked up"
+        assert probe.validate(None, {**FILE_SOURCE, "name": "shop-1", "file": "${env:SHOP_PATH}"}).error_count == 0
+
+
+@pytest.mark.parametrize("variable", ["${airflow:shop:password}", "${variable:region}", "${env:SHOP_PATH}"])
+def test_nothing_of_the_host_is_looked_up_where_no_rule_says_so(plugin_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setenv("SHOP_PATH", "/canary")
+    env = {"config.providers": "env", "config.providers.env.class": "EnvVarConfigProvider"}
+    asked: list[object] = []
+
+    def secrets(config: object) -> dict[str, str]:
+        asked.append(config)
+        return {"${airflow:shop:password}": "/canary", "${variable:region}": "/canary"}
+
+    config = {**FILE_SOURCE, "name": "shop", "file": variable}
+    with PluginProbe(settings(plugin_path, **env), secrets=secrets) as probe:
+        with pytest.raises(ConfigException) as refused:
+            probe.validate(None, config)
+        assert "setting of the worker lets this connector look it up" in refused.value.message
+        assert ".access.shop=" in refused.value.message
+        assert "config.providers.access.default=allow" in refused.value.message
+        assert asked == []
+    with PluginProbe(settings(plugin_path, **env, **{"config.providers.access.default": "allow"}), secrets=secrets) as probe:
+        assert probe.validate(None, config).error_count == 0
+
+
+def test_refusals(probe: PluginProbe) -> None:
+    with pytest.raises(BadRequestException, match="contains no connector type"):
+        probe.validate("FileStreamSource", {"connector.class": None, "topic": "t"})
+    with pytest.raises(BadRequestException, match="Included connector type FileStreamSource does not match request type FileStreamSink"):
+        probe.validate("FileStreamSink", FILE_SOURCE)
+    with pytest.raises(ConfigException, match=r"^Unbounded range: "):
+        probe.validate(None, {**FILE_SOURCE, "connector.plugin.version": "[1"})
+    with pytest.raises(PluginNotFoundException, match=r"^Unknown plugin Nobody\.$"):
+        probe.config_keys("Nobody")
+    with pytest.raises(BadRequestException, match=r"version range \[,\], available versions: \[1.0\]"):
+        probe.config_keys("WideSource", "")
+    with pytest.raises(BadRequestException, match="Invalid version specification: \\[1"):
+        probe.config_keys("WideSource", "[1")
+
+
+def test_texts_of_the_contract(probe: PluginProbe) -> None:
+    """Contract §3.7 and §1.9, beyond the recordings."""
+    source = {key.replace(".", "__"): text for key, text in FILE_SOURCE.items()}
+    sink = {key.replace(".", "__"): text for key, text in FILE_SINK.items()}
+    negated = (
+        "Config 'transforms.a.negate' was provided but there is no config 'transforms.a.predicate' defining a predicate to be negated."
+    )
+    router = {"transforms__a__type": "RegexRouter", "transforms__a__regex": "(", "transforms__a__replacement": "x"}
+    found = errors_of(probe, **source, transforms="a", transforms__a__negate="true", **router)
+    assert found["transforms.a.type"] == [negated]
+    assert found["transforms.a.regex"][0].startswith("Invalid value ( for configuration regex: Invalid regex")
+    assert errors_of(probe, **source, transforms="r,", transforms__r__type="Filter") == {
+        "transforms..type": ['Missing required configuration "transforms..type" which has no default value.']
+    }
+    assert errors_of(probe, **source, predicates="p", predicates__p__type="Filter") == {
+        "predicates.p.type": ["Class class org.apache.kafka.connect.transforms.Filter does not implement the Predicate interface"]
+    }
+    assert errors_of(probe, **source, value__converter="JsonConverter", value__converter__schemas__cache__size="many") == {
+        "value.converter.schemas.cache.size": ["Invalid value many for configuration schemas.cache.size: Not a number of type INT"]
+    }
+    assert errors_of(probe, **source, key__converter="JsonConverter", key__converter__plugin__version="[1") == {
+        "key.converter.plugin.version": ["Unbounded range: [1"]
+    }
+    assert errors_of(probe, **{**sink, "topics": ""}) == {
+        key: ["Must configure one of topics or topics.regex"] for key in ("topics", "topics.regex")
+    }
+    assert errors_of(probe, **sink, consumer__override__group__id="connect") == {
+        "consumer.override.group.id": ["Consumer group connect conflicts with Connect worker group connect"]
+    }
+    assert errors_of(probe, **source, producer__override__linger__ms="soon") == {
+        "producer.override.linger.ms": ["Invalid value soon for configuration linger.ms: Not a number of type LONG"]
+    }
+    assert errors_of(probe, **source, producer__override__interceptor__classes="Audit") == {
+        "producer.override.interceptor.classes": [
+            "Invalid value Audit for configuration interceptor.classes: there is no Java in this client: leave it out"
+        ]
+    }
+    assert errors_of(probe, **source, offsets__storage__topic="connect-configs") == {
+        "offsets.storage.topic": [
+            "Invalid value connect-configs for configuration offsets.storage.topic: it is the worker's own topic for connector "
+            "configurations: name another, or leave it out"
+        ]
+    }
+    assert errors_of(probe, **source, delivery__guarantee="perhaps").keys() == {"delivery.guarantee"}
+
+
+def test_overrides_are_listed_for_the_clients_that_are_used(plugin_path: Path) -> None:
+    overrides = {f"{kind}.override.client.rack": "r" for kind in ("producer", "consumer", "admin")}
+    policy = {"connector.client.config.override.policy": "None"}
+    every = ["producer", "consumer", "admin"]
+    at_least_once = [
+        (FILE_SOURCE, {}, ["producer"]),
+        (FILE_SOURCE, {"topic.creation.default.partitions": "1"}, ["producer", "admin"]),
+        (FILE_SOURCE, {"offsets.storage.topic": "o"}, every),
+        (FILE_SINK, {}, ["consumer"]),
+        (FILE_SINK, {"errors.deadletterqueue.topic.name": "d"}, every),
+    ]
+    check_listed(settings(plugin_path, **policy, **{"exactly.once.source.support": "disabled"}), overrides, at_least_once)
+    check_listed(settings(plugin_path, **policy), overrides, [(FILE_SOURCE, {}, every), (FILE_SINK, {}, ["consumer"])])
+
+
+def check_listed(worker: WorkerSettings, overrides: dict[str, str], cases: list[tuple[dict[str, str], dict[str, str], list[str]]]) -> None:
+    with PluginProbe(worker) as probe:
+        for config, more, listed in cases:
+            found = probe.validate(None, {**config, **more, **overrides})
+            values = [value for _, value in found.configs if ".override." in value.name]
+            assert [value.name.partition(".")[0] for value in values] == listed
+            text = "The 'None' policy does not allow 'client.rack' to be overridden in the connector configuration."
+            assert {value.errors for value in values} == {(text,)}
+            assert found.error_count == len(listed)
+            definitions = {value.name: key for key, value in found.configs if ".override." in value.name}
+            assert all(key is None or (key.name == name and key.display_name == "client.rack") for name, key in definitions.items())
+
+
+def test_version_ranges_of_the_worker_hold_where_a_config_says_nothing(tmp_path: Path) -> None:
+    for version in ("1.0", "2.0"):
+        tree(tmp_path / version, "echo", version, {"echo.py": source()}, "source:org.example.EchoSourceConnector = echo:EchoSource")
+    config = {"connector.class": "EchoSource", "name": "mine", "topic": "t"}
+    for ranges, version in [
+        ({}, "2.0"),
+        ({"version_ranges.EchoSource": "[1.0,2.0)"}, "1.0"),
+        ({"version_ranges.mine": "1.0", "version_ranges.org.example.EchoSourceConnector": "2.0"}, "1.0"),
+        ({"version_ranges.yours": "1.0"}, "2.0"),
+    ]:
+        with PluginProbe(settings(tmp_path, **ranges)) as probe:
+            assert by_key(probe.validate(None, config))["connector.plugin.version"].value == version
+            given = by_key(probe.validate(None, {**config, "connector.plugin.version": "2.0"}))["connector.plugin.version"]
+            assert (given.value, given.recommended_values) == ("2.0", ("1.0", "2.0"))
+
+
+def test_the_connectors_hook_is_asked(probe: PluginProbe) -> None:
+    config = {"connector.class": "HookedSource", "name": "h", "topic": "t"}
+    assert probe.alter_offsets("h", config, [({"table": "a"}, {"row": 1})]) is True
+    assert probe.alter_offsets("h", config, [({"table": "b"}, {"row": 1})]) is False
+    assert probe.alter_offsets("h", config, None) is False
+    with pytest.raises(ConnectException, match="ValueError: never null"):
+        probe.alter_offsets("h", config, [({"table": "a"}, None)])
+    with pytest.raises(NotImplementedError):
+        probe.alter_offsets("h", config, [(None, {"row": 1})])
+    with pytest.raises(ConnectException, match="should be a non-negative value"):
+        probe.alter_offsets("f", FILE_SOURCE, [({"filename": "/x"}, {"position": -1})])

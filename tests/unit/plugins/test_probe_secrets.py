@@ -1,0 +1,68 @@
+"""What a plugin that shows its secrets gets into the answers of a probe: nothing of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.config.masking import Mask
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.worker.task.checked_connector import check_connector, check_outside
+from tests.canaries import NAME, Canaries, digests, install
+
+CANARIES = Canaries()
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WorkerSettings:
+    install(tmp_path)
+    monkeypatch.setenv("CANARY_OF_TEST", CANARIES.of("env"))
+    rule = {"config.providers": "env", "config.providers.env.class": "EnvVarConfigProvider", "config.providers.env.access..*": "CANARY.*"}
+    return WorkerSettings.of({"plugin.path": str(tmp_path), **rule})
+
+
+@pytest.fixture
+def probe(settings: WorkerSettings) -> Iterator[PluginProbe]:
+    with PluginProbe(settings) as probe:
+        yield probe
+
+
+def config(leak: str) -> dict[str, str]:
+    url = f"jdbc:postgresql://me:{CANARIES.of('user')}@host/shop?ssl=true&password={CANARIES.of('parameter')}"
+    values = {"opaque": CANARIES.of("typed"), "api.token": CANARIES.of("named"), "connection.url": url, "word.env": CANARIES.of("env")}
+    given = {**values, "word.env": "${env:CANARY_OF_TEST}", "expected": digests(values), "leak": leak}
+    return {"name": "c", "connector.class": NAME, "topic": "t", **given}
+
+
+@pytest.mark.parametrize("leak", ["validation", "validate-raise", "log,validation", "die-in-validate-raise"])
+def test_a_validation_shows_none(probe: PluginProbe, leak: str) -> None:
+    try:
+        said = repr(probe.validate(NAME, config(leak)))
+    except ConnectException as error:
+        said = repr((error.message, getattr(error, "errors", ())))
+    assert "[hidden]" in said
+    assert CANARIES.found_in(said.encode()) == set()
+
+
+@pytest.mark.parametrize("leak", ["bad", "absent", "value"])
+def test_a_refusal_of_offsets_shows_none(probe: PluginProbe, leak: str) -> None:
+    with pytest.raises((ConnectException, NotImplementedError), match=r"\[hidden\]") as caught:
+        probe.alter_offsets("c", config(leak), [({"x": 1}, {"y": 1})])
+    assert CANARIES.found_in(str(caught.value).encode()) == set()
+
+
+@pytest.mark.parametrize("leak", ["validation", "validate-raise", "check", "checking"])
+def test_a_check_before_a_run_shows_none_and_tells_them_before_the_plugin_knows_them(settings: WorkerSettings, leak: str) -> None:
+    hidden = Mask()
+    with pytest.raises(ConnectException) as caught:
+        check_outside(check_connector("c", config(leak), settings, {}, hide=hidden.add))
+    error = caught.value
+    said = repr((error.message, error.errors if isinstance(error, ConfigException) else ()))
+    assert "[hidden]" in said
+    assert CANARIES.found_in(said.encode()) == set()
+    for way in ("typed", "named", "parameter", "user", "env"):
+        assert CANARIES.found_in(hidden(f"it is {CANARIES.of(way)}!").encode()) == set()

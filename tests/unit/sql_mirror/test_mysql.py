@@ -1,0 +1,80 @@
+"""Every statement of the mirror is one that MySQL has too, within its limits."""
+
+import pytest
+from sqlalchemy import Connection, Table, event
+from sqlalchemy.dialects import mysql
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sql_mirror import queries
+from airflow_provider_connect.sql_mirror.changes import Entry, Kind, write_history
+from airflow_provider_connect.sql_mirror.config_rows import take_configs
+from airflow_provider_connect.sql_mirror.offset_rows import take_batches, take_offsets
+from airflow_provider_connect.sql_mirror.places import Place, add_place, forget_places, move_place, read_places
+from airflow_provider_connect.sql_mirror.rebuild import rebuild
+from airflow_provider_connect.sql_mirror.status_rows import take_statuses
+from airflow_provider_connect.sql_mirror.sweep import Sweep
+from airflow_provider_connect.sql_mirror.tables import metadata
+from tests.unit.sql_mirror.records import BATCHES, CONFIGS, OFFSETS, STATUSES
+
+MYSQL = mysql.dialect()  # type: ignore[no-untyped-call]
+LONGEST_KEY = 3072  # bytes, of an InnoDB index
+BYTES = {"BIGINT": 8, "INTEGER": 4}
+
+each_table = pytest.mark.parametrize("table", metadata.sorted_tables, ids=lambda table: table.name)
+
+
+@each_table
+def test_a_table_can_be_made(table: Table) -> None:
+    made = [CreateTable(table), *(CreateIndex(index) for index in sorted(table.indexes, key=lambda index: str(index.name)))]
+    text = "\n".join(str(ddl.compile(dialect=MYSQL)) for ddl in made)
+    assert "CREATE TABLE" in text
+    for columns in (table.primary_key.columns, *(index.columns for index in table.indexes)):
+        assert sum(key_bytes(column.type) for column in columns) <= LONGEST_KEY
+
+
+def key_bytes(kind: object) -> int:
+    text = str(kind.compile(dialect=MYSQL))  # type: ignore[attr-defined]
+    if text.startswith("VARCHAR("):
+        return 4 * int(text[8:].partition(")")[0])
+    return BYTES[text]  # a text has no place in a key
+
+
+@pytest.fixture
+def statements(database: Connection) -> list[str]:
+    """What the database was told, as MySQL would be."""
+    found: list[str] = []
+    event.listen(database, "before_execute", lambda _connection, clause, *_: found.append(str(clause.compile(dialect=MYSQL))))
+    return found
+
+
+def test_every_statement_compiles(database: Connection, statements: list[str]) -> None:
+    at, place = TopicPartition("configs", 0), Place("id", 5, 0, 0)
+    queries.hold_lease(database, "mirror", "one", now=1.0, seconds=10.0)
+    queries.drop_lease(database, "mirror", "one")
+    queries.move_agreement(database, "orders", None, queries.Agreement(False, "STARTED"))
+    queries.move_agreement(database, "orders", queries.Agreement(False, "STARTED"), queries.Agreement(True, "PAUSED"))
+    queries.agreements(database)
+    add_place(database, at, place)
+    move_place(database, at, place, Place("id", 6, 0, 0))
+    read_places(database)
+    for take, records in ((take_configs, CONFIGS), (take_statuses, STATUSES), (take_offsets, OFFSETS), (take_batches, BATCHES)):
+        for record in records:  # one by one, so that rows are added, changed and removed
+            write_history(database, take(database, [record]))
+    write_history(database, [Entry(Kind.MIRROR, "", 0, (at, -1))])
+    queries.changes(database, "orders", kinds=[Kind.OFFSET], before_id=99)
+    queries.offsets_before(database, "orders", 1)
+    queries.run_figures(database, "orders", before_ms=99)
+    queries.sink_lags(database, "orders", {})
+    queries.offset_topics(database)
+    queries.forget_history(database, 0)
+    sweep = Sweep(database, "offsets", 0)
+    for verb in (sweep.configs, sweep.statuses, sweep.offsets, sweep.batches):
+        verb([])
+    rebuild(database)
+    rebuild(database, keep_history=False)
+    forget_places(database, [at])
+    verbs = {statement.split()[0] for statement in statements}
+    assert verbs == {"SELECT", "INSERT", "UPDATE", "DELETE", "SAVEPOINT", "RELEASE"}
+    foreign = ("RETURNING", "ON CONFLICT", "||", "ILIKE", "OFFSET ", "FULL OUTER", "NULLS ")
+    assert [statement for statement in statements if any(word in statement for word in foreign)] == []
