@@ -19,6 +19,7 @@ from airflow_provider_connect.sdk.java_numbers import double_text
 from airflow_provider_connect.sdk.schema import Schema, SchemaType, Struct
 
 NULL: Final = "null"
+_LONGEST_KEPT: Final = 250  # a text from a request may have a megabyte
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _ENCODED_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
@@ -111,9 +112,17 @@ def in_hash_order(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return dict(sorted(entries.items(), key=lambda entry: java_hash(entry[0]) & (capacity - 1)))
 
 
-@lru_cache(maxsize=4096)
 def java_hash(text: str) -> int:
-    """``String.hashCode``, spread as HashMap does."""
+    """``String.hashCode``, spread as HashMap does. That of short texts is kept: the fields of records come again and again."""
+    return _kept_hash(text) if len(text) <= _LONGEST_KEPT else _hash(text)
+
+
+@lru_cache(maxsize=4096)
+def _kept_hash(text: str) -> int:
+    return _hash(text)
+
+
+def _hash(text: str) -> int:
     code = 0
     for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
         code = (31 * code + unit) & 0xFFFFFFFF
