@@ -61,8 +61,12 @@ def transactional_id(group_id: str, connector: str, task: int) -> str:
 
 
 def offsets_change_id(group_id: str, connector: str) -> str:
-    """The id under which a connector's offsets are altered and reset while nobody runs its tasks (KIP-875)."""
-    return f"{group_id}-{connector}"
+    """The id under which a connector's offsets are altered and reset while no task of it runs (KIP-875).
+
+    It ends in a word, and task ids in a number: no connector's change of offsets can fence a task of another one, such as task 0 of
+    ``orders`` that of a connector ``orders-0``.
+    """
+    return f"{group_id}-{connector}-offsets"
 
 
 def config_leader_id(group_id: str) -> str:

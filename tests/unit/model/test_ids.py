@@ -16,6 +16,7 @@ from airflow_provider_connect.model.ids import (
     dag_id_for,
     is_shortened,
     murmur2,
+    offsets_change_id,
     partition_for,
     transactional_id,
 )
@@ -143,3 +144,12 @@ def test_group_of_a_sink_is_its_own_unless_overridden() -> None:
 )
 def test_task_id_is_parsed_from_its_text(text: str, task: ConnectorTaskId | None) -> None:
     assert ConnectorTaskId.parse(text) == task
+
+
+def test_a_change_of_offsets_fences_no_task_of_a_connector_whose_name_is_alike() -> None:
+    names = ["orders", "orders-0", "orders-offsets", "orders-offsets-0", "cluster-connect", "offsets"]
+    tasks = {transactional_id("connect", name, task) for name in names for task in range(12)}
+    changes = {offsets_change_id("connect", name) for name in names}
+    assert len(changes) == len(names)
+    assert not tasks & changes
+    assert config_leader_id("connect") not in tasks | changes
