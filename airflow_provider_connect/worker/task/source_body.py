@@ -1,4 +1,4 @@
-"""A source task's body: producers, offsets and the loop put together."""
+"""A source task's body: producers, topics, offsets and the loop put together."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from functools import partial
 
 from confluent_kafka import Producer
 
-from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.errors import ConnectException, StoreException
 from airflow_provider_connect.model.connector_settings import Guarantee, TransactionBoundary, strip_framework_keys
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State
+from airflow_provider_connect.model.topic_creation import TopicCreation, TopicGroup
 from airflow_provider_connect.plugins.validation.reliability import OFFSETS_TOPIC
 from airflow_provider_connect.sdk.connector import SourceConnector
+from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.stores.backing import OffsetCommitter, Offsets, repairs
 from airflow_provider_connect.stores.batch_store import BatchStore
 from airflow_provider_connect.stores.offset_place import OffsetPlace, is_elsewhere
 from airflow_provider_connect.stores.offset_store import ProducedOffset
-from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin
+from airflow_provider_connect.stores.topic_admin import AdminConnection, Creation, TopicAdmin, TopicSpec
 from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
 from airflow_provider_connect.worker.delivery.kafka_writer import KafkaWriter
 from airflow_provider_connect.worker.delivery.native_queue import NativeQueue
@@ -39,7 +41,6 @@ from airflow_provider_connect.worker.task.contexts import TaskSourceContext
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.worker.task.error_setup import tolerance_of
 from airflow_provider_connect.worker.task.lifecycle import StopReason
-from airflow_provider_connect.worker.task.new_topics import NewTopics
 from airflow_provider_connect.worker.task.pipeline_setup import stages_of
 from airflow_provider_connect.worker.task.source_loop import SourceLoop, TransactionRequests
 from airflow_provider_connect.worker.task.task_producers import (
@@ -51,7 +52,6 @@ from airflow_provider_connect.worker.task.task_producers import (
     transaction_seconds,
     transactional_producer,
 )
-from airflow_provider_connect.worker.task.written_ranges import WrittenRanges
 
 log = logging.getLogger(__name__)
 
@@ -148,6 +148,85 @@ def _offsets_topics(environment: TaskEnvironment) -> Collection[str]:
     named = {keys.get(OFFSETS_TOPIC, "") for connector, keys in reserved.items() if connector != environment.payload.connector}
     named -= set(environment.payload.known_topics or ())
     return {environment.checked.resolved.get(OFFSETS_TOPIC, "").strip(), *named} - {""}
+
+
+class NewTopics:
+    """The topics that the task makes before it writes to them (KIP-158).
+
+    Looks once for each topic that is written to, and makes it by the settings of its group where it does not exist.
+
+    ``task`` names the task in logs; ``made`` is told of each topic that was made.
+    """
+
+    def __init__(self, task: str, creation: TopicCreation, admin: TopicAdmin, made: Callable[[str], None]) -> None:
+        self._task = task
+        self._creation = creation
+        self._admin = admin
+        self._made = made
+        self._known: set[str] = set()
+
+    def ensure(self, topic: str) -> None:
+        """``topic`` is about to be written to. Raises ConnectException where it can neither be found nor made, StoreTimeoutException."""
+        if topic in self._known:
+            return
+        if not self._admin.partitions([topic]):
+            self._make(topic, self._creation.group_of(topic))
+        self._known.add(topic)
+
+    def _make(self, topic: str, group: TopicGroup) -> None:
+        try:
+            outcome = self._admin.try_create(TopicSpec(topic, group.partitions, group.replication_factor, group.configs))
+        except StoreException as error:
+            raise ConnectException(f"Task failed to create new topic {_described(topic, group)}: {error}") from error
+        if outcome is Creation.FORBIDDEN:
+            raise ConnectException(
+                f"Task failed to create new topic {_described(topic, group)}. Ensure that the task is authorized to create topics or that "
+                "the topic exists and restart the task"
+            )
+        if outcome is Creation.MADE:
+            log.info("Task %s: created topic %s using creation group %s", self._task, _described(topic, group), group.name)
+            self._made(topic)
+
+
+def _described(topic: str, group: TopicGroup) -> str:
+    configs = ", ".join(f"{name}={text}" for name, text in group.configs.items())
+    return f"(name={topic}, numPartitions={group.partitions}, replicationFactor={group.replication_factor}, configs={{{configs}}})"
+
+
+class WrittenRanges:
+    """Which offsets of which topics the run has written to: what asset events and the ledger tell.
+
+    Two looks at the ends of each topic, before its first record and after the last: no delivery report for each record.
+
+    Other writers of the same topic lie in the range too, and so do transaction markers.
+    """
+
+    def __init__(self, admin: TopicAdmin) -> None:
+        self._admin = admin
+        self._before: dict[str, dict[TopicPartition, int]] = {}
+
+    def note(self, topic: str) -> None:
+        """``topic`` is about to be written to. Costs a request the first time."""
+        if topic not in self._before:
+            self._before[topic] = self._ends(topic)
+
+    def begins(self, topic: str) -> None:
+        """``topic`` was made a moment ago: there is nothing in it."""
+        self._before[topic] = {}
+
+    def ranges(self) -> dict[str, dict[str, list[int]]]:
+        """By topic and partition, the end before and the end now, where they differ."""
+        return {topic: spans for topic in sorted(self._before) if (spans := self._spans(topic))}
+
+    def _spans(self, topic: str) -> dict[str, list[int]]:
+        before = self._before[topic]
+        ends = self._ends(topic)
+        return {str(p.partition): [before.get(p, 0), end] for p, end in sorted(ends.items()) if end > before.get(p, 0)}
+
+    def _ends(self, topic: str) -> dict[TopicPartition, int]:
+        """None for a topic that does not exist yet."""
+        count = self._admin.partitions([topic]).get(topic, 0)
+        return self._admin.end_offsets([TopicPartition(topic, number) for number in range(count)], read_committed=False)
 
 
 def boundary_of(environment: TaskEnvironment) -> Boundary:
