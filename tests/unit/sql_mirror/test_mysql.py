@@ -9,8 +9,8 @@ from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sql_mirror import queries
 from airflow_provider_connect.sql_mirror.changes import Entry, Kind, write_history
 from airflow_provider_connect.sql_mirror.config_rows import take_configs
+from airflow_provider_connect.sql_mirror.follower import Place, add_place, forget_places, move_place, read_places
 from airflow_provider_connect.sql_mirror.offset_rows import take_batches, take_offsets
-from airflow_provider_connect.sql_mirror.places import Place, add_place, forget_places, move_place, read_places
 from airflow_provider_connect.sql_mirror.rebuild import rebuild
 from airflow_provider_connect.sql_mirror.status_rows import take_statuses
 from airflow_provider_connect.sql_mirror.sweep import Sweep
