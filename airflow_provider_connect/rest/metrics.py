@@ -18,13 +18,25 @@ from airflow_provider_connect.model import metric_names
 from airflow_provider_connect.model.metric_names import BY_NAME, Kind
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, PluginView, TaskView
 from airflow_provider_connect.rest.calls import calls_of, user_of
-from airflow_provider_connect.rest.prometheus_text import CONTENT_TYPE, Family, text_of
 
 router = APIRouter(tags=["server"])
-Sample = tuple[Family, Mapping[str, str], float]
-
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _STATES = ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
 _ALIASED = {"transforms": (metric_names.TRANSFORM, "transform"), "predicates": (metric_names.PREDICATE, "predicate")}
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric. ``name`` is fit for Prometheus; ``kind`` is ``counter`` or ``gauge``."""
+
+    name: str
+    kind: str
+    meaning: str
+
+
+Sample = tuple[Family, Mapping[str, str], float]
+
 _FAMILIES = {
     key: Family(
         f"kafka_connect_{metric.group}_{metric.name}".replace("-", "_"), "counter" if metric.kind is Kind.TOTAL else "gauge", metric.meaning
@@ -138,3 +150,28 @@ def _words(group: str, labels: Mapping[str, str], words: Mapping[str, str | None
 def _numbers(group: str, labels: Mapping[str, str], figures: Mapping[str, float]) -> Iterator[Sample]:
     for name, value in figures.items():
         yield _FAMILIES[group, name], labels, value
+
+
+def text_of(given: Iterable[Sample]) -> str:
+    """Samples in Prometheus' text format (version 0.0.4): each family once, with its samples in the order in which they come."""
+    families: dict[Family, list[str]] = {}
+    for family, labels, value in given:
+        families.setdefault(family, []).append(f"{family.name}{_labels(labels)} {_number(value)}")
+    lines = []
+    for family, shown in families.items():
+        lines += [f"# HELP {family.name} {_help(family.meaning)}", f"# TYPE {family.name} {family.kind}", *shown]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in labels.items()) + "}"
+
+
+def _help(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n")
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(float(value))

@@ -1,37 +1,48 @@
-"""The REST server on a port of its own: where it listens, TLS and users by Kafka Connect's worker settings, run in or beside a thread.
+"""The REST server on a port of its own: where it listens, its names, TLS and users by Kafka Connect's worker settings.
 
-On the loopback interface unless ``listeners`` names another address, and then only for users, unless the settings open it to all.
+Run in or beside a thread. On the loopback interface unless ``listeners`` names another address, and then only for users, unless the
+settings open it to all.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import socket
+import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from types import TracebackType
+from typing import Any
 from urllib.parse import urlsplit
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.rest.access import Access, OpenToAll
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.basic_access import CREDENTIALS, BasicAccess, credentials_file, users_of
-from airflow_provider_connect.rest.hosts import ALLOWED_HOSTS, KnownHosts
-from airflow_provider_connect.rest.tls import Tls, tls_of
+from airflow_provider_connect.rest.errors import HttpException, error_answer
 from airflow_provider_connect.stores.server_info import ServerInfo
 
 PORT = 8083
 LOOPBACK = "127.0.0.1"
 ANONYMOUS = "rest.anonymous.access"
 """Ours: ``true`` opens a server without users to all who reach it."""
+ALLOWED_HOSTS = "rest.allowed.hosts"
+"""Ours: further names by which clients may address the server, separated by commas; ``*`` for any."""
 _METHODS = ("GET", "POST", "HEAD")
+_HTTPS_PREFIX = "listeners.https."
+_CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+_PEM_HINT = "only PEM files are read: openssl pkcs12 -in store.p12 -out store.pem -nodes makes one"
 _START_SECONDS = 30.0
 
 log = logging.getLogger(__name__)
@@ -99,6 +110,66 @@ class _Url:
     scheme: str
     hostname: str | None
     port: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Files in PEM form: the server's certificates and key (one file may hold both), and whose clients' certificates are trusted."""
+
+    certificates: str
+    key: str | None = None
+    key_password: str | None = field(default=None, repr=False)
+    trusted: str | None = None
+    client_auth: ssl.VerifyMode = ssl.CERT_NONE
+
+    def uvicorn_settings(self) -> dict[str, Any]:
+        return {
+            "ssl_certfile": self.certificates,
+            "ssl_keyfile": self.key,
+            "ssl_keyfile_password": self.key_password,
+            "ssl_ca_certs": self.trusted,
+            "ssl_cert_reqs": int(self.client_auth),
+        }
+
+
+def tls_of(worker: Mapping[str, str]) -> Tls:
+    """From worker settings, by Connect's keys: ``listeners.https.ssl.*``, and ``ssl.*`` where those are not given.
+
+    Raises ConfigException for settings that are missing, or ask for stores of Java's own kinds.
+    """
+    plain = {key: value for key, value in worker.items() if key.startswith("ssl.")}
+    given = plain | {key.removeprefix(_HTTPS_PREFIX): value for key, value in worker.items() if key.startswith(f"{_HTTPS_PREFIX}ssl.")}
+    for store in ("keystore", "truststore"):
+        kind, location = given.get(f"ssl.{store}.type"), given.get(f"ssl.{store}.location", "")
+        if (kind or "PEM").upper() != "PEM" or (kind is None and location and not location.endswith((".pem", ".crt", ".cer"))):
+            raise ConfigException.of(f"ssl.{store}.type", kind, _PEM_HINT)
+    client_auth = given.get("ssl.client.auth", "none").strip().lower()
+    if client_auth not in _CLIENT_AUTH:
+        raise ConfigException.of("ssl.client.auth", client_auth, f"String must be one of: {', '.join(_CLIENT_AUTH)}")
+    certificates = given.get("ssl.keystore.location") or _file_with(given.get("ssl.keystore.certificate.chain"))
+    if certificates is None:
+        raise ConfigException.of("ssl.keystore.location", None, "an https listener needs a PEM file with its certificate and key")
+    trusted = given.get("ssl.truststore.location") or _file_with(given.get("ssl.truststore.certificates"))
+    if trusted is None and client_auth != "none":
+        raise ConfigException.of("ssl.truststore.location", None, "certificates of clients are asked for, and none would be trusted")
+    return Tls(
+        certificates=certificates,
+        key=_file_with(given.get("ssl.keystore.key")),
+        key_password=given.get("ssl.key.password") or given.get("ssl.keystore.password"),
+        trusted=trusted,
+        client_auth=_CLIENT_AUTH[client_auth],
+    )
+
+
+def _file_with(text: str | None) -> str | None:
+    """The path of a file in this process's memory that holds ``text``: the ssl module reads files only. It is on no disk and ends with the
+    process, however that ends; no other user can open it."""
+    if not text:
+        return None
+    descriptor = os.memfd_create("connect-rest.pem")
+    with os.fdopen(os.dup(descriptor), "w", encoding="utf-8") as file:
+        file.write(text.replace("\\n", "\n"))
+    return f"/proc/self/fd/{descriptor}"
 
 
 def access_of(worker: Mapping[str, str], listener: RestListener, *, otherwise: Access | None = None) -> Access:
@@ -173,6 +244,47 @@ class RestServer:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._server.should_exit = True
         self._thread.join(timeout=10)
+
+
+class KnownHosts:
+    """An ASGI middleware: answers 421 for a Host that is none of ``names``, no address, and not this machine's own name.
+
+    A foreign web page can have its own name lead to this machine (DNS rebinding). The browser then takes this server for the page's own,
+    and only the name in the Host header shows it. Addresses are no names: no page can have one that is not its server's.
+    """
+
+    def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
+        self._app = app
+        self._names = {"localhost", socket.gethostname().lower(), *(name.lower().rstrip(".") for name in names)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not self._is_known(Headers(scope=scope).getlist("host")):
+            message = f"This server is not known by the name in the Host header: name it in {ALLOWED_HOSTS}"
+            await error_answer(HttpException(421, message))(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _is_known(self, hosts: list[str]) -> bool:
+        """A client of HTTP/1.0 need not send the header; browsers do, once."""
+        return "*" in self._names or all(len(hosts) == 1 and self._is_known_name(host) for host in hosts)
+
+    def _is_known_name(self, host: str) -> bool:
+        name = _without_port(host.strip().lower()).rstrip(".")
+        return not name or name in self._names or _is_address(name)
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def rest_server(

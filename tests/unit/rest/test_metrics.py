@@ -4,8 +4,7 @@ import re
 
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, PluginView, StateView, TaskView
-from airflow_provider_connect.rest.metrics import Measured, samples
-from airflow_provider_connect.rest.prometheus_text import Family, text_of
+from airflow_provider_connect.rest.metrics import Family, Measured, samples, text_of
 
 _LINE = re.compile(r'[a-z_]+(\{[a-z_]+="(\\.|[^"\\])*"(,[a-z_]+="(\\.|[^"\\])*")*\})? -?[0-9][0-9.e+-]*')
 

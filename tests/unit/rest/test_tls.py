@@ -7,12 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from airflow_provider_connect.rest.tls import tls_of
+from airflow_provider_connect.rest.server import tls_of
 
 PEM = "-----BEGIN CERTIFICATE-----\\ncanary\\n-----END CERTIFICATE-----"
 _PROGRAM = f"""
 import os, sys
-from airflow_provider_connect.rest.tls import tls_of
+from airflow_provider_connect.rest.server import tls_of
 tls = tls_of({{"ssl.keystore.certificate.chain": {PEM!r}, "ssl.keystore.key": "canary-key", "ssl.keystore.type": "PEM"}})
 print(open(tls.key).read(), flush=True)
 sys.stdin.read()
