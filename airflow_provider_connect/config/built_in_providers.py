@@ -1,4 +1,4 @@
-"""Kafka Connect's own config providers: properties files, directories of files, environment variables (contract §3.8).
+"""Kafka Connect's own config providers: properties files, directories of files, environment variables (contract §4.7).
 
 What is not allowed is not found: its variable stays as it is written, and a warning names it.
 """

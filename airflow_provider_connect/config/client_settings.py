@@ -1,6 +1,6 @@
 """Kafka's Java client settings as librdkafka's, for every client that this package makes.
 
-Which settings reach which client, and what is built in, is Kafka Connect's rule (contract §2.1, §3.6). Only names in the tables below go
+Which settings reach which client, and what is built in, is Kafka Connect's rule (contract §2.1, §4.5). Only names in the tables below go
 through: some of librdkafka's own run commands or load libraries, and a connector config must not reach those.
 """
 
@@ -166,7 +166,7 @@ def connector_overrides(config: Mapping[str, str], kind: ClientKind | str) -> di
 
 
 def clients_of(settings: WorkerSettings, config: Mapping[str, str], *, is_sink: bool) -> list[ClientKind]:
-    """The kinds of client that such a connector uses: overrides of others are nobody's affair (contract §1.9)."""
+    """The kinds of client that such a connector uses: overrides of others are nobody's affair (contract §4.5)."""
     if is_sink:
         has_dead_letters = bool(config.get("errors.deadletterqueue.topic.name", "").strip())
         return [*ClientKind] if has_dead_letters else [ClientKind.CONSUMER]

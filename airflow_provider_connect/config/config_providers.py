@@ -1,6 +1,6 @@
 """Variables in a config, ``${provider:path:key}``, and where their values come from.
 
-``file``, ``dir`` and ``env`` are there when the worker setting ``config.providers`` declares them, as in Kafka Connect (contract §3.8).
+``file``, ``dir`` and ``env`` are there when the worker setting ``config.providers`` declares them, as in Kafka Connect (contract §4.7).
 ``${airflow:connection:field}`` and ``${variable:key}`` are Airflow's: only Airflow can look them up, so their values are handed in. A
 variable is replaced once, never what its value holds; stored and served configs stay raw. A config is checked before anything is asked
 for: what its connector may not look up, and variables where names and classes belong.

@@ -1,7 +1,7 @@
 """The worker settings as one checked value, read from a plain mapping of Kafka Connect's names.
 
 Where the mapping comes from (airflow.cfg, an Airflow connection or variable, ``worker.properties``) is not known here. Names, defaults and
-texts are Kafka Connect's (contract §3.1, §3.2) but for the ones of ours: ``airflow.schedule``, ``batch.*``, ``status.storage.retry.*`` and
+texts are Kafka Connect's (contract §4.1) but for the ones of ours: ``airflow.schedule``, ``batch.*``, ``status.storage.retry.*`` and
 ``transaction.boundary.poll.linger.ms``; every setting that Connect requires has a default here, and exactly once is on.
 """
 

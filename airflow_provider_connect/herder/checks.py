@@ -1,4 +1,4 @@
-"""What a config must be before it is written (contract §1.5). Decides in values; the plugin's own word is asked of the probe."""
+"""What a config must be before it is written (contract §5.1). Decides in values; the plugin's own word is asked of the probe."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ class Herder:
         return all_expanded
 
     def create_connector(self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None = None) -> ConnectorInfo:
-        """Check, write, and start a run (contract §1.5)."""
+        """Check, write, and start a run (contract §5.1)."""
         created = self._connectors.create(name, config, initial_state)
         return self._written(name.strip(), created)
 

@@ -1,4 +1,4 @@
-"""The connector's own word on a change of its offsets, and what becomes of its refusals (contract §1.8)."""
+"""The connector's own word on a change of its offsets, and what becomes of its refusals (contract §7.3)."""
 
 from __future__ import annotations
 

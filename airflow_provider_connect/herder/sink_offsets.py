@@ -1,4 +1,4 @@
-"""Offsets of one sink connector, in its consumer group: read, altered, reset (contract §1.8).
+"""Offsets of one sink connector, in its consumer group: read, altered, reset (contract §7).
 
 The group's offsets and the ledger, from which lost ones are restored, change together. The connector is asked last: whatever it keeps at
 its destination gives way to offsets in the group that bear no mark of a claim, so a process that dies before it could ask

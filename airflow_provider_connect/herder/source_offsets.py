@@ -1,4 +1,4 @@
-"""Offsets of one source connector, on its offsets topic: read, altered, reset (contract §1.8)."""
+"""Offsets of one source connector, on its offsets topic: read, altered, reset (contract §7)."""
 
 from __future__ import annotations
 

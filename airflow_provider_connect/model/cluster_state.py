@@ -1,4 +1,4 @@
-"""What the config topic says: connectors, tasks, target states, claims; a fold of its records in their order (contract §2.2).
+"""What the config topic says: connectors, tasks, target states, claims; a fold of its records in their order (contract §2.5).
 
 Knows nothing of bytes or Kafka: records come in as values, decoded and in order, and the state is what they add up to.
 """
@@ -177,7 +177,7 @@ class ConfigLog:
         self.state.target_states.setdefault(connector, TargetState.STARTED)
 
     def _remove(self, connector: str) -> None:
-        """Target state, fencing count, claim, generation and flags stay (contract §2.2): the target state goes by its own tombstone."""
+        """Target state, fencing count, claim, generation and flags stay (contract §2.5): the target state goes by its own tombstone."""
         state = self.state
         state.connector_configs.pop(connector, None)
         state.applied_configs.pop(connector, None)

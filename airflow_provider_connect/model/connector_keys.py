@@ -1,4 +1,4 @@
-"""The settings that every connector has, whatever its class: Kafka Connect's own, in its order (contract 3.3 to 3.5), and ours."""
+"""The settings that every connector has, whatever its class: Kafka Connect's own, in its order (contract §4.2 to §4.4), and ours."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a connector's config asks of the framework, as one value. Knows nothing of plugins: class names stay names.
 
-``ConnectorSettings.of`` refuses a config with every mistake in it at once, in Kafka Connect's words (contract 3.7).
+``ConnectorSettings.of`` refuses a config with every mistake in it at once, in Kafka Connect's words (contract §5.3).
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class ConnectorTaskId(NamedTuple):
 
 def consumer_group(connector: str, overrides: Mapping[str, str] | None = None, worker: Mapping[str, str] | None = None) -> str:
     """The group in which a sink's offsets are kept: ``connect-«connector»``, unless the worker's ``consumer.group.id`` or, before that,
-    the connector's ``consumer.override.group.id`` says otherwise (contract §1.8). ``overrides`` is the connector's config."""
+    the connector's ``consumer.override.group.id`` says otherwise (contract §7.2). ``overrides`` is the connector's config."""
     return (overrides or {}).get("consumer.override.group.id") or (worker or {}).get("consumer.group.id") or f"connect-{connector}"
 
 

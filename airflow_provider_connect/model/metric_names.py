@@ -1,4 +1,4 @@
-"""Kafka Connect's metrics by group and name (contract §6), with KIP-891's and KIP-1278's: what each means and of what kind it is.
+"""Kafka Connect's metrics by group and name (contract §14), with KIP-891's and KIP-1278's: what each means and of what kind it is.
 
 Knows nothing of where values come from or go. ``docs/metrics.md`` lists the same.
 """

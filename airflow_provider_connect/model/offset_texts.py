@@ -1,4 +1,4 @@
-"""What users are told of offsets, in the words of KIP-875 and Kafka Connect (contract §1.8)."""
+"""What users are told of offsets, in the words of KIP-875 and Kafka Connect (contract §7.3)."""
 
 NONE_GIVEN = "Partitions / offsets need to be provided for an alter offsets request"
 NOT_STOPPED = (

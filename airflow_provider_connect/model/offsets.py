@@ -72,7 +72,7 @@ def _schema_type(value: object) -> str:
 
 def normalised(value: Mapping[str, object]) -> dict[str, object]:
     """A checked partition or offset as it is after a round trip through the offsets topic in a real worker: bytes are base64 text, floats
-    beyond numbers are their names, and the entries stand in the order of a Java HashMap (contract §2.6). Offsets that users alter are
+    beyond numbers are their names, and the entries stand in the order of a Java HashMap (contract §2.2). Offsets that users alter are
     brought into this form, so that every reader finds them by the bytes of their key."""
     return java_map_order({name: _read_back(member) for name, member in value.items()})
 

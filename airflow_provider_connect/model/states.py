@@ -1,4 +1,4 @@
-"""The states that Connect knows: what a user wants (target state), and what a connector or task is in (contract §4)."""
+"""The states that Connect knows: what a user wants (target state), and what a connector or task is in (contract §6)."""
 
 from enum import StrEnum
 
@@ -24,7 +24,7 @@ class State(StrEnum):
 
 
 def connector_state_for(target: TargetState, current: State | None = None) -> State:
-    """The state of a connector once ``target`` is reached. A FAILED one stays FAILED until it is stopped or restarted (contract §4.2)."""
+    """The state of a connector once ``target`` is reached. A FAILED one stays FAILED until it is stopped or restarted (contract §6.2)."""
     if target is TargetState.STOPPED:
         return State.STOPPED
     if current is State.FAILED:
@@ -34,7 +34,7 @@ def connector_state_for(target: TargetState, current: State | None = None) -> St
 
 def task_state_for(target: TargetState, current: State | None = None) -> State:
     """The state of a task once ``target`` is reached: DESTROYED (its status is removed) when stopped, and PAUSED even if it had FAILED
-    (contract §4.4); resuming leaves it FAILED, only a restart mends it."""
+    (contract §6.3); resuming leaves it FAILED, only a restart mends it."""
     if target is TargetState.STOPPED:
         return State.DESTROYED
     if target is TargetState.PAUSED:

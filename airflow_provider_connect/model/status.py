@@ -1,4 +1,4 @@
-"""What the status topic says: the state of every connector and task, and the topics that each connector has used (contract §2.4).
+"""What the status topic says: the state of every connector and task, and the topics that each connector has used (contract §2.9).
 
 A status of ours carries the claim of the run that wrote it. A status without one is a real worker's and is taken as it comes.
 """

@@ -1,4 +1,4 @@
-"""A connector's next task set beside the committed one: has it changed, what says so, which ids must be fenced (contract §2.2)."""
+"""A connector's next task set beside the committed one: has it changed, what says so, which ids must be fenced (contract §2.4)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

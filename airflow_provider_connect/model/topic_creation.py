@@ -1,4 +1,4 @@
-"""Which settings a source's new topics get: ``topic.creation.*`` of its config, as groups (KIP-158, contract §3.5). Knows no broker."""
+"""Which settings a source's new topics get: ``topic.creation.*`` of its config, as groups (KIP-158, contract §4.6). Knows no broker."""
 
 from __future__ import annotations
 

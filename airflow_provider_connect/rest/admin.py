@@ -1,4 +1,4 @@
-"""``/admin/loggers``: log levels while the server runs (KIP-495, KIP-976, contract §1.10)."""
+"""``/admin/loggers``: log levels while the server runs (KIP-495, KIP-976, contract §3.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``/connector-plugins``: what is installed, how it is configured, and whether a config would do (contract §1.9)."""
+"""``/connector-plugins``: what is installed, how it is configured, and whether a config would do (contract §3.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``/connectors``: the connectors themselves, their configs and states (contract §1.4 to §1.7)."""
+"""``/connectors``: the connectors themselves, their configs and states (contract §3.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the herder answers with, as Kafka Connect's JSON: field names, their order, and which are left out (contract §1.3)."""
+"""What the herder answers with, as Kafka Connect's JSON: field names, their order, and which are left out (contract §3.2)."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""``/connectors/«c»/offsets`` (KIP-875, contract §1.8)."""
+"""``/connectors/«c»/offsets`` (KIP-875, contract §7)."""
 
 from __future__ import annotations
 

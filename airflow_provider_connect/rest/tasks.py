@@ -1,4 +1,4 @@
-"""``/connectors/«c»/tasks`` and ``/topics`` (contract §1.4), and what Kafka Connect's workers keep to themselves (§1.12)."""
+"""``/connectors/«c»/tasks`` and ``/topics`` (contract §3.4), and what Kafka Connect's workers keep to themselves (contract §3.8)."""
 
 from __future__ import annotations
 

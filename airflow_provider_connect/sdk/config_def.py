@@ -1,4 +1,4 @@
-"""Declared settings: their types, defaults and limits; parsing and validation with Kafka Connect's messages (contract 3.7).
+"""Declared settings: their types, defaults and limits; parsing and validation with Kafka Connect's messages (contract §5.3).
 
 Knows nothing of files, providers or plugins: a mapping of texts comes in, typed values and errors go out.
 """

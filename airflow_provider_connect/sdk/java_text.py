@@ -102,7 +102,7 @@ def decode_utf8(value: bytes) -> str:
 
 
 def in_hash_order(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """The entries as a Java HashMap lists them (contract 2.6); of equal keys the last wins."""
+    """The entries as a Java HashMap lists them (contract §2.2); of equal keys the last wins."""
     entries = dict(pairs)
     if len(entries) < 2:
         return entries

@@ -1,4 +1,4 @@
-"""The value that a text stands for, its type inferred, as Connect's ``Values.parseString`` does it for headers (contract 5.6).
+"""The value that a text stands for, its type inferred, as Connect's ``Values.parseString`` does it for headers (contract §11.3).
 
 The grammar is Connect's with its oddities: text that is not a value is a string; of ``1,2`` the first number is the value.
 """

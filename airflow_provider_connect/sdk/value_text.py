@@ -1,4 +1,4 @@
-"""Values as text, as Connect's ``Values`` class writes them for headers (contract 5.6). ``value_parser`` is the way back."""
+"""Values as text, as Connect's ``Values`` class writes them for headers (contract §11.3). ``value_parser`` is the way back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connector files on the command line: the three forms that Kafka Connect's standalone worker takes (contract §3.2), tried in its order."""
+"""Connector files on the command line: the three forms that Kafka Connect's standalone worker takes (contract §4.8), tried in its order."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The offsets of a source connector in its place: read from there and from the worker's topic behind it, and copied there again.
 
-A connector with a topic of its own keeps its offsets on both (contract §2.3, 'Two stores'): its own decides, the worker's holds what was
+A connector with a topic of its own keeps its offsets on both (contract §2.7): its own decides, the worker's holds what was
 there before, and a copy for the day on which the connector has no topic of its own any more.
 """
 

@@ -1,6 +1,6 @@
 """Where the offsets of one source connector are kept: on the worker's offsets topic, or on a topic that is the connector's own.
 
-The rule is Kafka Connect's (contract §2.3): ``offsets.storage.topic`` names a topic of the connector's own; and with exactly-once support
+The rule is Kafka Connect's (contract §2.7): ``offsets.storage.topic`` names a topic of the connector's own; and with exactly-once support
 offsets share a transaction with records, so they lie on the cluster that the records go to. Knows nothing of reading or writing.
 """
 

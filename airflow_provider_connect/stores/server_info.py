@@ -1,4 +1,4 @@
-"""Who answers: this package's version and the Kafka cluster behind it, as Kafka Connect's ``GET /`` says it (contract §1)."""
+"""Who answers: this package's version and the Kafka cluster behind it, as Kafka Connect's ``GET /`` says it (contract §3.7)."""
 
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version

@@ -1,4 +1,4 @@
-"""JSON as Kafka Connect's JsonConverter writes it (schemas off), byte for byte, and reads it (contract §2.6).
+"""JSON as Kafka Connect's JsonConverter writes it (schemas off), byte for byte, and reads it (contract §2.2).
 
 Text: no white space, UTF-8, maps in their own order, surrogate pairs escaped, numbers as Java prints them. Reading is as lenient as
 Jackson set up by Connect (leading zeros, trailing bytes, the last of two equal keys, integers wrapped to 64 bits) and as strict (no NaN).

@@ -1,4 +1,4 @@
-"""The config topic: config records ↔ the bytes that Kafka Connect writes and reads (contract §2.2)."""
+"""The config topic: config records ↔ the bytes that Kafka Connect writes and reads (contract §2.3)."""
 
 from collections.abc import Callable, Mapping
 

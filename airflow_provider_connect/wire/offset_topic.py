@@ -1,4 +1,4 @@
-"""The offsets topic: a source partition's offset ↔ the bytes that Kafka Connect writes and reads (contract §2.3).
+"""The offsets topic: a source partition's offset ↔ the bytes that Kafka Connect writes and reads (contract §2.6).
 
 Connect finds an offset by the exact bytes of its key: ``key_bytes`` is the one place where they are made.
 """

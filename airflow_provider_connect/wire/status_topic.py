@@ -1,4 +1,4 @@
-"""The status topic: statuses of connectors, tasks and topics ↔ the bytes that Kafka Connect writes and reads (contract §2.4)."""
+"""The status topic: statuses of connectors, tasks and topics ↔ the bytes that Kafka Connect writes and reads (contract §2.8)."""
 
 import dataclasses
 from collections.abc import Callable, Mapping

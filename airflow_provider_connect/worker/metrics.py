@@ -31,7 +31,7 @@ class _Extremes:
 
 @dataclass(slots=True)
 class TaskMetrics:
-    """Counters of one task in one run. ``figures`` gives them by Connect's names (contract §6); durations are milliseconds.
+    """Counters of one task in one run. ``figures`` gives them by Connect's names (contract §14); durations are milliseconds.
 
     Counted by the task's thread; others may ask for ``figures`` meanwhile.
     """

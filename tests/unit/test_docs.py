@@ -8,7 +8,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+CONTRACT = ROOT / "docs" / "contract.md"
+_CITING = (".py", ".md", ".json")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
+_CITATION = re.compile(r"[Cc]ontract,? (?:section )?§?(\d+(?:\.\d+)*)((?:(?:, | and | to )§?\d+(?:\.\d+)*)*)")
 
 
 def linked(page: Path) -> set[Path]:
@@ -35,3 +38,52 @@ def test_every_test_that_the_page_on_security_names_is_there() -> None:
         if (path or name) and (not file.is_file() or f"def {name or 'test_'}" not in file.read_text(encoding="utf-8")):
             missing.append(f"{file.relative_to(ROOT)}::{name}")
     assert missing == []
+
+
+def cited(text: str) -> list[str]:
+    """The sections of docs/contract.md that ``text`` names: ``contract §2.3``, also several: ``contract §2.3, §4.5``, ``§4.2 to §4.4``."""
+    return [number for first, more in _CITATION.findall(text) for number in (first, *re.findall(r"\d+(?:\.\d+)*", more))]
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("(contract §2.3)", ["2.3"]),
+        ("the rule (contract §2.1, §4.5).", ["2.1", "4.5"]),
+        ("in its order (contract §4.2 to §4.4), and ours", ["4.2", "4.4"]),
+        ("a contract suite of 2 tests", []),
+    ],
+)
+def test_a_citation_names_sections(text: str, numbers: list[str]) -> None:
+    assert cited(text) == numbers
+
+
+def test_every_section_of_the_contract_that_is_cited_is_there() -> None:
+    known = set(re.findall(r'^##+ <a id="([\d.]+)"></a>\1 ', CONTRACT.read_text(encoding="utf-8"), re.MULTILINE))
+    files = [path for folder in ("airflow_provider_connect", "tests") for path in (ROOT / folder).rglob("*") if path.suffix in _CITING]
+    wrong = [
+        f"{path.relative_to(ROOT)}: §{number}"
+        for path in [*files, *PAGES]
+        for number in cited(path.read_text(encoding="utf-8"))
+        if number not in known and path != Path(__file__)
+    ]
+    assert wrong == []
+
+
+def test_the_contract_names_tests_and_recordings_that_are_there() -> None:
+    text = CONTRACT.read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/[\w/]+(?:\.py)?)`", text)
+    kept = "\n".join(line for line in text.splitlines() if line.startswith("**Kept by**"))
+    recordings = ROOT / "tests" / "contract" / "golden"
+    scenarios = [
+        name for group in re.findall(r"scenarios? ((?:`[\w-]+`(?:, | and )?)+)", kept) for name in re.findall(r"`([\w-]+)`", group)
+    ]
+    missing = [name for name in named if not (ROOT / name).exists()]
+    assert missing == []
+    assert [name for name in scenarios if not (recordings / "rest" / f"{name}.json").is_file()] == []
+    assert [name for name in re.findall(r"`([\w]+\.(?:jsonl|json|tsv))`", kept) if not (recordings / name).is_file()] == []
+
+
+def test_every_section_of_the_contract_leads_to_a_section() -> None:
+    text = CONTRACT.read_text(encoding="utf-8")
+    assert set(re.findall(r"\]\(#([\d.]+)\)", text)) <= set(re.findall(r'<a id="([\d.]+)">', text))

@@ -1,4 +1,4 @@
-"""JsonConverter: values as JSON, with their schema in an envelope or without (contract 2.6, 5.6)."""
+"""JsonConverter: values as JSON, with their schema in an envelope or without (contract §2.2, §11.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON text as Connect's JsonConverter reads and writes it with Jackson (contract 2.6). Knows nothing of schemas.
+"""JSON text as Connect's JsonConverter reads and writes it with Jackson (contract §2.2). Knows nothing of schemas.
 
 Numbers with a point or an exponent are read as ``Decimal``, in full precision. The limits of ``sdk.json_limits`` hold.
 """

@@ -1,5 +1,5 @@
 """Settings whose value names a plugin, and the versions that go with them: what such a key accepts, recommends and shows, in Kafka
-Connect's words (contract 3.7). Loads the classes that a config names, and no others."""
+Connect's words (contract §5.4). Loads the classes that a config names, and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What validation says of the client settings in a connector's config (``producer.override.…`` and the like): contract §1.9, part 4."""
+"""What validation says of the client settings in a connector's config (``producer.override.…`` and the like): contract §5.2, part 4."""
 
 from __future__ import annotations
 

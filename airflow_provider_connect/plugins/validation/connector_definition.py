@@ -1,5 +1,5 @@
 """The settings of a connector as the framework defines them for one config: with the worker's converters and the newest versions as
-defaults, with recommended values, and with the keys of the transformations and predicates that the config names (contract 3.3, §1.9).
+defaults, with recommended values, and with the keys of the transformations and predicates that the config names (contract §4.2, §5.2).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What validation says of delivery: exactly once, transaction boundaries, guarantees, and the consumer group of a sink (contract 3.7)."""
+"""What validation says of delivery: exactly once, transaction boundaries, guarantees, and the consumer group of a sink (contract §5.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole validation of a connector's config, as ``PUT /connector-plugins/«p»/config/validate`` answers it (contract §1.5, §1.9).
+"""The whole validation of a connector's config, as ``PUT /connector-plugins/«p»/config/validate`` answers it (contract §5.2).
 
 Runs the plugins' code, so it belongs into a process that may hang or die: ``probe`` is the door for everybody else.
 """

@@ -1,4 +1,4 @@
-"""Where an exactly-once source ends its transactions: with polls, by the clock, or where its task says (KIP-618, contract §5.4).
+"""Where an exactly-once source ends its transactions: with polls, by the clock, or where its task says (KIP-618, contract §12.2).
 
 Knows nothing of producers: who delivers asks, and acts.
 """

@@ -1,4 +1,4 @@
-"""The dead letter queue of a sink task: records that failed, as they lie in Kafka, with Connect's headers that say why (contract §5.7).
+"""The dead letter queue of a sink task: records that failed, as they lie in Kafka, with Connect's headers that say why (contract §13.2).
 
 Letters wait until what they were read with is committed, and are written just before: a run that is killed leaves no letter about
 records that the next run will read again, but for the moment between the two.

@@ -1,4 +1,4 @@
-"""A record that failed: at which stage, in whose hands, and what is said of it. Kafka Connect's words (contract §5.7)."""
+"""A record that failed: at which stage, in whose hands, and what is said of it. Kafka Connect's words (contract §13.1)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What becomes of records that fail: tried again, reported, then skipped or the end of the task. Knows nothing of clients or columns.
 
-The rules are Kafka Connect's (``errors.*``, contract §5.7), but for one: a record whose retries are used up fails its task under
+The rules are Kafka Connect's (``errors.*``, contract §13.1), but for one: a record whose retries are used up fails its task under
 ``errors.tolerance=none`` as any other does; Connect drops it without a word.
 """
 

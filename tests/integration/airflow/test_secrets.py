@@ -261,7 +261,7 @@ def test_no_secret_of_any_provider_is_seen_while_its_connector_works(scene: Scen
 
 
 def test_the_restart_of_a_connector_that_cannot_start_answers_with_the_cause(scene: Scene) -> None:
-    """As a real Kafka Connect does (contract §1.6), and without its secrets."""
+    """As a real Kafka Connect does (contract §8), and without its secrets."""
     before = set(scene.sightings.found)
     name, run = scene.start("refused", "starting")
     scene.airflow.wait_for_run(name, run)

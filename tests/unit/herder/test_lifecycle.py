@@ -1,4 +1,4 @@
-"""Pausing, resuming, stopping: target states, statuses and runs (contract §1.7, §4.4)."""
+"""Pausing, resuming, stopping: target states, statuses and runs (contract §6.4)."""
 
 import pytest
 

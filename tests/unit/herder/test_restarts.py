@@ -1,4 +1,4 @@
-"""Restarts (contract §1.6): what is told, what is written, what is run."""
+"""Restarts (contract §8): what is told, what is written, what is run."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_what_a_restart_tells_writes_and_runs(
 
 
 class TestAFailedConnectorAloneIsWaitedFor:
-    """As in Connect: the answer comes after the start (contract §1.6)."""
+    """As in Connect: the answer comes after the start (contract §8)."""
 
     @pytest.fixture
     def seen(self, scene: Scene) -> list[object]:

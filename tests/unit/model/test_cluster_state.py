@@ -1,4 +1,4 @@
-"""The fold of the config topic: a table of what records add up to (contract §2.2)."""
+"""The fold of the config topic: a table of what records add up to (contract §2.5)."""
 
 import pytest
 

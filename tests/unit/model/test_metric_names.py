@@ -1,4 +1,4 @@
-"""The names are Kafka Connect's: its table (contract §6), and the page that describes them."""
+"""The names are Kafka Connect's: its table (contract §14), and the page that describes them."""
 
 import re
 from pathlib import Path

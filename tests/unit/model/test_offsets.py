@@ -1,4 +1,4 @@
-"""Offsets that users give: what is accepted, in which words the rest is refused, and the form in which they are kept (contract §1.8)."""
+"""Offsets that users give: what is accepted, in which words the rest is refused, and the form in which they are kept (contract §7.2)."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""Restart requests and what they come to (KIP-745, contract §1.6)."""
+"""Restart requests and what they come to (KIP-745, contract §8)."""
 
 import pytest
 

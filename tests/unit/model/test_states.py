@@ -1,4 +1,4 @@
-"""Which state a verb leads to (contract §4.4)."""
+"""Which state a verb leads to (contract §6.4)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The fold of the status topic: who may overwrite whom (contract §2.4)."""
+"""The fold of the status topic: who may overwrite whom (contract §2.9)."""
 
 import pytest
 

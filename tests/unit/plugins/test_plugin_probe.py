@@ -225,7 +225,7 @@ def test_refusals(probe: PluginProbe) -> None:
 
 
 def test_texts_of_the_contract(probe: PluginProbe) -> None:
-    """Contract §3.7 and §1.9, beyond the recordings."""
+    """Contract §5.2 and §5.3, beyond the recordings."""
     source = {key.replace(".", "__"): text for key, text in FILE_SOURCE.items()}
     sink = {key.replace(".", "__"): text for key, text in FILE_SINK.items()}
     negated = (
