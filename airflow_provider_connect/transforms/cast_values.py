@@ -15,7 +15,7 @@ from airflow_provider_connect.sdk.java_numbers import as_single, wrapped
 from airflow_provider_connect.sdk.java_text import single_text, text_of
 from airflow_provider_connect.sdk.schema import DATE, INTEGER_BITS, TIME, TIMESTAMP, Schema, SchemaType
 from airflow_provider_connect.sdk.value_text import values_text
-from airflow_provider_connect.transforms.java_class import class_of_schema, class_of_value
+from airflow_provider_connect.transforms.requirements import class_of_schema, class_of_value
 
 FLOATS: Final = frozenset({SchemaType.FLOAT32, SchemaType.FLOAT64})
 OUTPUTS: Final = (*INTEGER_BITS, SchemaType.FLOAT32, SchemaType.FLOAT64, SchemaType.BOOLEAN, SchemaType.STRING)

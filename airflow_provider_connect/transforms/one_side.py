@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final, Literal
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar, Final, Literal, TypeVar
 
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.class_name import class_name_of
 from airflow_provider_connect.sdk.columns import column_of, json_column, values_of
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Importance, Type
 from airflow_provider_connect.sdk.schema import Schema, arrow_type
 from airflow_provider_connect.sdk.transformation import Transformation
-from airflow_provider_connect.transforms.java_class import class_of_value
-from airflow_provider_connect.transforms.runs import runs_of
+
+Before = TypeVar("Before")
+After = TypeVar("After")
 
 Side = Literal["key", "value"]
 
@@ -103,8 +104,22 @@ def schemaless_column(values: list[Any]) -> pa.Array:
 _AS_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def require_map(value: Any, purpose: str) -> Mapping[str, Any]:
-    """``value``, which must be a map. Raises DataException as ``Requirements.requireMap`` does."""
-    if not isinstance(value, Mapping):
-        raise DataException(f"Only Map objects supported in absence of schema for [{purpose}], found: {class_of_value(value)}")
-    return value
+def one_by_one(change: Callable[[Before], After], values: Iterable[Before]) -> list[After]:
+    """What ``change`` makes of each. Its DataException goes on with the number of the value, from 0 on."""
+    changed = []
+    for record, value in enumerate(values):
+        try:
+            changed.append(change(value))
+        except DataException as error:
+            error.record = record
+            raise
+    return changed
+
+
+def runs_of(column: pa.Array) -> Iterator[tuple[int, int, Any]]:  # Any: a value of the column
+    """Start, length and value of each run, in order."""
+    encoded = pc.run_end_encode(column)
+    start = 0
+    for end, value in zip(encoded.run_ends.to_pylist(), encoded.values.to_pylist(), strict=True):
+        yield start, end - start, value
+        start = end

@@ -1,12 +1,12 @@
-"""Kafka Connect's predicates: by topic, by header, by tombstone. Each looks at a whole batch."""
+"""Kafka Connect's predicates (by topic, by header, by tombstone) and Filter, which drops what one selects. Each takes a whole batch."""
 
 from __future__ import annotations
 
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Lambda, NonEmptyString
-from airflow_provider_connect.sdk.transformation import Predicate
-from airflow_provider_connect.transforms.header_columns import have_header
+from airflow_provider_connect.sdk.transformation import Predicate, Transformation
+from airflow_provider_connect.transforms.headers import have_header
 from airflow_provider_connect.transforms.java_regex import TopicPattern, check_regex
 
 _PACKAGE = "org.apache.kafka.connect.transforms.predicates"
@@ -62,3 +62,13 @@ class RecordIsTombstone(Predicate):
 
 def _throughout(batch: Batch, truth: bool) -> pa.BooleanArray:
     return pa.array([truth] * batch.num_records, type=pa.bool_())
+
+
+class Filter(Transformation):
+    """Drops every record that it is given, as a predicate decides; the framework still counts them as read."""
+
+    class_name = "org.apache.kafka.connect.transforms.Filter"
+    drops_all = True
+
+    def apply_batch(self, batch: Batch) -> None:
+        return None

@@ -8,13 +8,6 @@ from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.columns import column_of, conform, row_numbers
 from airflow_provider_connect.sdk.schema import Field, Schema, SchemaType, arrow_type
-from airflow_provider_connect.transforms.java_class import class_of_schema
-
-
-def require_struct(column: pa.Array, schema: Schema, purpose: str) -> None:
-    """Raise DataException where ``Requirements.requireStruct`` does: for values that are there and no structs."""
-    if schema.type is not SchemaType.STRUCT and column.null_count < len(column):
-        raise DataException(f"Only Struct objects supported for [{purpose}], found: {class_of_schema(schema)}")
 
 
 def child(column: pa.Array, field: Field, *, fill: bool) -> pa.Array:

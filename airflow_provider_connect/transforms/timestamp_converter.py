@@ -27,16 +27,14 @@ from airflow_provider_connect.sdk.schema import (
     Struct,
     arrow_type,
 )
-from airflow_provider_connect.transforms.cast_columns import moments
-from airflow_provider_connect.transforms.java_class import class_of_value
-from airflow_provider_connect.transforms.one_by_one import one_by_one
-from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, require_map
-from airflow_provider_connect.transforms.simple_date_format import SimpleDateFormat
-from airflow_provider_connect.transforms.simple_date_parser import SimpleDateParser
-from airflow_provider_connect.transforms.struct_columns import child, require_struct, schema_like, struct_column
-from airflow_provider_connect.transforms.timestamp_columns import (
+from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, one_by_one
+from airflow_provider_connect.transforms.requirements import class_of_value, require_map, require_struct
+from airflow_provider_connect.transforms.simple_date_format import SimpleDateFormat, SimpleDateParser
+from airflow_provider_connect.transforms.struct_columns import child, schema_like, struct_column
+from airflow_provider_connect.transforms.timestamps import (
     PRECISIONS,
     dates_of_moments,
+    moments_of_column,
     moments_of_unix,
     times_of_moments,
     timestamps_of_moments,
@@ -147,7 +145,7 @@ class TimestampConverter(OneSide):
 
     def _moments(self, column: pa.Array, schema: Schema) -> pa.Array:
         if schema.logical_name in (DATE, TIME, TIMESTAMP):
-            return moments(column, schema)
+            return moments_of_column(column, schema)
         if schema.type is SchemaType.STRING:
             return self._parsed(column)
         if schema.type is SchemaType.INT64:

@@ -30,7 +30,7 @@ class JsonConverter(json.JsonConverter):
 _JSON_ENTRIES = tuple(
     f"{kind}:org.apache.kafka.connect.json.JsonConverter = kafka_json:JsonConverter" for kind in ("converter", "header_converter")
 )
-_TRANSFORMS = "from airflow_provider_connect.transforms.regex_router import RegexRouter\n"
+_TRANSFORMS = "from airflow_provider_connect.transforms.routing import RegexRouter\n"
 _TRANSFORM_ENTRIES = ("transformation:org.apache.kafka.connect.transforms.RegexRouter = kafka_transforms:RegexRouter",)
 
 

@@ -26,9 +26,8 @@ from airflow_provider_connect.model.connector_settings import ConnectorSettings,
 from airflow_provider_connect.model.topic_creation import TopicCreation
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.converter import RAW_HEADERS
-from airflow_provider_connect.transforms.filter import Filter
-from airflow_provider_connect.transforms.predicates import TopicNameMatches
-from airflow_provider_connect.transforms.regex_router import RegexRouter
+from airflow_provider_connect.transforms.predicates import Filter, TopicNameMatches
+from airflow_provider_connect.transforms.routing import RegexRouter
 from airflow_provider_connect.worker.errors.failures import Failure
 from airflow_provider_connect.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.worker.pipeline.pipeline import Converters, SourcePipeline, Stage

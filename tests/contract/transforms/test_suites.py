@@ -7,11 +7,10 @@ from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_STRING_SC
 from airflow_provider_connect.sdk.testing import TransformationSuite
 from airflow_provider_connect.sdk.transformation import Transformation
 from airflow_provider_connect.transforms.cast import CastValue
-from airflow_provider_connect.transforms.drop_headers import DropHeaders
-from airflow_provider_connect.transforms.header_from import HeaderFromValue
-from airflow_provider_connect.transforms.insert_field import InsertFieldValue
-from airflow_provider_connect.transforms.timestamp_router import TimestampRouter
-from airflow_provider_connect.transforms.value_to_key import ValueToKey
+from airflow_provider_connect.transforms.fields import InsertFieldValue
+from airflow_provider_connect.transforms.headers import DropHeaders, HeaderFromValue
+from airflow_provider_connect.transforms.routing import TimestampRouter
+from airflow_provider_connect.transforms.structs import ValueToKey
 
 ROW = Schema.struct({"id": INT64_SCHEMA, "name": OPTIONAL_STRING_SCHEMA}, optional=True)
 DAY_MS = 86_400_000

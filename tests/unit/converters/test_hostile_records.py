@@ -31,18 +31,10 @@ from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import BYTES_SCHEMA, Schema, decimal_schema
 from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext
 from airflow_provider_connect.sdk.transformation import Transformation
-from airflow_provider_connect.transforms import (
-    cast,
-    extract_field,
-    flatten,
-    hoist_field,
-    insert_field,
-    mask_field,
-    replace_field,
-    set_schema_metadata,
-    timestamp_converter,
-    value_to_key,
-)
+from airflow_provider_connect.transforms.cast import CastValue
+from airflow_provider_connect.transforms.fields import InsertFieldValue, MaskFieldValue, ReplaceFieldValue
+from airflow_provider_connect.transforms.structs import ExtractFieldValue, FlattenValue, HoistFieldValue, SetSchemaMetadataValue, ValueToKey
+from airflow_provider_connect.transforms.timestamp_converter import TimestampConverterValue
 from airflow_provider_connect.worker.delivery.kafka_reader import RawBatch
 from airflow_provider_connect.worker.errors.failures import ConsumedRecord, ErrorStage, Failure
 from airflow_provider_connect.worker.errors.tolerance import Tolerance
@@ -203,7 +195,7 @@ def test_the_time_for_a_schema_grows_with_its_fields_only() -> None:
         start = time.process_time()
         (run,) = json_converter().to_connect_column("t", record)
         batch = Batch("t", run.column, value_schema=run.schema)
-        for kind, config in ((replace_field.ReplaceFieldValue, {"renames": "f1:z"}), (flatten.FlattenValue, {})):
+        for kind, config in ((ReplaceFieldValue, {"renames": "f1:z"}), (FlattenValue, {})):
             _created(kind, config).apply_batch(batch)
         return time.process_time() - start
 
@@ -346,19 +338,19 @@ def enveloped_hostile(rng: random.Random) -> Iterator[bytes]:
 
 def _transformations() -> list[Transformation]:
     made: list[tuple[type[Transformation], dict[str, str]]] = [
-        *((cast.CastValue, {"spec": kind}) for kind in ("int8", "int64", "float32", "float64", "boolean", "string")),
-        *((cast.CastValue, {"spec": f"a:{kind}"}) for kind in ("int8", "int64", "float32", "float64", "boolean", "string")),
-        (flatten.FlattenValue, {}),
-        (extract_field.ExtractFieldValue, {"field": "a"}),
-        (hoist_field.HoistFieldValue, {"field": "h"}),
-        (insert_field.InsertFieldValue, {"static.field": "s", "static.value": "x"}),
-        (mask_field.MaskFieldValue, {"fields": "a"}),
-        (replace_field.ReplaceFieldValue, {"renames": "a:z"}),
-        (replace_field.ReplaceFieldValue, {"exclude": "a"}),
-        (set_schema_metadata.SetSchemaMetadataValue, {"schema.name": "n"}),
-        (value_to_key.ValueToKey, {"fields": "a"}),
+        *((CastValue, {"spec": kind}) for kind in ("int8", "int64", "float32", "float64", "boolean", "string")),
+        *((CastValue, {"spec": f"a:{kind}"}) for kind in ("int8", "int64", "float32", "float64", "boolean", "string")),
+        (FlattenValue, {}),
+        (ExtractFieldValue, {"field": "a"}),
+        (HoistFieldValue, {"field": "h"}),
+        (InsertFieldValue, {"static.field": "s", "static.value": "x"}),
+        (MaskFieldValue, {"fields": "a"}),
+        (ReplaceFieldValue, {"renames": "a:z"}),
+        (ReplaceFieldValue, {"exclude": "a"}),
+        (SetSchemaMetadataValue, {"schema.name": "n"}),
+        (ValueToKey, {"fields": "a"}),
         *(
-            (timestamp_converter.TimestampConverterValue, {"target.type": target, "format": "yyyy-MM-dd", "unix.precision": unit, **field})
+            (TimestampConverterValue, {"target.type": target, "format": "yyyy-MM-dd", "unix.precision": unit, **field})
             for target in ("string", "unix", "Date", "Time", "Timestamp")
             for unit in ("seconds", "nanoseconds")
             for field in ({}, {"field": "a"})

@@ -17,24 +17,14 @@ from airflow_provider_connect.sdk.columns import column_of, values_of
 from airflow_provider_connect.sdk.records import SourceRecord
 from airflow_provider_connect.sdk.schema import DATE_SCHEMA, TIME_SCHEMA, TIMESTAMP_SCHEMA, Schema, SchemaType, Struct, decimal_schema
 from airflow_provider_connect.sdk.transformation import Transformation
-from airflow_provider_connect.transforms.cast import CastValue
-from airflow_provider_connect.transforms.cast_columns import cast_column
+from airflow_provider_connect.transforms.cast import CastValue, cast_column
 from airflow_provider_connect.transforms.cast_values import OUTPUTS, cast_value
-from airflow_provider_connect.transforms.drop_headers import DropHeaders
-from airflow_provider_connect.transforms.extract_field import ExtractFieldValue
-from airflow_provider_connect.transforms.flatten import FlattenValue
-from airflow_provider_connect.transforms.header_from import HeaderFromValue
-from airflow_provider_connect.transforms.hoist_field import HoistFieldValue
-from airflow_provider_connect.transforms.insert_field import InsertFieldValue
-from airflow_provider_connect.transforms.insert_header import InsertHeader
-from airflow_provider_connect.transforms.mask_field import MaskFieldValue
-from airflow_provider_connect.transforms.replace_field import ReplaceFieldValue
-from airflow_provider_connect.transforms.set_schema_metadata import SetSchemaMetadataValue
-from airflow_provider_connect.transforms.simple_date_format import SimpleDateFormat
-from airflow_provider_connect.transforms.simple_date_parser import SimpleDateParser
+from airflow_provider_connect.transforms.fields import InsertFieldValue, MaskFieldValue, ReplaceFieldValue
+from airflow_provider_connect.transforms.headers import DropHeaders, HeaderFromValue, InsertHeader
+from airflow_provider_connect.transforms.routing import TimestampRouter
+from airflow_provider_connect.transforms.simple_date_format import SimpleDateFormat, SimpleDateParser
+from airflow_provider_connect.transforms.structs import ExtractFieldValue, FlattenValue, HoistFieldValue, SetSchemaMetadataValue, ValueToKey
 from airflow_provider_connect.transforms.timestamp_converter import TimestampConverterValue
-from airflow_provider_connect.transforms.timestamp_router import TimestampRouter
-from airflow_provider_connect.transforms.value_to_key import ValueToKey
 
 tried = settings(deadline=None, derandomize=True, max_examples=40)  # a shared machine; the same examples in every run
 

@@ -19,12 +19,10 @@ from airflow_provider_connect.sdk.schema import (
     Struct,
 )
 from airflow_provider_connect.sdk.transformation import Transformation
-from airflow_provider_connect.transforms.cast import CastValue
-from airflow_provider_connect.transforms.cast_columns import cast_column
+from airflow_provider_connect.transforms.cast import CastValue, cast_column
 from airflow_provider_connect.transforms.cast_values import cast_value
-from airflow_provider_connect.transforms.flatten import FlattenValue
 from airflow_provider_connect.transforms.java_regex import compile_regex
-from airflow_provider_connect.transforms.set_schema_metadata import SetSchemaMetadataValue
+from airflow_provider_connect.transforms.structs import FlattenValue, SetSchemaMetadataValue
 from airflow_provider_connect.transforms.timestamp_converter import TimestampConverterValue
 
 NOON = datetime.datetime(2020, 1, 1, 12, tzinfo=datetime.UTC)

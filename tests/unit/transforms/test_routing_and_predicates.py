@@ -9,9 +9,8 @@ from airflow_provider_connect.converters.json.converter import JsonConverter
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.transforms.cast import CastValue
-from airflow_provider_connect.transforms.filter import Filter
-from airflow_provider_connect.transforms.predicates import HasHeaderKey, RecordIsTombstone, TopicNameMatches
-from airflow_provider_connect.transforms.regex_router import RegexRouter
+from airflow_provider_connect.transforms.predicates import Filter, HasHeaderKey, RecordIsTombstone, TopicNameMatches
+from airflow_provider_connect.transforms.routing import RegexRouter
 
 
 def made(plugin: Any, **config: str) -> Any:

@@ -1,20 +1,56 @@
-"""TimestampRouter: a topic whose name has the record's time in it."""
+"""Transformations that name another topic: by what its name matches (RegexRouter), by the time of a record (TimestampRouter)."""
 
 from __future__ import annotations
 
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Lambda
 from airflow_provider_connect.sdk.transformation import Transformation
-from airflow_provider_connect.transforms.runs import runs_of
+from airflow_provider_connect.transforms.java_regex import Replacement, TopicPattern, check_regex
+from airflow_provider_connect.transforms.one_side import runs_of
 from airflow_provider_connect.transforms.simple_date_format import SimpleDateFormat
 
+REGEX, REPLACEMENT = "regex", "replacement"
+_MOST_TOPICS = 1000
 TOPIC_FORMAT, TIMESTAMP_FORMAT = "topic.format", "timestamp.format"
 
 
+class RegexRouter(Transformation):
+    """Another topic for the records of a topic whose whole name matches.
+
+    A batch has one topic, so it is routed as a whole. In a topic that matches, the first match is replaced.
+    """
+
+    class_name = "org.apache.kafka.connect.transforms.RegexRouter"
+    config_def = ConfigDef(
+        ConfigKey(REGEX, validator=Lambda(check_regex), importance=Importance.HIGH, doc="Regular expression to use for matching."),
+        ConfigKey(REPLACEMENT, importance=Importance.HIGH, doc="Replacement string."),
+    )
+
+    def configure(self, config: Config) -> None:
+        self._pattern = TopicPattern(config[REGEX], REGEX)
+        self._replacement = Replacement(REPLACEMENT, config[REPLACEMENT], self._pattern.regex)
+        self._topics: dict[str, str] = {}
+
+    def apply_batch(self, batch: Batch) -> Batch:
+        topic = self._topics.get(batch.topic)
+        if topic is None:
+            topic = self._routed(batch.topic)
+            if len(self._topics) >= _MOST_TOPICS:
+                self._topics.clear()
+            self._topics[batch.topic] = topic
+        return batch if topic == batch.topic else batch.replace(topic=topic)
+
+    def _routed(self, topic: str) -> str:
+        return self._pattern.replaced(topic, self._replacement) if self._pattern.matches(topic) else topic
+
+
 class TimestampRouter(Transformation):
-    """A batch is cut where the name changes: by day, seldom more than once. Times are UTC."""
+    """A topic whose name has the record's time in it.
+
+    A batch is cut where the name changes: by day, seldom more than once. Times are UTC.
+    """
 
     class_name = "org.apache.kafka.connect.transforms.TimestampRouter"
     config_def = ConfigDef(

@@ -1,17 +1,72 @@
-"""Java's calendar in UTC: Gregorian from the 15th of October 1582 on, Julian before. Days are counted from 1970, as numbers or columns.
+"""Timestamps as moments, int64 milliseconds since 1970 in UTC: what each may be read from and written as, and Java's calendar.
 
-Every part of a date may be out of its range and then counts on: the 32nd of a month is the first of the next.
+The calendar is Gregorian from the 15th of October 1582 on, Julian before. Days are counted from 1970, as numbers or columns. Every part of
+a date may be out of its range and then counts on: the 32nd of a month is the first of the next.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.schema import DATE, TIME, Schema
 
 DAY_MS: Final = 86_400_000
 CUTOVER_DAY: Final = -141_427  # 1582-10-15
 _CUTOVER_MS: Final = CUTOVER_DAY * DAY_MS
+PRECISIONS: Final = ("nanoseconds", "microseconds", "milliseconds", "seconds")
+_LARGEST, _SMALLEST = (1 << 63) - 1, -(1 << 63)
+_PER_MS: Final = {"microseconds": 1000, "nanoseconds": 1_000_000}
+
+
+def moments_of_column(column: pa.Array, schema: Schema) -> pa.Array:
+    """Dates, times and timestamps as int64 milliseconds since 1970."""
+    if schema.logical_name == DATE:
+        return pc.multiply(column.cast(pa.int32()).cast(pa.int64()), DAY_MS)
+    return column.cast(pa.int32()).cast(pa.int64()) if schema.logical_name == TIME else column.cast(pa.int64())
+
+
+def moments_of_unix(numbers: pa.Array, precision: str) -> pa.Array:
+    """Moments from numbers of that precision: fractions of a millisecond are cut off, what is too large stops at the limit."""
+    if precision in _PER_MS:
+        return pc.divide(numbers, _PER_MS[precision])
+    return _times(numbers, 1000) if precision == "seconds" else numbers
+
+
+def unix_of_moments(moments: pa.Array, precision: str) -> pa.Array:
+    """The inverse."""
+    if precision in _PER_MS:
+        return _times(moments, _PER_MS[precision])
+    return pc.divide(moments, 1000) if precision == "seconds" else moments
+
+
+def dates_of_moments(moments: pa.Array) -> pa.Array:
+    """The day that each lies in."""
+    try:
+        return floored(moments, DAY_MS).cast(pa.int32()).cast(pa.date32())
+    except pa.ArrowInvalid as error:
+        raise DataException(f"A timestamp is beyond the dates that there are: {error}") from error
+
+
+def times_of_moments(moments: pa.Array) -> pa.Array:
+    """The time of day of each."""
+    return pc.subtract(moments, pc.multiply(floored(moments, DAY_MS), DAY_MS)).cast(pa.int32()).cast(pa.time32("ms"))
+
+
+def timestamps_of_moments(moments: pa.Array) -> pa.Array:
+    """The same moments as timestamps."""
+    return moments.cast(pa.timestamp("ms", "UTC"))
+
+
+def _times(numbers: pa.Array, factor: int) -> pa.Array:
+    ends = pc.min_max(numbers).as_py()
+    limit = _LARGEST // factor
+    if ends["min"] is None or (ends["max"] <= limit and ends["min"] >= -limit):
+        return pc.multiply(numbers, factor)
+    product = pc.multiply(pc.max_element_wise(pc.min_element_wise(numbers, limit, skip_nulls=False), -limit, skip_nulls=False), factor)
+    product = pc.if_else(pc.greater(numbers, limit), pa.scalar(_LARGEST, pa.int64()), product)
+    return pc.if_else(pc.less(numbers, -limit), pa.scalar(_SMALLEST, pa.int64()), product)
 
 
 class Day(NamedTuple):

@@ -1,0 +1,352 @@
+"""Transformations of some fields among others: inserted (InsertField), left out, chosen and renamed (ReplaceField), masked (MaskField)."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from typing import Any, Final
+
+from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.columns import column_of
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Lambda, NonEmptyString, Type, java_text
+from airflow_provider_connect.sdk.java_numbers import as_single, wrapped
+from airflow_provider_connect.sdk.java_text import in_hash_order
+from airflow_provider_connect.sdk.schema import (
+    DATE,
+    DECIMAL,
+    INT32_SCHEMA,
+    INT64_SCHEMA,
+    INTEGER_BITS,
+    STRING_SCHEMA,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMP_SCHEMA,
+    Field,
+    Schema,
+    SchemaType,
+)
+from airflow_provider_connect.transforms.cast_values import FLOATS
+from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, one_by_one
+from airflow_provider_connect.transforms.requirements import Names, class_of_schema, class_of_value, require_map, require_struct
+from airflow_provider_connect.transforms.struct_columns import child, children, constant, schema_like, struct_column
+
+TOPIC_FIELD: Final = "topic.field"
+PARTITION_FIELD: Final = "partition.field"
+OFFSET_FIELD: Final = "offset.field"
+TIMESTAMP_FIELD: Final = "timestamp.field"
+STATIC_FIELD: Final = "static.field"
+STATIC_VALUE = "static.value"
+
+_INSERTING: Final = "field insertion"
+_INSERTED_SCHEMAS: Final = {
+    TOPIC_FIELD: STRING_SCHEMA,
+    PARTITION_FIELD: INT32_SCHEMA,
+    OFFSET_FIELD: INT64_SCHEMA,
+    TIMESTAMP_FIELD: TIMESTAMP_SCHEMA,
+    STATIC_FIELD: STRING_SCHEMA,
+}
+_SUFFIX: Final = "Suffix with <code>!</code> to make this a required field, or <code>?</code> to keep it optional (the default)."
+
+
+@dataclass(frozen=True, slots=True)
+class _Insertion:
+    """One field to insert: what goes in, under which name, with which schema."""
+
+    source: str
+    name: str
+    schema: Schema
+
+    @classmethod
+    def parse(cls, source: str, text: str) -> _Insertion:
+        name = text[:-1] if text[-1:] in ("?", "!") else text
+        schema = _INSERTED_SCHEMAS[source]
+        return cls(source, name, schema if text.endswith("!") else schema.as_optional())
+
+
+class InsertField(OneSide):
+    """Fields for what is known of a record besides key and value, or with a fixed text.
+
+    The fields come last, in the order topic, partition, offset, timestamp, static.
+    """
+
+    config_def = ConfigDef(
+        ConfigKey(TOPIC_FIELD, default=None, doc=f"Field name for Kafka topic. {_SUFFIX}"),
+        ConfigKey(PARTITION_FIELD, default=None, doc=f"Field name for Kafka partition. {_SUFFIX}"),
+        ConfigKey(OFFSET_FIELD, default=None, doc=f"Field name for Kafka offset - only applicable to sink connectors.<br/>{_SUFFIX}"),
+        ConfigKey(TIMESTAMP_FIELD, default=None, doc=f"Field name for record timestamp. {_SUFFIX}"),
+        ConfigKey(STATIC_FIELD, default=None, doc=f"Field name for static data field. {_SUFFIX}"),
+        ConfigKey(STATIC_VALUE, default=None, doc="Static field value, if field name configured."),
+        REPLACE_NULL,
+    )
+
+    def configure(self, config: Config) -> None:
+        super().configure(config)
+        self._insertions = [_Insertion.parse(source, config[source]) for source in _INSERTED_SCHEMAS if config[source] is not None]
+        self._static_value: str | None = config[STATIC_VALUE]
+        if not self._insertions:
+            raise ConfigException("No field insertion configured")
+        if config[STATIC_FIELD] is not None and self._static_value is None:
+            raise ConfigException.of(STATIC_VALUE, "null", f"No value specified for static field: {config[STATIC_FIELD]}")
+
+    def with_schema(self, batch: Batch, column: pa.Array, schema: Schema) -> Batch:
+        require_struct(column, schema, _INSERTING)
+        inserted = [(insertion.name, insertion.schema) for insertion in self._insertions]
+        after = schema_like(schema, [*((field.name, field.schema) for field in schema.fields), *inserted])
+        columns = children(column, schema, fill=self.fills_null)
+        columns += [self._inserted(insertion.source, batch) for insertion in self._insertions]
+        return self.replaced(batch, struct_column(after, columns, column), after)
+
+    def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
+        maps = one_by_one(partial(require_map, purpose=_INSERTING), values)
+        columns = [(insertion.name, self._inserted(insertion.source, batch)) for insertion in self._insertions]
+        numbers = [(name, column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column) for name, column in columns]
+        rows: list[list[tuple[str, Any]]] = [[] for _ in maps]
+        for name, column in numbers:
+            for row, value in zip(rows, column.to_pylist(), strict=True):
+                if value is not None:
+                    row.append((name, value))
+        return self.replaced_values(batch, [_with(value, row) for value, row in zip(maps, rows, strict=True)])
+
+    def _inserted(self, source: str, batch: Batch) -> pa.Array:
+        count = batch.num_records
+        if source == OFFSET_FIELD:
+            if not batch.is_from_kafka:
+                raise DataException(f"Only SinkRecord supported for [{_INSERTING}], found: org.apache.kafka.connect.source.SourceRecord")
+            return batch.kafka_offsets
+        if source == TIMESTAMP_FIELD:
+            moments = pa.nulls(count, pa.int64()) if batch.timestamp is None else batch.timestamp.cast(pa.int64())
+            return moments.cast(pa.timestamp("ms", "UTC"))
+        if source == PARTITION_FIELD:
+            return pa.repeat(pa.scalar(batch.kafka_partition, pa.int32()), count)
+        return pa.repeat(pa.scalar(batch.topic if source == TOPIC_FIELD else self._static_value, pa.string()), count)
+
+
+def _with(value: Mapping[str, Any], inserted: list[tuple[str, Any]]) -> dict[str, Any]:
+    return in_hash_order([*value.items(), *inserted])
+
+
+class InsertFieldKey(InsertField):
+    """Into keys."""
+
+    class_name = f"{PACKAGE}.InsertField$Key"
+    side = "key"
+
+
+class InsertFieldValue(InsertField):
+    """Into values."""
+
+    class_name = f"{PACKAGE}.InsertField$Value"
+    side = "value"
+
+
+EXCLUDE, INCLUDE, RENAMES = "exclude", "include", "renames"
+
+_REPLACING: Final = "field replacement"
+
+
+def _parse_renames(mappings: list[str]) -> dict[str, str]:
+    renames = {}
+    for mapping in mappings:
+        parts = mapping.split(":")
+        while parts and not parts[-1]:  # what Java's split leaves out
+            parts.pop()
+        if len(parts) != 2:
+            raise ConfigException.of(RENAMES, java_text(mappings), f"Invalid rename mapping: {mapping}")
+        renames[parts[0]] = parts[1]
+    return renames
+
+
+def _check_renames(_name: str, value: Any) -> None:
+    _parse_renames(value or [])
+
+
+class ReplaceField(OneSide):
+    """Fields left out, chosen, renamed. ``exclude`` goes before ``include``; both know fields by the names they had."""
+
+    config_def = ConfigDef(
+        ConfigKey(
+            EXCLUDE,
+            Type.LIST,
+            [],
+            validator=Names(may_be_empty=True),
+            doc="Fields to exclude. This takes precedence over the fields to include.",
+        ),
+        ConfigKey(
+            INCLUDE,
+            Type.LIST,
+            [],
+            validator=Names(may_be_empty=True),
+            doc="Fields to include. If specified, only these fields will be used.",
+        ),
+        ConfigKey(
+            RENAMES,
+            Type.LIST,
+            [],
+            validator=Lambda(_check_renames, "list of colon-delimited pairs, e.g. <code>foo:bar,abc:xyz</code>"),
+            doc="Field rename mappings.",
+        ),
+        REPLACE_NULL,
+    )
+
+    def configure(self, config: Config) -> None:
+        super().configure(config)
+        self._exclude, self._include = set(config[EXCLUDE]), set(config[INCLUDE])
+        self._renames = _parse_renames(config[RENAMES])
+        self._names_before = {after: before for before, after in self._renames.items()}
+
+    def with_schema(self, batch: Batch, column: pa.Array, schema: Schema) -> Batch:
+        require_struct(column, schema, _REPLACING)
+        kept = [(self._renames.get(field.name, field.name), field.schema) for field in schema.fields if self._keeps(field.name)]
+        after = schema_like(schema, kept)
+        columns = [self._column_before(column, schema, field.name) for field in after.fields]
+        return self.replaced(batch, struct_column(after, columns, column), after)
+
+    def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
+        return self.replaced_values(batch, one_by_one(self._replaced, values))
+
+    def _replaced(self, value: Any) -> dict[str, Any]:
+        entries = require_map(value, _REPLACING).items()
+        return in_hash_order((self._renames.get(name, name), entry) for name, entry in entries if self._keeps(name))
+
+    def _keeps(self, name: str) -> bool:
+        return name not in self._exclude and (not self._include or name in self._include)
+
+    def _column_before(self, column: pa.Array, schema: Schema, name: str) -> pa.Array:
+        before = self._names_before.get(name, name)
+        field = schema.field(before)
+        if field is None:  # another field has the name that this one was to be renamed to
+            raise DataException(f"{before} is not a valid field name")
+        return child(column, field, fill=self.fills_null)
+
+
+class ReplaceFieldKey(ReplaceField):
+    """Of keys."""
+
+    class_name = f"{PACKAGE}.ReplaceField$Key"
+    side = "key"
+
+
+class ReplaceFieldValue(ReplaceField):
+    """Of values."""
+
+    class_name = f"{PACKAGE}.ReplaceField$Value"
+    side = "value"
+
+
+FIELDS, REPLACEMENT = "fields", "replacement"
+
+_MASKING: Final = "mask fields"
+_NUMBER: Final = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+_NOTHING: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(INTEGER_BITS, 0),
+    **dict.fromkeys(FLOATS, 0.0),
+    SchemaType.BOOLEAN: False,
+    SchemaType.STRING: "",
+    SchemaType.ARRAY: [],
+    SchemaType.MAP: {},
+    DECIMAL: Decimal(0),
+    DATE: datetime.date(1970, 1, 1),
+    TIME: datetime.time(),
+    TIMESTAMP: datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC),
+}
+_NOTHING_SCHEMALESS: Final[tuple[tuple[type, Any], ...]] = ((bool, False), (int, 0), (float, 0.0), (str, ""), (list, []), (dict, {}))
+
+
+class MaskField(OneSide):
+    """Fields that may not be seen replaced by nothing, or by a text or number of one's own.
+
+    Null stays null. A replacement is for texts and numbers only.
+    """
+
+    passes_null = False
+    config_def = ConfigDef(
+        ConfigKey(FIELDS, Type.LIST, validator=Names(), importance=Importance.HIGH, doc="Names of fields to mask."),
+        ConfigKey(
+            REPLACEMENT,
+            default=None,
+            validator=NonEmptyString(),
+            importance=Importance.LOW,
+            doc="Custom value replacement, that will be applied to all 'fields' values (numeric or non-empty string values only).",
+        ),
+        REPLACE_NULL,
+    )
+
+    def configure(self, config: Config) -> None:
+        super().configure(config)
+        self._fields: frozenset[str] = frozenset(config[FIELDS])
+        self._replacement: str | None = config[REPLACEMENT]
+
+    def with_schema(self, batch: Batch, column: pa.Array, schema: Schema) -> Batch:
+        if column.null_count:
+            raise DataException(f"Only Struct objects supported for [{_MASKING}], found: null")
+        require_struct(column, schema, _MASKING)
+        columns = [self._field_column(column, field) for field in schema.fields]
+        return self.replaced(batch, struct_column(schema, columns, column), schema)
+
+    def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
+        return self.replaced_values(batch, one_by_one(self._masked_map, values))
+
+    def _field_column(self, column: pa.Array, field: Field) -> pa.Array:
+        values = child(column, field, fill=self.fills_null)
+        if field.name not in self._fields or values.null_count == len(values):
+            return values
+        return constant(column_of([self._mask(field.schema)], field.schema), values)
+
+    def _mask(self, schema: Schema) -> Any:
+        if self._replacement is not None:
+            return _replacement(self._replacement, schema.logical_name or schema.type, class_of_schema(schema))
+        kind = schema.logical_name or schema.type
+        if kind not in _NOTHING:
+            raise DataException(f"Cannot mask value of type: class {class_of_schema(schema)}")
+        return _NOTHING[kind]
+
+    def _masked_map(self, value: Any) -> dict[str, Any]:
+        entries = require_map(value, _MASKING)
+        return in_hash_order([*entries.items(), *((name, self._masked(entries.get(name))) for name in self._fields)])
+
+    def _masked(self, value: Any) -> Any:
+        if value is None:
+            return None
+        if self._replacement is not None:
+            kinds = {int: SchemaType.INT64, float: SchemaType.FLOAT64, str: SchemaType.STRING}
+            return _replacement(self._replacement, kinds.get(type(value), SchemaType.MAP), class_of_value(value))
+        for kind, nothing in _NOTHING_SCHEMALESS:
+            if isinstance(value, kind):
+                return nothing
+        raise DataException(f"Cannot mask value of type: class {class_of_value(value)}")
+
+
+def _replacement(text: str, kind: str, java_class: str) -> Any:
+    """``text`` as a value of a schema type or logical type."""
+    if kind == SchemaType.STRING:
+        return text
+    if kind not in INTEGER_BITS and kind not in FLOATS and kind != DECIMAL:
+        raise DataException(f"Cannot mask value of type class {java_class} with custom replacement.")
+    if not _NUMBER.fullmatch(text):
+        raise DataException(f"Unable to convert {text} (class java.lang.String) to {'number' if kind == DECIMAL else 'a number'}")
+    number = Decimal(text)
+    if kind == DECIMAL:
+        return number
+    if kind in FLOATS:
+        return float(number) if kind == SchemaType.FLOAT64 else as_single(float(number))
+    return wrapped(int(number), INTEGER_BITS[SchemaType(kind)])
+
+
+class MaskFieldKey(MaskField):
+    """Of keys."""
+
+    class_name = f"{PACKAGE}.MaskField$Key"
+    side = "key"
+
+
+class MaskFieldValue(MaskField):
+    """Of values."""
+
+    class_name = f"{PACKAGE}.MaskField$Value"
+    side = "value"

@@ -1,0 +1,95 @@
+"""What transformations require of records and of lists of names in configs, in the words of Connect's messages.
+
+The messages name Java's classes: people search for them.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.config_def import java_text
+from airflow_provider_connect.sdk.schema import DECIMAL, Schema, SchemaType, Struct
+
+_BY_TYPE: Final = {
+    SchemaType.INT8: "java.lang.Byte",
+    SchemaType.INT16: "java.lang.Short",
+    SchemaType.INT32: "java.lang.Integer",
+    SchemaType.INT64: "java.lang.Long",
+    SchemaType.FLOAT32: "java.lang.Float",
+    SchemaType.FLOAT64: "java.lang.Double",
+    SchemaType.BOOLEAN: "java.lang.Boolean",
+    SchemaType.STRING: "java.lang.String",
+    SchemaType.BYTES: "[B",
+    SchemaType.ARRAY: "java.util.ArrayList",
+    SchemaType.MAP: "java.util.HashMap",
+    SchemaType.STRUCT: "org.apache.kafka.connect.data.Struct",
+}
+_BY_PYTHON_TYPE: Final[tuple[tuple[tuple[type, ...], str], ...]] = (
+    ((bool,), "java.lang.Boolean"),
+    ((int,), "java.lang.Long"),
+    ((float,), "java.lang.Double"),
+    ((str,), "java.lang.String"),
+    ((bytes, bytearray, memoryview), "[B"),
+    ((Decimal,), "java.math.BigDecimal"),
+    ((datetime.date, datetime.time), "java.util.Date"),
+    ((list, tuple), "java.util.ArrayList"),
+    ((dict,), "java.util.HashMap"),
+    ((Struct,), "org.apache.kafka.connect.data.Struct"),
+)
+
+
+def require_map(value: Any, purpose: str) -> Mapping[str, Any]:
+    """``value``, which must be a map. Raises DataException as ``Requirements.requireMap`` does."""
+    if not isinstance(value, Mapping):
+        raise DataException(f"Only Map objects supported in absence of schema for [{purpose}], found: {class_of_value(value)}")
+    return value
+
+
+def require_struct(column: pa.Array, schema: Schema, purpose: str) -> None:
+    """Raise DataException where ``Requirements.requireStruct`` does: for values that are there and no structs."""
+    if schema.type is not SchemaType.STRUCT and column.null_count < len(column):
+        raise DataException(f"Only Struct objects supported for [{purpose}], found: {class_of_schema(schema)}")
+
+
+def class_of_schema(schema: Schema) -> str:
+    """The class of the values of ``schema``."""
+    logical = schema.logical_name
+    if logical is not None:
+        return "java.math.BigDecimal" if logical == DECIMAL else "java.util.Date"
+    return _BY_TYPE[schema.type]
+
+
+def class_of_value(value: Any) -> str:  # Any: a schemaless value
+    """The class of a value without a schema; ``null`` has none."""
+    if value is None:
+        return "null"
+    return next((name for types, name in _BY_PYTHON_TYPE if isinstance(value, types)), type(value).__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """A validator. ``may_be_empty``: the list itself may have no entries."""
+
+    may_be_empty: bool = False
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value is None:
+            raise ConfigException(f"Configuration '{name}' values must not be null.")
+        if not value and not self.may_be_empty:
+            raise ConfigException(f"Configuration '{name}' must not be empty. Valid values include: any non-empty value")
+        if len(set(value)) < len(value):
+            raise ConfigException(f"Configuration '{name}' values must not be duplicated.")
+        if "" in value:
+            raise ConfigException(f"Configuration '{name}' values must not be empty.")
+
+
+def check_not_empty(name: str, value: Any) -> None:
+    """A validator: a list with at least one entry."""
+    if not value:
+        raise ConfigException.of(name, java_text(value), "Empty list")
