@@ -16,10 +16,15 @@ from airflow_provider_connect.cli.commands import get_connect_cli_commands
 from airflow_provider_connect.cli.settings import masked
 from airflow_provider_connect.get_provider_info import get_provider_info
 from airflow_provider_connect.hooks.connect import ConnectHook
+from tests.contract.provider_info import MODULE, module_text
 
 ROOT = Path(__file__).resolve().parents[3]
 SETUP = ConfigParser()
 SETUP.read(ROOT / "setup.cfg")
+
+
+def test_the_provider_info_is_generated_from_the_yaml() -> None:
+    assert MODULE.read_text(encoding="utf-8") == module_text(), "run: python -m tests.contract.provider_info"
 
 
 def test_the_provider_info_is_as_airflow_wants_it() -> None:
