@@ -13,6 +13,7 @@ import asyncio
 from typing import Any, Self, TypeVar
 
 from airflow.sdk import BaseHook
+from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_provider_connect.client.async_verbs import AsyncConnectVerbs
@@ -29,16 +30,19 @@ from airflow_provider_connect.hooks.airflow_settings import (
     airflow_secrets,
     connection_properties,
     default_properties,
+    extra_properties,
+    is_url,
+    names_brokers,
     properties_of,
     section_properties,
     worker_settings,
     worker_variable,
 )
-from airflow_provider_connect.hooks.rest_server import has_url, rest_server
 from airflow_provider_connect.sdk.records import TopicPartition
 
 T = TypeVar("T")
 
+_MOUNTED_AT = "/connect"
 _TEST_SECONDS = 20.0
 
 
@@ -169,6 +173,55 @@ class AsyncConnectHook(BaseHook, AsyncConnectVerbs):  # type: ignore[misc]  # Ai
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+def rest_server(connection: Any | None) -> Server:
+    """The Connect server that an Airflow Connection of type ``connect`` means: the one whose URL it holds, or the one in Airflow's own API
+    server. None: there is no Connection.
+
+    The URL is the host, if that begins with ``http``, or ``rest.url`` in the extra. Then login and password are that server's, unless the
+    host names Kafka's brokers; ``rest.login`` with ``rest.password``, or ``rest.token``, win. Raises ConfigException for what is no URL.
+    """
+    if connection is None:
+        return Server.of(own_url())
+    extra = extra_properties(connection)
+    login, password = (None, None) if names_brokers(connection) else (connection.login or None, connection.password)
+    if "rest.login" in extra:
+        login, password = extra["rest.login"], extra.get("rest.password", "")
+    return Server.of(
+        _url(connection, extra.get("rest.url")),
+        login=login,
+        password=password,
+        token=extra.get("rest.token"),
+        ca_file=extra.get("rest.ca.file"),
+    )
+
+
+def _url(connection: Any, given: str | None) -> str:
+    if given is not None:
+        return given
+    if not is_url(connection.host or ""):
+        return own_url()
+    host = connection.host.strip()
+    scheme, _, rest = host.partition("://")
+    place, slash, path = rest.partition("/")
+    has_port = place.rpartition(":")[2].isdecimal() and not place.endswith("]")
+    return host if has_port or not connection.port else f"{scheme}://{place}:{connection.port}{slash}{path}"
+
+
+def own_url() -> str:
+    """Where Airflow's own API server serves Connect: at the address by which tasks reach it already, else at its public one."""
+    public = conf.get("api", "base_url", fallback="") or f"http://localhost:{conf.get('api', 'port', fallback='8080')}"
+    if public.startswith("/"):  # Airflow takes a mere path so, too
+        public = f"http://localhost:{conf.get('api', 'port', fallback='8080')}{public}"
+    execution = conf.get("core", "execution_api_server_url", fallback="") or ""
+    reached = execution.rstrip("/").removesuffix("/execution") if is_url(execution) else public
+    return f"{reached.rstrip('/')}{_MOUNTED_AT}"
+
+
+def has_url(connection: Any) -> bool:
+    """Whether the Connection itself says where the server is."""
+    return "rest.url" in extra_properties(connection) or is_url(connection.host or "")
 
 
 def effective_settings(conn_id: str) -> WorkerSettings:

@@ -12,8 +12,7 @@ from airflow_provider_connect.client.conditions import Verdict
 from airflow_provider_connect.client.refusals import ServerException, UnreachableException
 from airflow_provider_connect.errors import BadRequestException, ConfigException, NotFoundException, UnauthorizedException
 from airflow_provider_connect.hooks.airflow_settings import properties_of
-from airflow_provider_connect.hooks.connect import ConnectHook
-from airflow_provider_connect.hooks.rest_server import own_url, rest_server
+from airflow_provider_connect.hooks.connect import ConnectHook, own_url, rest_server
 from airflow_provider_connect.operators.config import CreateConnectorOperator, config_texts, is_same
 from airflow_provider_connect.operators.control import offset_views
 from airflow_provider_connect.triggers.connect import ConnectTrigger
