@@ -3,14 +3,18 @@
 Airflow evaluates ``fastapi_apps`` in the API server only, so nothing else is imported before that.
 """
 
+from collections.abc import Awaitable, Callable, MutableMapping
 from functools import cached_property
 from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from airflow_provider_connect.api_server.prefix import BarePrefix
-
 URL_PREFIX = "/connect"
+
+Scope = MutableMapping[str, Any]  # Any: as ASGI has it
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class ConnectPlugin(AirflowPlugin):  # type: ignore[misc]  # Airflow is not typed for us
@@ -36,3 +40,20 @@ class ConnectPlugin(AirflowPlugin):  # type: ignore[misc]  # Airflow is not type
     def fastapi_root_middlewares(self) -> list[dict[str, Any]]:
         """Clients ask for the address they were given, which may end without a slash."""
         return [{"middleware": BarePrefix, "kwargs": {"prefix": URL_PREFIX}, "name": "Kafka Connect REST"}]
+
+
+class BarePrefix:
+    """A middleware of the whole API server: ``/connect`` is understood as ``/connect/``. Asked at every request, so it only compares.
+
+    Airflow asks the mounted app only for what lies below its address, and answers for the address without a slash with its UI's page.
+    """
+
+    def __init__(self, app: App, prefix: str) -> None:
+        self._app, self._prefix = app, prefix
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        if path.endswith(self._prefix) and path.removeprefix(scope.get("root_path", "")) == self._prefix:
+            sent: bytes = scope.get("raw_path") or path.encode()
+            scope = {**scope, "path": f"{path}/", "raw_path": sent + b"/"}
+        await self._app(scope, receive, send)
