@@ -24,7 +24,7 @@ from airflow_provider_connect.rest.secrets import Secrets
 SECONDS = 90.0
 HEALTH_SECONDS = 10.0
 OF_ONE_USER = 2
-"""How many requests with a body are carried out at once for one user; probes have four processes (``plugins.validation.probe_pool``)."""
+"""How many requests with a body are carried out at once for one user; probes have four processes (``plugins.validation.probe_process``)."""
 
 USER = "connect_user"
 """Where the door leaves the user in the request's scope."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import keyword
 import os
+import re
 import shutil
+import sys
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
@@ -12,7 +16,11 @@ from string import Template
 from typing import Final
 
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException
-from airflow_provider_connect.skeleton.names import Names
+
+_ENDING: Final = "-connector"
+_FORM: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_MOST_CHARACTERS: Final = 40
+_TAKEN: Final = frozenset({"airflow", "airflow_provider_connect", "confluent_kafka", "dags", "py4j", "pyarrow", "pyspark", "src", "tests"})
 
 
 class Side(StrEnum):
@@ -89,3 +97,34 @@ def write_package(target: Path, texts: Mapping[str, str]) -> None:
 
 def _is_empty(directory: Path) -> bool:
     return directory.is_dir() and not any(directory.iterdir())
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """``package`` is the distribution's (``my-connector``), ``module`` what is imported (``my_connector``), ``label`` what connectors and
+    topics are called (``my``), ``stem`` how the names of classes begin (``My``)."""
+
+    package: str
+    module: str
+    label: str
+    stem: str
+
+    @classmethod
+    def of(cls, package: str) -> Names:
+        """Raises BadRequestException for what is no good name of a package, with what would be one."""
+        if not _FORM.fullmatch(package) or len(package) > _MOST_CHARACTERS:
+            raise BadRequestException(
+                f"{package!r} is no name for a package: take lower-case letters, digits and single hyphens, beginning with a letter, "
+                f"at most {_MOST_CHARACTERS} characters{_instead(package)}"
+            )
+        module = package.replace("-", "_")
+        if module in _TAKEN or module in sys.stdlib_module_names or keyword.iskeyword(module):
+            raise BadRequestException(f"{package!r} is no name for a package: there is a module {module} already; take {package}-connector")
+        label = package.removesuffix(_ENDING)
+        return cls(package, module, label, "".join(word.capitalize() for word in label.split("-")))
+
+
+def _instead(package: str) -> str:
+    """A name like it that would do, in brackets; nothing where there is none."""
+    proposed = re.sub(r"[^a-z0-9]+", "-", package.lower()).strip("-0123456789")[:_MOST_CHARACTERS].strip("-")
+    return f" (such as {proposed})" if _FORM.fullmatch(proposed) else ""

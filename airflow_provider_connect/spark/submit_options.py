@@ -12,10 +12,9 @@ from pathlib import Path
 
 from airflow_provider_connect.spark.cache import cache_directory
 from airflow_provider_connect.spark.class_data import ClassData, class_data_for
-from airflow_provider_connect.spark.code_archive import code_archive
+from airflow_provider_connect.spark.code_archives import code_archive, plugin_archives
 from airflow_provider_connect.spark.driver_options import FIRST_COMPILER, QUIET, driver_options
 from airflow_provider_connect.spark.java_runtime import JavaRuntime, find_java
-from airflow_provider_connect.spark.plugin_archives import plugin_archives
 from airflow_provider_connect.spark.spark_home import SparkHome, find_spark, is_local, starts_from_links
 
 _PYTHON_LINK = "connect-python"

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException
-from airflow_provider_connect.skeleton.names import Names
 from airflow_provider_connect.skeleton.new import main
-from airflow_provider_connect.skeleton.package import Side, package_files, write_package
+from airflow_provider_connect.skeleton.package import Names, Side, package_files, write_package
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,7 @@ from airflow_provider_connect.plugins.catalog.chosen_plugins import CONVERTER_KI
 from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, Plugin, PluginCatalog, PluginKind, versions_of
 from airflow_provider_connect.plugins.loading.plugin_path import BrokenLocation
 from airflow_provider_connect.plugins.validation.probe_messages import keys_of, validation_of
-from airflow_provider_connect.plugins.validation.probe_pool import Fingerprints, ProbePool
-from airflow_provider_connect.plugins.validation.probe_process import ProbeProcess
+from airflow_provider_connect.plugins.validation.probe_process import Fingerprints, ProbePool, ProbeProcess
 from airflow_provider_connect.plugins.validation.validation import java_map, key_view
 
 log = logging.getLogger(__name__)

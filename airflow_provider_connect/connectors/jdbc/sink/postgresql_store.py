@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from airflow_provider_connect.connectors.jdbc.catalog.column import Column
 from airflow_provider_connect.connectors.jdbc.catalog.metadata import read_columns
 from airflow_provider_connect.connectors.jdbc.database.adbc_database import AdbcDatabase
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException, StatementException
@@ -14,7 +15,6 @@ from airflow_provider_connect.connectors.jdbc.database.database_url import Datab
 from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
 from airflow_provider_connect.connectors.jdbc.sink.columns import misfits, rest_of
-from airflow_provider_connect.connectors.jdbc.sink.equality import is_exact
 from airflow_provider_connect.connectors.jdbc.sink.hope import Hope
 from airflow_provider_connect.connectors.jdbc.sink.literal import text_literal
 from airflow_provider_connect.connectors.jdbc.sink.settings import InsertMode
@@ -24,7 +24,7 @@ from airflow_provider_connect.connectors.jdbc.sink.statements import StageStatem
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
 from airflow_provider_connect.connectors.jdbc.sink.wire import wire_field
 from airflow_provider_connect.errors import ConnectException, RetriableException
-from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.arrow import pa, pc
 
 _SAVEPOINT: Final = "connect_piece"
 _SIFTED_ROWS: Final = 50_000  # at a time
@@ -35,6 +35,15 @@ _PARALLEL: Final = frozenset(
 _PARALLEL_WORDS: Final = re.compile(  # the driver tells no SQLSTATE of what went wrong while rows came
     r"could not serialize access|deadlock detected|could not obtain lock|due to lock timeout|transaction timeout"
 )
+_EXACT: Final = frozenset(  # whole types: with a precision they round, and domains may be anything
+    {
+        *("boolean", "smallint", "integer", "bigint", "oid", "bytea", "text", "character varying", "numeric", "date"),
+        *("time without time zone", "timestamp without time zone", "timestamp with time zone"),
+    }
+)
+_LENGTH: Final = re.compile(r"character varying\((\d+)\)")
+_SCALE: Final = re.compile(r"numeric\(\d+,(-?\d+)\)")
+_UUID: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 
 
 class PostgresqlStore(AdbcDatabase):
@@ -269,3 +278,30 @@ class PostgresqlStore(AdbcDatabase):
             line = _COPY_LINE.search(text)
             return RefusedException(said, int(line[1]) - 1 if line else None)
         return super()._refusal(text, state)
+
+
+def is_exact(table: TargetTable, target: Column, column: pa.ChunkedArray) -> bool:
+    """Whether two values of a column, as COPY writes it, are equal for PostgreSQL only if they are for Arrow."""
+    declared = table.declared.get(target.name, "")
+    if target.name in table.collations:
+        return False
+    if pa.types.is_string(column.type):
+        return _is_exact_text(declared, column)
+    if pa.types.is_decimal(column.type) and (scale := _SCALE.fullmatch(declared)):
+        return bool(column.type.scale <= int(scale[1]))
+    return declared in _EXACT
+
+
+def _is_exact_text(declared: str, column: pa.ChunkedArray) -> bool:
+    """Blanks at the end are nothing in ``character(n)``, and cut off where ``character varying(n)`` has no room for them."""
+    if declared == "uuid":
+        return _all(pc.match_substring_regex(column, _UUID))
+    length = _LENGTH.fullmatch(declared)
+    if length or re.fullmatch(r"character\(\d+\)", declared):
+        is_short = length is not None and (pc.max(pc.utf8_length(column)).as_py() or 0) <= int(length[1])
+        return is_short or _all(pc.invert(pc.ends_with(column, " ")))
+    return declared in ("text", "character varying")
+
+
+def _all(values: pa.ChunkedArray) -> bool:
+    return pc.all(values).as_py() is not False  # there may be nulls only

@@ -1,19 +1,42 @@
-"""A table that is written to, and what has to change in it before records of some layout fit. Pure values; knows no connection."""
+"""A table that is written to: which of its columns take values of a schema, and what has to change in it before records of some layout fit.
+
+Pure values; knows no connection.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.catalog.column import Column, ColumnKind
+from airflow_provider_connect.connectors.jdbc.catalog.column import INTEGERS, TIMESTAMPS, Column, ColumnKind
 from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE
 from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
-from airflow_provider_connect.connectors.jdbc.sink.fit import is_taken, wider
 from airflow_provider_connect.connectors.jdbc.sink.layout import Layout, RecordColumn
 from airflow_provider_connect.connectors.jdbc.sink.literal import literal
 from airflow_provider_connect.connectors.jdbc.sink.settings import AUTO_CREATE, AUTO_EVOLVE, PK_FIELDS, InsertMode, SinkSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.sdk.schema import DATE, DECIMAL, FLOAT64_SCHEMA, INTEGER_BITS, TIME, TIMESTAMP, Schema, SchemaType
+
+_FLOATS: Final = (ColumnKind.FLOAT32, ColumnKind.FLOAT64)
+_TAKEN_BY: Final[Mapping[str, tuple[ColumnKind, ...]]] = {
+    **dict.fromkeys(INTEGER_BITS, (*INTEGERS, ColumnKind.DECIMAL, *_FLOATS)),
+    **dict.fromkeys((SchemaType.FLOAT32, SchemaType.FLOAT64), (*_FLOATS, ColumnKind.DECIMAL)),
+    DECIMAL: (ColumnKind.DECIMAL, *_FLOATS),
+    SchemaType.BOOLEAN: (ColumnKind.BOOLEAN, *INTEGERS),
+    SchemaType.STRING: (ColumnKind.STRING, ColumnKind.OTHER, ColumnKind.DATE, ColumnKind.TIME, *TIMESTAMPS),
+    SchemaType.BYTES: (ColumnKind.BYTES,),
+    DATE: (ColumnKind.DATE, *TIMESTAMPS),
+    TIME: (ColumnKind.TIME,),
+    TIMESTAMP: TIMESTAMPS,
+}
+_BITS: Final[Mapping[str, int]] = {
+    **{str(kind): bits for kind, bits in INTEGER_BITS.items()},
+    SchemaType.FLOAT32: 32,
+    SchemaType.FLOAT64: 64,
+}
+_EXACT_AS_DOUBLE: Final = 32  # bits of the widest integers that doubles hold one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +100,7 @@ def _refuse_conflicts(layout: Layout, table: TargetTable, settings: SinkSettings
             f"type {column.schema.name or column.schema.type.name}. Change the column's type, or cast the field (transformation Cast)"
         )
         is_fixed = dialect.name == SQLITE and target.kind is ColumnKind.DATE  # there types cannot be changed, only numbers pass
-        if is_fixed or wider(target, column.schema) is None:
+        if is_fixed or wider_schema(target, column.schema) is None:
             raise ConnectException(text)
         if not settings.auto_evolve:
             raise ConfigException.of(AUTO_EVOLVE, "false", f"{text}, or set {AUTO_EVOLVE} to true.")
@@ -125,7 +148,7 @@ def _wider(layout: Layout, table: TargetTable, settings: SinkSettings, dialect: 
         return
     for column in layout.columns:
         target = table.columns.get(column.name)
-        schema = None if target is None else wider(target, column.schema)
+        schema = None if target is None else wider_schema(target, column.schema)
         if target is not None and schema is not None:
             yield _altered(target, dialect.column_type(schema, is_key=column.is_key), table, dialect)
 
@@ -138,3 +161,34 @@ def _altered(target: Column, type: str, table: TargetTable, dialect: Dialect) ->
     if dialect.name == "mssql":
         return f"{start} ALTER COLUMN {name} {type} {nullability}"
     return f"{start} ALTER COLUMN {name} {'TYPE' if dialect.name == POSTGRESQL else 'SET DATA TYPE'} {type}"
+
+
+def is_taken(column: Column, schema: Schema, *, reads_numbers: bool = False) -> bool:
+    """Whether the column takes values of ``schema``, at least those that are not too large. ``reads_numbers``: the database reads decimals
+    and floats from texts, and refuses those that are none."""
+    if reads_numbers and _kind(schema) == SchemaType.STRING and column.kind in (ColumnKind.DECIMAL, *_FLOATS):
+        return True
+    return column.kind in _TAKEN_BY.get(_kind(schema), ())
+
+
+def wider_schema(column: Column, schema: Schema) -> Schema | None:
+    """As what the column would hold all that it may hold now and all values of ``schema``; None where it does already, or nothing does.
+    Records of the schema that it was made for are taken then, too: they may still come."""
+    if schema.logical_name == DECIMAL:
+        is_short = column.kind is ColumnKind.DECIMAL and column.scale is not None and column.scale < schema.scale
+        return schema if column.kind in INTEGERS or is_short else None
+    if schema.logical_name == TIMESTAMP:
+        return schema if column.kind is ColumnKind.DATE else None
+    bits, wanted_bits = _BITS.get(column.kind.value), _BITS.get(_kind(schema))
+    if bits is None or wanted_bits is None:
+        return None
+    is_float, wants_float = column.kind in _FLOATS, schema.type in (SchemaType.FLOAT32, SchemaType.FLOAT64)
+    if is_float is wants_float:
+        return schema if bits < wanted_bits else None
+    if wants_float:
+        return FLOAT64_SCHEMA if bits <= _EXACT_AS_DOUBLE else None
+    return FLOAT64_SCHEMA if bits == wanted_bits == _EXACT_AS_DOUBLE else None
+
+
+def _kind(schema: Schema) -> str:
+    return schema.logical_name or str(schema.type)

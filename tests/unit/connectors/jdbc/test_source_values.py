@@ -14,8 +14,8 @@ from airflow_provider_connect.connectors.jdbc.source.column_reading import Colum
 from airflow_provider_connect.connectors.jdbc.source.column_schema import schema_of_column
 from airflow_provider_connect.connectors.jdbc.source.config import CONFIG_DEF, NumericMapping
 from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset, known_offset, refuse_wrong, table_partition
-from airflow_provider_connect.connectors.jdbc.source.row_pages import Pages
 from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery
+from airflow_provider_connect.connectors.jdbc.source.row_reader import Pages
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException

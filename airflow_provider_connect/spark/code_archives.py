@@ -1,4 +1,6 @@
-"""Zips of the installed plugins, which spark-submit sends to executors on other machines along with this package.
+"""Zips of this package and of the installed plugins, which spark-submit sends to executors on other machines: they run the driver's code.
+
+That of the package holds sources and bytecode: an executor of another Python version finds the bytecode's mark wrong and takes the source.
 
 A plugin is what an entry point of the group ``airflow_provider_connect.plugins`` names: its top-level module or package travels, with its
 metadata, by which it is found and versioned there. Its dependencies do not: executors have them, or get a packed Python environment.
@@ -7,6 +9,8 @@ metadata, by which it is found and versioned there. Its dependencies do not: exe
 import hashlib
 import importlib.util
 import logging
+import py_compile
+import time
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,10 +18,38 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.metadata import Distribution, EntryPoint, entry_points
 from pathlib import Path
 
-from airflow_provider_connect.spark.cache import made_once
+from airflow_provider_connect.spark.cache import forget_old, made_once
 
+_PACKAGE = Path(__file__).resolve().parent.parent
 GROUP = "airflow_provider_connect.plugins"
 _log = logging.getLogger(__name__)
+
+
+def code_archive(cache: Path) -> Path:
+    """The zip of the package as it is now; made when a file has changed since the last one."""
+    files = sorted(file for file in _PACKAGE.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+    digest = hashlib.sha256()
+    for file in files:
+        found = file.stat()
+        digest.update(f"{file.relative_to(_PACKAGE)} {found.st_size} {found.st_mtime_ns}\n".encode())
+    target = cache / "code" / digest.hexdigest()[:16] / f"{_PACKAGE.name}.zip"
+    if not target.exists():
+        (cache / "code").mkdir(exist_ok=True)
+        forget_old(cache / "code", time.time())
+    return made_once(target, lambda archive: _write_package(archive, files))
+
+
+def _write_package(archive: Path, files: list[Path]) -> None:
+    compiled = archive.with_suffix(".pyc")
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
+        for file in files:
+            name = f"{_PACKAGE.name}/{file.relative_to(_PACKAGE)}"
+            zipped.write(file, name)
+            if file.suffix == ".py":
+                py_compile.compile(
+                    str(file), str(compiled), name, doraise=True, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
+                )
+                zipped.write(compiled, f"{name}c")
 
 
 @dataclass(frozen=True, slots=True)
