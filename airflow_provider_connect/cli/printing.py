@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 Row = Mapping[str, object]
 

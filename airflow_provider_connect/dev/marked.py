@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Collection
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 VARIABLE = "CONNECT_STACK_MARK"
 

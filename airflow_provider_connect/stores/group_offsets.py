@@ -7,7 +7,7 @@ from concurrent.futures import Future
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as _KafkaPartition
-from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # the package exports them without saying so
+from confluent_kafka.admin import ConfigResource, ResourceType
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConflictException, ConnectException, NotFoundException, StoreTimeoutException

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as _KafkaPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # the package exports them without saying so
+from confluent_kafka.admin import (
     AdminClient,
     ConfigResource,
     ListOffsetsResultInfo,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.benchmark.topics import QUIET
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewTopic
 
 _BUFFERED_LINES = 100_000
 QUIET = {"log_level": 0}  # a client notes on standard error when its broker goes, as it does at the end of a race

@@ -45,7 +45,7 @@ def send_records(bootstrap: str, topic: str, scene: DeadLetterScene) -> None:
     """The records of a scene to partition 0 of a topic."""
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     for record in scene.records:
-        headers = list(record.headers) or None
+        headers: list[tuple[str, str | bytes | None]] | None = list(record.headers) or None
         producer.produce(topic, record.value, record.key, partition=0, headers=headers, timestamp=record.timestamp)
     assert producer.flush(30) == 0
 

@@ -164,7 +164,8 @@ class TestJsonConverterWithoutSchemas(ConverterSuite):
         return configured(JsonConverter, schemas_enable="false")
 
     def values(self) -> Sequence[tuple[Schema | None, Any]]:
-        return [(None, value) for value in ({"a": [1, 2.5, None, True, "é"]}, {}, [], {"b": {"c": 1}}, None)]
+        values: tuple[Any, ...] = ({"a": [1, 2.5, None, True, "é"]}, {}, [], {"b": {"c": 1}}, None)
+        return [(None, value) for value in values]
 
 
 class TestJsonConverterOfSchemalessNumbers(TestJsonConverterWithoutSchemas):

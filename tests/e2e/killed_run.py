@@ -24,11 +24,11 @@ def run_and_kill(scene: Scene) -> None:
 
 
 def _die_before_the_commit() -> None:
-    def exactly_once(delivery: ExactlyOnce) -> None:
-        delivery._producer.producer.flush(20)
+    def exactly_once(self: ExactlyOnce) -> None:
+        self._producer.producer.flush(20)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def at_least_once(delivery: AtLeastOnce, *_: object) -> None:
+    def at_least_once(self: AtLeastOnce, closing: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     ExactlyOnce._commit_transaction = exactly_once  # type: ignore[method-assign]

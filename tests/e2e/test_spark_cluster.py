@@ -83,7 +83,7 @@ def executors_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (site_packages,) = folder.glob("lib/python*/site-packages")
     (site_packages / "installed.pth").write_text(sysconfig.get_path("purelib") + "\n")
     python = folder / "bin" / "python"
-    command = [python, "-c", "import pyspark, confluent_kafka; import airflow_provider_connect"]
+    command: list[str | Path] = [python, "-c", "import pyspark, confluent_kafka; import airflow_provider_connect"]
     found = subprocess.run(command, capture_output=True, cwd="/", text=True, check=False)
     assert "No module named 'airflow_provider_connect'" in found.stderr, found.stderr
     return python

@@ -217,7 +217,7 @@ def needed(names: Iterable[str], extras: Mapping[str, set[str]]) -> set[str]:
 def test_every_file_that_the_image_installs_is_known_by_its_hash() -> None:
     """After a change of setup.cfg or constraints.txt: make hashes."""
     build, image = hashed("build.txt"), hashed("image.txt")
-    constraints = {
+    constraints: dict[str, str] = {
         canonicalize_name(name): version for name, _, version in map(constraint, (ROOT / "constraints.txt").read_text().splitlines())
     }
     for name, (requirement, hashes) in {**build, **image}.items():

@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from re import _constants as codes  # type: ignore[attr-defined]  # no public module parses expressions
-from re import _parser as parser  # type: ignore[attr-defined]
+from re import _constants as codes  # no public module parses expressions
+from re import _parser as parser
 from typing import Any
 
 import pytest

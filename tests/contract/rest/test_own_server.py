@@ -74,7 +74,7 @@ def test_a_server_without_a_herder_says_so_and_serves_what_needs_none() -> None:
 
 @pytest.mark.parametrize("signature", ["no base64", "nö base64"])
 def test_a_signature_that_is_not_base64_is_refused(signature: str) -> None:
-    headers = {"X-Connect-Authorization": signature.encode(), "X-Connect-Request-Signature-Algorithm": b"HmacSHA256"}
+    headers = {b"X-Connect-Authorization": signature.encode(), b"X-Connect-Request-Signature-Algorithm": b"HmacSHA256"}
     with started({}) as server:
         refused = httpx.post(f"{server.url}/connectors/c/tasks", headers=headers)
     assert (refused.status_code, refused.json()["message"]) == (400, "The signature of the internal request is not base64")
@@ -100,7 +100,7 @@ def test_basic_auth_lets_in_whom_the_file_names(tmp_path: Path, by: str) -> None
             assert (refused.status_code, refused.json()["message"]) == (401, "User cannot access the resource.")
             assert refused.headers["WWW-Authenticate"].startswith("Basic")
         for credentials in ("alice:wonder=land", "YWxpY2U6/w==", "YWxpY2U6d29uZGVyPWxhbmQ=é"):
-            refused = httpx.get(f"{server.url}/", headers={"Authorization": f"Basic {credentials}".encode()})
+            refused = httpx.get(f"{server.url}/", headers={b"Authorization": f"Basic {credentials}".encode()})
             assert (refused.status_code, refused.json()["message"]) == (401, "User cannot access the resource.")
 
 
@@ -209,9 +209,10 @@ def test_users_of_another_kind_are_asked_for_unless_the_settings_say_otherwise(t
     ],
 )
 def test_a_page_whose_name_leads_here_is_refused(host: str | bytes, is_known: bool) -> None:
+    headers = {b"Host": host if isinstance(host, bytes) else host.encode()}
     with started({"rest.allowed.hosts": "connect.example, other.example"}) as server:
         for method, path in (("GET", "/"), ("PUT", "/connectors/x/pause"), ("OPTIONS", "/connectors"), ("GET", "/nowhere")):
-            answer = httpx.request(method, f"{server.url}{path}", headers={"Host": host})  # type: ignore[dict-item]
+            answer = httpx.request(method, f"{server.url}{path}", headers=headers)
             assert (answer.status_code == 421) is not is_known, (method, path)
             assert is_known or "rest.allowed.hosts" in answer.json()["message"]
 

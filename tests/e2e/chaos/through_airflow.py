@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from airflow_provider_connect.dev.airflow_client import ENDED, AirflowClient, DagRun
 from airflow_provider_connect.dev.marked import marked_processes

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from tests.e2e.faults.runs import wait_for
 

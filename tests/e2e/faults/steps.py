@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from tests.e2e.faults.runs import CUT, Fault
@@ -47,7 +47,12 @@ TABLE_SINK_STEPS = {
         f"{_SINK}:AtLeastOnce._commit_group",
     )
 }
-STEPS = {"source": SOURCE_STEPS, "sink": SINK_STEPS, "table source": TABLE_SOURCE_STEPS, "table sink": TABLE_SINK_STEPS}
+STEPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "source": SOURCE_STEPS,
+    "sink": SINK_STEPS,
+    "table source": TABLE_SOURCE_STEPS,
+    "table sink": TABLE_SINK_STEPS,
+}
 
 
 def commit_steps(kind: str) -> Iterator[tuple[str, str]]:

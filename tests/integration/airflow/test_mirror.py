@@ -1,8 +1,9 @@
 """The SQL mirror in Airflow's own database, filled by the API server."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, select
@@ -33,7 +34,7 @@ def test_a_run_is_in_the_mirror_with_its_figures(airflow: Airflow, engine: Engin
     def offset(connection: Connection) -> str | None:
         return connection.scalar(select(source_offset.c.source_offset).where(source_offset.c.connector == name))
 
-    def ask(question):  # type: ignore[no-untyped-def]  # a query's own type
+    def ask(question: Callable[[Connection], Any]) -> Any:  # a query's own type
         with engine.connect() as connection:
             return question(connection)
 

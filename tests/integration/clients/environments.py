@@ -32,7 +32,7 @@ class Environment:
 
     def run(self, program: str, *arguments: str) -> None:
         """Run one of ``programs``; its assertions are the test's. Raises AssertionError with all that it wrote."""
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "NODE_"))} | self.variables
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "NODE_"))} | dict(self.variables)
         command = [*self.command, str(PROGRAMS / program), *arguments]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=480, check=False)
         assert done.returncode == 0, f"{program} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"

@@ -19,6 +19,7 @@ from tests.integration.worker import plugins
 from tests.integration.worker.scene import PLAIN, Scene
 
 Pair = tuple[Mapping[str, object] | None, Mapping[str, object] | None]
+Told = tuple[Mapping[str, object], Mapping[str, object] | None]
 
 
 class RunsByHand:
@@ -111,11 +112,11 @@ def views(*pairs: Pair) -> list[OffsetView]:
     return [OffsetView(partition, offset) for partition, offset in pairs]
 
 
-def shown(offsets: Sequence[OffsetView]) -> list[tuple[dict[str, object], dict[str, object] | None]]:
+def shown(offsets: Sequence[OffsetView]) -> list[Told]:
     """As JSON has them, in an order of their own."""
-    found = [(dict(view.partition or {}), None if view.offset is None else dict(view.offset)) for view in offsets]
+    found: list[Told] = [(dict(view.partition or {}), None if view.offset is None else dict(view.offset)) for view in offsets]
     return ordered(found)
 
 
-def ordered(pairs: list[tuple[dict[str, object], dict[str, object] | None]]) -> list[tuple[dict[str, object], dict[str, object] | None]]:
+def ordered(pairs: Sequence[Told]) -> list[Told]:
     return sorted(pairs, key=lambda pair: json.dumps(pair, sort_keys=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import pytest
 from confluent_kafka import Consumer
 
@@ -76,7 +78,7 @@ def test_what_is_accepted_and_what_is_not(scene: Scene, herder: Herder, unique: 
     told = [(at(unique, 0), offset(1_000)), (at(unique, 1), offset(2))]
     assert shown(herder.offsets(scene.connector)) == told
     failed = f"Failed to alter consumer group offsets for connector {scene.connector}"
-    refused = [
+    refused: list[tuple[Mapping[str, object] | None, Mapping[str, object] | None, str]] = [
         (None, offset(1), "cannot be null or missing"),
         ({"kafka_topic": unique}, offset(1), "must contain the keys 'kafka_topic' and 'kafka_partition'"),
         (at(unique, 0), {"offset": 1}, "should either be null or contain the key 'kafka_offset'"),
@@ -103,10 +105,11 @@ def test_a_group_with_members_is_left_alone(scene: Scene, herder: Herder, unique
     groups = GroupOffsets(scene.settings)
     eventually(lambda: stranger.poll(0.1) or groups.members(scene.group))
     try:
-        for change in (
+        attempts: tuple[Callable[[], object], ...] = (
             lambda: herder.reset_offsets(scene.connector),
             lambda: herder.alter_offsets(scene.connector, views((at(unique, 0), None))),
-        ):
+        )
+        for change in attempts:
             with pytest.raises(ConnectException, match=r"tasks haven't stopped completely yet .* zombie sink tasks"):
                 change()
     finally:
@@ -122,7 +125,7 @@ def test_a_connector_that_refuses_leaves_everything_as_it_was(scene: Scene, herd
         raise ConnectException("not now")
 
     probe.before = refuse
-    changes = [
+    changes: list[Callable[[], object]] = [
         lambda: herder.alter_offsets(scene.connector, views((at(unique, 0), offset(1)))),
         lambda: herder.alter_offsets(scene.connector, views((at(unique, 0), offset(1)), (at(unique, 1), None))),
         lambda: herder.reset_offsets(scene.connector),

@@ -102,9 +102,13 @@ def test_only_a_stopped_connector_whose_run_has_ended(scene: Scene, herder: Herd
     scene.run(scene.file_source(unique))
     wanted = views(({"filename": str(scene.file)}, {"position": 0}))
     text = f"issuing a 'PUT' request to the '/connectors/{scene.connector}/stop' endpoint"
+    attempts: tuple[Callable[[], object], ...] = (
+        lambda: herder.alter_offsets(scene.connector, wanted),
+        lambda: herder.reset_offsets(scene.connector),
+    )
     for reach in (herder.resume, herder.pause):
         reach(scene.connector)
-        for change in (lambda: herder.alter_offsets(scene.connector, wanted), lambda: herder.reset_offsets(scene.connector)):
+        for change in attempts:
             with pytest.raises(BadRequestException, match=text):
                 change()
         assert len(herder.offsets(scene.connector)) == 1

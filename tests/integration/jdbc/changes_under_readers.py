@@ -10,7 +10,7 @@ from airflow_provider_connect.connectors.jdbc.source.row_reader import RowReader
 BEFORE, BETWEEN = "before the columns are read again", "between that and the statement"
 
 
-def change_once(monkeypatch: pytest.MonkeyPatch, moment: str, change: Callable[[], None]) -> None:
+def change_once(monkeypatch: pytest.MonkeyPatch, moment: str, change: Callable[[], object]) -> None:
     """Make the ``change`` at that moment of the next reader's work."""
     reread = RowReader._reread_columns
 

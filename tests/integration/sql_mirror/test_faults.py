@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -116,7 +117,7 @@ def test_followers_killed_again_and_again(settings: WorkerSettings, url: str, da
         process = subprocess.Popen([*command, f"killed-{number}"], cwd=CHECKOUT, preexec_fn=dies_with_parent())  # noqa: PLW1509
         try:
             seen = told_in_all(database)
-            until(lambda seen=seen: told_in_all(database) > seen or all_there(database))
+            until(partial(has_gone_on, database, seen))
             time.sleep(delays.uniform(0, 0.1))
         finally:
             process.kill()
@@ -126,6 +127,10 @@ def test_followers_killed_again_and_again(settings: WorkerSettings, url: str, da
     writing.join()
     until(lambda: all_there(database), follow())
     assert each_change_is_told_once(database)
+
+
+def has_gone_on(database: Engine, seen: int) -> bool:
+    return told_in_all(database) > seen or all_there(database)
 
 
 def told_in_all(database: Engine) -> int:

@@ -1,7 +1,7 @@
 """What is on the topics is in the tables, with its history, on each kind of database."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -66,7 +66,7 @@ def configs(settings: WorkerSettings) -> Iterator[ConfigStore]:
         yield store
 
 
-def write_offsets(settings: WorkerSettings, connector: str, *offsets: tuple[dict[str, object], dict[str, object] | None]) -> None:
+def write_offsets(settings: WorkerSettings, connector: str, *offsets: tuple[Mapping[str, object], Mapping[str, object] | None]) -> None:
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
     with OffsetStore(settings) as store:
         for record in store.records(connector, offsets):

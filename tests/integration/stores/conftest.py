@@ -14,7 +14,7 @@ def produce(bootstrap: str) -> Produce:
 
     def write(
         topic: str,
-        records: Iterable[tuple[bytes | None, bytes | None] | tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]],
+        records: Iterable[tuple[bytes | None, bytes | None] | tuple[bytes | None, bytes | None, list[tuple[str, str | bytes | None]]]],
         partition: int = -1,
     ) -> None:
         producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"})

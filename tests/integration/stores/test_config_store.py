@@ -15,7 +15,7 @@ from airflow_provider_connect.model.ids import config_leader_id
 from airflow_provider_connect.model.records import ConnectorRecord
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.stores.config_follower import Change, ChangeKind
+from airflow_provider_connect.stores.config_follower import Change, ChangeKind, ConfigFollower
 from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from tests.conftest import CACHE, worker_properties
@@ -160,10 +160,10 @@ def test_follower_tells_the_task_to_end(settings: WorkerSettings) -> None:
             assert _wait(late) == Change(ChangeKind.CLAIMED, newer)
 
 
-def _wait(follower: object) -> Change | None:
+def _wait(follower: ConfigFollower) -> Change | None:
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
-        if change := follower.poll(0.1):  # type: ignore[attr-defined]
+        if change := follower.poll(0.1):
             return change
     return None
 

@@ -15,7 +15,7 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import StoreTimeoutException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model import config_snapshot
-from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.cluster_state import ClusterConfigState, ConfigLog
 from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.model.run import CLAIM_FILE
 from airflow_provider_connect.model.states import TargetState
@@ -118,7 +118,7 @@ def test_a_reader_that_is_far_behind_writes_each_row_once(
     made: list[str] = []
     of = config_snapshot._slice
 
-    def noted(log: config_snapshot.ConfigLog, name: str) -> config_snapshot.Slice:
+    def noted(log: ConfigLog, name: str) -> config_snapshot.Slice:
         made.append(name)
         return of(log, name)
 

@@ -46,7 +46,7 @@ def _abort(producer: Producer, topic: str, records: list[ProducedOffset]) -> Non
     producer.abort_transaction(20)
 
 
-def _as_a_worker_without_exactly_once_reads(settings: WorkerSettings) -> dict[bytes, bytes | None]:
+def _as_a_worker_without_exactly_once_reads(settings: WorkerSettings) -> dict[bytes | None, bytes | None]:
     consumer = Consumer(
         {
             "bootstrap.servers": settings.bootstrap_servers,
@@ -59,7 +59,7 @@ def _as_a_worker_without_exactly_once_reads(settings: WorkerSettings) -> dict[by
     from confluent_kafka import TopicPartition as KafkaPartition
 
     consumer.assign([KafkaPartition(settings.offset_topic, partition, 0) for partition in range(5)])
-    found: dict[bytes, bytes | None] = {}
+    found: dict[bytes | None, bytes | None] = {}
     ends = 0
     while ends < 5:
         message = consumer.poll(10)

@@ -23,7 +23,7 @@ def unreachable_settings(port: int) -> WorkerSettings:
     return WorkerSettings.of({"bootstrap.servers": f"127.0.0.1:{port}"})
 
 
-def test_internal_topics_are_made_once_and_as_connects(worker_settings) -> None:
+def test_internal_topics_are_made_once_and_as_connects(worker_settings: MakeSettings) -> None:
     settings = WorkerSettings.of(worker_settings(status_storage_segment_bytes="1048576"))
     admin = TopicAdmin(settings)
     ids = admin.ensure_internal_topics()
@@ -38,7 +38,7 @@ def test_internal_topics_are_made_once_and_as_connects(worker_settings) -> None:
     assert admin.topic_id(settings.config_topic) == ids[settings.config_topic]
 
 
-def test_an_existing_topic_that_compacts_late_is_warned_of_with_the_command_that_helps(worker_settings, unique: str) -> None:
+def test_an_existing_topic_that_compacts_late_is_warned_of_with_the_command_that_helps(worker_settings: MakeSettings, unique: str) -> None:
     settings = WorkerSettings.of(worker_settings(config_storage_topic=f"late-{unique}"))
     admin = TopicAdmin(settings)
     admin.create(TopicSpec(f"late-{unique}", 1, 1, {"cleanup.policy": "compact"}))
@@ -61,7 +61,7 @@ def test_what_is_compacted_within_the_hour(configs: dict[str, str], is_late: boo
     assert bool(compaction_warning("t", configs)) is is_late
 
 
-def test_topic_of_the_wrong_policy_is_refused(worker_settings, unique: str) -> None:
+def test_topic_of_the_wrong_policy_is_refused(worker_settings: MakeSettings, unique: str) -> None:
     settings = WorkerSettings.of(worker_settings(status_storage_topic=f"wrong-{unique}"))
     TopicAdmin(settings).create(TopicSpec(f"wrong-{unique}", 1, 1, {"cleanup.policy": "compact,delete"}))
     with pytest.raises(ConfigException) as refused:
@@ -76,7 +76,7 @@ def test_topic_of_the_wrong_policy_is_refused(worker_settings, unique: str) -> N
     )
 
 
-def test_config_topic_of_several_partitions_is_refused(worker_settings, unique: str) -> None:
+def test_config_topic_of_several_partitions_is_refused(worker_settings: MakeSettings, unique: str) -> None:
     settings = WorkerSettings.of(worker_settings(config_storage_topic=f"wrong-{unique}"))
     TopicAdmin(settings).create(TopicSpec(f"wrong-{unique}", 3, 1, {"cleanup.policy": "compact"}))
     with pytest.raises(ConfigException) as refused:
@@ -87,7 +87,7 @@ def test_config_topic_of_several_partitions_is_refused(worker_settings, unique: 
     )
 
 
-def test_too_many_replicas_are_refused_by_the_names_of_all_their_settings(worker_settings) -> None:
+def test_too_many_replicas_are_refused_by_the_names_of_all_their_settings(worker_settings: MakeSettings) -> None:
     kinds = ("config", "offset", "status", "batch")
     three = {f"{kind}_storage_replication_factor": "3" for kind in kinds}
     settings = WorkerSettings.of(worker_settings(**three, default_api_timeout_ms="300"))
@@ -100,7 +100,7 @@ def test_too_many_replicas_are_refused_by_the_names_of_all_their_settings(worker
     assert "leave the setting out for the brokers' own default" in str(refused.value)
 
 
-def test_one_broker_creates_them_without_a_word_about_replicas(worker_settings, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_broker_creates_them_without_a_word_about_replicas(worker_settings: MakeSettings, caplog: pytest.LogCaptureFixture) -> None:
     given = {key: value for key, value in worker_settings().items() if not key.endswith("replication.factor")}
     settings = WorkerSettings.of(given)
     TopicAdmin(settings).ensure_internal_topics()

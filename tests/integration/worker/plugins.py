@@ -171,6 +171,7 @@ class SlowSinkTask(SinkTask):
             raise RetriableException("the destination is busy")
         if self.config["fail.put"] == "true":
             raise ConnectException(f"writing is refused: {self.config['password']}")
+        assert batch.value is not None
         self.file.write(b"".join(str(value).encode() + b"\n" for value in batch.value.to_pylist()))
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:

@@ -30,7 +30,8 @@ from airflow_provider_connect.stores.status_store import StatusStore
 from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.worker.application.application import Application
 from airflow_provider_connect.worker.application.readiness import Readiness, check_readiness
-from airflow_provider_connect.worker.task.task_body import TaskPayload, run_task
+from airflow_provider_connect.worker.task.task_body import run_task
+from airflow_provider_connect.worker.task.task_payload import TaskPayload
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 PLAIN = {"key.converter": STRING, "value.converter": STRING, "header.converter": STRING}

@@ -105,7 +105,7 @@ def started(config: dict[str, str], offset: dict[str, Any] | None = None, *, tas
     return task
 
 
-def polled(task: SourceTask, between: Callable[[int], None] = lambda page: None) -> list[Batch]:
+def polled(task: SourceTask, between: Callable[[int], object] = lambda page: None) -> list[Batch]:
     """All pages of a task; ``between`` is called after each with how many there were."""
     pages: list[Batch] = []
     deadline = time.monotonic() + 60

@@ -36,8 +36,8 @@ class TaskProcess:
 
     def __call__(self, payload: TaskPayload) -> TaskResult:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        with subprocess.Popen([sys.executable, "-c", BODY], env=environment, **pipes) as process:
+        pipe, command = subprocess.PIPE, [sys.executable, "-c", BODY]
+        with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe) as process:
             assert process.stdin is not None
             assert process.stdout is not None
             assert process.stderr is not None

@@ -146,7 +146,7 @@ def test_transactional_topic_is_read_to_its_end(scene: Scene, unique: str, guara
 
 def test_compacted_topic_is_read_over_its_gaps(scene: Scene, unique: str) -> None:
     quick = {"cleanup_policy": "compact", "segment_ms": "100", "min_cleanable_dirty_ratio": "0.01", "delete_retention_ms": "0"}
-    make_topic(scene.bootstrap, unique, **quick)
+    make_topic(scene.bootstrap, unique, 1, **quick)
     producer = Producer({"bootstrap.servers": scene.bootstrap, "enable.idempotence": True})
     for number in range(300):
         producer.produce(unique, f"value {number}".encode(), f"key {number % 10}".encode())

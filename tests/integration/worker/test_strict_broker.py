@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # the package exports them without saying so
+from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
     AclPermissionType,

@@ -7,7 +7,7 @@ from confluent_kafka import KafkaException, Producer
 
 from airflow_provider_connect.config.client_settings import client_config
 from airflow_provider_connect.model.ids import transactional_id
-from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.model.run import Claim, RunState
 from airflow_provider_connect.wire import config_topic
 from tests.integration.worker.scene import Scene, make_topic, send
 from tests.integration.worker.test_runs import text
@@ -54,7 +54,7 @@ def test_task_set_of_file_sink_grows_and_shrinks(scene: Scene, unique: str) -> N
     make_topic(scene.bootstrap, unique, 3)
     zombies_topic = make_topic(scene.bootstrap, f"{unique}-zombies")
     sent: list[str] = []
-    claims = []
+    claims: list[Claim] = []
     for tasks, alive_before in ((1, 0), (3, 1), (1, 3)):
         new = text(300, len(sent))
         send(scene.bootstrap, unique, new, partitions=3)

@@ -16,7 +16,8 @@ from airflow_provider_connect.model.status import TaskStatus
 from airflow_provider_connect.stores.status_store import StatusWriter
 from airflow_provider_connect.worker.application.failure_report import report_lost
 from airflow_provider_connect.worker.task.source_body import WrittenRanges
-from airflow_provider_connect.worker.task.task_body import TaskPayload, run_task
+from airflow_provider_connect.worker.task.task_body import run_task
+from airflow_provider_connect.worker.task.task_payload import TaskPayload
 from tests.integration.worker.plugins import NumbersTask
 from tests.integration.worker.scene import Scene, make_topic, send
 from tests.integration.worker.test_runs import text

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from airflow_provider_connect.model.run import RunState, TaskResult
 from airflow_provider_connect.model.states import State
-from airflow_provider_connect.worker.task.task_body import TaskPayload, run_task
+from airflow_provider_connect.worker.task.task_body import run_task
+from airflow_provider_connect.worker.task.task_payload import TaskPayload
 from tests.integration.worker.scene import PLAIN, Scene, make_topic, values_of
 from tests.integration.worker.words import NAME, install
 from tests.unit.plugins.locations import tree

@@ -62,7 +62,7 @@ def test_long_texts_are_not_kept_when_they_have_been_checked() -> None:
 def test_one_bad_mark_in_a_file_leaves_the_other_connectors(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Also where the bundle of an older version wrote the file, or a newer one knows more keys."""
     folder = tmp_path_factory.mktemp("bundle")
-    marks = {f"good-{number}": {} for number in range(48)}
+    marks: dict[str, dict[str, str]] = {f"good-{number}": {} for number in range(48)}
     bad = {"bad": {"airflow.pool": "p" * 300}, "worse": {"airflow.tags": "t" * 101}, "cron": {"airflow.schedule": "61 * * * *"}}
     (folder / "connectors_000.py").write_text(file_text(marks | bad))
     bag = DagBag(folder, bundle_path=folder, bundle_name="connectors")

@@ -9,6 +9,7 @@ import random
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -109,7 +110,7 @@ def test_killed_at_any_moment_it_loses_and_doubles_nothing(tmp_path: Path, claim
     path, chance, kills, reached, delivered = tmp_path / "out.txt", random.Random(11), 0, 0, 0
     while kills < 60 or delivered < 10_000:
         claim, seed = claims(), kills
-        child = forked(lambda claim=claim, seed=seed: write(path, claim, seed=seed))
+        child = forked(partial(write, path, claim, seed=seed))
         time.sleep(chance.uniform(0, 0.06))
         os.kill(child, signal.SIGKILL)
         assert exit_code(child) == -signal.SIGKILL
@@ -132,7 +133,7 @@ def test_several_tasks_killed_at_any_moment(tmp_path: Path, claims: Callable[[],
     path, chance, kills, delivered = tmp_path / "out.txt", random.Random(12), 0, 0
     while kills < 40 or delivered < 1000:
         claim = claims()
-        children = [forked(lambda c=claim, n=n, s=kills: write(path, c, partition=n, tasks=2, seed=s + n)) for n in range(2)]
+        children = [forked(partial(write, path, claim, partition=n, tasks=2, seed=kills + n)) for n in range(2)]
         for child in chance.sample(children, 2):
             time.sleep(chance.uniform(0, 0.05))
             os.kill(child, signal.SIGKILL)
@@ -151,7 +152,7 @@ def test_stopped_writer_that_wakes_changes_nothing(tmp_path: Path, claims: Calla
     for turn in range(8):
         path = tmp_path / f"out-{turn}.txt"
         claim = claims()
-        zombie = forked(lambda path=path, claim=claim, turn=turn: write(path, claim, seed=turn))
+        zombie = forked(partial(write, path, claim, seed=turn))
         time.sleep(chance.uniform(0.01, 0.08))
         os.kill(zombie, signal.SIGSTOP)
         try:

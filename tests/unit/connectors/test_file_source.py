@@ -247,7 +247,9 @@ def test_good_offsets_and_any_tombstone_are_agreed_to() -> None:
 @pytest.fixture
 def short_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_source, "MOST_LINE_BYTES", 16)
-    monkeypatch.setitem(FileReader.__init__.__kwdefaults__, "chunk_bytes", 8)
+    defaults = FileReader.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "chunk_bytes", 8)
 
 
 @pytest.mark.usefixtures("short_lines")

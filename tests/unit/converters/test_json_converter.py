@@ -8,6 +8,7 @@ SimpleHeaderConverter's. ``…error`` is the first line of an exception.
 import datetime
 import json
 import time
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,7 @@ def written(schema: Schema | None, value: Any, row: dict[str, Any]) -> dict[str,
     kept = {"replace_null_with_default": row["replace"]}
     string = StringConverter()
     string.configure({}, is_key=False)
-    forms = {
+    forms: dict[str, Callable[[str, Schema | None, Any], bytes | None]] = {
         "with": converter(**kept).from_connect_data,
         "without": converter(schemas_enable=False, **kept).from_connect_data,
         "numeric": converter(schemas_enable=False, decimal_format="NUMERIC", **kept).from_connect_data,

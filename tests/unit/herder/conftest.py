@@ -108,7 +108,7 @@ class Scene:
         self.backing = MemoryBacking(self.settings)
         self.runs = NotedRuns()
         self.probe = SaidErrors()
-        self.while_waiting: Callable[[], object] = lambda: None
+        self.while_waiting: Callable[[], None] = lambda: None
         """Called instead of sleeping."""
         self.herder = self.another_herder()
 

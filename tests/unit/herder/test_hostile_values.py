@@ -94,7 +94,7 @@ def test_every_setting_takes_hostile_values_or_is_refused_by_name() -> None:
         assert len(text) < 300_000, about
 
 
-def _refusal(config: Mapping[str, str], probe: InProcess, check: DagCheck, about: object) -> str:
+def _refusal(config: Mapping[str, str | None], probe: InProcess, check: DagCheck, about: object) -> str:
     """The text of the 400; empty where the config is taken."""
     try:
         checked("c", config, probe, check, {})

@@ -49,7 +49,9 @@ def test_equal_records_are_counted_and_an_empty_source_shows_nothing() -> None:
 def test_a_preview_travels_as_json() -> None:
     task = PreviewedTask(0, {"k": "v"}, 1, PreviewEnd.IDLE, [{"file": "a"}])
     record = PreviewedRecord(0, "t", None, None, 1, {"id": 1}, [1.5, None], [{"key": "h", "value": "x"}])
-    sent = Preview("c", "source", "S", {"connector": "1"}, 1, [task], [topic("t", 1, ID, "a")], [record], {"offset.n": "number"}, 0.5)
+    sent = Preview(
+        "c", "source", "S", {"connector": "1"}, 1, [task], [topic("t", 1, ID, "a")], [record], {"offset.n": "number"}, seconds=0.5
+    )
     values = sent.to_json()
     values["topics"][0]["digests"] = ("a",)
     assert Preview.of_json(values) == sent

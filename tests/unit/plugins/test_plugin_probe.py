@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -172,7 +172,12 @@ def test_what_a_connector_may_not_look_up_is_refused_by_its_key(plugin_path: Pat
     }
     secrets = {"${airflow:core:uri}": "canary-of-core"}
     asked: list[object] = []
-    with PluginProbe(settings(plugin_path, **access), secrets=lambda config: asked.append(config) or secrets) as probe:
+
+    def told(config: Mapping[str, str | None]) -> Mapping[str, str]:
+        asked.append(config)
+        return secrets
+
+    with PluginProbe(settings(plugin_path, **access), secrets=told) as probe:
         for name, variable, setting in [
             ("staff", "${env:SHOP_PATH}", "no config.providers.env.access setting"),
             ("shop-1", "${env:HOME}", "no config.providers.env.access setting"),

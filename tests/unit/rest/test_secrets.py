@@ -1,16 +1,17 @@
 """What is hidden of a config, and what comes back."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from airflow_provider_connect.errors import ConfigException, ConnectException, PluginNotFoundException
+from airflow_provider_connect.model.secret_keys import HIDDEN
 from airflow_provider_connect.model.views import ConfigKeyView
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.app import create_app
-from airflow_provider_connect.rest.secrets import HIDDEN, Secrets
+from airflow_provider_connect.rest.secrets import Secrets
 from airflow_provider_connect.stores.server_info import server_info
 from tests.unit.herder.conftest import CONFIG, Scene
 
@@ -128,7 +129,11 @@ def test_a_hidden_secret_goes_to_no_other_class_or_address(plugins: Plugins, cha
     secrets = Secrets(plugins.keys)
     known = {"connector.class": "Shop", "pin": "1234", "url": "https://shop", "my.password": "5678"}
     shown: dict[str, str | None] = {**secrets.shown(known)}
-    for attempt in (lambda: secrets.restored({**shown, **change}, known), lambda: secrets.patched(dict(change), known)):
+    attempts: tuple[Callable[[], object], ...] = (
+        lambda: secrets.restored({**shown, **change}, known),
+        lambda: secrets.patched(dict(change), known),
+    )
+    for attempt in attempts:
         with pytest.raises(ConfigException) as refused:
             attempt()
         assert "give the secret again" in refused.value.message

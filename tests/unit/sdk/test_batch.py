@@ -18,6 +18,7 @@ from airflow_provider_connect.sdk.schema import (
     TIMESTAMP_SCHEMA,
     Schema,
 )
+from tests.columns import there
 
 HEADERS = pa.array(
     [[{"key": "h", "value": b"1"}], None, [], [{"key": "a", "value": None}, {"key": "a", "value": b"2"}]], type=headers_type()
@@ -55,9 +56,9 @@ def test_schemas_are_taken_from_columns() -> None:
 
 def test_columns_are_cast_to_their_schema() -> None:
     batch = Batch.of("t", pa.chunked_array([[1], [2]]), pa.array([1], pa.timestamp("us")).take([0, 0]))
-    assert batch.value.type == pa.int64()
+    assert there(batch.value).type == pa.int64()
     assert batch.key_schema == TIMESTAMP_SCHEMA
-    assert batch.key.type == pa.timestamp("ms", "UTC")
+    assert there(batch.key).type == pa.timestamp("ms", "UTC")
     with pytest.raises(DataException):
         Batch.of("t", pa.array(["x"]), value_schema=INT64_SCHEMA)
 
@@ -72,11 +73,11 @@ def test_length() -> None:
 
 def test_slice_is_a_window_on_all_columns() -> None:
     window = source().slice(1, 2)
-    assert window.value.to_pylist() == ["b", "c"]
-    assert window.key.to_pylist() == [2, None]
-    assert window.timestamp.to_pylist() == [20, 30]
-    assert window.headers.to_pylist() == [None, []]
-    assert window.value.buffers()[2].address == source().replace(value=window.value).value.buffers()[2].address  # no copy
+    assert there(window.value).to_pylist() == ["b", "c"]
+    assert there(window.key).to_pylist() == [2, None]
+    assert there(window.timestamp).to_pylist() == [20, 30]
+    assert there(window.headers).to_pylist() == [None, []]
+    assert there(window.value).buffers()[2].address == there(source().replace(value=window.value).value).buffers()[2].address  # no copy
 
 
 def test_slice_knows_its_offset_only_where_it_ends_with_the_batch() -> None:
@@ -114,8 +115,8 @@ def test_slices_of_a_sinks_batch_cover_its_offsets_without_gap(attributes: Any, 
 def test_filter_keeps_positions() -> None:
     mask = pa.array([True, False, None, True])
     batch = source(source_offsets=[{"position": n} for n in (2, 4, 6, 8)]).filter(mask)
-    assert batch.value.to_pylist() == ["a", "d"]
-    assert batch.headers.to_pylist() == [HEADERS.to_pylist()[0], HEADERS.to_pylist()[3]]
+    assert there(batch.value).to_pylist() == ["a", "d"]
+    assert there(batch.headers).to_pylist() == [HEADERS.to_pylist()[0], HEADERS.to_pylist()[3]]
     assert batch.source_offsets == [{"position": 2}, {"position": 8}]
     assert batch.source_offset == {"position": 8}
     nothing = source().filter(pa.array([False] * 4))
@@ -126,10 +127,10 @@ def test_filter_keeps_positions() -> None:
 def test_filter_keeps_each_records_kafka_offset(count: int) -> None:
     batch = sink(value=pa.array(["x"] * count), next_offset=100 + count)
     filtered = batch.filter(pa.array([n % 3 == 1 for n in range(count)]))
-    assert filtered.kafka_offset.to_pylist() == [100 + n for n in range(count) if n % 3 == 1]
+    assert there(filtered.kafka_offset).to_pylist() == [100 + n for n in range(count) if n % 3 == 1]
     assert (filtered.first_offset, filtered.next_offset) == (100, 100 + count)
     again = filtered.filter(pa.array([True] + [False] * (len(filtered) - 1)))
-    assert again.kafka_offset.to_pylist() == [101]
+    assert there(again.kafka_offset).to_pylist() == [101]
 
 
 def test_sinks_batch_remembers_where_it_lies() -> None:
@@ -180,7 +181,7 @@ def test_consecutive_records_of_a_kind_form_one_batch() -> None:
     ]
     records = [SourceRecord(p, {"n": n}, topic, value, value_schema=schema) for n, (topic, p, schema, value) in enumerate(kinds)]
     batches = Batch.from_source_records(records)
-    assert [batch.value.to_pylist() for batch in batches] == [["a", "b"], ["c"], ["d"], ["e"], ["f"]]
+    assert [there(batch.value).to_pylist() for batch in batches] == [["a", "b"], ["c"], ["d"], ["e"], ["f"]]
     assert [batch.source_offset for batch in batches] == [{"n": 1}, {"n": 2}, {"n": 3}, {"n": 4}, {"n": 5}]
     assert batches[0].source_offsets == [{"n": 0}, {"n": 1}]
     assert batches[0].key is None
@@ -192,16 +193,16 @@ def test_batch_with_one_offset_stays_so_through_records() -> None:
     [again] = Batch.from_source_records(source().source_records())
     assert again.source_offset == {"position": 8}
     assert again.source_offsets is None
-    assert again.headers.to_pylist() == [row or [] for row in HEADERS.to_pylist()]
+    assert there(again.headers).to_pylist() == [row or [] for row in HEADERS.to_pylist()]
 
 
 def test_sink_records_become_batches_that_know_their_place() -> None:
     records = [SinkRecord("t", 0, 5, None, "a", timestamp=1), SinkRecord("t", 0, 7, None, "b"), SinkRecord("t", 1, 0, None, "c")]
     moved = [record.replace(topic="u") for record in records]
     first, second = Batch.from_sink_records(moved)
-    assert (first.first_offset, first.next_offset, first.kafka_offset.to_pylist()) == (5, 8, [5, 7])
+    assert (first.first_offset, first.next_offset, there(first.kafka_offset).to_pylist()) == (5, 8, [5, 7])
     assert (first.topic, first.topic_partition) == ("u", TopicPartition("t", 0))
-    assert first.timestamp.to_pylist() == [1, None]
+    assert there(first.timestamp).to_pylist() == [1, None]
     assert (second.topic_partition, second.first_offset) == (TopicPartition("t", 1), 0)
 
 
@@ -226,13 +227,13 @@ def test_headers_nobody_looks_at_are_not_converted() -> None:
     [record] = batch.source_records(converter)
     [again] = Batch.from_source_records([record.replace(topic="u")], converter)
     assert (converter.read, converter.written) == (0, 0)
-    assert again.headers.equals(batch.headers)
+    assert there(again.headers).equals(batch.headers)
     header = record.headers.last_with_name("h")
     assert header is not None
     assert (header.value, header.schema) == ("ONE", STRING_SCHEMA)
     record.headers.add("n", "TWO")
     [changed] = Batch.from_source_records([record], converter)
-    assert changed.headers.to_pylist() == [[{"key": "h", "value": b"one"}, {"key": "n", "value": b"two"}]]
+    assert there(changed.headers).to_pylist() == [[{"key": "h", "value": b"one"}, {"key": "n", "value": b"two"}]]
 
 
 def test_raw_headers() -> None:

@@ -123,7 +123,15 @@ def test_logical_type_without_version() -> None:
 def test_every_attribute_counts_for_equality() -> None:
     whole = Schema(SchemaType.STRING, True, "d", "n", 1, "doc", {"p": "1"})
     for change in ({"optional": False}, {"default": "e"}, {"name": "m"}, {"version": 2}, {"doc": "x"}, {"parameters": {"p": "2"}}):
-        attributes = {"optional": True, "default": "d", "name": "n", "version": 1, "doc": "doc", "parameters": {"p": "1"}, **change}
+        attributes: dict[str, Any] = {
+            "optional": True,
+            "default": "d",
+            "name": "n",
+            "version": 1,
+            "doc": "doc",
+            "parameters": {"p": "1"},
+            **change,
+        }
         assert Schema(SchemaType.STRING, **attributes) != whole
     assert Schema(SchemaType.STRING, True, "d", "n", 1, "doc", {"p": "1"}) == whole
     assert hash(Schema(SchemaType.STRING, True, "d", "n", 1, "doc", {"p": "1"})) == hash(whole)

@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -87,7 +87,8 @@ class TestLinesSource(SourceConnectorSuite):
 
 def suite_of(task_class: type[SourceTask], folder: Path, **changes: Any) -> TestLinesSource:
     suite = TestLinesSource()
-    suite.connector_class = type("Wrong", (LinesSource,), {"task_class": task_class, **changes})  # type: ignore[misc]
+    made = type("Wrong", (LinesSource,), {"task_class": task_class, **changes})
+    suite.connector_class = cast(type[LinesSource], made)  # type: ignore[misc]
     suite.folder, suite.written = folder, 0
     return suite
 
@@ -161,7 +162,7 @@ def test_source_that_cannot_resume_skips_by_name(tmp_path: Path) -> None:
 class WaitingTask(LinesTask):
     """Answers with nothing now and then, and ends its poll with an error when stopped."""
 
-    def poll(self) -> Sequence[SourceRecord] | Batch | None:
+    def poll(self) -> Sequence[SourceRecord] | Batch | None:  # type: ignore[override]  # LinesTask narrows it
         self.turns = getattr(self, "turns", 0) + 1
         if self.stopped.is_set():
             raise OSError("closed")
@@ -171,8 +172,12 @@ class WaitingTask(LinesTask):
         return records and Batch.from_source_records(records[:1])[0] if records and len(records) == 1 else records
 
 
+class WaitingSource(LinesSource):
+    task_class = WaitingTask
+
+
 class TestWaitingSource(TestLinesSource):
-    connector_class = type("WaitingSource", (LinesSource,), {"task_class": WaitingTask})
+    connector_class = WaitingSource
 
 
 # A sink: one JSON file that holds values, next offsets and claim
@@ -270,11 +275,15 @@ class AppendingTask(JsonTask):
         self.file.write({**content, "values": content["values"] + self.pending})
         self.pending = []
 
-    pre_commit = SinkTask.pre_commit  # type: ignore[assignment]
+    pre_commit = SinkTask.pre_commit
+
+
+class AppendingSink(JsonSink):
+    task_class = AppendingTask
 
 
 class TestAppendingSink(TestJsonSink):
-    connector_class = type("AppendingSink", (JsonSink,), {"task_class": AppendingTask})
+    connector_class = AppendingSink
     exactly_once = False
 
 
@@ -284,7 +293,7 @@ class TrustingTask(JsonTask):
 
 def wrong_sink(task_class: type[SinkTask], folder: Path) -> TestJsonSink:
     suite = TestJsonSink()
-    suite.connector_class = type("Wrong", (JsonSink,), {"task_class": task_class})  # type: ignore[misc]
+    suite.connector_class = cast(type[JsonSink], type("Wrong", (JsonSink,), {"task_class": task_class}))  # type: ignore[misc]
     suite.file = str(folder / "out.json")
     return suite
 

@@ -13,6 +13,7 @@ from airflow_provider_connect.sdk.records import Headers, SinkRecord, SourceReco
 from airflow_provider_connect.sdk.schema import STRING_SCHEMA
 from airflow_provider_connect.sdk.testing import TransformationSuite
 from airflow_provider_connect.sdk.transformation import Predicate, Transformation, covering
+from tests.columns import there
 
 
 class Upper(Transformation):
@@ -83,19 +84,25 @@ def test_pieces_of_a_sinks_batch_cover_it_without_gap(transformation: Transforma
     assert [piece.topic for piece in pieces] == ["t", "long", "t"]
 
 
+def pieces_of(transformation: Transformation, batch: Batch) -> list[Batch]:
+    pieces = transformation.apply_batch(batch)
+    assert isinstance(pieces, list)
+    return pieces
+
+
 @pytest.mark.parametrize("transformation", [TestUpper().transformation(), UpperBatch()])
 def test_batch_whose_records_are_all_dropped_keeps_its_position(transformation: Transformation) -> None:
-    [sunk] = transformation.apply_batch(sink_batch(["", None]))
+    [sunk] = pieces_of(transformation, sink_batch(["", None]))
     assert (len(sunk), sunk.first_offset, sunk.next_offset) == (0, 10, 13)
     read = Batch.of("t", pa.array(["", None]), source_partition={"f": 1}, source_offset={"n": 2})
-    [piece] = transformation.apply_batch(read)
+    [piece] = pieces_of(transformation, read)
     assert (len(piece), piece.source_partition, piece.source_offset) == (0, {"f": 1}, {"n": 2})
 
 
 def test_last_piece_of_a_source_has_the_position_of_the_whole() -> None:
     batch = Batch.of("t", pa.array(["a", ""]), source_partition={"f": 1}, source_offset={"n": 2})
-    [piece] = TestUpper().transformation().apply_batch(batch)
-    assert (piece.value.to_pylist(), piece.source_offset) == (["A"], {"n": 2})
+    [piece] = pieces_of(TestUpper().transformation(), batch)
+    assert (there(piece.value).to_pylist(), piece.source_offset) == (["A"], {"n": 2})
 
 
 def test_batch_form_of_one_record() -> None:

@@ -17,7 +17,7 @@ from airflow_provider_connect.sql_mirror.sweep import Sweep
 from airflow_provider_connect.sql_mirror.tables import metadata
 from tests.unit.sql_mirror.records import BATCHES, CONFIGS, OFFSETS, STATUSES
 
-MYSQL = mysql.dialect()  # type: ignore[no-untyped-call]
+MYSQL = mysql.dialect()
 LONGEST_KEY = 3072  # bytes, of an InnoDB index
 BYTES = {"BIGINT": 8, "INTEGER": 4}
 
@@ -26,7 +26,10 @@ each_table = pytest.mark.parametrize("table", metadata.sorted_tables, ids=lambda
 
 @each_table
 def test_a_table_can_be_made(table: Table) -> None:
-    made = [CreateTable(table), *(CreateIndex(index) for index in sorted(table.indexes, key=lambda index: str(index.name)))]
+    made: list[CreateTable | CreateIndex] = [
+        CreateTable(table),
+        *(CreateIndex(index) for index in sorted(table.indexes, key=lambda index: str(index.name))),
+    ]
     text = "\n".join(str(ddl.compile(dialect=MYSQL)) for ddl in made)
     assert "CREATE TABLE" in text
     for columns in (table.primary_key.columns, *(index.columns for index in table.indexes)):

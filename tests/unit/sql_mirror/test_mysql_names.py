@@ -28,5 +28,5 @@ def test_the_migrations_give_each_connector_column_a_binary_collation() -> None:
 
 @pytest.mark.parametrize("table", [table for table in metadata.sorted_tables if "connector" in table.columns], ids=str)
 def test_a_new_database_has_them_as_well(table: Table) -> None:
-    sql = str(CreateTable(table).compile(dialect=mysql.dialect()))  # type: ignore[no-untyped-call]
+    sql = str(CreateTable(table).compile(dialect=mysql.dialect()))
     assert re.search(r"\bconnector VARCHAR\(250\) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL", sql)

@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import pytest
 
 from airflow_provider_connect.errors import ConflictException
@@ -61,7 +63,12 @@ def test_group_with_members_is_left_alone() -> None:
     groups, at = MemoryGroupOffsets(), TopicPartition("t", 0)
     groups.alter("g", {at: 5}, "claim=7")
     groups.joined["g"] = ["somebody"]
-    for change in (lambda: groups.alter("g", {at: 6}), lambda: groups.delete("g"), lambda: groups.delete_partitions("g", [at])):
+    refused: tuple[Callable[[], object], ...] = (
+        lambda: groups.alter("g", {at: 6}),
+        lambda: groups.delete("g"),
+        lambda: groups.delete_partitions("g", [at]),
+    )
+    for change in refused:
         with pytest.raises(ConflictException):
             change()
     assert groups.committed("g") == {at: CommittedOffset(5, "claim=7")}

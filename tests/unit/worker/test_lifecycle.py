@@ -100,7 +100,8 @@ def test_strangers_are_told_nothing_and_are_sent_away(monkeypatch: pytest.Monkey
     switch.throw()
     wait_until(wire.is_cut)
     switch.close()
-    for each in (*silent, wrong, short, wire):
+    ends: list[socket.socket | StopWire] = [*silent, wrong, short, wire]
+    for each in ends:
         each.close()
 
 
@@ -117,7 +118,7 @@ def test_a_stranger_that_speaks_as_it_is_sent_away_does_not_end_the_switch(monke
             assert go_on.wait(10)
         return clock()
 
-    monkeypatch.setattr(lifecycle.time, "monotonic", hold_up_once)
+    monkeypatch.setattr(time, "monotonic", hold_up_once)
     strangers.append(socket.create_connection(switch.address, timeout=5))
     assert is_busy.wait(5)
     strangers.append(socket.create_connection(switch.address, timeout=5))  # the first one has to go for it
@@ -129,7 +130,8 @@ def test_a_stranger_that_speaks_as_it_is_sent_away_does_not_end_the_switch(monke
     switch.throw()
     wait_until(wire.is_cut)
     switch.close()
-    for each in (*strangers, wire):
+    ends: list[socket.socket | StopWire] = [*strangers, wire]
+    for each in ends:
         each.close()
 
 

@@ -15,17 +15,19 @@ from hypothesis import strategies as st
 from airflow_provider_connect.converters.json.converter import JsonConverter
 from airflow_provider_connect.converters.string import StringConverter
 from airflow_provider_connect.errors import ConnectException, DataException
-from airflow_provider_connect.sdk import Batch, SinkRecord, SourceRecord, Transformation
+from airflow_provider_connect.sdk import Batch, SourceRecord, Transformation
 from airflow_provider_connect.sdk.batch import headers_type
 from airflow_provider_connect.sdk.columns import values_of
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, SchemaAndValue
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA
+from airflow_provider_connect.sdk.transformation import Record
 from airflow_provider_connect.worker.delivery.kafka_reader import RawBatch
 from airflow_provider_connect.worker.delivery.kafka_writer import EncodedBatch
 from airflow_provider_connect.worker.errors.failures import ConsumedRecord, Failure
 from airflow_provider_connect.worker.errors.tolerance import STRICT, Tolerance
 from airflow_provider_connect.worker.pipeline.pipeline import Converters, SinkPipeline, SourcePipeline, Stage
+from tests.columns import there
 
 
 class WatchedJson(JsonConverter):
@@ -43,7 +45,7 @@ class RefuseOddTens(Transformation):
     """Fails for the values 10, 30, 50 …, and drops 20, 40, 60 …; whole batches at a time."""
 
     def apply_batch(self, batch: Batch) -> Batch:
-        values = [json.loads(text)["n"] for text in batch.value.storage.to_pylist()]
+        values = [json.loads(text)["n"] for text in there(batch.value).storage.to_pylist()]
         if any(value % 20 == 10 for value in values):
             raise DataException("an odd ten")
         return batch.filter(pa.array([value % 20 != 0 for value in values]))
@@ -52,7 +54,7 @@ class RefuseOddTens(Transformation):
 class RefuseOddTensSingly(Transformation):
     """The same, a record at a time."""
 
-    def apply(self, record: SinkRecord) -> SinkRecord | None:
+    def apply(self, record: Record) -> Record | None:
         if record.value["n"] % 20 == 10:
             raise KeyError(record.value["n"])
         return record if record.value["n"] % 20 else None
@@ -90,9 +92,9 @@ def numbers(batch: Batch) -> list[int]:
     """What each record says of itself in value, key, headers, timestamp and offset, which must all be the same."""
     values = [value["n"] for value in values_of(batch.value, batch.value_schema)]
     keys = [key["k"] for key in values_of(batch.key, batch.key_schema)]
-    headers = [int(row[0]["value"]) for row in batch.headers.to_pylist()]
+    headers = [int(row[0]["value"]) for row in there(batch.headers).to_pylist()]
     offsets = [record.kafka_offset - 100 for record in batch.sink_records()]
-    assert values == keys == headers == batch.timestamp.to_pylist() == offsets
+    assert values == keys == headers == there(batch.timestamp).to_pylist() == offsets
     return values
 
 
@@ -165,7 +167,7 @@ def brittle() -> Converters:
 def text(part: EncodedBatch) -> list[tuple[str, str, int]]:
     assert part.key is not None
     assert part.timestamp is not None
-    rows = zip(part.key.to_pylist(), part.value.to_pylist(), part.timestamp.to_pylist(), strict=True)
+    rows = zip(there(part.key).to_pylist(), there(part.value).to_pylist(), there(part.timestamp).to_pylist(), strict=True)
     return [(key.decode(), value.decode(), timestamp) for key, value, timestamp in rows]
 
 

@@ -19,14 +19,13 @@ OPERATION = Operation(ErrorStage.TRANSFORMATION, "org.example.Strange")
 
 
 def tolerance(
-    clock: Clock | None = None, *, everything: bool = True, timeout_ms: int = 0, **more: object
+    clock: Clock | None = None, *, everything: bool = True, timeout_ms: int = 0, is_stopping: Callable[[], bool] = lambda: False
 ) -> tuple[Tolerance, list[Failure]]:
     reported: list[Failure] = []
     settings = ErrorSettings(timeout_ms, 60_000, tolerates_all=everything, log_enable=False, log_include_messages=False)
     clock = clock or Clock()
-    made = Tolerance(
-        settings, reported.append, TaskMetrics(is_source=False), now=clock.now, sleep=clock.sleep, draw=random.Random(1), **more
-    )  # type: ignore[arg-type]
+    metrics, draw = TaskMetrics(is_source=False), random.Random(1)
+    made = Tolerance(settings, reported.append, metrics, is_stopping, now=clock.now, sleep=clock.sleep, draw=draw)
     return made, reported
 
 

@@ -10,6 +10,7 @@ from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.testing import MemoryConnectorContext, MemorySourceContext
+from tests.columns import there
 
 
 @pytest.mark.parametrize("mode", ["bulk", "incrementing"])
@@ -35,7 +36,9 @@ def test_a_value_that_no_record_can_hold_ends_the_task_whatever_is_tolerated(tmp
 
     def read_all() -> None:
         while (polled := task.poll()) is not None:
-            rows.extend(row["id"] for piece in ([polled] if isinstance(polled, Batch) else polled) for row in piece.value.to_pylist())
+            rows.extend(
+                row["id"] for piece in ([polled] if isinstance(polled, Batch) else polled) for row in there(piece.value).to_pylist()
+            )
 
     with pytest.raises(ConnectException, match=r"Column price: the value NaN does not fit a Decimal .* columns\.as\.text") as raised:
         read_all()

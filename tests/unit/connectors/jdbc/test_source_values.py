@@ -1,7 +1,10 @@
 """The values of the source: offsets, filters, pages, schemas, statements."""
 
 import datetime
+from collections.abc import Mapping
 from decimal import Decimal
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -71,6 +74,10 @@ def test_offsets_of_others_are_refused(partition: object, offset: object) -> Non
         refuse_wrong(partition, offset)
 
 
+def offset_at(place: Mapping[str, object], asked: Mapping[str, object]) -> Mapping[str, object] | None:
+    return {"incrementing": 5} if asked == place else None
+
+
 def test_offsets_that_another_worker_wrote_are_found() -> None:
     assert table_partition(ORDERS) == {"protocol": "1", "table": "shop.public.orders"}
     for place, is_only in (
@@ -79,7 +86,7 @@ def test_offsets_that_another_worker_wrote_are_found() -> None:
         ({"protocol": "1", "table": "orders"}, True),
         ({"table": "orders"}, True),
     ):
-        found = known_offset(ORDERS, lambda asked, place=place: {"incrementing": 5} if asked == place else None, is_only=is_only)
+        found = known_offset(ORDERS, partial(offset_at, place), is_only=is_only)
         assert found == {"incrementing": 5}, place
     assert known_offset(ORDERS, lambda asked: {"incrementing": 5} if asked == {"table": "orders"} else None, is_only=False) is None
 
@@ -217,7 +224,7 @@ def test_postgresql_infinite_and_far_times_are_those_of_its_jdbc_driver(zone: st
     """The driver adds 30 years to PostgreSQL's numbers, and overflows."""
     wrapped = [-9222425352054775809, -9222425352054775808, -9222426057709551617, -210866803200000000, -1, None, 9223371331199999999]
     column = pa.array(wrapped, pa.int64()).cast(pa.timestamp("us", zone))
-    expected = [9223372036825200000, -9223372036832400000, 9224318015999999, -210866803200000, -1, None, 9223371331199999]
+    expected: list[Any] = [9223372036825200000, -9223372036832400000, 9224318015999999, -210866803200000, -1, None, 9223371331199999]
     assert milliseconds(column, "UTC").cast(pa.int64()).to_pylist() == expected
     if zone is None:
         berlin = milliseconds(column, "Europe/Berlin").cast(pa.int64()).to_pylist()
