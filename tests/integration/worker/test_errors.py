@@ -167,10 +167,10 @@ def test_letters_of_a_run_that_failed_are_written_by_the_next_one_alone(scene: S
 @pytest.mark.parametrize(
     ("moment", "times"),
     [
-        (Moment("worker.dead_letters:FencedLetters.send", "before"), 1),
-        (Moment("worker.dead_letters:FencedLetters.send", "after"), 2),
-        (Moment("worker.sink_delivery:AtLeastOnce._pre_commit", "after"), 1),
-        (Moment("worker.sink_delivery:AtLeastOnce._commit_group", "after"), 1),
+        (Moment("worker.errors.dead_letters:FencedLetters.send", "before"), 1),
+        (Moment("worker.errors.dead_letters:FencedLetters.send", "after"), 2),
+        (Moment("worker.delivery.sink_delivery:AtLeastOnce._pre_commit", "after"), 1),
+        (Moment("worker.delivery.sink_delivery:AtLeastOnce._commit_group", "after"), 1),
     ],
     ids=lambda value: f"{value.side} {value.method.rpartition('.')[2]}" if isinstance(value, Moment) else str(value),
 )

@@ -21,13 +21,13 @@ from tests.integration.worker.scene import Scene, commit_by_hand, make_topic, re
 
 JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "true"}
 FIELDS = [{"field": "id", "type": "int64", "optional": False}, {"field": "text", "type": "string", "optional": True}]
-SINK = "connectors.jdbc.sink_session:SinkSession"
+SINK = "connectors.jdbc.sink.session:SinkSession"
 MOMENTS = (
-    Moment("connectors.jdbc.sink_postgresql:PostgresqlStore._copy", "after", 3),
-    Moment("connectors.jdbc.sink_offsets:OffsetsTable.write", "after"),
-    Moment("connectors.jdbc.sink_postgresql:PostgresqlStore.commit", "before", 3),  # after those of the claim and of the table
+    Moment("connectors.jdbc.sink.postgresql_store:PostgresqlStore._copy", "after", 3),
+    Moment("connectors.jdbc.sink.offsets:OffsetsTable.write", "after"),
+    Moment("connectors.jdbc.sink.postgresql_store:PostgresqlStore.commit", "before", 3),  # after those of the claim and of the table
     Moment(f"{SINK}._commit", "after"),
-    Moment("worker.sink_delivery:AtLeastOnce._commit_group", "before", 1),
+    Moment("worker.delivery.sink_delivery:AtLeastOnce._commit_group", "before", 1),
 )
 
 

@@ -10,7 +10,7 @@ from tests.integration.herder.killed_change import Moment
 from tests.integration.worker.killed_run import run_and_kill
 from tests.integration.worker.scene import Scene, make_topic, read_topic, values_of
 
-DELIVERY = "worker.source_delivery:ExactlyOnce"
+DELIVERY = "worker.delivery.source_delivery:ExactlyOnce"
 
 
 def numbers(*spans: tuple[int, int]) -> list[str]:
