@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 _PACKAGE = "airflow_provider_connect"
 _KEEPER, _CHANGE = f"{_PACKAGE}.herder.offsets:OffsetKeeper", f"{_PACKAGE}.stores.offset_change:OffsetChange"
-_OWNER, _LAUNCHER = f"{_PACKAGE}.stores.transactional_producer:TransactionalProducer", f"{_PACKAGE}.airflow_launcher:AirflowLauncher"
+_OWNER, _LAUNCHER = f"{_PACKAGE}.stores.transactional_producer:TransactionalProducer", f"{_PACKAGE}.api_server.launcher:AirflowLauncher"
 _CONNECTORS, _LIFECYCLE = f"{_PACKAGE}.herder.connectors:ConnectorConfigs", f"{_PACKAGE}.herder.lifecycle:Lifecycle"
 
 

@@ -41,8 +41,8 @@ TABLE_SOURCE_STEPS = {"exactly_once": SOURCE_STEPS["exactly_once"]}
 TABLE_SINK_STEPS = {
     "exactly_once": (
         f"{_SINK}:AtLeastOnce._put",
-        f"{_TABLE}.sink_offsets:OffsetsTable.write",
-        f"{_TABLE}.sink_postgresql:PostgresqlStore.commit",
+        f"{_TABLE}.sink.offsets:OffsetsTable.write",
+        f"{_TABLE}.sink.postgresql_store:PostgresqlStore.commit",
         f"{_SINK}:AtLeastOnce._pre_commit",
         f"{_SINK}:AtLeastOnce._commit_group",
     )

@@ -1,0 +1,18 @@
+"""Every step at which the fault tests kill is a method of the product: a name that is wrong would strike nothing."""
+
+import importlib
+import itertools
+from operator import attrgetter
+
+import pytest
+
+from tests.e2e.control.steps import ALL_STEPS
+from tests.e2e.faults.steps import STEPS
+
+NAMES = sorted({*ALL_STEPS, *itertools.chain.from_iterable(steps for kind in STEPS.values() for steps in kind.values())})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_step_is_a_method(name: str) -> None:
+    module, _, method = name.partition(":")
+    assert callable(attrgetter(method)(importlib.import_module(module)))
