@@ -9,6 +9,8 @@ ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 CONTRACT = ROOT / "docs" / "contract.md"
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+PACKAGE = ROOT / "airflow_provider_connect"
 _CITING = (".py", ".md", ".json")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _CITATION = re.compile(r"[Cc]ontract,? (?:section )?§?(\d+(?:\.\d+)*)((?:(?:, | and | to )§?\d+(?:\.\d+)*)*)")
@@ -87,3 +89,37 @@ def test_the_contract_names_tests_and_recordings_that_are_there() -> None:
 def test_every_section_of_the_contract_leads_to_a_section() -> None:
     text = CONTRACT.read_text(encoding="utf-8")
     assert set(re.findall(r"\]\(#([\d.]+)\)", text)) <= set(re.findall(r'<a id="([\d.]+)">', text))
+
+
+def sections(text: str) -> dict[str, str]:
+    """What stands below each heading, by the heading's text."""
+    parts = re.split(r"^##+ (.+)\n", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def paths_in(text: str) -> list[str]:
+    """The paths between backticks: what has a folder in it, or the ending of a file."""
+    tokens = re.findall(r"`(\w[\w./-]*)`", text)
+    return [token for token in tokens if "/" in token or token.endswith((".py", ".md", ".yaml", ".cfg"))]
+
+
+def test_every_path_that_the_architecture_names_is_there() -> None:
+    named = paths_in(ARCHITECTURE.read_text(encoding="utf-8"))
+    assert len(named) > 100
+    assert [path for path in named if not (ROOT / path).exists() and not (PACKAGE / path).exists()] == []
+
+
+@pytest.mark.parametrize("walk", ["From `poll` to the broker", "From the broker to `put`", "3. A config's way", "Pause", "Stop"])
+def test_a_walk_of_the_architecture_goes_from_module_to_module_without_a_gap(walk: str) -> None:
+    text = sections(ARCHITECTURE.read_text(encoding="utf-8"))[walk]
+    hops = re.findall(r"^(\d+)\. (`[\w/]+\.py`)?", text, re.MULTILINE)
+    assert hops
+    assert [int(number) for number, _ in hops] == list(range(1, len(hops) + 1))
+    assert [number for number, module in hops if not module] == []
+
+
+def test_the_architecture_names_every_module_that_uses_airflows_internals() -> None:
+    internal = re.compile(r"^\s*from airflow\.(?!sdk\b)", re.MULTILINE)
+    named = next(text for heading, text in sections(ARCHITECTURE.read_text(encoding="utf-8")).items() if "internals" in heading)
+    using = {str(file.relative_to(PACKAGE)) for file in PACKAGE.rglob("*.py") if internal.search(file.read_text(encoding="utf-8"))}
+    assert using - set(paths_in(named)) == set()
