@@ -197,15 +197,7 @@ def _names(declared: Declared) -> frozenset[str]:
 
 def _sorted(plugins: Sequence[Plugin]) -> list[Plugin]:
     """By kind, class name and version; versions of equal rank stay in the order of their locations."""
-    ranked = sorted(plugins, key=lambda plugin: (_KINDS.index(plugin.kind), plugin.class_name))
-    done: list[Plugin] = []
-    start = 0
-    for end in range(1, len(ranked) + 1):
-        if end < len(ranked) and (ranked[end].kind, ranked[end].class_name) == (ranked[start].kind, ranked[start].class_name):
-            continue
-        done += sorted(ranked[start:end], key=lambda plugin: MavenVersion(plugin.version))
-        start = end
-    return done
+    return sorted(plugins, key=lambda plugin: (_KINDS.index(plugin.kind), plugin.class_name, MavenVersion(plugin.version)))
 
 
 def versions_of(plugins: Iterable[Plugin]) -> list[str]:

@@ -78,6 +78,19 @@ def test_the_newest_version_is_taken_and_ranges_hold(tmp_path: Path) -> None:
     )
 
 
+def test_plugins_come_by_kind_class_and_version_and_versions_of_equal_rank_by_location(tmp_path: Path) -> None:
+    sink, other = "sink:org.example.ASinkConnector = echo:EchoSink", "source:org.example.AnotherSourceConnector = echo:AnotherSource"
+    for location, version in (("a", "1"), ("b", "1.0"), ("c", "1.0rc1"), ("d", "1.0.0"), ("e", "0.10")):
+        tree(tmp_path / location, "echo", version, {"echo.py": source()}, ENTRY, sink, other)
+    found = [plugin for plugin in catalog(tmp_path).plugins((PluginKind.SINK, PluginKind.SOURCE)) if plugin.location is not None]
+    versions = ["0.10", "1.0rc1", "1", "1.0", "1.0.0"]
+    assert [(plugin.kind, plugin.class_name, plugin.version) for plugin in found] == [
+        (kind, f"org.example.{name}Connector", version)
+        for kind, name in ((PluginKind.SINK, "ASink"), (PluginKind.SOURCE, "AnotherSource"), (PluginKind.SOURCE, "EchoSource"))
+        for version in versions
+    ]
+
+
 def test_a_version_in_two_locations_is_an_error_that_lists_them_when_it_is_wanted(tmp_path: Path) -> None:
     for place, version in (("a", "1.0"), ("b", "1.0"), ("c", "2.0")):
         tree(tmp_path / place, "echo", version, {"echo.py": source()}, ENTRY)
