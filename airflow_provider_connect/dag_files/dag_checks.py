@@ -3,8 +3,8 @@
 For the processes that have Airflow and take configs, or write the files of DAGs. Without it, ``dag_settings`` knows the rules alone.
 """
 
-import contextlib
 import hashlib
+import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -15,6 +15,7 @@ from airflow.sdk import DAG, timezone
 from airflow.serialization.encoders import coerce_to_core_timetable
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.timetables.base import TimeRestriction
+from cachetools import LRUCache, cached
 
 from airflow_provider_connect.config.dag_settings import DagCheck, DagLimits, steering_errors
 from airflow_provider_connect.dag_files.connector_dag import StoredConnectorDag
@@ -24,7 +25,6 @@ from airflow_provider_connect.model.config_limits import LONGEST_ERROR, cut
 _TRIAL = "connector"
 _RUNS = 10  # how many runs in a row are asked for: the shortest pause of a cron expression shows among its first ones
 _KEPT = 4096
-_troubles: dict[bytes, str] = {}
 _START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
@@ -77,16 +77,15 @@ def _starts(timetable: Any) -> list[datetime]:
     return starts
 
 
+def _digest(mark: str) -> bytes:
+    """What a mark is remembered by: it may have half a megabyte."""
+    return hashlib.sha256(mark.encode(errors="surrogatepass")).digest()
+
+
+@cached(LRUCache(_KEPT), key=_digest, lock=threading.Lock())
 def _trouble(mark: str) -> str:
-    """What Airflow says of a DAG that is made of ``mark``; empty if nothing. Kept by the digest: a mark may have half a megabyte."""
-    digest = hashlib.sha256(mark.encode(errors="surrogatepass")).digest()
-    trouble = _troubles.get(digest)
-    if trouble is None:
-        trouble = _troubles[digest] = cut(_found_trouble(mark), LONGEST_ERROR)
-        if len(_troubles) > _KEPT:
-            with contextlib.suppress(KeyError, RuntimeError):  # another thread has just done so
-                del _troubles[next(iter(_troubles))]
-    return trouble
+    """What Airflow says of a DAG that is made of ``mark``; empty if nothing."""
+    return cut(_found_trouble(mark), LONGEST_ERROR)
 
 
 def _found_trouble(mark: str) -> str:

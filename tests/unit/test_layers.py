@@ -120,6 +120,7 @@ LIBRARIES = {
     "adbc_driver_sqlite": {"connectors/jdbc"},
     "nanoarrow": {"connectors/jdbc"},
     "alembic": {"sql_mirror"},
+    "cachetools": {"dag_files/dag_checks"},
     "confluent_kafka": {"stores", "worker"},
     "pyspark": {"worker", "spark"},
     "py4j": {"worker", "spark"},

@@ -1,11 +1,13 @@
 """Schedules and DAGs as Airflow itself takes them, before a config is taken."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 
 from airflow_provider_connect.config.dag_settings import SCHEDULE, DagLimits, default_schedule
+from airflow_provider_connect.dag_files import dag_checks
 from airflow_provider_connect.dag_files.connector_files import file_text, refusals
 from airflow_provider_connect.dag_files.dag_checks import dag_check, shortest_interval
 
@@ -46,6 +48,52 @@ def test_what_no_rule_foresees_is_seen_when_the_dag_is_made(monkeypatch: pytest.
     (error,) = CHECK("orders", {"airflow.description": "made anew"})["name"]
     assert "Airflow can make no DAG of connector orders" in error
     assert refusals("orders", {"airflow.description": "made anew"}, CHECK) == [error]
+
+
+@pytest.fixture
+def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What DAGs were made of as a trial; none is really made."""
+    marks: list[str] = []
+
+    def found_trouble(mark: str) -> str:
+        marks.append(mark)
+        return "refused" if "bad" in mark else ""
+
+    monkeypatch.setattr(dag_checks, "_found_trouble", found_trouble)
+    return marks
+
+
+@pytest.mark.parametrize("description", ["good, tried once", "bad, tried once"])
+def test_a_dag_is_tried_once_for_all_connectors_with_the_same_keys(tried: list[str], description: str) -> None:
+    errors = [CHECK("orders", {"airflow.description": description}) for _ in range(3)]
+    assert errors == [errors[0]] * 3
+    assert bool(errors[0]) is description.startswith("bad")
+    assert CHECK("returns", {"airflow.description": description}).keys() == errors[0].keys()
+    assert len(tried) == 1
+
+
+def test_of_the_outcomes_of_trials_those_asked_for_last_are_kept(tried: list[str]) -> None:
+    def outcome(description: str) -> None:
+        assert not CHECK("orders", {"airflow.description": description})
+
+    outcome("asked for all the time")
+    outcome("asked for once")
+    for number in range(dag_checks._KEPT - 1):
+        outcome(f"one of many: {number}")
+        outcome("asked for all the time")
+    assert len(tried) == dag_checks._KEPT + 1
+    outcome("asked for all the time")
+    assert len(tried) == dag_checks._KEPT + 1
+    outcome("asked for once")
+    assert len(tried) == dag_checks._KEPT + 2
+
+
+def test_threads_share_the_outcomes_of_trials(tried: list[str]) -> None:
+    descriptions = [f"of threads: {number % 50}" for number in range(2000)]
+    with ThreadPoolExecutor(8) as threads:
+        assert not any(threads.map(lambda description: CHECK("orders", {"airflow.description": description}), descriptions))
+    assert len(set(tried)) == 50
+    assert len(tried) <= 8 * 50  # threads that ask at the same time may all try
 
 
 def test_long_texts_are_not_kept_when_they_have_been_checked() -> None:
