@@ -13,7 +13,7 @@ from airflow.utils.session import create_session
 
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.hooks.airflow_settings import own_option, worker_settings
-from airflow_provider_connect.sql_mirror.follower import Follower
+from airflow_provider_connect.sql_mirror.follower import MirrorFollower
 from airflow_provider_connect.sql_mirror.masking import Hide
 from airflow_provider_connect.sql_mirror.queries import forget_history
 from airflow_provider_connect.sql_mirror.rebuild import rebuild as rebuild_rows
@@ -47,7 +47,7 @@ class MirrorLoop:
         self._hide = hide
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="connect-mirror", daemon=True)
-        self._follower: Follower | None = None
+        self._follower: MirrorFollower | None = None
         self._values: Mapping[str, str] | None = None
         self._settings_due = self._forget_due = 0.0
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
@@ -111,7 +111,7 @@ class MirrorLoop:
             if settings.values != self._values or self._follower is None:
                 self._close()
                 sessions: Any = create_session  # its sessions are ORM sessions, which is all that the follower asks
-                self._follower = Follower(settings, sessions, holder=self._holder, now=time.time, hide=self._hide)
+                self._follower = MirrorFollower(settings, sessions, holder=self._holder, now=time.time, hide=self._hide)
                 self._values = settings.values
         self._settings_due = time.monotonic() + _SETTINGS_SECONDS
 

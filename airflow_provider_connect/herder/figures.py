@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.batches import ConnectorType
-from airflow_provider_connect.stores.backing import Ledger
+from airflow_provider_connect.stores.backing import BatchLogReader
 
 Figures = Mapping[tuple[str, int], Mapping[str, float]]
 ReadFigures = Callable[[], Figures]
@@ -17,24 +17,24 @@ _WRITTEN = {ConnectorType.SOURCE: "source-record-write-total", ConnectorType.SIN
 _log = logging.getLogger(__name__)
 
 
-class LedgerFigures:
-    """Read from the ledger, which tasks in other processes write. Totals rise for as long as this process lives, and begin with the last
+class BatchLogFigures:
+    """Read from the batch log, which tasks in other processes write. Totals rise for as long as this process lives, and begin with the last
     run of each task. Safe to share between threads."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, batch_log: BatchLogReader) -> None:
+        self._batch_log = batch_log
         self._lock = threading.Lock()
 
     def read(self) -> Figures:
-        """None of them while the ledger cannot be read: states are worth telling alone."""
+        """None of them while the batch log cannot be read: states are worth telling alone."""
         try:
             with self._lock:
-                delivered = self._ledger.delivered()
+                delivered = self._batch_log.delivered()
         except ConnectException as error:
-            _log.warning("The ledger cannot be read for metrics: %s", error.message)
+            _log.warning("The batch log cannot be read for metrics: %s", error.message)
             return {}
         return {(task.connector, task.task): {_WRITTEN[found.type]: float(found.records)} for task, found in delivered.items()}
 
     def close(self) -> None:
         with self._lock:
-            self._ledger.close()
+            self._batch_log.close()

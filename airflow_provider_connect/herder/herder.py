@@ -19,7 +19,7 @@ from airflow_provider_connect.herder.checks import with_own_values
 from airflow_provider_connect.herder.chosen_versions import ChosenVersions
 from airflow_provider_connect.herder.connectors import ConnectorConfigs, Restored
 from airflow_provider_connect.herder.corrections import Corrections
-from airflow_provider_connect.herder.figures import Figures, LedgerFigures, ReadFigures
+from airflow_provider_connect.herder.figures import BatchLogFigures, Figures, ReadFigures
 from airflow_provider_connect.herder.launcher import Launcher
 from airflow_provider_connect.herder.lifecycle import Lifecycle
 from airflow_provider_connect.herder.offsets import OffsetKeeper, Resolve
@@ -62,7 +62,7 @@ class Herder:
     there is one; ``takes_upgrades``: whether runs carry out upgrades. ``backing`` is where the state is kept; ``worker_id`` stands in the
     statuses that the herder writes itself; ``resolve`` gives a connector's config the values of its variables, None: those of the worker's
     own providers. ``dag_check`` asks Airflow whether it can make a DAG of a config; None: its rules alone are checked. ``figures`` tells
-    what tasks have counted; None: the ledger does."""
+    what tasks have counted; None: the batch log does."""
 
     def __init__(
         self,
@@ -80,8 +80,8 @@ class Herder:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         backing = backing or TopicBacking(settings)
-        self._ledger = LedgerFigures(backing.ledger())
-        self._figures = figures or self._ledger.read
+        self._batch_log = BatchLogFigures(backing.batch_log())
+        self._figures = figures or self._batch_log.read
         catalog = PluginCatalog(settings.plugin_path)
         plugins = KnownPlugins(catalog)
         self._chosen = ChosenVersions(settings, catalog, upgrades=lambda: self.config_state().upgrades)
@@ -351,7 +351,7 @@ class Herder:
 
     def close(self) -> None:
         """Writes the statuses that are waiting, then closes everything."""
-        self._ledger.close()
+        self._batch_log.close()
         self._statuses.close()
         self._topics.reader.close()
         self._topics.configs.close()

@@ -1,6 +1,6 @@
 """Offsets of one sink connector, in its consumer group: read, altered, reset (contract §7).
 
-The group's offsets and the ledger, from which lost ones are restored, change together. The connector is asked last: whatever it keeps at
+The group's offsets and the batch log, from which lost ones are restored, change together. The connector is asked last: whatever it keeps at
 its destination gives way to offsets in the group that bear no mark of a claim, so a process that dies before it could ask
 leaves nothing half done. If the connector refuses, everything is put back as it was.
 """
@@ -29,13 +29,13 @@ from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.backing import Backing
-from airflow_provider_connect.stores.batch_store import BatchStore
+from airflow_provider_connect.stores.batch_log import BatchLog
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.stores.log_consumer import CommittedOffset
 from airflow_provider_connect.stores.offset_change import OffsetChange
-from airflow_provider_connect.stores.offset_place import is_elsewhere, sink_admin_overrides, sink_overrides
+from airflow_provider_connect.stores.offset_location import is_elsewhere, sink_admin_overrides, sink_overrides
 from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin
-from airflow_provider_connect.stores.transactional_producer import OffsetRecord
+from airflow_provider_connect.stores.transactional_producer import ProducerRecord
 
 _SECONDS = 25.0  # a transaction that a killed process has left open ends sooner than that
 Known = Mapping[TopicPartition, CommittedOffset]
@@ -65,14 +65,14 @@ class SinkOffsetChanges:
         self.transaction_overrides = sink_overrides(resolved)
         self._connection = AdminConnection.of(settings, sink_admin_overrides(resolved), _SECONDS)
         self._groups = GroupOffsets(settings, connection=self._connection)
-        self._keeps_ledger = backing.keeps_ledger and not is_elsewhere(settings, self.transaction_overrides)
+        self._keeps_batch_log = backing.keeps_batch_log and not is_elsewhere(settings, self.transaction_overrides)
         self._wanted: Mapping[TopicPartition, int | None] | None = None
 
     def read(self) -> list[OffsetView]:
-        """What the group has committed; and where it has nothing any more, what the next run restores from the ledger."""
+        """What the group has committed; and where it has nothing any more, what the next run restores from the batch log."""
         try:
             known = {partition: found.offset for partition, found in self._groups.committed(self._group).items()}
-            known = known or self._in_ledger()
+            known = known or self._in_batch_log()
         except ConnectException as error:
             raise ConnectException(f"{SINK_GET_FAILED.format(self._name)}: {error}") from error
         return [OffsetView(sink_partition(*partition), {OFFSET: offset}) for partition, offset in sorted(known.items())]
@@ -113,22 +113,22 @@ class SinkOffsetChanges:
     def _bring(self, change: OffsetChange, now: Known, then: Known, claim: Claim, check: Check) -> None:
         """Make the group's offsets ``then``, given that they are ``now``.
 
-        One transaction, unless some are to go, for no transaction can remove an offset. Then 1 the ledger says what is to hold 2 the group
-        is deleted 3 what remains is written again, and the ledger says that it is done. A process that dies before 2 has changed nothing;
-        after it the next run, finding no group, restores what the ledger says.
+        One transaction, unless some are to go, for no transaction can remove an offset. Then 1 the batch log records the intended offsets
+        2 the group is deleted 3 the remaining offsets are written again, and the batch log records that it is done. A process that dies
+        before 2 has changed nothing. After 2 the next run finds no group and restores the offsets of the batch log.
         """
         if now.keys() <= then.keys():
             changed = {partition: offset for partition, offset in then.items() if now.get(partition) != offset}
-            self._write(change, self._ledger(then, claim, ALTERED), changed, check)
+            self._write(change, self._batch_log_records(then, claim, ALTERED), changed, check)
             return
-        self._write(change, self._ledger(then, claim, ALTERING), {}, check)  # 1
+        self._write(change, self._batch_log_records(then, claim, ALTERING), {}, check)  # 1
         self._delete_group()  # 2
         if then:
-            self._write(change, self._ledger(then, claim, ALTERED), then, check)  # 3
+            self._write(change, self._batch_log_records(then, claim, ALTERED), then, check)  # 3
 
-    def _write(self, change: OffsetChange, ledger: Sequence[OffsetRecord], positions: Known, check: Check) -> None:
+    def _write(self, change: OffsetChange, entries: Sequence[ProducerRecord], positions: Known, check: Check) -> None:
         try:
-            change.write(ledger, group=self._group, positions=positions, check=check)
+            change.write(entries, group=self._group, positions=positions, check=check)
         except StoreTimeoutException as error:
             with OffsetChange(self._settings, self._name, self.transaction_overrides) as again:
                 again.take_over()  # from here on the commit has happened, or never will
@@ -145,29 +145,29 @@ class SinkOffsetChanges:
         except ConnectException as error:
             raise ConnectException(f"{self._failed}: {error}") from error
 
-    def _ledger(self, then: Known, claim: Claim, run: str) -> list[OffsetRecord]:
-        """What the ledger is to say: the positions in the entry of task 0, and nothing of the other tasks."""
-        if not self._keeps_ledger:
+    def _batch_log_records(self, then: Known, claim: Claim, run: str) -> list[ProducerRecord]:
+        """What the batch log is to say: the positions in the entry of task 0, and nothing of the other tasks."""
+        if not self._keeps_batch_log:
             return []
-        with closing(BatchStore(self._settings)) as store:
+        with closing(BatchLog(self._settings)) as store:
             tasks = {entry.task.task for entry in store.entries(self._name)}
-        places = [BatchStore.reset(self._settings, self._name, task) for task in sorted(tasks - {0} if then else tasks)]
-        records = [OffsetRecord(self._settings.batch_topic, *place) for place in places]
+        places = [BatchLog.reset(self._settings, self._name, task) for task in sorted(tasks - {0} if then else tasks)]
+        records = [ProducerRecord(self._settings.batch_topic, *place) for place in places]
         if not then:
             return records
         positions: dict[str, dict[str, int]] = {}
         for (topic, partition), known in sorted(then.items()):
             positions.setdefault(topic, {})[str(partition)] = known.offset
-        entry = BatchStore.record(
+        entry = BatchLog.record(
             self._settings, connector=self._name, task=0, run=run, claim=claim, is_source=False, ranges={}, positions=positions
         )
-        return [*records, OffsetRecord(self._settings.batch_topic, *entry)]
+        return [*records, ProducerRecord(self._settings.batch_topic, *entry)]
 
-    def _in_ledger(self) -> dict[TopicPartition, int]:
-        if not self._keeps_ledger:
+    def _in_batch_log(self) -> dict[TopicPartition, int]:
+        if not self._keeps_batch_log:
             return {}
-        with closing(self._backing.ledger()) as ledger:
-            return ledger.lost(self._name, self._groups.retention_seconds(), time.time()) if ledger.last(self._name) else {}
+        with closing(self._backing.batch_log()) as batch_log:
+            return batch_log.lost(self._name, self._groups.retention_seconds(), time.time()) if batch_log.last(self._name) else {}
 
     def _refuse_unknown(self, wanted: Iterable[TopicPartition]) -> None:
         """Kafka takes offsets of partitions that exist."""

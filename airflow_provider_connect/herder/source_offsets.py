@@ -15,9 +15,9 @@ from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.stores.backing import Backing, OffsetCommitter, Offsets
 from airflow_provider_connect.stores.offset_change import OffsetChange
-from airflow_provider_connect.stores.offset_place import OffsetPlace
+from airflow_provider_connect.stores.offset_location import OffsetLocation
 from airflow_provider_connect.stores.offset_store import Offset, Partition, SourceOffsets
-from airflow_provider_connect.stores.transactional_producer import OffsetRecord
+from airflow_provider_connect.stores.transactional_producer import ProducerRecord
 
 log = logging.getLogger(__name__)
 Check = Callable[[], None]
@@ -40,7 +40,7 @@ class SourceOffsetChanges:
         self._settings = settings
         self._backing = backing
         self._name = name
-        self._place = OffsetPlace.of(settings, resolved)
+        self._location = OffsetLocation.of(settings, resolved)
         self._ask = ask
         self._wanted: Sequence[Pair] | None = None
 
@@ -52,11 +52,11 @@ class SourceOffsetChanges:
     @property
     def transaction_overrides(self) -> Mapping[str, str]:
         """What its transactional producers are made with, besides the worker's settings."""
-        return self._place.producer
+        return self._location.producer
 
     def read(self) -> list[OffsetView]:
         """Every source partition with its committed offset."""
-        with closing(self._backing.offsets(self._place)) as store:
+        with closing(self._backing.offsets(self._location)) as store:
             try:
                 known = store.read(self._name)
             except StoreException as error:
@@ -75,16 +75,16 @@ class SourceOffsetChanges:
 
     def write(self, claim: Claim, check: Check) -> bool:
         """Whether the connector agreed. ``check`` raises when the change is not allowed any more; see ``OffsetChange``."""
-        with closing(self._backing.offsets(self._place)) as store:
+        with closing(self._backing.offsets(self._location)) as store:
             return self._written(store, claim, check)
 
     def settle(self, check: Check) -> None:
         """Write over what was aborted, behind what tasks have committed. Its ids are fenced."""
-        with closing(self._backing.offsets(self._place)) as store:
+        with closing(self._backing.offsets(self._location)) as store:
             store.ensure()
-            with OffsetChange(self._settings, self._name, self._place.producer) as change:
+            with OffsetChange(self._settings, self._name, self._location.producer) as change:
                 change.take_over()
-                change.write([OffsetRecord(store.topic, *record) for record in store.repair(self._name)], check=check)
+                change.write([ProducerRecord(store.topic, *record) for record in store.repair(self._name)], check=check)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -95,7 +95,7 @@ class SourceOffsetChanges:
         committer = self._backing.committer(self._name, claim)
         if committer is not None:
             return self._kept_elsewhere(store, committer, check)
-        with OffsetChange(self._settings, self._name, self._place.producer) as change:
+        with OffsetChange(self._settings, self._name, self._location.producer) as change:
             change.take_over()  # 1
             known = self._known(store)  # 2
             pairs = self._pairs(known)
@@ -104,7 +104,7 @@ class SourceOffsetChanges:
             repairs = {(record.partition, record.key): record for record in store.repair(self._name)}
             last = {(record.partition, record.key): record for record in records}
             store.remove_from_worker(records)
-            written = [OffsetRecord(store.topic, *record, claim=claim) for record in (repairs | last).values()]
+            written = [ProducerRecord(store.topic, *record, claim=claim) for record in (repairs | last).values()]
             self._commit(store, change, written, check)  # 4
             store.copy(records)
         return agreed
@@ -120,18 +120,18 @@ class SourceOffsetChanges:
         except StoreTimeoutException as error:
             raise StoreTimeoutException(f"{SOURCE_READ_TIMEOUT.format(self._name)}: {error}", stage=error.stage) from error
 
-    def _commit(self, store: Offsets, change: OffsetChange, records: Sequence[OffsetRecord], check: Check) -> None:
+    def _commit(self, store: Offsets, change: OffsetChange, records: Sequence[ProducerRecord], check: Check) -> None:
         """Write, and where the broker was silent find out what became of it."""
         try:
             change.write(records, check=check)
         except StoreTimeoutException as error:
-            with OffsetChange(self._settings, self._name, self._place.producer) as again:
+            with OffsetChange(self._settings, self._name, self._location.producer) as again:
                 again.take_over()  # from here on the commit has happened, or never will
             if not self._reads_back(store, records):
                 raise StoreTimeoutException(f"{SOURCE_WRITE_TIMEOUT.format(self._name)}: {error}", stage=error.stage) from error
             log.info("The offsets of connector %s were written, though the broker was slow to say so", self._name)
 
-    def _reads_back(self, store: Offsets, records: Sequence[OffsetRecord]) -> bool:
+    def _reads_back(self, store: Offsets, records: Sequence[ProducerRecord]) -> bool:
         """Whether the topic holds just what was sent."""
         known = self._known(store)
         again = store.records(self._name, [(record.partition, record.offset) for record in known.by_key.values()])
@@ -145,7 +145,7 @@ class SourceOffsetChanges:
         pairs = self._pairs(known)
         agreed = self._ask(self.word, pairs)
         check()
-        committer.write([OffsetRecord(store.topic, *record) for record in store.records(self._name, _spelled(pairs, known))])
+        committer.write([ProducerRecord(store.topic, *record) for record in store.records(self._name, _spelled(pairs, known))])
         return agreed
 
 

@@ -1,4 +1,4 @@
-"""What a task delivered in one run: an entry of the ledger which tells history, lineage and cost, and restores lost group offsets."""
+"""What a task delivered in one run: an entry of the batch log which tells history, lineage and cost, and restores lost group offsets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ class BatchRecord:
 
 @dataclass(frozen=True, slots=True)
 class BatchReset:
-    """The tombstone: what the ledger knew of the task's positions no longer holds, for its offsets were altered or reset."""
+    """The tombstone: what the batch log knew of the task's positions no longer holds, for its offsets were altered or reset."""
 
     task: ConnectorTaskId
     offset: int = field(default=-1, compare=False)

@@ -1,4 +1,4 @@
-"""Fills the mirror from the topics. Knows nothing of threads: ``Follower.step`` is called over and over by whoever runs it.
+"""Fills the mirror from the topics. Knows nothing of threads: ``MirrorFollower.step`` is called over and over by whoever runs it.
 
 Several processes may do so at once: one holds the lease and reads, and should two read at once, all the same each record is taken in once.
 One transaction takes in a batch: 1 the lease, whose row makes followers wait for one another 2 the places read from, by compare-and-set
@@ -41,7 +41,7 @@ Sessions = Callable[[], AbstractContextManager[Database]]
 _log = logging.getLogger(__name__)
 
 
-class Follower:
+class MirrorFollower:
     """``sessions`` opens a transaction that commits when its body ends and rolls back when it raises; ``now`` is in seconds since 1970.
 
     ``holder`` names this follower among all; ``hide`` hides more secrets of configs than their names tell. Not thread-safe.

@@ -1,4 +1,4 @@
-"""Records of offsets topics and of the ledger of batches → rows and history: source offsets, sink positions, what each run delivered."""
+"""Records of offsets topics and of the batch log → rows and history: source offsets, sink positions, what each run delivered."""
 
 import hashlib
 import math
@@ -14,7 +14,7 @@ from airflow_provider_connect.sql_mirror.rows import Database, Row, Rows, is_cla
 from airflow_provider_connect.sql_mirror.tables import batch, sink_position, source_offset
 from airflow_provider_connect.stores.state_stream import StateRecord
 
-_NOT_IN_LEDGER = "the ledger no longer knows it: offsets were altered or reset"
+_NOT_IN_BATCH_LOG = "the batch log no longer knows it: offsets were altered or reset"
 
 
 def take_offsets(database: Database, records: Sequence[StateRecord]) -> list[Entry]:
@@ -57,7 +57,7 @@ def offset_ids(records: Iterable[StateRecord]) -> set[tuple[str, str]]:
 
 
 def take_batches(database: Database, records: Sequence[StateRecord]) -> list[Entry]:
-    """Bring figures and sink positions up to the records of the ledger, in their order; returns which positions changed."""
+    """Bring figures and sink positions up to the records of the batch log, in their order; returns which positions changed."""
     kept = [(record, value) for record in records if (value := _kept_batch(record.value)) is not None]
     figures = Rows(database, batch, batch.c.claim, {str(value.claim) for _, value in kept if isinstance(value, BatchRecord)})
     positions = _Positions(database, {value.task.connector for _, value in kept})
@@ -72,7 +72,7 @@ def take_batches(database: Database, records: Sequence[StateRecord]) -> list[Ent
 
 
 def batch_tasks(records: Iterable[StateRecord]) -> set[ConnectorTaskId]:
-    """The tasks of which the ledger still has an entry; ``records`` are all that it holds."""
+    """The tasks of which the batch log still has an entry; ``records`` are all that it holds."""
     held: dict[ConnectorTaskId, bool] = {}
     for record in records:
         if (value := _kept_batch(record.value)) is not None:
@@ -166,7 +166,7 @@ def _moved(record: StateRecord, value: BatchRecord | BatchReset, at: TopicPartit
         _offset(old),
         _offset(new),
         claim=str(value.claim) if isinstance(value, BatchRecord) else None,
-        note=None if isinstance(value, BatchRecord) else _NOT_IN_LEDGER,
+        note=None if isinstance(value, BatchRecord) else _NOT_IN_BATCH_LOG,
     )
 
 

@@ -190,7 +190,7 @@ def run_figures(
 
 
 def sink_lags(session: Session | Connection, connector: str, ends: Mapping[TopicPartition, int]) -> list[PartitionLag]:
-    """Each partition's position as the ledger tells, and how far that is from ``ends``, the end offsets that the caller has looked up."""
+    """Each partition's position in the batch log, and its distance from ``ends``, the end offsets that the caller has fetched."""
     newest: dict[TopicPartition, tuple[Claim, int, int]] = {}
     for row in session.execute(select(sink_position).where(sink_position.c.connector == connector)):
         at, known = TopicPartition(row.topic, row.kafka_partition), (Claim.parse(row.claim), row.position, row.changed_ms)

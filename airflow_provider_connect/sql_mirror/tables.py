@@ -146,7 +146,7 @@ sink_position = Table(
     Column("claim", _WORD, nullable=False),
     Column("changed_ms", BigInteger, nullable=False),
 )
-"""The next offset that each sink task's group will read, as the ledger of batches tells. Of two tasks' rows for one partition the one of
+"""The next offset that each sink task's group will read, by the batch log. Of two tasks' rows for one partition the one of
 the newest claim holds."""
 
 batch = Table(
@@ -167,7 +167,7 @@ batch = Table(
     Index("connect_batch_run", "connector", "last_ms"),
     Index("connect_batch_claim", "claim"),
 )
-"""What each task delivered under each claim (a try of an Airflow run), as its last entry in the ledger says; ``ranges`` as JSON maps topic
+"""What each task delivered under each claim (a try of an Airflow run), by its last entry in the batch log; ``ranges`` as JSON maps topic
 and partition to first and next offset. Between ``first_ms`` and ``last_ms`` the entries were written. Stays when the connector goes."""
 
 # --- the mirror: how it came to be so -------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import TaskStatus
 from airflow_provider_connect.sdk.connector import SourceConnector
-from airflow_provider_connect.stores.offset_place import OffsetPlace
+from airflow_provider_connect.stores.offset_location import OffsetLocation
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector
 from airflow_provider_connect.worker.task.lifecycle import StopEvent, StopReason
 from airflow_provider_connect.worker.task.task_body import Followed, TaskHost, run_task
@@ -134,7 +134,7 @@ class TaskLoop:
         settings = WorkerSettings.of(payload.settings, payload.secrets)
         try:
             resolved = self._resolved(settings)
-            with closing(self._host.backing.offsets(OffsetPlace.of(settings, resolved))) as offsets:
+            with closing(self._host.backing.offsets(OffsetLocation.of(settings, resolved))) as offsets:
                 known = offsets.read(payload.connector)
             return connector.has_new_data(strip_framework_keys(resolved), known.get)
         except Exception as error:  # (the connector's own code: a run will tell)

@@ -1,4 +1,4 @@
-"""Where a worker keeps what it has to remember: configs, statuses, source offsets and the ledger of what was delivered.
+"""Where a worker keeps what it has to remember: configs, statuses, source offsets and the batch log of what was delivered.
 
 ``TopicBacking`` keeps them on the internal topics. A worker of its own keeps them in memory and in a local file (``local_backing``).
 """
@@ -12,15 +12,15 @@ from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.status import ConnectorStatus, StatusState, TaskStatus, TopicStatus
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.batch_store import BatchStore, Delivered
+from airflow_provider_connect.stores.batch_log import BatchLog, Delivered
 from airflow_provider_connect.stores.config_changes import ConfigChanges
 from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.connector_offsets import ConnectorOffsets
-from airflow_provider_connect.stores.offset_place import OffsetPlace
+from airflow_provider_connect.stores.offset_location import OffsetLocation
 from airflow_provider_connect.stores.offset_store import Offset, Partition, ProducedOffset, SourceOffsets
 from airflow_provider_connect.stores.status_store import StatusStore, StatusWriter
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.stores.transactional_producer import OffsetRecord
+from airflow_provider_connect.stores.transactional_producer import ProducerRecord
 
 
 class Statuses(Protocol):
@@ -77,23 +77,23 @@ class Offsets(Protocol):
     def close(self) -> None: ...
 
 
-def repairs(offsets: Offsets, connector: str) -> list[OffsetRecord]:
+def repairs(offsets: Offsets, connector: str) -> list[ProducerRecord]:
     """What to write so that a reader of uncommitted records believes no aborted offset (a real worker without exactly once is one)."""
-    return [OffsetRecord(offsets.topic, *record) for record in offsets.repair(connector)]
+    return [ProducerRecord(offsets.topic, *record) for record in offsets.repair(connector)]
 
 
 class OffsetCommitter(Protocol):
-    """Writes a task's source offsets, or the records of the ledger, and raises FencedException once a newer one came."""
+    """Writes a task's source offsets, or the records of the batch log, and raises FencedException once a newer one came."""
 
     def take_over(self) -> None:
         """From now on nobody of an older claim commits. Offsets may be read only after this."""
 
-    def write(self, records: Sequence[OffsetRecord]) -> None:
+    def write(self, records: Sequence[ProducerRecord]) -> None:
         """Send and commit some records; nothing for none."""
 
     def begin(self) -> None: ...
 
-    def send(self, records: Iterable[OffsetRecord]) -> None: ...
+    def send(self, records: Iterable[ProducerRecord]) -> None: ...
 
     def commit(self) -> None:
         """What was sent since ``begin`` holds from now on, whatever happens to this process."""
@@ -101,8 +101,8 @@ class OffsetCommitter(Protocol):
     def abort(self) -> None: ...
 
 
-class Ledger(Protocol):
-    """Reads what each task delivered last: a BatchStore."""
+class BatchLogReader(Protocol):
+    """Reads what each task delivered last: a BatchLog."""
 
     def last(self, connector: str) -> dict[TopicPartition, int]: ...
 
@@ -118,12 +118,12 @@ class Ledger(Protocol):
 class Backing(Protocol):
     """Hands out the stores. What it makes anew at each call is the caller's to close.
 
-    ``exactly_once``: claims outlive the process, and offsets can share a transaction with records. ``keeps_ledger``: tasks write what they
-    deliver to the ledger's topic.
+    ``exactly_once``: claims outlive the process, and offsets can share a transaction with records. ``keeps_batch_log``: tasks write entries
+    to the batch log.
     """
 
     exactly_once: bool
-    keeps_ledger: bool
+    keeps_batch_log: bool
 
     def ensure(self) -> None:
         """Create what is missing. Raises ConfigException for what is not as it must be."""
@@ -134,13 +134,13 @@ class Backing(Protocol):
 
     def status_notes(self, claim: Claim | None = None) -> StatusNotes: ...
 
-    def offsets(self, place: OffsetPlace, *, settle_seconds: float | None = None) -> Offsets:
+    def offsets(self, location: OffsetLocation, *, settle_seconds: float | None = None) -> Offsets:
         """``settle_seconds`` bounds the wait for an open transaction; None: as for any answer."""
 
     def committer(self, connector: str, claim: Claim) -> OffsetCommitter | None:
         """Who commits source offsets. None: the transactions of each task's own id do."""
 
-    def ledger(self) -> Ledger: ...
+    def batch_log(self) -> BatchLogReader: ...
 
 
 class TopicBacking:
@@ -150,7 +150,7 @@ class TopicBacking:
     """
 
     exactly_once = True
-    keeps_ledger = True
+    keeps_batch_log = True
 
     def __init__(self, settings: WorkerSettings, *, known: ConfigSnapshot | None = None, only: str | None = None) -> None:
         self._settings = settings
@@ -169,11 +169,11 @@ class TopicBacking:
     def status_notes(self, claim: Claim | None = None) -> StatusNotes:
         return StatusWriter(self._settings, claim=claim)
 
-    def offsets(self, place: OffsetPlace, *, settle_seconds: float | None = None) -> Offsets:
-        return ConnectorOffsets(self._settings, place, settle_seconds=settle_seconds)
+    def offsets(self, location: OffsetLocation, *, settle_seconds: float | None = None) -> Offsets:
+        return ConnectorOffsets(self._settings, location, settle_seconds=settle_seconds)
 
     def committer(self, connector: str, claim: Claim) -> OffsetCommitter | None:
         return None
 
-    def ledger(self) -> Ledger:
-        return BatchStore(self._settings)
+    def batch_log(self) -> BatchLogReader:
+        return BatchLog(self._settings)

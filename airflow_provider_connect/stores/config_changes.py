@@ -24,7 +24,7 @@ from airflow_provider_connect.model.records import (
 )
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.stores.config_follower import Follower
+from airflow_provider_connect.stores.config_follower import ConfigFollower
 
 Decide = Callable[[ClusterConfigState], Sequence[ConfigRecord]]
 
@@ -41,7 +41,7 @@ class ConfigChanges(ABC):
         return None
 
     @abstractmethod
-    def follow(self, connector: str, claim: Claim) -> Follower:
+    def follow(self, connector: str, claim: Claim) -> ConfigFollower:
         """What becomes of the connector after ``claim``, for a task body; close it."""
 
     @abstractmethod

@@ -13,7 +13,7 @@ from airflow_provider_connect.model.records import ConfigRecord, ConnectorRecord
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.stores.log_consumer import LogTruncatedException
-from airflow_provider_connect.stores.topic_log import TopicFollower
+from airflow_provider_connect.stores.topic_log import TopicTail
 from airflow_provider_connect.wire import config_topic
 
 _log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class Change:
     claim: Claim | None = None
 
 
-class Follower(Protocol):
+class ConfigFollower(Protocol):
     """Tells a task body what becomes of its connector. Not thread-safe."""
 
     def poll(self, timeout_seconds: float = 0.0) -> Change | None: ...
@@ -46,14 +46,14 @@ class Follower(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
-class ConfigFollower:
+class TopicConfigFollower:
     """Follows the config topic from the record of ``claim`` on. A poll that finds nothing costs microseconds. Not thread-safe."""
 
     def __init__(self, settings: WorkerSettings, connector: str, claim: Claim) -> None:
         self._connector = connector
         self._claim = claim
         config = internal_client_config(settings, ClientKind.CONSUMER, "configs")
-        self._follower = TopicFollower(settings.config_topic, config, {0: claim.offset + 1})
+        self._follower = TopicTail(settings.config_topic, config, {0: claim.offset + 1})
 
     def poll(self, timeout_seconds: float = 0.0) -> Change | None:
         """The gravest change that came since the last call; None: nothing that concerns this task. A resumed connector changes nothing.

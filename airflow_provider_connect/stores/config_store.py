@@ -21,7 +21,7 @@ from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.stores.backoff import Backoff
 from airflow_provider_connect.stores.config_changes import ConfigChanges, Decide
-from airflow_provider_connect.stores.config_follower import ConfigFollower
+from airflow_provider_connect.stores.config_follower import TopicConfigFollower
 from airflow_provider_connect.stores.config_leader import ConfigLeader, NotWrittenException
 from airflow_provider_connect.stores.log_consumer import LogConsumer, LogRecord, LogTruncatedException
 from airflow_provider_connect.stores.skipped import SkippedRecords
@@ -191,9 +191,9 @@ class ConfigStore(ConfigChanges):
             self._topic_log.close()
         self._topic_log = None
 
-    def follow(self, connector: str, claim: Claim) -> ConfigFollower:
+    def follow(self, connector: str, claim: Claim) -> TopicConfigFollower:
         """What becomes of the connector after ``claim``, for a task body; close it."""
-        return ConfigFollower(self._settings, connector, claim)
+        return TopicConfigFollower(self._settings, connector, claim)
 
     def close(self) -> None:
         with self._lock:

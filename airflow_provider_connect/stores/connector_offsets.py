@@ -15,7 +15,7 @@ from airflow_provider_connect.config.client_settings import ClientKind, internal
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
 from airflow_provider_connect.stores.kafka_errors import LastError, TopicMissingException, translating
-from airflow_provider_connect.stores.offset_place import OffsetPlace
+from airflow_provider_connect.stores.offset_location import OffsetLocation
 from airflow_provider_connect.stores.offset_store import Offset, OffsetStore, Partition, ProducedOffset, SourceOffsets
 from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin, TopicSpec
 
@@ -27,12 +27,14 @@ _METADATA_SECONDS = 30.0
 class ConnectorOffsets:
     """See the module. ``settle_seconds`` bounds the wait for an open transaction. Not thread-safe."""
 
-    def __init__(self, settings: WorkerSettings, place: OffsetPlace, *, settle_seconds: float | None = None) -> None:
-        self.topic = place.topic
+    def __init__(self, settings: WorkerSettings, location: OffsetLocation, *, settle_seconds: float | None = None) -> None:
+        self.topic = location.topic
         self._settings = settings
-        self._place = place
+        self._location = location
         self._worker = OffsetStore(settings, settle_seconds=settle_seconds)
-        self._own = OffsetStore(settings, place.topic, overrides=place.consumer, settle_seconds=settle_seconds) if place.is_own else None
+        self._own: OffsetStore | None = None
+        if location.is_own:
+            self._own = OffsetStore(settings, location.topic, overrides=location.consumer, settle_seconds=settle_seconds)
         self._copies: Producer | None = None
 
     def ensure(self) -> None:
@@ -43,7 +45,7 @@ class ConnectorOffsets:
         if self._own is None:
             return
         like = self._settings.internal_topic(self._settings.offset_topic)
-        connection = AdminConnection.of(self._settings, self._place.admin)
+        connection = AdminConnection.of(self._settings, self._location.admin)
         admin = TopicAdmin(self._settings, connection=connection)
         try:
             if not admin.create(TopicSpec(self.topic, like.partitions, like.replication_factor, like.configs)):

@@ -112,7 +112,7 @@ class GroupOffsets:
         """Removes the offsets of these partitions. Raises ConflictException while the group has members.
 
         The client library cannot remove single offsets, so the group is deleted and the others are written again, as they were. Should this
-        process die in between, the next run restores the others from the ledger.
+        process die in between, the next run restores the others from the batch log.
         """
         kept = {partition: known for partition, known in self.committed(group).items() if partition not in partitions}
         self.delete(group)

@@ -10,20 +10,20 @@ from collections.abc import Iterable, Sequence
 from airflow_provider_connect.errors import FencedException
 from airflow_provider_connect.model.records import ConfigRecord, FencingRecord, Unreadable
 from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.stores.backing import Ledger, OffsetCommitter, Offsets, Statuses, StatusNotes
+from airflow_provider_connect.stores.backing import BatchLogReader, OffsetCommitter, Offsets, Statuses, StatusNotes
 from airflow_provider_connect.stores.config_changes import ConfigChanges
-from airflow_provider_connect.stores.config_follower import Follower
-from airflow_provider_connect.stores.memory import MemoryBatchStore, MemoryConfigFollower, MemoryConfigStore, MemoryStatusStore
+from airflow_provider_connect.stores.config_follower import ConfigFollower
+from airflow_provider_connect.stores.memory import MemoryBatchLog, MemoryConfigFollower, MemoryConfigStore, MemoryStatusStore
 from airflow_provider_connect.stores.offset_file import FileOffsets, OffsetFile
-from airflow_provider_connect.stores.offset_place import OffsetPlace
-from airflow_provider_connect.stores.transactional_producer import OffsetRecord
+from airflow_provider_connect.stores.offset_location import OffsetLocation
+from airflow_provider_connect.stores.transactional_producer import ProducerRecord
 
 
 class LocalBacking:
     """A Backing. Its stores are shared, and stay open until the file is closed by its owner."""
 
     exactly_once = False
-    keeps_ledger = False
+    keeps_batch_log = False
 
     def __init__(self, file: OffsetFile) -> None:
         self._file = file
@@ -44,7 +44,7 @@ class LocalBacking:
     def status_notes(self, claim: Claim | None = None) -> StatusNotes:
         return self._statuses.under(claim)
 
-    def offsets(self, place: OffsetPlace, *, settle_seconds: float | None = None) -> Offsets:
+    def offsets(self, location: OffsetLocation, *, settle_seconds: float | None = None) -> Offsets:
         """The file, whatever ``offsets.storage.topic`` says."""
         return FileOffsets(self._file)
 
@@ -59,14 +59,14 @@ class LocalBacking:
                 raise FencedException(f"claim {claim} of {connector} is no longer the newest, {newest} is")
             self._owners[connector] = claim
 
-    def ledger(self) -> Ledger:
-        return MemoryBatchStore()
+    def batch_log(self) -> BatchLogReader:
+        return MemoryBatchLog()
 
 
 class _Configs(MemoryConfigStore):
     """What its followers tell leaves claims out: whoever hosts the tasks sees those, and has the tasks end with their offsets committed."""
 
-    def follow(self, connector: str, claim: Claim) -> Follower:
+    def follow(self, connector: str, claim: Claim) -> ConfigFollower:
         return _UnclaimedFollower(self.records, connector, claim)
 
 
@@ -94,7 +94,7 @@ class FileCommitter:
     def begin(self) -> None:
         self._waiting = {}
 
-    def send(self, records: Iterable[OffsetRecord]) -> None:
+    def send(self, records: Iterable[ProducerRecord]) -> None:
         self._waiting.update({record.key: record.value for record in records})
 
     def commit(self) -> None:
@@ -102,7 +102,7 @@ class FileCommitter:
         self._file.put(self._waiting)
         self._waiting = {}
 
-    def write(self, records: Sequence[OffsetRecord]) -> None:
+    def write(self, records: Sequence[ProducerRecord]) -> None:
         if records:
             self.begin()
             self.send(records)

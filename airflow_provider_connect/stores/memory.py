@@ -13,9 +13,9 @@ from airflow_provider_connect.model.records import ConfigRecord, Unreadable
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.status import StatusRecord, StatusState
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.batch_store import Delivered, lost_of, positions_of, unfinished_of
+from airflow_provider_connect.stores.batch_log import Delivered, lost_of, positions_of, unfinished_of
 from airflow_provider_connect.stores.config_changes import ConfigChanges, Decide
-from airflow_provider_connect.stores.config_follower import Change, Follower, gravest_change
+from airflow_provider_connect.stores.config_follower import Change, ConfigFollower, gravest_change
 from airflow_provider_connect.stores.log_consumer import CommittedOffset
 from airflow_provider_connect.stores.offset_store import Offset, Partition, SourceOffsets
 from airflow_provider_connect.stores.status_verbs import StatusVerbs
@@ -51,7 +51,7 @@ class MemoryConfigStore(ConfigChanges):
         self._fold.apply(decoded)
         return len(self.records) - 1
 
-    def follow(self, connector: str, claim: Claim) -> Follower:
+    def follow(self, connector: str, claim: Claim) -> ConfigFollower:
         return MemoryConfigFollower(self.records, connector, claim)
 
     def close(self) -> None:
@@ -189,8 +189,8 @@ class MemoryGroupOffsets:
         """Nothing is open."""
 
 
-class MemoryBatchStore:
-    """A BatchStore that is also written to."""
+class MemoryBatchLog:
+    """A BatchLog that is also written to."""
 
     def __init__(self) -> None:
         self._entries: dict[tuple[str, int], BatchRecord] = {}

@@ -20,7 +20,7 @@ from airflow_provider_connect.model.ids import offsets_change_id
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.kafka_errors import LastError, translating
 from airflow_provider_connect.stores.log_consumer import CommittedOffset
-from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
+from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
 
 TRANSACTION_TIMEOUT_MS = 10_000  # readers wait for no longer when this process dies in the middle
 _SECONDS = 30.0
@@ -46,7 +46,7 @@ class OffsetChange:
 
     def write(
         self,
-        records: Sequence[OffsetRecord],
+        records: Sequence[ProducerRecord],
         *,
         group: str = "",
         positions: Mapping[TopicPartition, CommittedOffset] | None = None,

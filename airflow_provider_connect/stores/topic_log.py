@@ -124,7 +124,7 @@ class TopicLog:
         self.close()
 
 
-class TopicFollower:
+class TopicTail:
     """Stays at the end of a topic. ``poll`` costs microseconds when nothing came, so it may be called between any two batches.
 
     ``starts`` maps partitions to the first offset to give. A broker that is away is waited for in silence: what came meanwhile is given

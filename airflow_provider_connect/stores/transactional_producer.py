@@ -1,4 +1,4 @@
-"""A producer that owns a transactional id, and the records that it writes besides a task's own: offsets and the ledger."""
+"""A producer that owns a transactional id, and the records that it writes besides a task's own: offsets and the batch log."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from airflow_provider_connect.wire.record import claim_headers
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetRecord:
-    """One record of the offsets topic, or of the ledger, to be written by the task's own producer. ``claim`` goes along as a header, by
+class ProducerRecord:
+    """One record of the offsets topic, or of the batch log, to be written by the task's own producer. ``claim`` goes along as a header, by
     which the history of offsets knows the run."""
 
     topic: str
@@ -49,16 +49,16 @@ class TransactionalProducer:
         """How long ago the transaction began that is open."""
         return time.monotonic() - self._begun if self.is_open else 0.0
 
-    def send(self, records: Iterable[OffsetRecord]) -> None:
+    def send(self, records: Iterable[ProducerRecord]) -> None:
         with translating("writing offsets", self.producer):
             self._send(records)
 
-    def _send(self, records: Iterable[OffsetRecord]) -> None:
+    def _send(self, records: Iterable[ProducerRecord]) -> None:
         for record in records:
             headers = claim_headers(record.claim)
             self.producer.produce(record.topic, record.value, record.key, record.partition, headers=[*headers] or None)
 
-    def write(self, records: Sequence[OffsetRecord]) -> None:
+    def write(self, records: Sequence[ProducerRecord]) -> None:
         """Some records in a transaction of their own; nothing for none."""
         if records:
             self.begin()

@@ -1,4 +1,4 @@
-"""The batches topic, our ledger of what each task delivered in each run ↔ bytes. Kafka Connect has no such topic and never reads it."""
+"""The batch log: what each task delivered in each run ↔ bytes. Kafka Connect has no such topic and never reads it."""
 
 from collections.abc import Iterator, Mapping
 

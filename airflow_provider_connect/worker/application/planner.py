@@ -17,7 +17,7 @@ from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.stores.backing import Backing, repairs
 from airflow_provider_connect.stores.config_changes import ConfigChanges
 from airflow_provider_connect.stores.fencing import Fence
-from airflow_provider_connect.stores.offset_place import OffsetPlace, sink_overrides
+from airflow_provider_connect.stores.offset_location import OffsetLocation, sink_overrides
 from airflow_provider_connect.worker.task.checked_connector import (
     CheckedConnector,
     check_connector,
@@ -113,7 +113,7 @@ class Planner:
         version = state.version_in_force(spec.connector)
         checked = check_connector(spec.connector, raw, self._settings, spec.secrets, version=version, hide=self._hide)
         warn_of_what_is_not_used(checked, self._settings)
-        context.place = OffsetPlace.of(self._settings, checked.resolved)
+        context.location = OffsetLocation.of(self._settings, checked.resolved)
         context.take_over = partial(self._end_open, checked, claim)
         guarantee = guarantee_of(checked, self._settings, exactly_once=self._backing.exactly_once)
         planned = spec.claim is not None or (spec.tasks is not None and self._is_planned(spec.connector))
@@ -148,7 +148,7 @@ class Planner:
             self._fence.fence(checked.name, range(tasks), self._overrides(checked))
             return
         self._fence.fence(checked.name, range(1, tasks), self._overrides(checked))  # 1
-        offsets = self._backing.offsets(OffsetPlace.of(self._settings, checked.resolved))
+        offsets = self._backing.offsets(OffsetLocation.of(self._settings, checked.resolved))
         with closing(offsets), self._fence.owner(checked.name, self._overrides(checked)) as owner:
             need_newest(self._store.read(), checked.name, claim)  # 2
             owner.write(repairs(offsets, checked.name))  # 3
@@ -172,7 +172,7 @@ class Planner:
 
     def _overrides(self, checked: CheckedConnector) -> Mapping[str, str]:
         """What the connector's transactional producers are made with."""
-        return OffsetPlace.of(self._settings, checked.resolved).producer if checked.is_source else sink_overrides(checked.resolved)
+        return OffsetLocation.of(self._settings, checked.resolved).producer if checked.is_source else sink_overrides(checked.resolved)
 
     def _has_ids(self, checked: CheckedConnector) -> bool:
         """Whether its tasks commit in transactions of their ids; else whoever keeps the offsets fences them."""

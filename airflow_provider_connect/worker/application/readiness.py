@@ -32,7 +32,7 @@ from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.connector_offsets import ConnectorOffsets
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.log_consumer import LogConsumer
-from airflow_provider_connect.stores.offset_place import OffsetPlace, sink_admin_overrides
+from airflow_provider_connect.stores.offset_location import OffsetLocation, sink_admin_overrides
 from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.stores.status_store import StatusStore
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
@@ -226,7 +226,7 @@ def _source_readiness(name: str, connector: SourceConnector, resolved: Mapping[s
 
     def offset(partition: Mapping[str, object]) -> Mapping[str, object] | None:
         if not known:
-            with ConnectorOffsets(settings, OffsetPlace.of(settings, resolved), settle_seconds=0.0) as store:
+            with ConnectorOffsets(settings, OffsetLocation.of(settings, resolved), settle_seconds=0.0) as store:
                 known.append(store.read(name))
         return known[0].get(partition)
 

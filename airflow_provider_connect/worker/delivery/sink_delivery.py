@@ -25,7 +25,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.stores.kafka_errors import translating
-from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
+from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
 from airflow_provider_connect.worker.delivery.bounded_call import within
 from airflow_provider_connect.worker.delivery.sink_positions import group_mark
 
@@ -34,7 +34,7 @@ Offsets = Mapping[TopicPartition, int]
 
 
 class GroupCommit:
-    """Commits the group's offsets, fenced by the task's transactional id, with the ledger's record in the same transaction.
+    """Commits the group's offsets, fenced by the task's transactional id, with the batch log's record in the same transaction.
 
     ``members`` asks who is in the group: with anybody there the commit is refused, since a stranger would read the same records.
     ``renewed`` makes another producer that owns the same id, for when this one waits in vain.
@@ -49,7 +49,7 @@ class GroupCommit:
         group: str,
         claim: str,
         members: Callable[[], Sequence[str]],
-        ledger: Callable[[Offsets], Sequence[OffsetRecord]],
+        batch_log_records: Callable[[Offsets], Sequence[ProducerRecord]],
         timeout_seconds: float,
     ) -> None:
         self._producer = producer
@@ -58,7 +58,7 @@ class GroupCommit:
         self._group = group
         self._claim = claim
         self._members = members
-        self._ledger = ledger
+        self._batch_log_records = batch_log_records
         self._timeout = timeout_seconds
 
     @property
@@ -83,7 +83,7 @@ class GroupCommit:
             log.warning("Group %s: %s Trying with a new producer", self._group, error)
             self._producer = self._renewed()
             self._send_offsets(positions)
-        self._producer.send(self._ledger(offsets))
+        self._producer.send(self._batch_log_records(offsets))
         self._producer.commit()
 
     def _send_offsets(self, positions: list[ClientPartition]) -> None:

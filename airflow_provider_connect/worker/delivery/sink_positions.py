@@ -35,7 +35,7 @@ class Origin(StrEnum):
 
     GROUP = "the consumer group's"
     DESTINATION = "the destination's"
-    LEDGER = "the ledger's, because the group's has expired"
+    BATCH_LOG = "the batch log's, because the group's has expired"
     RESET = "auto.offset.reset"
 
 
@@ -43,7 +43,7 @@ class Origin(StrEnum):
 class KnownOffsets:
     """All that is known of one partition. ``mark`` is the metadata of the group's commit, ``is_fresh`` whether that is ours and young;
     ``destination`` is None unless the destination keeps offsets itself; ``end`` is the last stable offset, ``high`` the high watermark.
-    ``is_unfinished``: the ledger's position was being set over REST when the process that did it died."""
+    ``is_unfinished``: the batch log's position was being set over REST when the process that did it died."""
 
     beginning: int
     end: int
@@ -52,7 +52,7 @@ class KnownOffsets:
     mark: str = ""
     is_fresh: bool = False
     destination: int | None = None
-    ledger: int | None = None
+    batch_log: int | None = None
     is_unfinished: bool = False
 
 
@@ -70,7 +70,7 @@ def start_position(partition: TopicPartition, known: KnownOffsets, *, exactly_on
     """The start of one partition.
 
     A group offset without our mark was set by somebody else (a real Connect, an admin tool) and holds; with our mark the destination's
-    holds, because the process may have ended between the two. A group without an offset has expired if the ledger knows the partition;
+    holds, because the process may have ended between the two. A group without an offset has expired if the batch log knows the partition;
     else the partition was never seen, or was reset. An offset outside the log is treated as never seen, as Kafka does.
     """
     ours = known.mark.startswith(CLAIM_MARK)
@@ -89,11 +89,11 @@ def start_position(partition: TopicPartition, known: KnownOffsets, *, exactly_on
 def _chosen(known: KnownOffsets, *, exactly_once: bool, ours: bool) -> tuple[Origin, int | None]:
     if known.group is not None and not (exactly_once and ours and known.destination is not None):
         return Origin.GROUP, known.group
-    if known.group is None and known.ledger is None:
+    if known.group is None and known.batch_log is None:
         return Origin.RESET, None
     if exactly_once and known.destination is not None and not (known.group is None and known.is_unfinished):
         return Origin.DESTINATION, known.destination
-    return Origin.LEDGER, known.ledger
+    return Origin.BATCH_LOG, known.batch_log
 
 
 def _reset_offset(partition: TopicPartition, known: KnownOffsets, reset: str) -> int:

@@ -21,7 +21,7 @@ from typing import Protocol
 
 from airflow_provider_connect.errors import FencedException, RetriableException, TransactionExpiredException
 from airflow_provider_connect.stores.backing import OffsetCommitter
-from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
+from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
 from airflow_provider_connect.worker.delivery.kafka_writer import EncodedBatch, KafkaWriter
 from airflow_provider_connect.worker.delivery.transaction_boundary import Boundary
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 SourceOffset = tuple[Mapping[str, object], Mapping[str, object]]  # source partition, offset to resume after it
 
 
-EncodeOffsets = Callable[[Iterable[SourceOffset]], Sequence[OffsetRecord]]
+EncodeOffsets = Callable[[Iterable[SourceOffset]], Sequence[ProducerRecord]]
 
 
 class SourceDelivery(Protocol):
@@ -41,7 +41,7 @@ class SourceDelivery(Protocol):
         """Whether it is time to commit by itself, asked after each poll."""
         ...
 
-    def commit(self, closing: Sequence[OffsetRecord] = ()) -> bool:
+    def commit(self, closing: Sequence[ProducerRecord] = ()) -> bool:
         """Commit, with the ``closing`` records in the same transaction. False: there was nothing to commit."""
         ...
 
@@ -83,7 +83,7 @@ class ExactlyOnce:
     def is_due(self) -> bool:
         return self._producer.is_open and self._boundary.is_due()
 
-    def commit(self, closing: Sequence[OffsetRecord] = ()) -> bool:
+    def commit(self, closing: Sequence[ProducerRecord] = ()) -> bool:
         if not self._producer.is_open and not self._offsets and not closing:
             return False
         self._producer.begin()
@@ -112,7 +112,7 @@ class ExactlyOnce:
     def abort(self) -> None:
         _quietly(self._producer.abort)
 
-    def _send_offsets(self, closing: Sequence[OffsetRecord]) -> None:
+    def _send_offsets(self, closing: Sequence[ProducerRecord]) -> None:
         self._producer.send([*self._encode(self._offsets.items()), *closing])
 
     @contextmanager
@@ -164,7 +164,7 @@ class AtLeastOnce:
     def is_due(self) -> bool:
         return bool(self._offsets) and self._now() - self._last >= self._interval
 
-    def commit(self, closing: Sequence[OffsetRecord] = ()) -> bool:
+    def commit(self, closing: Sequence[ProducerRecord] = ()) -> bool:
         """1 every record acknowledged 2 offsets committed."""
         if not self._offsets and not closing:
             return False
@@ -183,7 +183,7 @@ class AtLeastOnce:
     def _acknowledge_records(self) -> None:
         self._writer.flush(self._flush)
 
-    def _commit_offsets(self, closing: Sequence[OffsetRecord]) -> None:
+    def _commit_offsets(self, closing: Sequence[ProducerRecord]) -> None:
         self._producer.begin()
         self._producer.send([*self._encode(self._offsets.items()), *closing])
         self._producer.commit()
@@ -208,7 +208,7 @@ class AtMostOnce:
     def is_due(self) -> bool:
         return False
 
-    def commit(self, closing: Sequence[OffsetRecord] = ()) -> bool:
+    def commit(self, closing: Sequence[ProducerRecord] = ()) -> bool:
         if not self._sent and not closing:
             return False
         self._writer.flush(self._flush)
@@ -250,17 +250,17 @@ class _LatestOffsets:
         self._latest.clear()
 
 
-def _close(producer: OffsetCommitter, closing: Sequence[OffsetRecord]) -> None:
-    """Write the ledger's record of a run whose records are delivered and have no offsets to be committed with it.
+def _close(producer: OffsetCommitter, closing: Sequence[ProducerRecord]) -> None:
+    """Write the batch log's record of a run whose records are delivered and have no offsets to be committed with it.
 
-    Where that takes too long the run is missing from the ledger. It must not fail for it: a retry would write the same records again.
+    Where that takes too long the run is missing from the batch log. It must not fail for it: a retry would write the same records again.
     """
     try:
         producer.begin()
         producer.send(closing)
         producer.commit()
     except RetriableException as error:
-        log.warning("All records are delivered, but the run is missing from the ledger: %s", error.message)
+        log.warning("All records are delivered, but the run is missing from the batch log: %s", error.message)
         _quietly(producer.abort)
 
 

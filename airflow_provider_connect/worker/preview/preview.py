@@ -23,7 +23,7 @@ from airflow_provider_connect.sdk.config_type import Type
 from airflow_provider_connect.sdk.connector import SourceConnector
 from airflow_provider_connect.stores.backing import TopicBacking
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
-from airflow_provider_connect.stores.offset_place import OffsetPlace
+from airflow_provider_connect.stores.offset_location import OffsetLocation
 from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.worker.pipeline.pipeline import SinkPipeline, SourcePipeline
@@ -52,7 +52,7 @@ def make_preview(request: PreviewRequest, settings: WorkerSettings, secrets: Map
     checked = check_connector(request.connector, config, settings, secrets, providers=providers, hide=mask.add)
     offsets = _offsets(checked, settings)
     context = PlanningContext(TopicBacking(settings), request.connector, offsets=offsets)
-    context.place = OffsetPlace.of(settings, checked.resolved)
+    context.location = OffsetLocation.of(settings, checked.resolved)
     configs = task_configs(checked, context, settings)
     converters = converters_of(checked, settings)
     findings = Findings(converters.header, mask)
@@ -134,7 +134,7 @@ def _offsets(checked: CheckedConnector, settings: WorkerSettings) -> SourceOffse
     nothing = SourceOffsets(checked.name, {})
     if not checked.is_source:
         return nothing
-    with closing(TopicBacking(settings).offsets(OffsetPlace.of(settings, checked.resolved))) as store:
+    with closing(TopicBacking(settings).offsets(OffsetLocation.of(settings, checked.resolved))) as store:
         try:
             return store.read(checked.name)
         except TopicMissingException:

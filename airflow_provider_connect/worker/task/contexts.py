@@ -13,7 +13,7 @@ from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import ErrantRecordReporter, TransactionContext
 from airflow_provider_connect.stores.backing import Backing
-from airflow_provider_connect.stores.offset_place import OffsetPlace
+from airflow_provider_connect.stores.offset_location import OffsetLocation
 from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.stores.topic_log import OpenTransactionException
 
@@ -21,12 +21,12 @@ log = logging.getLogger(__name__)
 
 
 class PlanningContext:
-    """A connector's context while the planner asks it for task configs. Offsets are read, in ``place``, when first asked for; unless they
-    are given. ``take_over`` ends a transaction that hides some of them, since who it belongs to was killed or is about to be fenced."""
+    """A connector's context while the planner asks it for task configs. Offsets are read, in ``location``, when first asked for; unless
+    they are given. ``take_over`` ends a transaction that hides some of them, since its owner was killed or is about to be fenced."""
 
     def __init__(self, backing: Backing, name: str, *, offsets: SourceOffsets | None = None) -> None:
         self.name = name
-        self.place: OffsetPlace | None = None
+        self.location: OffsetLocation | None = None
         self.take_over: Callable[[], None] = lambda: None
         self._backing = backing
         self._offsets = offsets
@@ -41,8 +41,8 @@ class PlanningContext:
         return self._offsets.get(partition)
 
     def _read(self, settle_seconds: float | None = None) -> SourceOffsets:
-        assert self.place is not None  # the planner knows it before it starts the connector
-        with closing(self._backing.offsets(self.place, settle_seconds=settle_seconds)) as store:
+        assert self.location is not None  # the planner knows it before it starts the connector
+        with closing(self._backing.offsets(self.location, settle_seconds=settle_seconds)) as store:
             return store.read(self.name)
 
     def request_task_reconfiguration(self) -> None:

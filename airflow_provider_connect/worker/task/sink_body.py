@@ -22,9 +22,9 @@ from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.stores.log_consumer import CommittedOffset
-from airflow_provider_connect.stores.offset_place import sink_admin_overrides
+from airflow_provider_connect.stores.offset_location import sink_admin_overrides
 from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin
-from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
+from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
 from airflow_provider_connect.worker.delivery.ahead_reader import AheadReader
 from airflow_provider_connect.worker.delivery.kafka_reader import ENDLESS, READER_SETTINGS, KafkaReader
 from airflow_provider_connect.worker.delivery.sink_delivery import AtLeastOnce, AtMostOnce, GroupCommit, Offsets, SinkDelivery
@@ -45,7 +45,7 @@ from airflow_provider_connect.worker.task.pipeline_setup import stages_of
 from airflow_provider_connect.worker.task.sink_errors import SinkErrors
 from airflow_provider_connect.worker.task.sink_loop import SinkLoop
 from airflow_provider_connect.worker.task.sink_topics import topics_of
-from airflow_provider_connect.worker.task.source_body import keeps_ledger, ledger_record
+from airflow_provider_connect.worker.task.source_body import batch_log_record, keeps_batch_log
 from airflow_provider_connect.worker.task.task_producers import transactional_producer
 
 _Value = TypeVar("_Value")
@@ -57,7 +57,7 @@ COMMIT_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What is known of a sink's offsets outside its destination: the group's, and of those that it has lost the ledger's, ``unfinished``
+    """What is known of a sink's offsets outside its destination: the group's, and of those that it has lost the batch log's, ``unfinished``
     where a change of them was. ``moved_by_others``: somebody else has committed, or deleted what was committed."""
 
     committed: Mapping[TopicPartition, CommittedOffset]
@@ -84,7 +84,7 @@ class SinkBody:
         self._metrics = environment.metrics(is_source=False)
         self._starts: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
-        self._ledger_positions: dict[TopicPartition, int] = {}
+        self._batch_log_positions: dict[TopicPartition, int] = {}
         self._exactly_once = payload.guarantee == Guarantee.EXACTLY_ONCE
 
     def run(self) -> TaskResult:
@@ -101,7 +101,7 @@ class SinkBody:
             group=self._group,
             claim=str(environment.payload.claim),
             members=self._members,
-            ledger=self._ledger,
+            batch_log_records=self._batch_log_records,
             timeout_seconds=COMMIT_SECONDS,
         )
         commit.refuse_strangers()
@@ -177,10 +177,10 @@ class SinkBody:
         if rewrites and self._exactly_once:
             task.pre_commit(rewrites)
         for partition, start in starts.items():
-            if start.origin in {Origin.LEDGER, Origin.DESTINATION} and start.commit_group:
+            if start.origin in {Origin.BATCH_LOG, Origin.DESTINATION} and start.commit_group:
                 log.info("Task %s-%s: offset %d of %s is %s", *self._name, start.offset, partition, start.origin)
         self._starts = {p: s.offset for p, s in starts.items()}
-        self._ledger_positions.update(self._starts)
+        self._batch_log_positions.update(self._starts)
         if any(s.commit_group for s in starts.values()):
             commit.commit(self._starts)
         return self._starts
@@ -190,11 +190,11 @@ class SinkBody:
         return self._environment.payload.connector, self._environment.payload.task
 
     def _kept(self) -> _Kept:
-        """What the group and the ledger say of the connector's topics. The ledger counts only where the group says nothing."""
+        """What the group and the batch log say of the connector's topics. The batch log counts only where the group says nothing."""
         name, reads = self._environment.payload.connector, self._environment.connector_settings.reads_topic
         committed = {p: known for p, known in self._groups.committed(self._group).items() if reads(p.topic)}
         moved = any(is_anothers(known.metadata) for known in committed.values())
-        with closing(self._environment.backing.ledger()) as store:
+        with closing(self._environment.backing.batch_log()) as store:
             gone = {p for p in store.last(name) if p not in committed and reads(p.topic)}
             if not gone:
                 return _Kept(committed, moved_by_others=moved)
@@ -218,7 +218,7 @@ class SinkBody:
                 mark="" if group is None else group.metadata,
                 is_fresh=group is not None and is_fresh(group.metadata, time.time()),
                 destination=destination.get(partition),
-                ledger=kept.lost.get(partition),
+                batch_log=kept.lost.get(partition),
                 is_unfinished=partition in kept.unfinished,
             )
             self._ends[partition] = ends[partition]
@@ -258,12 +258,12 @@ class SinkBody:
             raise ConfigException.of("consumer.override.isolation.level", level, "String must be one of: read_committed, read_uncommitted")
         return level
 
-    def _ledger(self, offsets: Offsets) -> Sequence[OffsetRecord]:
-        self._ledger_positions.update(offsets)
-        if not keeps_ledger(self._environment):
+    def _batch_log_records(self, offsets: Offsets) -> Sequence[ProducerRecord]:
+        self._batch_log_positions.update(offsets)
+        if not keeps_batch_log(self._environment):
             return []
-        ranges = {p: [self._starts[p], n] for p, n in self._ledger_positions.items() if n > self._starts.get(p, n)}
-        return [ledger_record(self._environment, self._metrics, ranges=_nested(ranges), positions=_nested(self._ledger_positions))]
+        ranges = {p: [self._starts[p], n] for p, n in self._batch_log_positions.items() if n > self._starts.get(p, n)}
+        return [batch_log_record(self._environment, self._metrics, ranges=_nested(ranges), positions=_nested(self._batch_log_positions))]
 
 
 _FORCED = {"enable.auto.commit": "false", "enable.auto.offset.store": "false", "enable.partition.eof": "true"}

@@ -19,11 +19,11 @@ from airflow_provider_connect.sdk.connector import SourceConnector
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.stores.backing import OffsetCommitter, Offsets, repairs
-from airflow_provider_connect.stores.batch_store import BatchStore
-from airflow_provider_connect.stores.offset_place import OffsetPlace, is_elsewhere
+from airflow_provider_connect.stores.batch_log import BatchLog
+from airflow_provider_connect.stores.offset_location import OffsetLocation, is_elsewhere
 from airflow_provider_connect.stores.offset_store import ProducedOffset
 from airflow_provider_connect.stores.topic_admin import AdminConnection, Creation, TopicAdmin, TopicSpec
-from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
+from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
 from airflow_provider_connect.worker.delivery.kafka_writer import KafkaWriter
 from airflow_provider_connect.worker.delivery.native_queue import NativeQueue
 from airflow_provider_connect.worker.delivery.source_delivery import (
@@ -62,8 +62,8 @@ def run_source(environment: TaskEnvironment) -> TaskResult:
     owner = environment.backing.committer(payload.connector, payload.claim) or transactional_producer(environment)
     owner.take_over()  # 1
     environment.refuse_old_claim()  # 2
-    place = OffsetPlace.of(settings, environment.checked.resolved)
-    offsets = environment.backing.offsets(place)
+    location = OffsetLocation.of(settings, environment.checked.resolved)
+    offsets = environment.backing.offsets(location)
     try:
         offsets.ensure()
         if payload.tasks == 1:  # siblings' open transactions look like aborted ones: the planner repairs for several
@@ -102,9 +102,9 @@ def run_source(environment: TaskEnvironment) -> TaskResult:
     return result
 
 
-def keeps_ledger(environment: TaskEnvironment) -> bool:
-    """Whether the ledger is written in the task's transactions: it lies on the worker's own cluster, and they must too."""
-    return environment.backing.keeps_ledger and not is_elsewhere(environment.settings, transaction_overrides(environment))
+def keeps_batch_log(environment: TaskEnvironment) -> bool:
+    """Whether the batch log is written in the task's transactions: it lies on the worker's own cluster, and they must too."""
+    return environment.backing.keeps_batch_log and not is_elsewhere(environment.settings, transaction_overrides(environment))
 
 
 def _started(environment: TaskEnvironment, context: TaskSourceContext) -> SourceTask:
@@ -194,7 +194,7 @@ def _described(topic: str, group: TopicGroup) -> str:
 
 
 class WrittenRanges:
-    """Which offsets of which topics the run has written to: what asset events and the ledger tell.
+    """Which offsets of which topics the run has written to: what asset events and the batch log tell.
 
     Two looks at the ends of each topic, before its first record and after the last: no delivery report for each record.
 
@@ -251,7 +251,7 @@ def _loop(
         stop=environment.stop,
         metrics=metrics,
         topics=environment.active_topics(),
-        closing=partial(_ledger, environment, metrics),
+        closing=partial(_batch_log_records, environment, metrics),
         before_write=before_write,
         max_records=environment.connector_settings.batch_max_records or environment.settings.batch_max_records,
         sleep=time.sleep,
@@ -275,10 +275,10 @@ def _delivery(
 ) -> SourceDelivery:
     """``sent`` takes the offsets that each commit writes."""
 
-    def encode(latest: Iterable[SourceOffset]) -> Sequence[OffsetRecord]:
+    def encode(latest: Iterable[SourceOffset]) -> Sequence[ProducerRecord]:
         records = offsets.records(environment.payload.connector, list(latest))
         sent.extend(records)
-        return [OffsetRecord(offsets.topic, partition, key, value, environment.payload.claim) for partition, key, value in records]
+        return [ProducerRecord(offsets.topic, partition, key, value, environment.payload.claim) for partition, key, value in records]
 
     def give_up() -> bool:
         return environment.stop.reason() in {StopReason.FENCED, StopReason.STOPPED, StopReason.DELETED}
@@ -305,23 +305,23 @@ def _delivery(
     )
 
 
-def _ledger(environment: TaskEnvironment, metrics: TaskMetrics) -> Sequence[OffsetRecord]:
-    """The ledger's record of this run, for the last transaction."""
-    if not keeps_ledger(environment):
+def _batch_log_records(environment: TaskEnvironment, metrics: TaskMetrics) -> Sequence[ProducerRecord]:
+    """The batch log's record of this run, for the last transaction."""
+    if not keeps_batch_log(environment):
         return []
-    return [ledger_record(environment, metrics, ranges={}, positions={})]
+    return [batch_log_record(environment, metrics, ranges={}, positions={})]
 
 
-def ledger_record(
+def batch_log_record(
     environment: TaskEnvironment,
     metrics: TaskMetrics,
     *,
     ranges: Mapping[str, Mapping[str, list[int]]],
     positions: Mapping[str, Mapping[str, int]],
-) -> OffsetRecord:
-    """What this task has delivered in this run so far, as a record of the ledger's topic."""
+) -> ProducerRecord:
+    """What this task has delivered in this run so far, as a record of the batch log's topic."""
     payload = environment.payload
-    partition, key, value = BatchStore.record(
+    partition, key, value = BatchLog.record(
         environment.settings,
         connector=payload.connector,
         task=payload.task,
@@ -335,4 +335,4 @@ def ledger_record(
         ranges=ranges,
         positions=positions,
     )
-    return OffsetRecord(environment.settings.batch_topic, partition, key, value)
+    return ProducerRecord(environment.settings.batch_topic, partition, key, value)

@@ -10,7 +10,7 @@ from airflow_provider_connect.errors import DataException, RetriableException, t
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.class_name import class_name_of
 from airflow_provider_connect.sdk.task import SourceTask
-from airflow_provider_connect.stores.transactional_producer import OffsetRecord
+from airflow_provider_connect.stores.transactional_producer import ProducerRecord
 from airflow_provider_connect.worker.delivery.source_delivery import SourceDelivery, SourceOffset
 from airflow_provider_connect.worker.delivery.transaction_boundary import Ending, RequestedBoundary
 from airflow_provider_connect.worker.errors.failures import unread
@@ -37,7 +37,7 @@ class SourceLoop:
     """Runs one source task to the end of what there is, to its limits, or until it is told to end.
 
     1 ``poll`` 2 transformations and converters 3 records and offsets delivered as the guarantee says 4 ``task.commit()``, after a commit
-    and never before. A fenced loop commits nothing. ``closing`` gives the ledger's record for the last commit; ``before_write`` is told
+    and never before. A fenced loop commits nothing. ``closing`` gives the batch log's record for the last commit; ``before_write`` is told
     each topic that is written to; ``committed`` is called after each commit. ``requests`` None: transactions end as the delivery says.
     """
 
@@ -47,7 +47,7 @@ class SourceLoop:
     stop: StopSignal
     metrics: TaskMetrics
     topics: ActiveTopics
-    closing: Callable[[], Sequence[OffsetRecord]]
+    closing: Callable[[], Sequence[ProducerRecord]]
     before_write: Callable[[str], None]
     max_records: int | None
     sleep: Callable[[float], None]
@@ -151,7 +151,7 @@ class SourceLoop:
             offsets.extend(_offset_after(batch))
         self.delivery.deliver(encoded, offsets)
 
-    def _commit(self, closing: Sequence[OffsetRecord] = ()) -> None:
+    def _commit(self, closing: Sequence[ProducerRecord] = ()) -> None:
         with self.metrics.timed_commit():
             committed = self.delivery.commit(closing)
         if committed:

@@ -32,7 +32,7 @@ from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import TaskStatus
 from airflow_provider_connect.stores.backing import Backing, StatusNotes, TopicBacking
-from airflow_provider_connect.stores.config_follower import ChangeKind, Follower
+from airflow_provider_connect.stores.config_follower import ChangeKind, ConfigFollower
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector, check_connector
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
@@ -224,7 +224,7 @@ def _environment(
 class Followed:
     """The config topic's word as a reason to stop."""
 
-    def __init__(self, follower: Follower) -> None:
+    def __init__(self, follower: ConfigFollower) -> None:
         self._follower = follower
 
     def poll(self, timeout_seconds: float = 0.0) -> StopReason | None:

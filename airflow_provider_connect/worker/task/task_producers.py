@@ -11,7 +11,7 @@ from airflow_provider_connect.config.client_settings import client_config
 from airflow_provider_connect.model.connector_settings import TransactionBoundary
 from airflow_provider_connect.model.ids import transactional_id
 from airflow_provider_connect.stores.kafka_errors import LastError
-from airflow_provider_connect.stores.offset_place import OffsetPlace, sink_overrides
+from airflow_provider_connect.stores.offset_location import OffsetLocation, sink_overrides
 from airflow_provider_connect.stores.transactional_producer import TransactionalProducer
 from airflow_provider_connect.worker.delivery.kafka_writer import KafkaWriter
 from airflow_provider_connect.worker.delivery.native_queue import NativeQueue
@@ -48,7 +48,7 @@ def transactional_producer(environment: TaskEnvironment) -> TransactionalProduce
 def transaction_overrides(environment: TaskEnvironment) -> Mapping[str, str]:
     """What the task's transactional producer is made with besides the worker's settings: it goes where offsets are kept."""
     resolved = environment.checked.resolved
-    return OffsetPlace.of(environment.settings, resolved).producer if environment.checked.is_source else sink_overrides(resolved)
+    return OffsetLocation.of(environment.settings, resolved).producer if environment.checked.is_source else sink_overrides(resolved)
 
 
 def _longer_transactions(environment: TaskEnvironment) -> dict[str, str]:

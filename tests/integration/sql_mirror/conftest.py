@@ -9,11 +9,11 @@ from sqlalchemy import Engine, create_engine, event, make_url, text
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.ports import LOOPBACK
 from airflow_provider_connect.dev.postgres_server import PostgresServer
-from airflow_provider_connect.sql_mirror.follower import Follower
+from airflow_provider_connect.sql_mirror.follower import MirrorFollower
 from airflow_provider_connect.sql_mirror.tables import metadata
 from tests.mariadb_server import MariadbServer
 
-Follow = Callable[..., Follower]
+Follow = Callable[..., MirrorFollower]
 
 
 @pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
@@ -60,10 +60,10 @@ def open_database(url: str) -> Engine:
 @pytest.fixture
 def follow(settings: WorkerSettings, database: Engine) -> Iterator[Follow]:
     """Makes followers, one of which holds the lease; all are closed at the end."""
-    made: list[Follower] = []
+    made: list[MirrorFollower] = []
 
-    def make(holder: str = "one", now: Callable[[], float] = time.time, **changes: WorkerSettings) -> Follower:
-        made.append(Follower(changes.get("settings", settings), database.begin, holder=holder, now=now))
+    def make(holder: str = "one", now: Callable[[], float] = time.time, **changes: WorkerSettings) -> MirrorFollower:
+        made.append(MirrorFollower(changes.get("settings", settings), database.begin, holder=holder, now=now))
         return made[-1]
 
     yield make
@@ -71,7 +71,7 @@ def follow(settings: WorkerSettings, database: Engine) -> Iterator[Follow]:
         follower.close()
 
 
-def until(condition: Callable[[], object], follower: Follower | None = None, *, seconds: float = 60) -> None:
+def until(condition: Callable[[], object], follower: MirrorFollower | None = None, *, seconds: float = 60) -> None:
     """Steps, or waits, until ``condition`` holds."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -5,13 +5,13 @@ import sys
 import time
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.sql_mirror.follower import Follower
+from airflow_provider_connect.sql_mirror.follower import MirrorFollower
 from tests.integration.sql_mirror.conftest import open_database
 
 
 def main() -> None:
     properties, url, holder = sys.argv[1:]
-    follower = Follower(WorkerSettings.of(json.loads(properties)), open_database(url).begin, holder=holder, now=time.time)
+    follower = MirrorFollower(WorkerSettings.of(json.loads(properties)), open_database(url).begin, holder=holder, now=time.time)
     while True:
         if not follower.step(0.1):
             time.sleep(0.2)

@@ -23,7 +23,7 @@ from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
 from airflow_provider_connect.spark.parent_death import dies_with_parent
 from airflow_provider_connect.sql_mirror.changes import Kind
-from airflow_provider_connect.sql_mirror.follower import Follower
+from airflow_provider_connect.sql_mirror.follower import MirrorFollower
 from airflow_provider_connect.sql_mirror.queries import changes
 from airflow_provider_connect.sql_mirror.tables import connector_status, history, lease, metadata, source_offset, task_status
 from airflow_provider_connect.stores.config_store import ConfigStore
@@ -224,7 +224,7 @@ def test_what_was_removed_and_compacted_while_nobody_followed(cleaning: KafkaSer
         assert writer.flush(20)
 
     def followed(condition: Callable[[], object], holder: str) -> None:
-        follower = Follower(settings, database.begin, holder=holder, now=time.time)
+        follower = MirrorFollower(settings, database.begin, holder=holder, now=time.time)
         until(condition, follower)
         follower.close()
 

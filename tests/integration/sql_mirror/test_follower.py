@@ -31,7 +31,7 @@ from airflow_provider_connect.sql_mirror.tables import (
     task_set,
     task_status,
 )
-from airflow_provider_connect.stores.batch_store import BatchStore
+from airflow_provider_connect.stores.batch_log import BatchLog
 from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.offset_store import OffsetStore
 from airflow_provider_connect.stores.status_store import StatusWriter
@@ -84,7 +84,7 @@ def write_batch(
     positions: dict[str, dict[str, int]] | None = None,
     **figures: Any,
 ) -> None:
-    partition, key, value = BatchStore.record(
+    partition, key, value = BatchLog.record(
         settings, connector=connector, task=task, run=run, claim=claim, is_source=False, ranges={}, positions=positions or {}, **figures
     )
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers})

@@ -10,7 +10,7 @@ from airflow_provider_connect.errors import StoreTimeoutException
 from airflow_provider_connect.model.ids import partition_for
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.batch_store import BatchStore
+from airflow_provider_connect.stores.batch_log import BatchLog
 from airflow_provider_connect.stores.offset_store import OffsetStore, ProducedOffset
 from tests.integration.stores.conftest import Produce
 
@@ -166,10 +166,10 @@ def test_own_record_behind_an_open_transaction_is_waited_for(settings: WorkerSet
         timer.join()
 
 
-def test_ledger_is_read_back(settings: WorkerSettings, task: Producer) -> None:
+def test_batch_log_is_read_back(settings: WorkerSettings, task: Producer) -> None:
     positions = {"t": {"0": 5, "1": 7}}
     claim = Claim(3, "topic")
-    entry = BatchStore.record(
+    entry = BatchLog.record(
         settings,
         connector="c",
         task=0,
@@ -185,12 +185,12 @@ def test_ledger_is_read_back(settings: WorkerSettings, task: Producer) -> None:
     task.produce(settings.batch_topic, entry[2], entry[1], entry[0])
     task.produce(settings.batch_topic, b"no json", b'["c",9]', 0)
     task.commit_transaction(20)
-    with BatchStore(settings) as store:
+    with BatchLog(settings) as store:
         assert store.last("c") == {TopicPartition("t", 0): 5, TopicPartition("t", 1): 7}
         assert store.entries("c")[0].ranges == {"t": {0: (3, 5)}}
         assert store.last("other") == {}
         assert store.skipped.count == 1
-        tombstone = BatchStore.reset(settings, "c", 0)
+        tombstone = BatchLog.reset(settings, "c", 0)
         task.begin_transaction()
         task.produce(settings.batch_topic, tombstone[2], tombstone[1], tombstone[0])
         task.commit_transaction(20)

@@ -13,7 +13,7 @@ from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.log_consumer import CommittedOffset, LogConsumer, LogTruncatedException
 from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin, TopicSpec, compaction_warning, replication_warnings
-from airflow_provider_connect.stores.topic_log import TopicFollower, TopicLog
+from airflow_provider_connect.stores.topic_log import TopicLog, TopicTail
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.e2e.faults import connections
 from tests.integration.stores.conftest import Produce
@@ -241,7 +241,7 @@ def _delete_and_make(settings: WorkerSettings) -> None:
 
 def test_follower_waits_and_costs_nothing(settings: WorkerSettings, produce: Produce) -> None:
     produce(settings.batch_topic, [(b"k", b"0"), (b"k", b"1")])
-    with TopicFollower(settings.batch_topic, internal_client_config(settings, "consumer", "x"), {0: 1}) as follower:
+    with TopicTail(settings.batch_topic, internal_client_config(settings, "consumer", "x"), {0: 1}) as follower:
         assert [record.value for record in follower.poll(10)] == [b"1"]
         produce(settings.batch_topic, [(b"k", b"2")])
         assert [record.value for record in follower.poll(10)] == [b"2"]

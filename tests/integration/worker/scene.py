@@ -20,7 +20,7 @@ from airflow_provider_connect.model.run import Claim, RunResult, RunSpec, TaskRe
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.status import StatusState
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.batch_store import BatchStore
+from airflow_provider_connect.stores.batch_log import BatchLog
 from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
@@ -160,8 +160,8 @@ class Scene:
     def group_offsets(self) -> dict[TopicPartition, CommittedOffset]:
         return GroupOffsets(self.settings).committed(self.group)
 
-    def ledger(self) -> list[BatchRecord]:
-        with BatchStore(self.settings) as store:
+    def batch_log(self) -> list[BatchRecord]:
+        with BatchLog(self.settings) as store:
             return store.entries(self.connector)
 
     def lines(self) -> list[str]:

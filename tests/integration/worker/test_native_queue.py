@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from airflow_provider_connect.errors import ConnectException, FencedException, StoreException
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.transactional_id import take_over
-from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
+from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
 from airflow_provider_connect.worker.delivery.kafka_writer import EncodedBatch, KafkaWriter
 from airflow_provider_connect.worker.delivery.native_queue import NativeQueue
 
@@ -213,7 +213,7 @@ def test_a_fenced_producer_says_fenced_whichever_call_finds_it_out(bootstrap: st
 
     def send_on() -> None:
         while time.monotonic() < deadline:
-            owner.send([OffsetRecord(topic, 0, b"key", b"value")]) if by == "offsets" else writer.write(batch)
+            owner.send([ProducerRecord(topic, 0, b"key", b"value")]) if by == "offsets" else writer.write(batch)
             time.sleep(0.01)
 
     with pytest.raises(FencedException):

@@ -75,7 +75,7 @@ def test_sink_ends_after_its_batch(scene: Scene, unique: str, target: TargetStat
     delivered = len(scene.lines())
     assert 0 < delivered < 100_000
     assert scene.group_offsets()[TopicPartition(unique, 0)].offset == delivered
-    assert scene.ledger()[0].next == {unique: {0: delivered}}
+    assert scene.batch_log()[0].next == {unique: {0: delivered}}
     if target is TargetState.PAUSED:
         assert scene.states() == {0: "PAUSED"}
     scene.put_target_state(TargetState.STARTED)

@@ -1,4 +1,4 @@
-"""What a run leaves for people to see: statuses with its claim, the topics in use, the ledger."""
+"""What a run leaves for people to see: statuses with its claim, the topics in use, the batch log."""
 
 from __future__ import annotations
 
@@ -99,12 +99,12 @@ def test_topics_are_not_noted_where_tracking_is_off(scene: Scene, unique: str) -
     assert topic_records(scene) == []
 
 
-def test_ledger_of_a_sink(scene: Scene, unique: str) -> None:
+def test_batch_log_of_a_sink(scene: Scene, unique: str) -> None:
     make_topic(scene.bootstrap, unique, 3)
     send(scene.bootstrap, unique, text(300), partitions=3)
     config = scene.file_sink(unique, tasks_max="2")
     claim = scene.run(config).claim
-    entries = scene.ledger()
+    entries = scene.batch_log()
     assert [entry.task.task for entry in entries] == [0, 1]
     assert {(entry.run, entry.claim, str(entry.type)) for entry in entries} == {("run-1", claim, "sink")}
     assert sum(entry.records for entry in entries) == 300
@@ -113,16 +113,16 @@ def test_ledger_of_a_sink(scene: Scene, unique: str) -> None:
     assert together == {0: (0, 100), 1: (0, 100), 2: (0, 100)}
     send(scene.bootstrap, unique, text(5))
     newer = scene.run(config).claim
-    positions = {p: n for entry in scene.ledger() for p, n in entry.next[unique].items()}
+    positions = {p: n for entry in scene.batch_log() for p, n in entry.next[unique].items()}
     assert positions == {0: 105, 1: 100, 2: 100}
-    moved = next(entry for entry in scene.ledger() if 0 in entry.next[unique])
+    moved = next(entry for entry in scene.batch_log() if 0 in entry.next[unique])
     assert (moved.run, moved.claim, moved.records, moved.ranges) == ("run-2", newer, 5, {unique: {0: (100, 105)}})
 
 
-def test_ledger_of_a_source(scene: Scene, unique: str) -> None:
+def test_batch_log_of_a_source(scene: Scene, unique: str) -> None:
     make_topic(scene.bootstrap, unique)
     result = scene.run(scene.numbers(unique, until="250"))
-    (entry,) = scene.ledger()
+    (entry,) = scene.batch_log()
     assert (entry.run, entry.claim, str(entry.type), entry.records) == ("run-1", result.claim, "source", 250)
     assert result.tasks[0].ranges[unique]["0"][0] == 0
     assert result.tasks[0].ranges[unique]["0"][1] >= 250, "transaction markers count"

@@ -28,7 +28,7 @@ def test_task_commits_and_aborts_within_its_batches(scene: Scene, unique: str) -
     assert scene.offsets().get({"task": 0}) == {"next": 35}
     assert result.tasks[0].records == 25
     assert result.tasks[0].metrics["transaction-size-max"] == 10
-    assert sum(entry.records for entry in scene.ledger()) == 25
+    assert sum(entry.records for entry in scene.batch_log()) == 25
 
     scene.put_config(scene.transactions(unique, until="50", size="10", commit_after="49"))
     assert scene.run().tasks[0].records == 15

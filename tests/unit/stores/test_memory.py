@@ -10,7 +10,7 @@ from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus, TopicStatus
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.log_consumer import CommittedOffset
-from airflow_provider_connect.stores.memory import MemoryBatchStore, MemoryGroupOffsets, MemoryOffsetStore, MemoryStatusStore
+from airflow_provider_connect.stores.memory import MemoryBatchLog, MemoryGroupOffsets, MemoryOffsetStore, MemoryStatusStore
 
 
 def test_source_offsets_are_found_by_the_bytes_of_their_key() -> None:
@@ -77,8 +77,8 @@ def test_group_with_members_is_left_alone() -> None:
     assert groups.committed("g", [at]) == {}
 
 
-def test_ledger_knows_a_moved_partition_by_its_newest_claim() -> None:
-    store = MemoryBatchStore()
+def test_batch_log_knows_a_moved_partition_by_its_newest_claim() -> None:
+    store = MemoryBatchLog()
 
     def entry(task: int, claim: int, positions: dict[int, int]) -> BatchRecord:
         return BatchRecord(ConnectorTaskId("c", task), "run", Claim(claim, "t"), ConnectorType.SINK, next={"t": positions})
@@ -93,7 +93,7 @@ def test_ledger_knows_a_moved_partition_by_its_newest_claim() -> None:
 def test_offsets_that_cannot_have_expired_were_deleted() -> None:
     """And begin anew; those that were being altered over REST were to be written again."""
     hour, now = 3600.0, 10_000_000.0
-    store = MemoryBatchStore()
+    store = MemoryBatchLog()
     store.put(entry(0, "run-1", {"t": {0: 5}}, timestamp=int((now - 2 * hour) * 1000)))
     store.put(entry(1, "run-2", {"t": {1: 6}}, timestamp=int((now - hour / 2) * 1000)))
     store.put(entry(3, "altered", {"t": {3: 8}}, timestamp=int(now * 1000)))

@@ -12,7 +12,7 @@ from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.stores.config_follower import Change, ChangeKind
 from airflow_provider_connect.stores.local_backing import LocalBacking
 from airflow_provider_connect.stores.offset_file import FileOffsets, OffsetFile
-from airflow_provider_connect.stores.transactional_producer import OffsetRecord
+from airflow_provider_connect.stores.transactional_producer import ProducerRecord
 
 
 def _put(file: OffsetFile, connector: str, position: int | None) -> None:
@@ -126,8 +126,8 @@ def test_what_an_overdue_task_commits_after_a_newer_one_started_is_refused(tmp_p
     assert overdue is not None
     assert newer is not None
 
-    def record(position: int) -> list[OffsetRecord]:
-        return [OffsetRecord("", *record) for record in FileOffsets(file).records("c", [({"filename": "a"}, {"position": position})])]
+    def record(position: int) -> list[ProducerRecord]:
+        return [ProducerRecord("", *record) for record in FileOffsets(file).records("c", [({"filename": "a"}, {"position": position})])]
 
     overdue.take_over()
     overdue.write(record(1))  # a newer claim alone leaves it the time to end

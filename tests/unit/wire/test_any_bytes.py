@@ -191,5 +191,5 @@ entries = st.builds(BatchRecord, ids, text, claims, st.sampled_from(ConnectorTyp
 
 @settings(max_examples=200, deadline=None)
 @given(entries)
-def test_ledger_entry_is_read_back_as_it_was_written(entry: BatchRecord) -> None:
+def test_batch_log_entry_is_read_back_as_it_was_written(entry: BatchRecord) -> None:
     assert batch_topic.decode(*batch_topic.encode(entry)) == entry

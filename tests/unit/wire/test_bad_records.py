@@ -186,7 +186,7 @@ def test_bad_offset_record_is_unreadable_with_its_reason(key: bytes | None, valu
 
 
 @pytest.mark.parametrize(("key", "value", "reason"), BATCHES)
-def test_bad_ledger_entry_is_unreadable_with_its_reason(key: bytes | None, value: bytes | None, reason: str) -> None:
+def test_bad_batch_log_entry_is_unreadable_with_its_reason(key: bytes | None, value: bytes | None, reason: str) -> None:
     decoded = batch_topic.decode(key, value)
     assert isinstance(decoded, Unreadable)
     assert reason in decoded.reason

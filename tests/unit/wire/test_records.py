@@ -137,7 +137,7 @@ def test_offset_key_keeps_the_order_of_the_partition() -> None:
     assert offset_topic.decode(*wire[:2], offset=4) == OffsetRecord("c", {"z": "1", "a": 2}, {"position": 3}, wire.key)
 
 
-def test_ledger_entry_has_ranges_and_every_position_known() -> None:
+def test_batch_log_entry_has_ranges_and_every_position_known() -> None:
     task = ConnectorTaskId("c", 1)
     entry = BatchRecord(task, "r1", CLAIM, ConnectorType.SINK, 10, 1000, 1.5, 2, {"t": {0: (5, 15)}}, {"t": {0: 15, 3: 7}})
     wire = batch_topic.encode(entry)
@@ -150,7 +150,7 @@ def test_ledger_entry_has_ranges_and_every_position_known() -> None:
     assert batch_topic.decode(*wire) == entry
 
 
-def test_reset_of_the_ledger_is_a_tombstone() -> None:
+def test_reset_of_the_batch_log_is_a_tombstone() -> None:
     task = ConnectorTaskId("c", 1)
     assert batch_topic.encode(BatchReset(task)) == WireRecord(b'["c",1]', None, [])
     assert batch_topic.decode(b'["c",1]', None) == BatchReset(task)

@@ -33,10 +33,10 @@ def known(**given: object) -> KnownOffsets:
         pytest.param(
             False, {"group": 40, "mark": OURS, "is_fresh": False}, Start(40, Origin.GROUP, False, True), id="a day old: committed again"
         ),
-        pytest.param(False, {"ledger": 60}, Start(60, Origin.LEDGER, False, True), id="expired: the ledger's"),
+        pytest.param(False, {"batch_log": 60}, Start(60, Origin.BATCH_LOG, False, True), id="expired: the batch log's"),
         pytest.param(True, {}, Start(0, Origin.RESET, True, True), id="never seen, exactly once"),
         pytest.param(
-            True, {"destination": 50}, Start(0, Origin.RESET, True, True), id="no group, no ledger: reset, whatever the destination says"
+            True, {"destination": 50}, Start(0, Origin.RESET, True, True), id="no group, no batch log: reset, whatever the destination says"
         ),
         pytest.param(
             True,
@@ -53,7 +53,9 @@ def known(**given: object) -> KnownOffsets:
         pytest.param(
             True, {"group": 40, "mark": OURS}, Start(40, Origin.GROUP, True, False), id="the destination knows nothing: the group's"
         ),
-        pytest.param(True, {"ledger": 60, "destination": 61}, Start(61, Origin.DESTINATION, False, True), id="expired: the destination's"),
+        pytest.param(
+            True, {"batch_log": 60, "destination": 61}, Start(61, Origin.DESTINATION, False, True), id="expired: the destination's"
+        ),
         pytest.param(False, {"beginning": 50, "group": 40, "mark": OURS}, Start(50, Origin.RESET, False, True), id="retention took it"),
         pytest.param(False, {"group": 140, "mark": OURS}, Start(0, Origin.RESET, False, True), id="beyond the log: made anew"),
     ],
@@ -104,7 +106,7 @@ def test_a_commit_is_fresh_when_it_is_ours_and_young(mark: str, fresh: bool) -> 
 )
 def test_offsets_altered_over_rest_go_before_the_destination(given: dict[str, object], offset: int) -> None:
     """The group was deleted to remove some of its offsets, and the process that was to write the others again was killed."""
-    found = start_position(TP, known(destination=5, ledger=3, **given), exactly_once=True, reset="earliest")
+    found = start_position(TP, known(destination=5, batch_log=3, **given), exactly_once=True, reset="earliest")
     assert found.offset == offset
 
 

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_connect.errors import RetriableException
-from airflow_provider_connect.stores.transactional_producer import OffsetRecord, TransactionalProducer
+from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
 from airflow_provider_connect.worker.delivery.kafka_writer import EncodedBatch, KafkaWriter
 from airflow_provider_connect.worker.delivery.source_delivery import (
     AtLeastOnce,
@@ -50,8 +50,8 @@ def said() -> list[str]:
     return []
 
 
-def encode(offsets: Iterable[SourceOffset]) -> Sequence[OffsetRecord]:
-    return [OffsetRecord("offsets", 0, b"k", b"v") for _ in offsets]
+def encode(offsets: Iterable[SourceOffset]) -> Sequence[ProducerRecord]:
+    return [ProducerRecord("offsets", 0, b"k", b"v") for _ in offsets]
 
 
 BATCH = EncodedBatch("t", 3, pa.array([b"a", b"b", b"c"], pa.binary()))
@@ -137,7 +137,7 @@ def test_at_most_once_commits_offsets_before_their_records(said: list[str]) -> N
 
 
 @pytest.mark.parametrize("guarantee", ["at least once", "at most once"])
-def test_a_ledger_that_does_not_answer_fails_no_run_whose_records_are_delivered(said: list[str], guarantee: str) -> None:
+def test_a_batch_log_that_does_not_answer_fails_no_run_whose_records_are_delivered(said: list[str], guarantee: str) -> None:
     """A bulk read has no offsets: it would be written again by a retry."""
 
     class Silent(Journal):
@@ -147,7 +147,7 @@ def test_a_ledger_that_does_not_answer_fails_no_run_whose_records_are_delivered(
             return super().__getattr__(call)
 
     silent = TransactionalProducer(Silent(said, "owner"), timeout_seconds=1)  # type: ignore[arg-type]
-    closing = [OffsetRecord("batches", 0, b"k", b"v")]
+    closing = [ProducerRecord("batches", 0, b"k", b"v")]
     if guarantee == "at most once":
         AtMostOnce(silent, writer(said, "data"), encode, flush_seconds=1).commit(closing)
     else:

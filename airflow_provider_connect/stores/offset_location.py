@@ -14,7 +14,7 @@ Overrides = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetPlace:
+class OffsetLocation:
     """``topic`` holds what counts. ``is_own``: it is not the worker's topic, and is reached with the connector's own client settings.
 
     ``producer``, ``consumer`` and ``admin`` are what to add to the worker's settings for clients of the place, unprefixed: what the
@@ -28,7 +28,7 @@ class OffsetPlace:
     admin: Overrides = field(default_factory=dict)
 
     @classmethod
-    def of(cls, settings: WorkerSettings, config: Mapping[str, str]) -> "OffsetPlace":
+    def of(cls, settings: WorkerSettings, config: Mapping[str, str]) -> "OffsetLocation":
         """The place for a connector of this config, whose variables are resolved."""
         producer, consumer, admin = (connector_overrides(config, kind) for kind in ClientKind)
         topic = config.get("offsets.storage.topic", "").strip()

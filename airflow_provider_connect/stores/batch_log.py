@@ -1,4 +1,4 @@
-"""The ledger of what each task delivered in each run, on a topic of ours; from it lost group offsets are restored."""
+"""The batch log of what each task delivered in each run, on a topic of ours; from it lost group offsets are restored."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ class Delivered:
         return cls(entry.type, was.records + entry.records - counted[0], was.bytes + entry.bytes - counted[1])
 
 
-class BatchStore:
+class BatchLog:
     """See the module. ``consumer`` may be shared with other stores. Not thread-safe."""
 
     def __init__(self, settings: WorkerSettings, *, consumer: LogConsumer | None = None, timeout_seconds: float = 30.0) -> None:
@@ -81,7 +81,7 @@ class BatchStore:
                     self.skipped.note(decoded.reason, decoded, partition=record.partition, offset=record.offset)
 
     def last(self, connector: str) -> dict[TopicPartition, int]:
-        """The positions that the ledger knows; a partition that moved between tasks is known by its newest claim, then the furthest."""
+        """The positions that the batch log knows; a partition that moved between tasks is known by its newest claim, then the furthest."""
         return positions_of(self.entries(connector))
 
     def lost(self, connector: str, retention_seconds: float | None, now_seconds: float) -> dict[TopicPartition, int]:
@@ -127,7 +127,7 @@ class BatchStore:
 
     @staticmethod
     def reset(settings: WorkerSettings, connector: str, task: int) -> tuple[int, bytes, None]:
-        """Partition, key and value of the tombstone that says: what the ledger knew of this task's positions no longer holds."""
+        """Partition, key and value of the tombstone that says: what the batch log knew of this task's positions no longer holds."""
         return _place(settings), batch_topic.encode(BatchReset(ConnectorTaskId(connector, task))).key, None
 
     def close(self) -> None:
