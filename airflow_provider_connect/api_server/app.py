@@ -34,11 +34,12 @@ from airflow_provider_connect.hooks.airflow_settings import (
     settings_now,
     worker_settings,
 )
+from airflow_provider_connect.model.views import ServerView
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.loggers import Loggers
 from airflow_provider_connect.rest.secrets import Secrets
-from airflow_provider_connect.stores.server_info import ServerInfo, server_info
+from airflow_provider_connect.stores.server_info import server_info
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.worker.preview.runner import PreviewRunner
 
@@ -72,7 +73,7 @@ def build_app() -> FastAPI:
     )
 
 
-def _server_info() -> ServerInfo:
+def _server_info() -> ServerView:
     return server_info(worker_settings())
 
 

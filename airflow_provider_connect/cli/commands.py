@@ -108,7 +108,7 @@ def _detail_commands() -> tuple[ActionCommand | GroupCommand, ...]:
         _group(
             "loggers",
             "Log levels of a Connect server",
-            _verb("list", "List the loggers that have a level of their own", "loggers.list_loggers", _OUTPUT),
+            _verb("list", "List the loggers that the server has used, with the levels in force", "loggers.list_loggers", _OUTPUT),
             _verb("set", "Set the level of a logger and those below it", "loggers.set_level", logger, level, cluster, _OUTPUT),
         ),
     )

@@ -6,9 +6,9 @@ The herder and the clients have the same verbs, so that a command does not know 
 import functools
 import getpass
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from airflow.utils.cli import suppress_logs_and_warning
 from airflow.utils.session import create_session
@@ -19,73 +19,25 @@ from airflow_provider_connect.cli.settings import use_database
 from airflow_provider_connect.client.conversation import RetryLimits
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.client.server import Server
+from airflow_provider_connect.client.verbs import ConnectVerbs
 from airflow_provider_connect.config import config_providers
 from airflow_provider_connect.dag_files.dag_checks import dag_check
 from airflow_provider_connect.errors import BadRequestException, ConnectException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, worker_settings
 from airflow_provider_connect.hooks.connect import ConnectHook
-from airflow_provider_connect.model.preview_comparison import Comparison
-from airflow_provider_connect.model.previews import Preview
-from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.model.upgrades import Upgrade
-from airflow_provider_connect.model.views import (
-    ConfigKeyView,
-    ConnectorInfo,
-    ConnectorStatusView,
-    OffsetView,
-    PluginView,
-    TaskInfo,
-    Validation,
-    WorkerView,
-)
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.worker.preview.runner import PreviewRunner
 
-
-class Verbs(Protocol):
-    """What commands need of a herder or a client."""
-
-    def connectors(self) -> list[str]: ...
-    def expanded(self, info: bool, status: bool) -> dict[str, dict[str, ConnectorInfo | ConnectorStatusView]]: ...
-    def connector_info(self, name: str) -> ConnectorInfo: ...
-    def connector_config(self, name: str) -> dict[str, str]: ...
-    def connector_status(self, name: str) -> ConnectorStatusView: ...
-    def create_connector(self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None = None) -> ConnectorInfo: ...
-    def put_connector_config(self, name: str, config: Mapping[str, str | None]) -> tuple[ConnectorInfo, bool]: ...
-    def patch_connector_config(self, name: str, patch: Mapping[str, str | None]) -> ConnectorInfo: ...
-    def delete_connector(self, name: str) -> None: ...
-    def pause(self, name: str) -> None: ...
-    def resume(self, name: str) -> None: ...
-    def stop(self, name: str) -> None: ...
-    def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool) -> ConnectorStatusView | None: ...
-    def restart_task(self, name: str, task: int) -> None: ...
-    def task_infos(self, name: str) -> list[TaskInfo]: ...
-    def active_topics(self, name: str) -> list[str]: ...
-    def reset_active_topics(self, name: str) -> None: ...
-    def offsets(self, name: str) -> list[OffsetView]: ...
-    def alter_offsets(self, name: str, offsets: Sequence[OffsetView], /) -> str: ...
-    def reset_offsets(self, name: str) -> str: ...
-    def validate(self, plugin: str, config: Mapping[str, str | None]) -> Validation: ...
-    def plugins(self, connectors_only: bool = True) -> list[PluginView]: ...
-    def plugin_config(self, plugin: str, version: str | None = None) -> list[ConfigKeyView]: ...
-    def workers(self) -> list[WorkerView]: ...
-    def upgrade(self, name: str) -> Upgrade: ...
-    def request_upgrade(self, name: str, to: str, *, canary: int, accept_schema_change: bool = False) -> Upgrade: ...
-    def forget_upgrade(self, name: str) -> None: ...
-    def compare_versions(self, name: str, to: str, *, records: int) -> Comparison: ...
-    def preview(self, name: str, config: Mapping[str, str] | None = None, *, records: int, version: str | None = None) -> Preview: ...
-
-
-_PATIENCE = RetryLimits(seconds=10.0)
-"""Somebody waits before the screen."""
+Verbs = Herder | ConnectClient | ConnectHook
+_RETRY = RetryLimits(seconds=10.0)  # a user waits before the screen
 
 Command = Callable[[Any, Verbs], None]
 
 
 def speaks_to_connect(command: Command) -> Callable[[Any], None]:
-    """A command of Airflow's, from one that is handed its verbs. A refusal goes to standard error, and the exit code is 1."""
+    """A command of Airflow's, from one that takes its verbs. A refusal goes to standard error, and the exit code is 1."""
 
     @suppress_logs_and_warning  # type: ignore[untyped-decorator]  # Airflow is not typed for us
     def run(arguments: Any) -> None:
@@ -98,21 +50,20 @@ def speaks_to_connect(command: Command) -> Callable[[Any], None]:
     return functools.wraps(command)(run)
 
 
-def speaks_to_server(command: Callable[[Any, ConnectClient], None]) -> Callable[[Any], None]:
+def speaks_to_server(command: Callable[[Any, ConnectVerbs], None]) -> Callable[[Any], None]:
     """As ``speaks_to_connect``, for what only a server can answer."""
 
     def on_server(arguments: Any, verbs: Verbs) -> None:
-        client = verbs.get_conn() if isinstance(verbs, ConnectHook) else verbs
-        if not isinstance(client, ConnectClient):
-            raise BadRequestException("Log levels are those of a server: say which, by --url or --conn-id")
-        command(arguments, client)
+        if isinstance(verbs, Herder):
+            raise BadRequestException("Log levels are those of a server: name it, by --url or --conn-id")
+        command(arguments, verbs)
 
     return speaks_to_connect(functools.wraps(command)(on_server))
 
 
 @contextmanager
 def airflow_herder() -> Iterator[Herder]:
-    """The herder of the cluster that Airflow's settings describe, over Airflow's own database. Makes internal topics that are missing."""
+    """The herder of the cluster that Airflow's settings describe, over Airflow's own database. Creates internal topics that are missing."""
     use_database()
     settings = worker_settings()
     with closing(TopicAdmin(settings)) as admin:
@@ -138,7 +89,7 @@ def _opened(arguments: Any) -> Iterator[Verbs]:
     if arguments.url and arguments.conn_id:
         raise BadRequestException("Give --url or --conn-id, not both")
     if arguments.url:
-        with ConnectClient(_server(arguments), retry=_PATIENCE) as client:
+        with ConnectClient(_server(arguments), retry=_RETRY) as client:
             yield client
     elif arguments.conn_id:
         use_database()

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from airflow_provider_connect.cli.configs import given_connector, given_pairs, shown, unhidden, unhidden_patch
@@ -10,7 +9,8 @@ from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
 from airflow_provider_connect.cli.printing import print_rows, print_value
 from airflow_provider_connect.errors import BadRequestException, ConnectException, UnauthorizedException
 from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView
+from airflow_provider_connect.model.view_json import to_json
+from airflow_provider_connect.model.views import ConnectorStatusView, StateView, TaskView
 
 _INITIAL = {"running": TargetState.STARTED, "paused": TargetState.PAUSED, "stopped": TargetState.STOPPED}
 
@@ -32,10 +32,14 @@ def list_connectors(arguments: Any, verbs: Verbs) -> None:
 
 @speaks_to_connect
 def get(arguments: Any, verbs: Verbs) -> None:
-    """The config as ``key=value``, or as JSON or YAML all that Connect tells of the connector."""
+    """The config as ``key=value``, or as JSON or YAML all that Connect reports of the connector."""
     info = verbs.connector_info(arguments.name)
     config = shown(verbs, info.config)
-    print_value(config if arguments.output == "table" else {**_info(info), "config": config}, arguments.output)
+    if arguments.output == "table":
+        print_value(config, arguments.output)
+    else:
+        tasks = [task.task for task in info.tasks]
+        print_value({"name": info.name, "type": info.type, "tasks": tasks, "config": config}, arguments.output)
 
 
 @speaks_to_connect
@@ -73,7 +77,7 @@ def status(arguments: Any, verbs: Verbs) -> None:
     """One row for the connector and one a task; traces of what has FAILED come after the table."""
     found = verbs.connector_status(arguments.name)
     if arguments.output != "table":
-        print_value(_status(found), arguments.output)
+        print_value(to_json(found), arguments.output)
         return
     instances: list[tuple[str, StateView | TaskView]] = [("connector", found.connector), *((f"task {t.id}", t) for t in found.tasks)]
     rows = [{"what": what, "state": str(each.state), "worker": each.worker_id, "version": each.version} for what, each in instances]
@@ -89,31 +93,23 @@ def tasks(arguments: Any, verbs: Verbs) -> None:
     print_rows(rows, arguments.output)
 
 
-@speaks_to_connect
-def pause(arguments: Any, verbs: Verbs) -> None:
-    def change(name: str) -> None:
-        verbs.pause(name)
-        print(f"Connector {name} pauses")
+def _change(verb: str, done: str) -> Callable[[Any], None]:
+    """The command that carries out a verb on one connector after the other and prints ``done`` with the connector's name."""
 
-    _change_each(arguments.names, change)
+    @speaks_to_connect
+    def command(arguments: Any, verbs: Verbs) -> None:
+        def change(name: str) -> None:
+            getattr(verbs, verb)(name)
+            print(done.format(name))
 
+        _change_each(arguments.names, change)
 
-@speaks_to_connect
-def resume(arguments: Any, verbs: Verbs) -> None:
-    def change(name: str) -> None:
-        verbs.resume(name)
-        print(f"Connector {name} resumes")
-
-    _change_each(arguments.names, change)
+    return command
 
 
-@speaks_to_connect
-def stop(arguments: Any, verbs: Verbs) -> None:
-    def change(name: str) -> None:
-        verbs.stop(name)
-        print(f"Connector {name} stops; its offsets may be changed once it is STOPPED")
-
-    _change_each(arguments.names, change)
+pause = _change("pause", "Connector {} pauses")
+resume = _change("resume", "Connector {} resumes")
+stop = _change("stop", "Connector {} stops; its offsets may be changed once it is STOPPED")
 
 
 @speaks_to_connect
@@ -137,7 +133,7 @@ def restart(arguments: Any, verbs: Verbs) -> None:
 
 @speaks_to_connect
 def topics(arguments: Any, verbs: Verbs) -> None:
-    verbs.connector_info(arguments.name)  # of an unknown connector Connect says that it uses no topics
+    verbs.connector_info(arguments.name)  # Connect answers that an unknown connector uses no topics
     if arguments.reset:
         verbs.reset_active_topics(arguments.name)
         print(f"The active topics of connector {arguments.name} are forgotten")
@@ -148,7 +144,7 @@ def topics(arguments: Any, verbs: Verbs) -> None:
 @speaks_to_connect
 def workers(arguments: Any, verbs: Verbs) -> None:
     """The Spark applications that run now."""
-    print_rows([{**asdict(worker), "tasks": list(worker.tasks)} for worker in verbs.workers()], arguments.output)
+    print_rows(to_json(verbs.workers()), arguments.output)
 
 
 @speaks_to_connect
@@ -163,24 +159,6 @@ def validate(arguments: Any, verbs: Verbs) -> None:
     print_rows(rows, arguments.output)
     if rows:
         sys.exit(1)
-
-
-def _info(info: ConnectorInfo) -> dict[str, Any]:
-    return {"name": info.name, "type": info.type, "tasks": [task.task for task in info.tasks]}
-
-
-def _status(found: ConnectorStatusView) -> dict[str, Any]:
-    return {
-        "name": found.name,
-        "type": found.type,
-        "connector": _state(found.connector),
-        "tasks": [{"id": task.id, **_state(task)} for task in found.tasks],
-    }
-
-
-def _state(view: StateView | TaskView) -> dict[str, Any]:
-    state: dict[str, Any] = {"state": str(view.state), "worker_id": view.worker_id, "version": view.version, "trace": view.trace}
-    return {key: value for key, value in state.items() if value is not None}
 
 
 def _change_each(names: Sequence[str], change: Callable[[str], None]) -> None:

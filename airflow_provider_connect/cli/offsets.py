@@ -9,13 +9,13 @@ from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
 from airflow_provider_connect.cli.printing import print_rows
 from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.model.offsets import requested_offsets
+from airflow_provider_connect.model.view_json import to_json
 from airflow_provider_connect.model.views import OffsetView
 
 
 @speaks_to_connect
 def get(arguments: Any, verbs: Verbs) -> None:
-    found = verbs.offsets(arguments.name)
-    print_rows([{"partition": view.partition, "offset": view.offset} for view in found], arguments.output)
+    print_rows(to_json(verbs.offsets(arguments.name)), arguments.output)
 
 
 @speaks_to_connect

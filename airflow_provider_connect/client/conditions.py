@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from airflow_provider_connect.client import calls
 from airflow_provider_connect.client.calls import Call
+from airflow_provider_connect.client.verbs import ConnectVerbs
 from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.upgrades import Upgrade, UpgradeState
@@ -52,7 +52,7 @@ class ConnectorReaches:
     with_tasks: bool = True
 
     def call(self) -> Call[ConnectorStatusView]:
-        return calls.connector_status(self.connector)
+        return ConnectVerbs.connector_status.call(self.connector)
 
     def judge(self, seen: ConnectorStatusView | None) -> Verdict:
         if seen is None:
@@ -77,7 +77,7 @@ class TaskReaches:
     states: Sequence[str]
 
     def call(self) -> Call[TaskView]:
-        return calls.task_status(self.connector, self.task)
+        return ConnectVerbs.task_status.call(self.connector, self.task)
 
     def judge(self, seen: TaskView | None) -> Verdict:
         name = f"Task {self.connector}-{self.task}"
@@ -98,7 +98,7 @@ class OffsetReaches:
     offset: Mapping[str, Any]
 
     def call(self) -> Call[list[OffsetView]]:
-        return calls.offsets(self.connector)
+        return ConnectVerbs.offsets.call(self.connector)
 
     def judge(self, seen: Sequence[OffsetView] | None) -> Verdict:
         found = [view for view in seen or () if self.partition.items() <= (view.partition or {}).items()]
@@ -117,7 +117,7 @@ class TopicActive:
     topic: str
 
     def call(self) -> Call[list[str]]:
-        return calls.active_topics(self.connector)
+        return ConnectVerbs.active_topics.call(self.connector)
 
     def judge(self, seen: Sequence[str] | None) -> Verdict:
         return Verdict(self.topic in (seen or ()), f"Connector {self.connector} has used {', '.join(seen or ()) or 'no topic'}")
@@ -146,7 +146,7 @@ class IsGone:
     connector: str
 
     def call(self) -> Call[ConnectorInfo]:
-        return calls.connector_info(self.connector)
+        return ConnectVerbs.connector_info.call(self.connector)
 
     def judge(self, seen: ConnectorInfo | None) -> Verdict:
         return Verdict(seen is None, f"Connector {self.connector} is {'gone' if seen is None else 'there'}")
@@ -159,7 +159,7 @@ class UpgradeSucceeds:
     connector: str
 
     def call(self) -> Call[Upgrade]:
-        return calls.upgrade(self.connector)
+        return ConnectVerbs.upgrade.call(self.connector)
 
     def judge(self, seen: Upgrade | None) -> Verdict:
         if seen is None:

@@ -8,13 +8,13 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from airflow_provider_connect.client.answers import Answer
-from airflow_provider_connect.client.calls import Call
+from airflow_provider_connect.client.calls import Answer, Call
 from airflow_provider_connect.client.refusals import ServerException, UnreachableException, is_passing, refusal
 
 T = TypeVar("T")
 
 _LEAST_REFUSAL = 300
+_REMOVED = 404
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +63,18 @@ def conversation(call: Call[T], server: str, limits: RetryLimits, now: Callable[
 
     Raises UnreachableException when no answer came in time, else what ``refusal`` makes of the answer.
     """
-    request = f"{call.method} {server}{call.path}"
+    request = f"{call.verb.method} {server}{call.path}"
     started, attempt, was_lost = now(), 0, False
     while True:
         came = yield Send()
         if isinstance(came, Answer) and not _is_refusal(call, came):
             return _read(call, came, request)
-        if was_lost and isinstance(came, Answer) and came.status == call.done_status:
+        if was_lost and isinstance(came, Answer) and call.verb.removes and came.status == _REMOVED:
             return call.read(Answer(204))
         wait = limits.wait(attempt, random())
-        may_repeat = is_passing(came) if isinstance(came, Answer) else isinstance(came, Lost) and (call.is_repeatable or not came.was_sent)
+        may_repeat = (
+            is_passing(came) if isinstance(came, Answer) else isinstance(came, Lost) and (call.verb.is_repeatable or not came.was_sent)
+        )
         if not may_repeat or now() + wait - started > limits.seconds:
             raise refusal(came, request) if isinstance(came, Answer) else _unreachable(came, request, attempt + 1)
         was_lost = was_lost or (isinstance(came, Lost) and came.was_sent)
@@ -81,7 +83,7 @@ def conversation(call: Call[T], server: str, limits: RetryLimits, now: Callable[
 
 
 def _is_refusal(call: Call[T], answer: Answer) -> bool:
-    return answer.status >= _LEAST_REFUSAL and not (answer.status in call.more_answers and isinstance(answer.body, dict))
+    return answer.status >= _LEAST_REFUSAL and not (answer.status in call.verb.also and isinstance(answer.body, dict))
 
 
 def _read(call: Call[T], answer: Answer, request: str) -> T:

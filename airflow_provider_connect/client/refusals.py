@@ -2,7 +2,7 @@
 
 import re
 
-from airflow_provider_connect.client.answers import Answer
+from airflow_provider_connect.client.calls import Answer
 from airflow_provider_connect.errors import (
     AlreadyExistsException,
     BadRequestException,

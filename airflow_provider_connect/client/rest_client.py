@@ -17,12 +17,10 @@ from typing import Self, TypeVar
 
 import httpx
 
-from airflow_provider_connect.client.answers import Answer
-from airflow_provider_connect.client.async_verbs import AsyncConnectVerbs
-from airflow_provider_connect.client.calls import Call
+from airflow_provider_connect.client.calls import Answer, Call
 from airflow_provider_connect.client.conversation import Lost, RetryLimits, Wait, conversation
 from airflow_provider_connect.client.server import Server, answer_of, lost
-from airflow_provider_connect.client.verbs import ConnectVerbs
+from airflow_provider_connect.client.verbs import AsyncConnectVerbs, ConnectVerbs
 
 T = TypeVar("T")
 

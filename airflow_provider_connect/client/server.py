@@ -8,8 +8,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import httpx
 
-from airflow_provider_connect.client.answers import Answer
-from airflow_provider_connect.client.calls import Call
+from airflow_provider_connect.client.calls import Answer, Call
 from airflow_provider_connect.client.conversation import Lost
 from airflow_provider_connect.errors import ConfigException
 
@@ -60,7 +59,7 @@ class Server:
 
     def request_arguments(self, call: Call[Any]) -> dict[str, Any]:
         """What one request of either client is made with."""
-        arguments: dict[str, Any] = {"method": call.method, "url": f"{self.url}{call.path}"}
+        arguments: dict[str, Any] = {"method": call.verb.method, "url": f"{self.url}{call.path}"}
         if call.query:
             arguments["params"] = list(call.query)
         if call.body is not None:

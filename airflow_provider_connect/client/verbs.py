@@ -1,181 +1,314 @@
-"""The verbs of Kafka Connect's REST API as methods, for whoever can carry a call out: the client, and Airflow's hook."""
+"""The verbs of Kafka Connect's REST API as typed methods, said once for clients and hooks that call and for those that await."""
 
+from __future__ import annotations
+
+import functools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
 
-from airflow_provider_connect.client import calls
-from airflow_provider_connect.client.calls import Call
+from airflow_provider_connect.client.calls import Answer, Call, call
 from airflow_provider_connect.model.preview_comparison import Comparison
 from airflow_provider_connect.model.previews import Preview
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.upgrades import Upgrade
+from airflow_provider_connect.model.view_json import of_json, to_json
 from airflow_provider_connect.model.views import (
     ConfigKeyView,
     ConnectorInfo,
+    ConnectorOffsets,
     ConnectorStatusView,
     HealthView,
     LoggerView,
     OffsetView,
     PluginView,
     ServerView,
+    TaskDetail,
     TaskInfo,
     TaskView,
     Validation,
     WorkerView,
 )
 
+P = ParamSpec("P")
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+Views = dict[str, ConnectorInfo | ConnectorStatusView]
+
+_CREATED = 201
+_INITIAL = {TargetState.STARTED: "RUNNING", TargetState.PAUSED: "PAUSED", TargetState.STOPPED: "STOPPED"}
+_PARTS = {"info": ConnectorInfo, "status": ConnectorStatusView}
 
 
-class ConnectVerbs(ABC):
+class VerbMethod(Generic[P, T_co]):
+    """The type of a method that ``verb`` has made. At run time it is a function, whose ``call`` is the request without a client."""
+
+    call: Callable[P, Call[T_co]]
+
+    @overload
+    def __get__(self, instance: ConnectVerbs, owner: type) -> Callable[P, T_co]: ...
+    @overload
+    def __get__(self, instance: AsyncConnectVerbs, owner: type) -> Callable[P, Awaitable[T_co]]: ...
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    def __get__(self, instance: object, owner: type) -> object:
+        raise NotImplementedError
+
+
+def verb(build: Callable[Concatenate[Any, P], Call[T]]) -> VerbMethod[P, T]:
+    """A method that carries out the call that ``build`` returns."""
+
+    @functools.wraps(build)
+    def method(self: Any, *arguments: P.args, **named: P.kwargs) -> Any:
+        return self.carry_out(build(self, *arguments, **named))
+
+    method.call = functools.partial(build, None)  # type: ignore[attr-defined]
+    return cast(VerbMethod[P, T], method)
+
+
+class _Verbs:
     """Raise the exceptions of ``errors`` with the server's own message."""
+
+    @verb
+    def server_info(self) -> Call[ServerView]:
+        """The server's version, and the Kafka cluster behind it."""
+        return call("server_info")
+
+    @verb
+    def health(self) -> Call[HealthView]:
+        """Whether the worker can serve (KIP-1017: Kafka Connect 3.9 and later)."""
+        return call("health")
+
+    @verb
+    def connectors(self) -> Call[list[str]]:
+        """The names of all connectors."""
+        return call("connectors", read=lambda answer: of_json(list[str], answer.body))
+
+    @verb
+    def expanded(self, info: bool = True, status: bool = True) -> Call[dict[str, Views]]:
+        """All connectors with their ``info``, ``status`` or both, in one request. One that is just being deleted has no info."""
+        wanted = [("expand", name) for name, is_wanted in (("info", info), ("status", status)) if is_wanted]
+        return call("connectors", query=wanted, read=_expanded)
+
+    @verb
+    def statuses(self) -> Call[dict[str, ConnectorStatusView]]:
+        """The states of all connectors and their tasks, in one request; a connector that has no status yet is left out."""
+        return call(
+            "connectors",
+            query=[("expand", "status")],
+            read=lambda answer: {name: views["status"] for name, views in _expanded(answer).items() if "status" in views},
+        )
+
+    @verb
+    def connector_info(self, name: str) -> Call[ConnectorInfo]:
+        """Config, tasks and type. NotFoundException for a connector that does not exist, as of all verbs below."""
+        return call("connector_info", name)
+
+    @verb
+    def connector_config(self, name: str) -> Call[dict[str, str]]:
+        """The config as it was given, variables unresolved."""
+        return call("connector_config", name)
+
+    @verb
+    def connector_status(self, name: str) -> Call[ConnectorStatusView]:
+        """The states of the connector and its tasks. A connector that was just created may have none yet: NotFoundException."""
+        return call("connector_status", name)
+
+    @verb
+    def create_connector(
+        self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None = None
+    ) -> Call[ConnectorInfo]:
+        """A new connector (KIP-980 for ``initial_state``: Kafka Connect 3.7 and later). AlreadyExistsException when there is one."""
+        state = {} if initial_state is None else {"initial_state": _INITIAL[initial_state]}
+        return call("create_connector", body={"name": name, "config": dict(config), **state})
+
+    @verb
+    def put_connector_config(self, name: str, config: Mapping[str, str | None]) -> Call[tuple[ConnectorInfo, bool]]:
+        """The whole config; the connector is created where there is none, and the second value says whether it was."""
+        return call(
+            "put_connector_config",
+            name,
+            body=dict(config),
+            read=lambda answer: (of_json(ConnectorInfo, answer.body), answer.status == _CREATED),
+        )
+
+    @verb
+    def patch_connector_config(self, name: str, patch: Mapping[str, str | None]) -> Call[ConnectorInfo]:
+        """Some keys of the config; None removes a key (KIP-477: Kafka Connect 3.9 and later)."""
+        return call("patch_connector_config", name, body=dict(patch))
+
+    @verb
+    def delete_connector(self, name: str) -> Call[None]:
+        """Remove the connector. Its offsets stay."""
+        return call("delete_connector", name)
+
+    @verb
+    def pause(self, name: str) -> Call[None]:
+        """Ask for PAUSED; returns before it is reached."""
+        return call("pause", name)
+
+    @verb
+    def resume(self, name: str) -> Call[None]:
+        """Ask for STARTED; returns before it is reached."""
+        return call("resume", name)
+
+    @verb
+    def stop(self, name: str) -> Call[None]:
+        """Ask for STOPPED, in which offsets may be altered; returns before it is reached (KIP-875: Kafka Connect 3.5 and later)."""
+        return call("stop", name)
+
+    @verb
+    def restart_connector(self, name: str, *, include_tasks: bool = False, only_failed: bool = False) -> Call[ConnectorStatusView | None]:
+        """Restart the connector (KIP-745). With a flag: what will restart, at once. Without: None, when it has restarted."""
+        query = [("includeTasks", _flag(include_tasks)), ("onlyFailed", _flag(only_failed))]
+        return call("restart_connector", name, query=query, read=lambda answer: of_json(ConnectorStatusView | None, answer.body))
+
+    @verb
+    def task_infos(self, name: str) -> Call[list[TaskInfo]]:
+        """The tasks with their configs."""
+        return call("task_infos", name)
+
+    @verb
+    def task(self, name: str, task: int) -> Call[TaskDetail]:
+        """One task with its config and state (KIP-26). Kafka Connect 4.3 has no such route: NotFoundException."""
+        return call("task", name, task)
+
+    @verb
+    def task_status(self, name: str, task: int) -> Call[TaskView]:
+        """The state of one task."""
+        return call("task_status", name, task)
+
+    @verb
+    def restart_task(self, name: str, task: int) -> Call[None]:
+        """Restart one task."""
+        return call("restart_task", name, task)
+
+    @verb
+    def active_topics(self, name: str) -> Call[list[str]]:
+        """The topics that the connector has used, sorted (KIP-558). Empty for one that does not exist."""
+        return call("active_topics", name, read=lambda answer: sorted(answer.body[name]["topics"]))
+
+    @verb
+    def reset_active_topics(self, name: str) -> Call[None]:
+        """Forget the topics that the connector has used."""
+        return call("reset_active_topics", name)
+
+    @verb
+    def offsets(self, name: str) -> Call[list[OffsetView]]:
+        """The connector's committed offsets by partition; None for one that was removed (KIP-875: Kafka Connect 3.5 and later)."""
+        return call("offsets", name, read=lambda answer: of_json(list[OffsetView], answer.body["offsets"]))
+
+    @verb
+    def alter_offsets(self, name: str, changes: Sequence[OffsetView]) -> Call[str]:
+        """Set the offsets of some partitions of a STOPPED connector, None removes one; the server's message (3.6 and later)."""
+        return call("alter_offsets", name, body=to_json(ConnectorOffsets(changes)), read=_message)
+
+    @verb
+    def reset_offsets(self, name: str) -> Call[str]:
+        """Remove all offsets of a STOPPED connector; the server's message (3.6 and later)."""
+        return call("reset_offsets", name, read=_message)
+
+    @verb
+    def plugins(self, connectors_only: bool = True) -> Call[list[PluginView]]:
+        """The installed plugins."""
+        return call("plugins", query=[("connectorsOnly", _flag(connectors_only))])
+
+    @verb
+    def plugin_config(self, plugin: str, version: str | None = None) -> Call[list[ConfigKeyView]]:
+        """The settings of a plugin, of a version or range where one is given (KIP-891)."""
+        return call("plugin_config", plugin, query=[] if version is None else [("version", version)])
+
+    @verb
+    def validate(self, plugin: str, config: Mapping[str, str | None]) -> Call[Validation]:
+        """What is wrong with the config. Writes nothing. ``connector.class`` is filled in where it is missing."""
+        return call("validate", plugin, body={"connector.class": plugin, **config}, read=_validation)
+
+    @verb
+    def loggers(self) -> Call[dict[str, LoggerView]]:
+        """Every logger that the server's process has used, with the level in force."""
+        return call("loggers")
+
+    @verb
+    def logger(self, name: str) -> Call[LoggerView]:
+        """The level of one logger."""
+        return call("logger", name)
+
+    @verb
+    def set_logger_level(self, name: str, level: str, *, whole_cluster: bool = False) -> Call[list[str]]:
+        """Set a level; the loggers that changed, or none for the whole cluster (KIP-976)."""
+        query = [("scope", "cluster" if whole_cluster else "worker")]
+        return call("set_logger_level", name, query=query, body={"level": level}, read=lambda a: of_json(list[str] | None, a.body) or [])
+
+    @verb
+    def preview(
+        self, name: str, config: Mapping[str, str] | None = None, *, records: int = 10, version: str | None = None
+    ) -> Call[Preview]:
+        """The connector's next records, as its next run would read them, without a commit; of ``config`` where one is given, and in
+        another ``version`` of its plugin. A real Kafka Connect has no such route: NotFoundException."""
+        given = {"records": records, "version": version, "config": None if config is None else dict(config)}
+        return call("preview", name, body={key: value for key, value in given.items() if value is not None})
+
+    @verb
+    def upgrade(self, name: str) -> Call[Upgrade]:
+        """The state of the last requested upgrade of the connector's plugin; NotFoundException where there was none."""
+        return call("upgrade", name)
+
+    @verb
+    def request_upgrade(self, name: str, to: str, *, canary: int = 100, accept_schema_change: bool = False) -> Call[Upgrade]:
+        """Have the next run use another version of the connector's plugin, if that reads ``canary`` records as the old one does."""
+        return call("request_upgrade", name, body={"to": to, "canary": canary, "accept_schema_change": accept_schema_change})
+
+    @verb
+    def forget_upgrade(self, name: str) -> Call[None]:
+        """From now on the config alone decides which version runs."""
+        return call("forget_upgrade", name)
+
+    @verb
+    def compare_versions(self, name: str, to: str, *, records: int = 100) -> Call[Comparison]:
+        """What an upgrade would compare. Changes nothing."""
+        return call("compare_versions", name, body={"to": to, "records": records})
+
+    @verb
+    def workers(self) -> Call[list[WorkerView]]:
+        """The Spark applications that run now. A real Kafka Connect has no such route: NotFoundException."""
+        return call("workers")
+
+
+class ConnectVerbs(_Verbs, ABC):
+    """The verbs of one that waits for each answer."""
 
     @abstractmethod
     def carry_out(self, call: Call[T]) -> T:
         """Send the request and read its answer."""
 
-    def server_info(self) -> ServerView:
-        """Which Kafka Connect answers, and the Kafka cluster behind it."""
-        return self.carry_out(calls.server_info())
 
-    def health(self) -> HealthView:
-        """Whether the worker can serve (Kafka Connect 3.9 and later)."""
-        return self.carry_out(calls.health())
+class AsyncConnectVerbs(_Verbs, ABC):
+    """The same verbs, each to be awaited."""
 
-    def connectors(self) -> list[str]:
-        """The names of all connectors."""
-        return self.carry_out(calls.connectors())
+    @abstractmethod
+    async def carry_out(self, call: Call[T]) -> T:
+        """Send the request and read its answer."""
 
-    def expanded(self, info: bool = True, status: bool = True) -> dict[str, dict[str, ConnectorInfo | ConnectorStatusView]]:
-        """All connectors, each with its ``info``, ``status`` or both, in one request."""
-        return self.carry_out(calls.expanded(info=info, status=status))
 
-    def statuses(self) -> dict[str, ConnectorStatusView]:
-        """The states of all connectors and their tasks, in one request; a connector that has no status yet is left out."""
-        return self.carry_out(calls.statuses())
+def _expanded(answer: Answer) -> dict[str, Views]:
+    """By name; a part that is null is left out."""
+    return {
+        name: {part: of_json(kind, parts[part]) for part, kind in _PARTS.items() if parts.get(part) is not None}
+        for name, parts in answer.body.items()
+    }
 
-    def connector_info(self, name: str) -> ConnectorInfo:
-        """Config, tasks and type. NotFoundException for a connector that is not there, as of all verbs below."""
-        return self.carry_out(calls.connector_info(name))
 
-    def connector_config(self, name: str) -> dict[str, str]:
-        """The config as it was given, variables unresolved."""
-        return self.carry_out(calls.connector_config(name))
+def _validation(answer: Answer) -> Validation:
+    """Kafka Connect may have keys without a value; they are left out."""
+    body = answer.body
+    found: Validation = of_json(Validation, {**body, "configs": [each for each in body["configs"] if each["value"]]})
+    return found
 
-    def connector_status(self, name: str) -> ConnectorStatusView:
-        """The states of the connector and its tasks. One made a moment ago may have none yet: NotFoundException."""
-        return self.carry_out(calls.connector_status(name))
 
-    def create_connector(self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None = None) -> ConnectorInfo:
-        """A new connector. AlreadyExistsException when there is one of this name."""
-        return self.carry_out(calls.create_connector(name, config, initial_state))
+def _message(answer: Answer) -> str:
+    return str(answer.body["message"])
 
-    def put_connector_config(self, name: str, config: Mapping[str, str | None]) -> tuple[ConnectorInfo, bool]:
-        """The whole config; the connector is created where there is none, and the second value says whether it was."""
-        return self.carry_out(calls.put_connector_config(name, config))
 
-    def patch_connector_config(self, name: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
-        """Some keys of the config; None removes a key (Kafka Connect 3.9 and later)."""
-        return self.carry_out(calls.patch_connector_config(name, patch))
-
-    def delete_connector(self, name: str) -> None:
-        """Remove the connector. Its offsets stay."""
-        self.carry_out(calls.delete_connector(name))
-
-    def pause(self, name: str) -> None:
-        """Ask for PAUSED; returns before it is reached."""
-        self.carry_out(calls.pause(name))
-
-    def resume(self, name: str) -> None:
-        """Ask for STARTED; returns before it is reached."""
-        self.carry_out(calls.resume(name))
-
-    def stop(self, name: str) -> None:
-        """Ask for STOPPED, in which offsets may be altered; returns before it is reached (Kafka Connect 3.5 and later)."""
-        self.carry_out(calls.stop(name))
-
-    def restart_connector(self, name: str, *, include_tasks: bool = False, only_failed: bool = False) -> ConnectorStatusView | None:
-        """Restart the connector. With a flag: what will restart, at once. Without: None, when it has restarted."""
-        return self.carry_out(calls.restart_connector(name, include_tasks=include_tasks, only_failed=only_failed))
-
-    def task_infos(self, name: str) -> list[TaskInfo]:
-        """The tasks with their configs."""
-        return self.carry_out(calls.task_infos(name))
-
-    def task_status(self, name: str, task: int) -> TaskView:
-        """The state of one task."""
-        return self.carry_out(calls.task_status(name, task))
-
-    def restart_task(self, name: str, task: int) -> None:
-        """Restart one task."""
-        self.carry_out(calls.restart_task(name, task))
-
-    def active_topics(self, name: str) -> list[str]:
-        """The topics that the connector has used, sorted. Empty for one that is not there."""
-        return self.carry_out(calls.active_topics(name))
-
-    def reset_active_topics(self, name: str) -> None:
-        """Forget the topics that the connector has used."""
-        self.carry_out(calls.reset_active_topics(name))
-
-    def offsets(self, name: str) -> list[OffsetView]:
-        """How far the connector has come, by partition (Kafka Connect 3.5 and later)."""
-        return self.carry_out(calls.offsets(name))
-
-    def alter_offsets(self, name: str, changes: Sequence[OffsetView]) -> str:
-        """Set the offsets of some partitions of a STOPPED connector, None removes one; the server's message (3.6 and later)."""
-        return self.carry_out(calls.alter_offsets(name, changes))
-
-    def reset_offsets(self, name: str) -> str:
-        """Remove all offsets of a STOPPED connector; the server's message (3.6 and later)."""
-        return self.carry_out(calls.reset_offsets(name))
-
-    def plugins(self, connectors_only: bool = True) -> list[PluginView]:
-        """The installed plugins."""
-        return self.carry_out(calls.plugins(connectors_only=connectors_only))
-
-    def plugin_config(self, plugin: str, version: str | None = None) -> list[ConfigKeyView]:
-        """The keys that a plugin knows, of a version or range where one is given (KIP-891)."""
-        return self.carry_out(calls.plugin_config(plugin, version))
-
-    def validate(self, plugin: str, config: Mapping[str, str | None]) -> Validation:
-        """What is wrong with the config. Writes nothing."""
-        return self.carry_out(calls.validate(plugin, config))
-
-    def loggers(self) -> dict[str, LoggerView]:
-        """The loggers that have a level of their own."""
-        return self.carry_out(calls.loggers())
-
-    def logger(self, name: str) -> LoggerView:
-        """The level of one logger."""
-        return self.carry_out(calls.logger(name))
-
-    def set_logger_level(self, name: str, level: str, *, whole_cluster: bool = False) -> list[str]:
-        """Set a level; the loggers that changed, or none where the whole cluster was asked for."""
-        return self.carry_out(calls.set_logger_level(name, level, whole_cluster=whole_cluster))
-
-    def preview(self, name: str, config: Mapping[str, str] | None = None, *, records: int = 10, version: str | None = None) -> Preview:
-        """The connector's next records, as its next run would read them, without a commit; of ``config`` where one is given, and in
-        another ``version`` of its plugin. A real Kafka Connect has no such route: NotFoundException."""
-        return self.carry_out(calls.preview(name, config, records=records, version=version))
-
-    def upgrade(self, name: str) -> Upgrade:
-        """What has become of the upgrade of the connector's plugin that was asked for last; NotFoundException where none was."""
-        return self.carry_out(calls.upgrade(name))
-
-    def request_upgrade(self, name: str, to: str, *, canary: int = 100, accept_schema_change: bool = False) -> Upgrade:
-        """Have the next run go to another version of the connector's plugin, if that reads ``canary`` records as the old one does."""
-        return self.carry_out(calls.request_upgrade(name, to, canary=canary, accept_schema_change=accept_schema_change))
-
-    def forget_upgrade(self, name: str) -> None:
-        """From now on the config alone says which version runs."""
-        return self.carry_out(calls.forget_upgrade(name))
-
-    def compare_versions(self, name: str, to: str, *, records: int = 100) -> Comparison:
-        """What an upgrade would compare. Changes nothing."""
-        return self.carry_out(calls.compare_versions(name, to, records=records))
-
-    def workers(self) -> list[WorkerView]:
-        """The Spark applications that run now. A real Kafka Connect has no such route: NotFoundException."""
-        return self.carry_out(calls.workers())
+def _flag(value: bool) -> str:
+    return "true" if value else "false"

@@ -19,7 +19,7 @@ from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.config_limits import LONGEST_ERROR, cut, few_errors
 from airflow_provider_connect.model.connector_settings import NULL_VALUE, text_errors
 from airflow_provider_connect.model.ids import check_name
-from airflow_provider_connect.model.views import ConfigValueView, Validation
+from airflow_provider_connect.model.views import ConfigValueView, ValidatedKey, Validation
 from airflow_provider_connect.plugins.validation.reliability import foreign_errors
 from airflow_provider_connect.sdk.java_text import in_hash_order
 
@@ -93,12 +93,15 @@ def with_own_values(validation: Validation, config: Given, dag_check: DagCheck) 
     given = {key: value for key, value in config.items() if value is not None}
     errors = own_errors(given.get("name", "").strip(), given, dag_check)
     errors |= {key: [NULL_VALUE] for key, value in config.items() if value is None and key.startswith(PREFIX)}
-    known = [(key, dataclasses.replace(value, errors=[*value.errors, *errors.pop(value.name, ())])) for key, value in validation.configs]
-    own = [(None, ConfigValueView(key, config.get(key), [], found, True)) for key, found in errors.items()]
+    known = [
+        ValidatedKey(key, dataclasses.replace(value, errors=[*value.errors, *errors.pop(value.name, ())]))
+        for key, value in validation.configs
+    ]
+    own = [ValidatedKey(None, ConfigValueView(key, config.get(key), [], found, True)) for key, found in errors.items()]
     split = len(known) - validation.counted_by_key
     everything = (*known[:split], *own, *known[split:])
-    shown = [(key, dataclasses.replace(value, errors=few_errors(value.errors, config))) for key, value in everything]
-    return dataclasses.replace(validation, configs=shown)
+    shown = [ValidatedKey(key, dataclasses.replace(value, errors=few_errors(value.errors, config))) for key, value in everything]
+    return Validation.counted(validation.name, validation.groups, shown, validation.counted_by_key)
 
 
 def _all_errors(errors: list[str], count: int) -> str:

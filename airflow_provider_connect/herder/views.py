@@ -79,9 +79,9 @@ def shown(config: Mapping[str, str]) -> dict[str, str]:
 
 
 def status_view(connector: ConnectorStatus, tasks: Iterable[TaskStatus], kind: str) -> ConnectorStatusView:
-    state = StateView(str(connector.state), connector.worker_id, connector.trace or None, connector.version)
+    state = StateView(str(connector.state), connector.worker_id, connector.version, connector.trace or None)
     return ConnectorStatusView(connector.connector, state, [task_view(task) for task in tasks], kind)
 
 
 def task_view(task: TaskStatus) -> TaskView:
-    return TaskView(task.task, str(task.state), task.worker_id, task.trace or None, task.version)
+    return TaskView(task.task, str(task.state), task.worker_id, task.version, task.trace or None)

@@ -10,19 +10,18 @@ Without a URL in the Connection, verbs go to the Connect in Airflow's own API se
 """
 
 import asyncio
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from airflow.sdk import BaseHook
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from airflow_provider_connect.client.async_verbs import AsyncConnectVerbs
 from airflow_provider_connect.client.calls import Call
 from airflow_provider_connect.client.conditions import Condition, LagBelow, Verdict
 from airflow_provider_connect.client.conversation import RetryLimits
 from airflow_provider_connect.client.rest_client import AsyncConnectClient, ConnectClient
 from airflow_provider_connect.client.server import Server
-from airflow_provider_connect.client.verbs import ConnectVerbs
+from airflow_provider_connect.client.verbs import AsyncConnectVerbs, ConnectVerbs
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException, NotFoundException, UnauthorizedException
 from airflow_provider_connect.hooks.airflow_settings import (
@@ -160,7 +159,8 @@ class AsyncConnectHook(BaseHook, AsyncConnectVerbs):  # type: ignore[misc]  # Ai
         """As ``ConnectHook.sink_lag``; Kafka is asked in a thread."""
         from airflow_provider_connect.hooks.lag import sink_lag  # loads the Kafka client
 
-        server, config, offsets = await self.server_info(), await self.connector_config(name), await self.offsets(name)
+        verbs = cast(AsyncConnectVerbs, self)  # Airflow is not typed for us, so this may be anything to mypy
+        server, config, offsets = await verbs.server_info(), await verbs.connector_config(name), await verbs.offsets(name)
         return await asyncio.to_thread(sink_lag, effective_settings(self.connect_conn_id), server, config, offsets)
 
     async def close(self) -> None:

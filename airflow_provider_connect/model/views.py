@@ -1,11 +1,33 @@
-"""What the herder answers with: connectors, tasks, statuses, offsets, plugins and validations as plain values. Field order is Connect's."""
+"""The answers of Kafka Connect's API as plain values, for herder, REST, clients, hook and command line; ``view_json`` is their JSON.
+
+The order of fields is that of Kafka Connect's JSON (contract §3.2).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from airflow_provider_connect.model.ids import ConnectorTaskId
+from airflow_provider_connect.model.view_json import EXCLUDED, OMITTED, named
+
+
+@dataclass(frozen=True, slots=True)
+class ServerView:
+    """A Kafka Connect's version and commit, and the Kafka cluster behind it. ``commit`` of ours is the installed distribution's version."""
+
+    version: str
+    commit: str
+    kafka_cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class HealthView:
+    """``status`` is healthy, starting or unhealthy."""
+
+    status: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +37,46 @@ class ConnectorInfo:
     name: str
     config: Mapping[str, str]
     tasks: Sequence[ConnectorTaskId]
+    type: str = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class StateView:
+    """The state of a connector; ``version`` and ``trace`` are None where there is none."""
+
+    state: str
+    worker_id: str
+    version: str | None = field(default=None, metadata=OMITTED)
+    trace: str | None = field(default=None, metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """The state of one task."""
+
+    id: int
+    state: str
+    worker_id: str
+    version: str | None = field(default=None, metadata=OMITTED)
+    trace: str | None = field(default=None, metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorStatusView:
+    """The answer of ``GET /connectors/«c»/status``."""
+
+    name: str
+    connector: StateView
+    tasks: Sequence[TaskView]
     type: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandedConnector:
+    """What a list of connectors with ``expand`` has of one; null: it is being deleted, or has no status yet."""
+
+    status: ConnectorStatusView | None = None
+    info: ConnectorInfo | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,57 +88,55 @@ class TaskInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class StateView:
-    """The state of a connector; ``trace`` and ``version`` are None where there is none."""
+class TaskDetail:
+    """One task with its state; None: it has none yet."""
 
-    state: str
-    worker_id: str
-    trace: str | None = None
-    version: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TaskView:
-    """The state of one task."""
-
-    id: int
-    state: str
-    worker_id: str
-    trace: str | None = None
-    version: str | None = None
+    id: ConnectorTaskId
+    config: Mapping[str, str]
+    status: TaskView | None
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectorStatusView:
-    """What ``GET /connectors/«c»/status`` tells."""
+class ActiveTopics:
+    """The topics that a connector has used."""
 
-    name: str
-    connector: StateView
-    tasks: Sequence[TaskView]
-    type: str
+    topics: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetView:
-    """One partition with its offset; None: it has none, as after a tombstone of a listed partition, or it is to be removed. The partition
-    is None only in a request that names none."""
+    """One partition with its offset. Offset None: it was removed, or is to be removed. Partition None: a request that names none."""
 
     partition: Mapping[str, object] | None
     offset: Mapping[str, object] | None
 
 
 @dataclass(frozen=True, slots=True)
-class PluginView:
-    """What ``GET /connector-plugins`` lists."""
+class ConnectorOffsets:
+    """The offsets of one connector."""
 
-    class_name: str
+    offsets: Sequence[OffsetView]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A text for the user."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class PluginView:
+    """An entry of ``GET /connector-plugins``."""
+
+    class_name: str = field(metadata=named("class"))
     type: str
-    version: str | None
+    version: str | None = field(default=None, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigKeyView:
-    """The definition of one config key, as ``/connector-plugins/«p»/config`` and a validation list it."""
+    """The definition of one config key, in ``/connector-plugins/«p»/config`` and in a validation."""
 
     name: str
     type: str
@@ -86,15 +145,15 @@ class ConfigKeyView:
     importance: str
     documentation: str
     group: str | None
+    order: int = field(metadata=named("order_in_group", formerly="order"))
     width: str
     display_name: str
     dependents: Sequence[str]
-    order: int
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigValueView:
-    """What a validation says of one key's value. Values of secrets are never in it."""
+    """What a validation reports of one key's value. Secrets are never in it."""
 
     name: str
     value: str | None
@@ -103,22 +162,30 @@ class ConfigValueView:
     visible: bool
 
 
+class ValidatedKey(NamedTuple):
+    """A key's definition and its value; without a definition the key is unknown."""
+
+    definition: ConfigKeyView | None
+    value: ConfigValueView
+
+
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """A whole validation. ``configs`` pairs each value with its definition; None: the key is defined by nobody. The last
-    ``counted_by_key`` of them are those of clients and converters, of which Connect counts the keys that have errors, not the errors."""
+    """A whole validation. The last ``counted_by_key`` of ``configs`` are keys of clients and converters: Connect counts those of them that
+    have errors, not their errors."""
 
     name: str
+    error_count: int
     groups: Sequence[str]
-    configs: Sequence[tuple[ConfigKeyView | None, ConfigValueView]] = field(default_factory=tuple)
-    counted_by_key: int = 0
+    configs: Sequence[ValidatedKey]
+    counted_by_key: int = field(default=0, metadata=EXCLUDED)
 
-    @property
-    def error_count(self) -> int:
-        """How many errors Connect says there are."""
-        split = len(self.configs) - self.counted_by_key
-        counts = [len(value.errors) for _, value in self.configs]
-        return sum(counts[:split]) + sum(map(bool, counts[split:]))
+    @classmethod
+    def counted(cls, name: str, groups: Sequence[str], configs: Sequence[ValidatedKey] = (), counted_by_key: int = 0) -> Validation:
+        """With Connect's count of errors."""
+        counts = [len(value.errors) for _, value in configs]
+        split = len(counts) - counted_by_key
+        return cls(name, sum(counts[:split]) + sum(map(bool, counts[split:])), groups, configs, counted_by_key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,20 +205,3 @@ class LoggerView:
 
     level: str | None
     last_modified: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ServerView:
-    """Who answers: a Kafka Connect's version and commit, and the Kafka cluster behind it."""
-
-    version: str
-    commit: str
-    kafka_cluster_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class HealthView:
-    """``status`` is healthy, starting or unhealthy."""
-
-    status: str
-    message: str

@@ -1,26 +1,55 @@
-"""Answers as Kafka Connect sends them, and what the OpenAPI document says of them."""
+"""Answers as Kafka Connect sends them: JSON, nothing, or an error in its one form. Knows no routes.
 
-from collections.abc import Mapping
-from typing import Any
+What is wrong with a connector or a config is raised below as an exception of the package's own tree, with its status and Kafka Connect's
+text. ``HttpException`` is for what is wrong with the request as such.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from airflow_provider_connect.rest.documents import ErrorMessage
-from airflow_provider_connect.rest.entities import json_bytes
+from airflow_provider_connect.errors import ConnectException, UnauthorizedException
+from airflow_provider_connect.model.view_json import to_json
 
 JSON = "application/json"
+CHALLENGE = {"WWW-Authenticate": 'Basic realm="Kafka Connect"'}
+_ENCODED_AT_ONCE = 256
+_SPLIT_LEVELS = 2
+
+
+class HttpException(Exception):
+    """A request that no route takes: status, text and headers of the answer."""
+
+    def __init__(self, status: int, message: str | None = None, *, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message or f"HTTP {status} {HTTPStatus(status).phrase}")
+        self.status, self.headers = status, dict(headers or {})
+
+    @property
+    def message(self) -> str:
+        return str(self)
 
 
 def answer(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """``value`` as JSON; ``bytes`` are taken for JSON already."""
-    body = value if isinstance(value, bytes) else json_bytes(value)
+    """``value``, which may be of views, as JSON; ``bytes`` are JSON already."""
+    body = value if isinstance(value, bytes) else json_bytes(to_json(value))
     return Response(body, status_code=status, headers=dict(headers or {}), media_type=JSON)
 
 
 def empty(status: int) -> Response:
     """An answer without body and without Content-Type."""
     return Response(status_code=status)
+
+
+def error_answer(error: ConnectException | HttpException) -> Response:
+    """``{"error_code", "message"}`` with the error's status."""
+    if isinstance(error, HttpException):
+        status, headers = error.status, error.headers
+    else:
+        status, headers = error.status_code, CHALLENGE if isinstance(error, UnauthorizedException) else {}
+    return answer({"error_code": status, "message": error.message}, status, headers)
 
 
 def query(request: Request, name: str, default: str) -> str:
@@ -34,31 +63,31 @@ def is_true(text: str) -> bool:
     return text.lower() == "true"
 
 
-def documented(
-    status: int,
-    shape: Any = None,  # a pydantic model or a type made of some
-    *,
-    body: Mapping[str, object] | None = None,
-    parameters: Mapping[str, str] | None = None,
-    also: Mapping[int, Any] | None = None,
-) -> dict[str, Any]:
-    """Keywords for a route: status and shape of its answer, the schema of the body that it takes, its query parameters and what they mean.
+def json_bytes(value: object) -> bytes:
+    """``value`` without white space. Half a surrogate pair, which some other writer may have left on a topic, becomes a question mark.
 
-    ``also`` has further statuses with their shapes; None is an empty answer. Bodies and parameters are read by the route itself.
+    Long lists and objects are encoded piece by piece: one call of the encoder keeps all other threads waiting, the event loop's too.
     """
-    extra: dict[str, Any] = {}
-    if body is not None:
-        extra["requestBody"] = {"required": True, "content": {JSON: {"schema": body}}}
-    if parameters:
-        extra["parameters"] = [
-            {"name": name, "in": "query", "required": False, "description": meaning, "schema": {"type": "string"}}
-            for name, meaning in parameters.items()
-        ]
-    responses: dict[int | str, dict[str, Any]] = {
-        code: {"description": "Done", **({} if model is None else {"model": model})}
-        for code, model in {status: shape, **(also or {})}.items()
-    }
-    for span, meaning in (("4XX", "The request is refused"), ("5XX", "The server cannot do it now")):
-        responses[span] = {"model": ErrorMessage, "description": meaning}
-    kind = {"response_class": Response} if shape is None else {}  # else an empty answer would be described as JSON
-    return {"status_code": status, "responses": responses, "response_model": None, "openapi_extra": extra or None, **kind}
+    return b"".join(_encoded(value, _SPLIT_LEVELS))
+
+
+def _encoded(value: object, levels: int) -> Iterator[bytes]:
+    if levels and isinstance(value, dict) and any(isinstance(inner, dict | list) for inner in value.values()):
+        before = b"{"
+        for key, inner in value.items():
+            yield before + _dumped(key) + b":"
+            yield from _encoded(inner, levels - 1)
+            before = b","
+        yield b"}"
+    elif isinstance(value, dict | list) and len(value) > _ENCODED_AT_ONCE:
+        entries, (first, last) = (list(value.items()), b"{}") if isinstance(value, dict) else (value, b"[]")
+        for at in range(0, len(entries), _ENCODED_AT_ONCE):
+            some = entries[at : at + _ENCODED_AT_ONCE]
+            yield (b"," if at else bytes([first])) + _dumped(dict(some) if isinstance(value, dict) else some)[1:-1]
+        yield bytes([last])
+    else:
+        yield _dumped(value)
+
+
+def _dumped(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(errors="replace")

@@ -7,24 +7,24 @@ from fastapi import FastAPI
 
 from airflow_provider_connect import __version__
 from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.rest import admin, connector_plugins, connectors, metrics, offsets, server_routes, tasks, upgrades
+from airflow_provider_connect.model.views import ServerView
+from airflow_provider_connect.rest import connectors, metrics, server_routes
 from airflow_provider_connect.rest.access import Access
 from airflow_provider_connect.rest.calls import Calls
-from airflow_provider_connect.rest.door import Door
-from airflow_provider_connect.rest.listing import Listing
+from airflow_provider_connect.rest.connectors import Listing
 from airflow_provider_connect.rest.loggers import Loggers
-from airflow_provider_connect.stores.server_info import ServerInfo
+from airflow_provider_connect.rest.request_checks import RequestChecks
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 
-_ROUTERS = tuple(each.router for each in (server_routes, metrics, connectors, tasks, offsets, upgrades, connector_plugins))
+_ROUTERS = (server_routes.router, metrics.router, connectors.router)
 
 
 def create_app(
     *,
     herder: Callable[[], Herder],
     access: Access,
-    info: Callable[[], ServerInfo],
+    info: Callable[[], ServerView],
     lifespan: Lifespan | None = None,
     loggers: Loggers | None = None,
     has_admin: bool = True,
@@ -49,7 +49,7 @@ def create_app(
     app.state.calls = calls = Calls(herder, access)
     app.state.info, app.state.loggers, app.state.listing = info, loggers or Loggers(), Listing(calls.secrets)
     app.state.warnings = warnings
-    for router in (*_ROUTERS, *((admin.router,) if has_admin else ())):
+    for router in (*_ROUTERS, *((server_routes.admin_router,) if has_admin else ())):
         app.include_router(router)
-    app.add_middleware(Door, access=access, routes=app.routes)
+    app.add_middleware(RequestChecks, access=access, routes=app.routes)
     return app

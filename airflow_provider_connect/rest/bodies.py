@@ -17,7 +17,7 @@ from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.model.config_limits import refuse_many_aliases
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.views import OffsetView
-from airflow_provider_connect.rest.errors import HttpException
+from airflow_provider_connect.rest.answers import HttpException
 
 MOST_BYTES = 1024 * 1024
 MOST_LEVELS = 32

@@ -114,7 +114,7 @@ class Calls:
         with self._parsing:
             return parse(body)
 
-    async def look(self, verb: Callable[[Herder], _T]) -> _T:
+    async def ask(self, verb: Callable[[Herder], _T]) -> _T:
         """``verb`` for any user whom the door has let in."""
         return await self.in_thread(lambda: verb(self.herder()))
 

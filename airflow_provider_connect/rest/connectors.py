@@ -1,43 +1,53 @@
-"""``/connectors``: the connectors themselves, their configs and states (contract §3.3)."""
+"""``/connectors`` and all below: configs, states, tasks, topics, offsets, previews, upgrades (contract §3.3, §3.4, §3.8, §7).
+
+Whoever may see a connector's data may change the connector: previews show records to no other user.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
-from urllib.parse import unquote
+import base64
+from collections.abc import Iterable, Mapping
 
-from fastapi import APIRouter, Path
-from pydantic import AfterValidator
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from airflow_provider_connect.errors import BadRequestException, NotFoundException
+from airflow_provider_connect.errors import BadRequestException, ForbiddenException, NotFoundException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.secret_keys import HIDDEN
-from airflow_provider_connect.model.views import ConnectorInfo
+from airflow_provider_connect.model.view_json import to_json
+from airflow_provider_connect.model.views import (
+    ActiveTopics,
+    ConnectorInfo,
+    ConnectorOffsets,
+    ConnectorStatusView,
+    Message,
+    OffsetView,
+    TaskDetail,
+    TaskInfo,
+    TaskView,
+)
 from airflow_provider_connect.rest import bodies, documents
 from airflow_provider_connect.rest.access import Right, require
-from airflow_provider_connect.rest.answers import answer, documented, empty, is_true, query
-from airflow_provider_connect.rest.calls import Calls, calls_of, user_of
-from airflow_provider_connect.rest.entities import connector_json, status_json
+from airflow_provider_connect.rest.answers import answer, empty, is_true, json_bytes, query
+from airflow_provider_connect.rest.calls import SECONDS, Calls, calls_of, user_of
 from airflow_provider_connect.rest.paths import location_segment
+from airflow_provider_connect.rest.routes import Connector, Task, changes, reads, serves
+from airflow_provider_connect.rest.secrets import Secrets
 
-Connector = Annotated[str, Path(description="The connector's name, percent-encoded"), AfterValidator(unquote)]
+View = ConnectorInfo | ConnectorStatusView
 
-router = APIRouter(prefix="/connectors", tags=["connectors"])
+router = APIRouter(tags=["connectors"])
 
-_INFO = documents.ConnectorInfo
+_SIGNATURE, _ALGORITHM = "X-Connect-Authorization", "X-Connect-Request-Signature-Algorithm"
+_ALGORITHMS = ("HmacSHA256",)
 
 
-@router.get(
-    "",
-    **documented(
-        200,
-        list[str] | dict[str, documents.Expanded],
-        parameters={"expand": "'info' or 'status', also both by giving it twice: an object by name instead of a list of names"},
-    ),
-)
+# ── connectors ──
+
+
+@serves(router, "connectors")
 async def list_connectors(request: Request) -> Response:
-    """The connectors that the user may read."""
     calls, parts = calls_of(request), request.query_params.getlist("expand")
 
     def listed(herder: Herder) -> Response:
@@ -50,20 +60,74 @@ async def list_connectors(request: Request) -> Response:
         shown = found if len(readable) == len(found) else {name: views for name, views in found.items() if name in readable}
         return answer(request.app.state.listing.body(shown, parts))
 
-    return await calls.look(listed)
+    return await calls.ask(listed)
 
 
-@router.post("", **documented(201, _INFO, body=documents.NEW_CONNECTOR))
+@serves(router, "create_connector", body=documents.NEW_CONNECTOR)
 async def create_connector(request: Request) -> Response:
-    """Create a connector; it runs at once unless ``initial_state`` says otherwise."""
     calls = calls_of(request)
 
     def create(herder: Herder, new: bodies.NewConnector) -> Response:
         require(calls.access, user_of(request), Right.CHANGE, new.name)
         config = _named(new.name, calls.secrets.restored(new.config, None))
-        return _created(request, _shown(calls, herder.create_connector(new.name, config, new.initial_state)))
+        return _created(request, calls, herder.create_connector(new.name, config, new.initial_state))
 
     return await calls.create_by(request, bodies.new_connector, create)
+
+
+@serves(router, "connector_info")
+async def get_connector(request: Request, connector: Connector) -> Response:
+    calls = calls_of(request)
+    return await calls.read(request, connector, lambda herder: answer(calls.secrets.masked(herder.connector_info(connector))))
+
+
+@serves(router, "connector_config")
+async def get_config(request: Request, connector: Connector) -> Response:
+    calls = calls_of(request)
+    return await calls.read(request, connector, lambda herder: answer(calls.secrets.shown(herder.connector_config(connector))))
+
+
+@serves(router, "put_connector_config", body=documents.CONFIG)
+async def put_config(request: Request, connector: Connector) -> Response:
+    calls = calls_of(request)
+
+    def put(herder: Herder, given: bodies.Config) -> Response:
+        config = _named(connector, calls.secrets.restored(given, _known_config(herder, connector, given)))
+        info, is_new = herder.put_connector_config(connector, config)
+        return _created(request, calls, info) if is_new else answer(calls.secrets.masked(info))
+
+    return await calls.change_by(request, connector, bodies.config, put)
+
+
+@serves(router, "patch_connector_config", body=documents.CONFIG_PATCH)
+async def patch_config(request: Request, connector: Connector) -> Response:
+    calls = calls_of(request)
+
+    def patch(herder: Herder, given: bodies.Config | None) -> Response:
+        if given is None:
+            herder.connector_config(connector)
+            raise BadRequestException("The body must be a JSON object with the settings to change, not empty")
+        return answer(calls.secrets.masked(herder.patch_connector_config(connector, given, calls.secrets.patched)))
+
+    return await calls.change_by(request, connector, bodies.config_patch, patch)
+
+
+@serves(router, "restart_connector")
+async def restart_connector(request: Request, connector: Connector) -> Response:
+    tasks, failed = (is_true(query(request, name, "false")) for name in ("includeTasks", "onlyFailed"))
+
+    def restart(herder: Herder) -> Response:
+        plan = herder.restart_connector(connector, include_tasks=tasks, only_failed=failed)
+        return answer(plan, 202) if tasks or failed else empty(204)
+
+    return await calls_of(request).change(request, connector, restart)
+
+
+reads(router, "connector_status")
+changes(router, "pause")
+changes(router, "resume")
+changes(router, "stop")
+changes(router, "delete_connector", right=Right.DELETE)
 
 
 def _named(name: str, config: bodies.Config) -> bodies.Config:
@@ -74,115 +138,184 @@ def _named(name: str, config: bodies.Config) -> bodies.Config:
     return config
 
 
-def _created(request: Request, connector: dict[str, object]) -> Response:
+def _created(request: Request, calls: Calls, info: ConnectorInfo) -> Response:
     mounted_at = request.scope.get("root_path", "")
-    where = f"{request.url.scheme}://{request.url.netloc}{mounted_at}/connectors/{location_segment(str(connector['name']))}"
-    return answer(connector, 201, {"Location": where})
+    location = f"{request.url.scheme}://{request.url.netloc}{mounted_at}/connectors/{location_segment(info.name)}"
+    return answer(calls.secrets.masked(info), 201, {"Location": location})
 
 
-def _shown(calls: Calls, connector: ConnectorInfo) -> dict[str, object]:
-    return connector_json(connector, calls.secrets.shown(connector.config))
-
-
-@router.get("/{connector}", **documented(200, _INFO))
-async def get_connector(request: Request, connector: Connector) -> Response:
-    """The connector with its config, its secrets hidden."""
-    calls = calls_of(request)
-    return await calls.read(request, connector, lambda herder: answer(_shown(calls, herder.connector_info(connector))))
-
-
-@router.delete("/{connector}", **documented(204))
-async def delete_connector(request: Request, connector: Connector) -> Response:
-    """End the connector and remove it; its offsets stay."""
-    await calls_of(request).change(request, connector, lambda herder: herder.delete_connector(connector), right=Right.DELETE)
-    return empty(204)
-
-
-@router.get("/{connector}/config", **documented(200, dict[str, str]))
-async def get_config(request: Request, connector: Connector) -> Response:
-    """The config as it was given, variables unresolved, secrets hidden."""
-    calls = calls_of(request)
-    return await calls.read(request, connector, lambda herder: answer(calls.secrets.shown(herder.connector_config(connector))))
-
-
-@router.put("/{connector}/config", **documented(200, _INFO, also={201: _INFO}, body=documents.CONFIG))
-async def put_config(request: Request, connector: Connector) -> Response:
-    """Replace the config, or create the connector. A secret that was shown hidden and comes back so keeps its value."""
-    calls = calls_of(request)
-
-    def put(herder: Herder, given: bodies.Config) -> Response:
-        config = _named(connector, calls.secrets.restored(given, known_config(herder, connector, given)))
-        info, created = herder.put_connector_config(connector, config)
-        return _created(request, _shown(calls, info)) if created else answer(_shown(calls, info))
-
-    return await calls.change_by(request, connector, bodies.config, put)
-
-
-@router.patch("/{connector}/config", **documented(200, _INFO, body=documents.CONFIG_PATCH))
-async def patch_config(request: Request, connector: Connector) -> Response:
-    """Change some settings (KIP-477)."""
-    calls = calls_of(request)
-
-    def change(herder: Herder, patch: bodies.Config | None) -> Response:
-        if patch is None:
-            herder.connector_config(connector)
-            raise BadRequestException("The body must be a JSON object with the settings to change, not empty")
-        return answer(_shown(calls, herder.patch_connector_config(connector, patch, calls.secrets.patched)))
-
-    return await calls.change_by(request, connector, bodies.config_patch, change)
-
-
-@router.get("/{connector}/status", **documented(200, documents.ConnectorState))
-async def get_status(request: Request, connector: Connector) -> Response:
-    """The states of the connector and its tasks."""
-    return await calls_of(request).read(request, connector, lambda herder: answer(status_json(herder.connector_status(connector))))
-
-
-@router.post(
-    "/{connector}/restart",
-    **documented(
-        204,
-        also={202: documents.ConnectorState},
-        parameters={"includeTasks": "'true': its tasks too", "onlyFailed": "'true': only what has FAILED"},
-    ),
-)
-async def restart_connector(request: Request, connector: Connector) -> Response:
-    """Restart the connector; with a parameter that is true, the answer tells what will restart (KIP-745)."""
-    tasks, failed = (is_true(query(request, name, "false")) for name in ("includeTasks", "onlyFailed"))
-
-    def restart(herder: Herder) -> Response:
-        plan = herder.restart_connector(connector, include_tasks=tasks, only_failed=failed)
-        return answer(status_json(plan), 202) if tasks or failed else empty(204)
-
-    return await calls_of(request).change(request, connector, restart)
-
-
-@router.put("/{connector}/pause", **documented(202))
-async def pause_connector(request: Request, connector: Connector) -> Response:
-    """Let it rest after the batch in progress."""
-    await calls_of(request).change(request, connector, lambda herder: herder.pause(connector))
-    return empty(202)
-
-
-@router.put("/{connector}/resume", **documented(202))
-async def resume_connector(request: Request, connector: Connector) -> Response:
-    """Let it run again."""
-    await calls_of(request).change(request, connector, lambda herder: herder.resume(connector))
-    return empty(202)
-
-
-@router.put("/{connector}/stop", **documented(204))
-async def stop_connector(request: Request, connector: Connector) -> Response:
-    """End its tasks and forget them; its offsets can be altered then (KIP-875)."""
-    await calls_of(request).change(request, connector, lambda herder: herder.stop(connector))
-    return empty(204)
-
-
-def known_config(herder: Herder, connector: str, given: bodies.Config) -> dict[str, str] | None:
-    """The config as it is, where ``given`` may have something of it to restore; None: there is no such connector."""
+def _known_config(herder: Herder, connector: str, given: bodies.Config) -> dict[str, str] | None:
+    """The config as it is, if ``given`` may have parts of it to restore; None: there is no such connector."""
     if not any(HIDDEN in value for value in given.values() if value):
         return None
     try:
         return herder.connector_config(connector)
     except NotFoundException:
         return None
+
+
+class Listing:
+    """The bytes of ``GET /connectors?expand=…``, kept for each connector while its views are the same objects.
+
+    Safe for many threads: parts are replaced as a whole.
+    """
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self._parts: dict[tuple[str, str], tuple[View, int, bytes]] = {}
+
+    def body(self, connectors: Mapping[str, Mapping[str, View | None]], order: Iterable[str]) -> bytes:
+        """The whole answer. ``order`` names the parts as the request did."""
+        order = list(dict.fromkeys(order))
+        entries = []
+        for name, views in connectors.items():
+            parts = b",".join(b'"%b":%b' % (part.encode(), self._part(name, part, views[part])) for part in order if part in views)
+            entries.append(b"%b:{%b}" % (json_bytes(name), parts))
+        self._forget(connectors)
+        return b"{%b}" % b",".join(entries)
+
+    def _part(self, name: str, part: str, view: View | None) -> bytes:
+        if view is None:
+            return b"null"
+        kept = self._parts.get((name, part))
+        learned = self._secrets.learned
+        if kept is None or kept[0] is not view or kept[1] != learned:
+            shown = self._secrets.masked(view) if isinstance(view, ConnectorInfo) else view
+            kept = (view, learned, json_bytes(to_json(shown)))
+            self._parts[name, part] = kept
+        return kept[2]
+
+    def _forget(self, connectors: Mapping[str, object]) -> None:
+        """Drop deleted connectors, once they are most of it: a user who may read few connectors must not empty the others' parts."""
+        if len(self._parts) > 8 * len(connectors) + 10_000:
+            self._parts = {key: kept for key, kept in self._parts.items() if key[0] in connectors}
+
+
+# ── tasks and topics ──
+
+
+@serves(router, "task_infos")
+async def get_tasks(request: Request, connector: Connector) -> Response:
+    calls = calls_of(request)
+
+    def shown(herder: Herder) -> Response:
+        tasks, of = herder.task_infos(connector), herder.connector_config(connector)
+        return answer([TaskInfo(task.id, calls.secrets.shown(task.config, of)) for task in tasks])
+
+    return await calls.read(request, connector, shown)
+
+
+@serves(router, "task")
+async def get_task(request: Request, connector: Connector, task: Task) -> Response:
+    calls = calls_of(request)
+
+    def shown(herder: Herder) -> Response:
+        found = next((known for known in herder.task_infos(connector) if known.id.task == task), None)
+        if found is None:
+            raise NotFoundException(f"Unknown task: {connector}-{task}")
+        config = calls.secrets.shown(found.config, herder.connector_config(connector))
+        return answer(TaskDetail(found.id, config, _status(herder, connector, task)))
+
+    return await calls.read(request, connector, shown)
+
+
+def _status(herder: Herder, connector: str, task: int) -> TaskView | None:
+    try:
+        return herder.task_status(connector, task)
+    except NotFoundException:
+        return None
+
+
+@serves(router, "task_status")
+async def get_task_status(request: Request, connector: Connector, task: Task) -> Response:
+    return await calls_of(request).read(request, connector, lambda herder: answer(herder.task_status(connector, task)))
+
+
+@serves(router, "restart_task")
+async def restart_task(request: Request, connector: Connector, task: Task) -> Response:
+    await calls_of(request).change(request, connector, lambda herder: herder.restart_task(connector, task))
+    return empty(204)
+
+
+@serves(router, "active_topics")
+async def get_active_topics(request: Request, connector: Connector) -> Response:
+    return await calls_of(request).read(
+        request, connector, lambda herder: answer({connector: ActiveTopics(herder.active_topics(connector))})
+    )
+
+
+changes(router, "reset_active_topics")
+
+
+@router.post("/connectors/{connector}/tasks", include_in_schema=False)
+@router.put("/connectors/{connector}/fence", include_in_schema=False)
+async def refuse_internal_request(request: Request, connector: Connector) -> Response:
+    """Requests of Kafka Connect's workers to each other, signed with a key of their cluster. Here is no such key, so each is refused."""
+    await bodies.received(request, seconds=SECONDS)
+    signature, algorithm = request.headers.get(_SIGNATURE), request.headers.get(_ALGORITHM)
+    if signature is None or algorithm is None:
+        raise BadRequestException("Internal request missing required signature")
+    if algorithm not in _ALGORITHMS:
+        raise BadRequestException(
+            f"This worker does not support the '{algorithm}' key signing algorithm used by other workers. This worker is currently "
+            f"configured to use: [{', '.join(_ALGORITHMS)}]. Check that all workers' configuration files permit the same set of signature "
+            "algorithms, and correct any misconfigured worker and restart it."
+        )
+    try:
+        base64.b64decode(signature, validate=True)
+    except ValueError:
+        raise BadRequestException("The signature of the internal request is not base64") from None
+    raise ForbiddenException("Internal request contained invalid signature.")
+
+
+# ── offsets ──
+
+
+reads(router, "offsets", ConnectorOffsets)
+changes(router, "reset_offsets", Message)
+
+
+@serves(router, "alter_offsets", body=documents.OFFSETS)
+async def alter_offsets(request: Request, connector: Connector) -> Response:
+    def alter(herder: Herder, offsets: list[OffsetView]) -> Response:
+        return answer(Message(herder.alter_offsets(connector, offsets)))
+
+    return await calls_of(request).change_by(request, connector, bodies.offsets, alter)
+
+
+# ── previews and upgrades ──
+
+
+@serves(router, "preview", body=documents.PREVIEW)
+async def preview_connector(request: Request, connector: Connector) -> Response:
+    calls = calls_of(request)
+
+    def preview(herder: Herder, asked: bodies.AskedPreview) -> Response:
+        config: dict[str, str] | None = None
+        if asked.config is not None:
+            restored = calls.secrets.restored(asked.config, _known_config(herder, connector, asked.config))
+            config = {key: text for key, text in restored.items() if text is not None}
+        return answer(herder.preview(connector, config, records=asked.records, version=asked.version))
+
+    return await calls.change_by(request, connector, bodies.preview, preview)
+
+
+@serves(router, "request_upgrade", body=documents.UPGRADE)
+async def put_upgrade(request: Request, connector: Connector) -> Response:
+    def put(herder: Herder, asked: bodies.AskedUpgrade) -> Response:
+        found = herder.request_upgrade(connector, asked.to, canary=asked.canary, accept_schema_change=asked.accept_schema_change)
+        return answer(found, 202)
+
+    return await calls_of(request).change_by(request, connector, bodies.upgrade, put)
+
+
+@serves(router, "compare_versions", body=documents.COMPARISON)
+async def compare_versions(request: Request, connector: Connector) -> Response:
+    def compare(herder: Herder, asked: bodies.AskedComparison) -> Response:
+        return answer(herder.compare_versions(connector, asked.to, records=asked.records))
+
+    return await calls_of(request).change_by(request, connector, bodies.comparison, compare)
+
+
+reads(router, "upgrade")
+changes(router, "forget_upgrade")

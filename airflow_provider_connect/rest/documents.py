@@ -1,220 +1,71 @@
-"""The shapes of answers and bodies, for the OpenAPI document alone: nothing is parsed or checked with them."""
+"""The OpenAPI document: answers by the types in the table of verbs, and the schemas of bodies. Nothing is parsed or checked with it."""
 
-from typing import Any
+import functools
+import operator
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass
+from types import UnionType
+from typing import Any, get_args, get_origin
 
-from pydantic import BaseModel, Field
+from pydantic import create_model
+from starlette.responses import Response
+
+from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.model.verbs import Verb
+from airflow_provider_connect.model.view_json import json_fields
 
 
-class ErrorMessage(BaseModel):
+@dataclass(frozen=True, slots=True)
+class ErrorMessage:
     """Every error."""
 
     error_code: int
     message: str
 
 
-class ServerInfo(BaseModel):
-    version: str
-    commit: str
-    kafka_cluster_id: str
+def described(verb: Verb, body: Mapping[str, object] | None = None) -> dict[str, Any]:
+    """Keywords for the route of ``verb``; ``body`` is the schema of what it takes. The route itself reads bodies and parameters."""
+    extra: dict[str, Any] = {}
+    if body is not None:
+        extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    if verb.query:
+        extra["parameters"] = [
+            {"name": name, "in": "query", "required": False, "description": meaning, "schema": {"type": "string"}}
+            for name, meaning in verb.query.items()
+        ]
+    responses: dict[int | str, dict[str, Any]] = {
+        code: {"description": "Done", **({} if kind is None else {"model": _model(kind)})}
+        for code, kind in {verb.status: verb.answer, **verb.also}.items()
+    }
+    for span, meaning in (("4XX", "The request is refused"), ("5XX", "The server cannot do it now")):
+        responses[span] = {"model": _model(ErrorMessage), "description": meaning}
+    of_nothing = {"response_class": Response} if verb.answer is None else {}  # else an empty answer would be described as JSON
+    return {
+        "name": verb.name,
+        "description": verb.about,
+        "status_code": verb.status,
+        "responses": responses,
+        "response_model": None,
+        "openapi_extra": extra or None,
+        **of_nothing,
+    }
 
 
-class WorkerStatus(BaseModel):
-    status: str
-    message: str
-
-
-class TaskId(BaseModel):
-    connector: str
-    task: int
-
-
-class ConnectorInfo(BaseModel):
-    name: str
-    config: dict[str, str]
-    tasks: list[TaskId]
-    type: str
-
-
-class State(BaseModel):
-    state: str
-    worker_id: str
-    version: str | None = None
-    trace: str | None = None
-
-
-class TaskState(State):
-    id: int
-
-
-class ConnectorState(BaseModel):
-    name: str
-    connector: State
-    tasks: list[TaskState]
-    type: str
-
-
-class Expanded(BaseModel):
-    status: ConnectorState | None = None
-    info: ConnectorInfo | None = None
-
-
-class TaskInfo(BaseModel):
-    id: TaskId
-    config: dict[str, str]
-
-
-class TaskDetail(TaskInfo):
-    status: TaskState | None
-
-
-class Topics(BaseModel):
-    topics: list[str]
-
-
-class ConnectorOffset(BaseModel):
-    partition: dict[str, Any]
-    offset: dict[str, Any] | None
-
-
-class ConnectorOffsets(BaseModel):
-    offsets: list[ConnectorOffset]
-
-
-class Message(BaseModel):
-    message: str
-
-
-class Plugin(BaseModel):
-    class_: str = Field(alias="class")
-    type: str
-    version: str | None = None
-
-
-class ConfigKey(BaseModel):
-    name: str
-    type: str
-    required: bool
-    default_value: str | None
-    importance: str
-    documentation: str
-    group: str | None
-    order_in_group: int
-    width: str
-    display_name: str
-    dependents: list[str]
-
-
-class ConfigValue(BaseModel):
-    name: str
-    value: str | None
-    recommended_values: list[str]
-    errors: list[str]
-    visible: bool
-
-
-class ValidatedConfig(BaseModel):
-    definition: ConfigKey | None
-    value: ConfigValue
-
-
-class Validation(BaseModel):
-    name: str
-    error_count: int
-    groups: list[str]
-    configs: list[ValidatedConfig]
-
-
-class LoggerLevel(BaseModel):
-    level: str
-    last_modified: int | None
-
-
-class Worker(BaseModel):
-    worker_id: str
-    connector: str
-    claim: str | None
-    tasks: list[int]
-    started: str | None
-
-
-class PreviewedTask(BaseModel):
-    task: int
-    config: dict[str, str]
-    records: int
-    end: str
-    partitions: list[dict[str, Any]]
-
-
-class PreviewedTopic(BaseModel):
-    topic: str
-    records: int
-    bytes: int
-    key: dict[str, str]
-    value: dict[str, str]
-    digests: list[str]
-
-
-class PreviewedRecord(BaseModel):
-    task: int
-    topic: str
-    partition: int | None
-    offset: int | None
-    timestamp: int | None
-    key: Any
-    value: Any
-    headers: list[dict[str, Any]]
-    is_cut: bool
-
-
-class Preview(BaseModel):
-    connector: str
-    type: str
-    class_name: str
-    versions: dict[str, str]
-    read: int
-    tasks: list[PreviewedTask]
-    topics: list[PreviewedTopic]
-    records: list[PreviewedRecord]
-    offsets: dict[str, str]
-    skipped: int
-    failures: list[str]
-    seconds: float
-
-
-class Difference(BaseModel):
-    subject: str
-    change: str
-    topic: str
-    path: str
-    old: str | None
-    new: str | None
-
-
-class Comparison(BaseModel):
-    old_version: str
-    new_version: str
-    records: int
-    equal_records: int
-    differences: list[Difference]
-    has_seen_enough: bool
-
-
-class Upgrade(BaseModel):
-    state: str
-    to: str
-    old: str
-    new: str
-    class_name: str
-    named: str | None
-    canary: int
-    accepts_schema_change: bool
-    reason: str
-    comparison: Comparison | None
-    claim: str | None
-    passed: list[int]
-    is_replanned: bool
-    requested_ms: int
-    changed_ms: int
+@functools.cache
+def _model(kind: Any) -> Any:  # a type, or a form such as ``list[str]``
+    """``kind`` with pydantic's models in place of dataclasses and named tuples, whose fields have the names of the JSON."""
+    arguments = tuple(map(_model, get_args(kind)))
+    if isinstance(kind, UnionType):
+        return functools.reduce(operator.or_, arguments)
+    if arguments:
+        return get_origin(kind)[arguments]
+    if kind is Claim:
+        return str
+    fields = json_fields(kind) if isinstance(kind, type) else ()
+    if not fields:
+        return kind
+    pairs: dict[str, Any] = {each.name: (_model(each.hint), ... if each.default is MISSING else each.default) for each in fields}
+    return create_model(kind.__name__, **pairs)
 
 
 _SETTING = {"type": ["string", "number", "boolean"]}

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from urllib.parse import quote, unquote_to_bytes
 
-from airflow_provider_connect.rest.errors import HttpException
+from airflow_provider_connect.rest.answers import HttpException
 
 MOST_BYTES = 8192
 _NOT_ENCODED = re.compile(rb"%(?![0-9A-Fa-f]{2})")

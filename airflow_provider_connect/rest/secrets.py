@@ -5,15 +5,19 @@ the passwords are hidden. What is hidden comes back only to where it was: with a
 have a secret that he may not see sent to a host of his own.
 """
 
+import dataclasses
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from cachetools import LRUCache
 
 from airflow_provider_connect.errors import ConfigException, ConnectException, PluginNotFoundException
 from airflow_provider_connect.model.connector_keys import sink_config_def, source_config_def
 from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key, is_variable
 from airflow_provider_connect.model.url_passwords import url_passwords, without_url_passwords
-from airflow_provider_connect.model.views import ConfigKeyView
+from airflow_provider_connect.model.views import ConfigKeyView, ConnectorInfo
 
 Definitions = Callable[[str, str | None], Sequence[ConfigKeyView]]
 """The keys of a plugin, by class name or alias and version; ``Herder.plugin_config``."""
@@ -29,17 +33,27 @@ _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _FRAMEWORK = {*source_config_def().keys, *sink_config_def().keys, "topic"}
 _KEPT_SECONDS = 300.0
 _ASKED_AGAIN_SECONDS = 30.0
+_MOST_PLUGINS = 4096
 
 
 class Secrets:
     """Hides secrets of configs and restores them. Asks for a plugin's keys once in a while; safe for many threads.
 
-    ``hides_unknown``: while a plugin does not answer, all its settings are hidden, as fits where what is shown stays for good.
+    ``hides_unknown``: while a plugin does not answer, all its settings are hidden, as fits where what is shown stays for good. So it is
+    everywhere once a plugin was forgotten for want of room, of which ``most_plugins`` have: its keys may have been of type PASSWORD.
     """
 
-    def __init__(self, definitions: Definitions, now: Callable[[], float] = time.monotonic, *, hides_unknown: bool = False) -> None:
+    def __init__(
+        self,
+        definitions: Definitions,
+        now: Callable[[], float] = time.monotonic,
+        *,
+        hides_unknown: bool = False,
+        most_plugins: int = _MOST_PLUGINS,
+    ) -> None:
         self._definitions, self._now, self._hides_unknown = definitions, now, hides_unknown
-        self._known: dict[tuple[str, str | None], tuple[float, frozenset[str], bool]] = {}
+        self._known: LRUCache[tuple[str, str | None], tuple[float, frozenset[str], bool]] = LRUCache(most_plugins)
+        self._lock = threading.Lock()
         self.learned = 0
         """Changes whenever what is hidden may have changed."""
 
@@ -47,6 +61,10 @@ class Secrets:
         """``config`` with ``[hidden]`` in place of secrets. ``of``: the connector's config, where ``config`` is one of its tasks'."""
         passwords = self._password_keys({**(of or {}), **config})
         return {key: _shown(key, value, passwords) for key, value in config.items()}
+
+    def masked(self, connector: ConnectorInfo) -> ConnectorInfo:
+        """The connector with its secrets hidden."""
+        return dataclasses.replace(connector, config=self.shown(connector.config))
 
     def restored(self, given: Mapping[str, str | None], known: Mapping[str, str] | None) -> dict[str, str | None]:
         """``given`` with the secrets of ``known``, the connector's config as it is, where ``given`` has what ``shown`` put there.
@@ -81,7 +99,8 @@ class Secrets:
 
     def _passwords_of(self, plugin: str, version: str | None) -> tuple[frozenset[str], bool]:
         """The keys, and whether they were ever known; of a plugin that is not there everything is."""
-        due, known, is_known = self._known.get((plugin, version), (0.0, frozenset[str](), False))
+        with self._lock:
+            due, known, is_known = self._known.get((plugin, version), (0.0, frozenset[str](), False))
         if due > self._now():
             return known, is_known
         try:
@@ -92,7 +111,9 @@ class Secrets:
             is_known = is_known or isinstance(error, PluginNotFoundException)
         if keys != known:
             self.learned += 1
-        self._known[plugin, version] = (self._now() + kept, keys, is_known)
+        with self._lock:
+            self._hides_unknown |= len(self._known) == self._known.maxsize and (plugin, version) not in self._known
+            self._known[plugin, version] = (self._now() + kept, keys, is_known)
         return keys, is_known
 
 

@@ -1,71 +1,130 @@
-"""``/``, ``/health`` and ``/workers``."""
+"""``/``, ``/health``, ``/workers``, ``/connector-plugins`` and ``/admin/loggers``: what concerns a server and not one connector (contract
+§3.5, §3.6)."""
 
 from __future__ import annotations
-
-import dataclasses
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.errors import ConnectException, ForbiddenException
 from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.rest import documents
-from airflow_provider_connect.rest.answers import answer, documented
+from airflow_provider_connect.model.log_levels import checked_level
+from airflow_provider_connect.model.views import HealthView
+from airflow_provider_connect.rest import bodies, documents
+from airflow_provider_connect.rest.access import Right, require
+from airflow_provider_connect.rest.answers import answer, empty, is_true, query
 from airflow_provider_connect.rest.calls import HEALTH_SECONDS, calls_of, user_of
-from airflow_provider_connect.rest.entities import worker_json
+from airflow_provider_connect.rest.loggers import Loggers
+from airflow_provider_connect.rest.routes import Logger, Plugin, serves
 
 router = APIRouter(tags=["server"])
+admin_router = APIRouter(tags=["loggers"])
 
 _HEALTHY = "Worker has completed startup and is ready to handle requests."
 _STARTING = "Worker is still starting up."
 _UNHEALTHY = "Worker was unable to handle this request and may be unable to handle other requests."
 
 
-@router.get("/", **documented(200, documents.ServerInfo))
+@serves(router, "server_info")
 async def get_server_info(request: Request) -> Response:
-    """Who answers, and the Kafka cluster behind it."""
     info = await calls_of(request).in_thread(request.app.state.info)
-    return answer(dataclasses.asdict(info))
+    return answer(info)
 
 
-@router.get("/health", **documented(200, documents.WorkerStatus, also={500: documents.WorkerStatus, 503: documents.WorkerStatus}))
+@serves(router, "health")
 async def get_health(request: Request) -> Response:
-    """Whether the topics that hold the state can be read now (KIP-1017); and what an admin has to correct, for instance settings that are
-    not in force."""
     calls = calls_of(request)
     try:
         herder = await calls.in_thread(calls.herder, seconds=HEALTH_SECONDS)
     except ConnectException as error:
-        return _status(503, "starting", f"{_STARTING} {error.message}")
+        return answer(HealthView("starting", f"{_STARTING} {error.message}"), 503)
     try:
         problem = await calls.in_thread(herder.health_problem, seconds=HEALTH_SECONDS)
     except ConnectException as error:
         problem = error.message
     if problem:
-        return _status(500, "unhealthy", f"{_UNHEALTHY} {problem}")
+        return answer(HealthView("unhealthy", f"{_UNHEALTHY} {problem}"), 500)
     warnings = [herder.health_warning(), *request.app.state.warnings()]
-    return _status(200, "healthy", " ".join([_HEALTHY, *filter(None, warnings)]))
-
-
-def _status(status: int, word: str, message: str) -> Response:
-    return answer({"status": word, "message": message}, status)
+    return answer(HealthView("healthy", " ".join([_HEALTHY, *filter(None, warnings)])))
 
 
 @router.get("/openapi.json", include_in_schema=False)
 async def get_openapi_document(request: Request) -> Response:
-    """What this server takes and answers."""
+    """The description of this API."""
     return await calls_of(request).in_thread(lambda: answer(request.app.openapi()))
 
 
-@router.get("/workers", **documented(200, list[documents.Worker]))
+@serves(router, "workers")
 async def get_workers(request: Request) -> Response:
-    """The applications that run now, of connectors that the user may read."""
     calls = calls_of(request)
 
     def shown(herder: Herder) -> Response:
         workers = herder.workers()
         readable = calls.access.readable(user_of(request), {worker.connector for worker in workers})
-        return answer([worker_json(worker) for worker in workers if worker.connector in readable])
+        return answer([worker for worker in workers if worker.connector in readable])
 
-    return await calls.look(shown)
+    return await calls.ask(shown)
+
+
+# ── plugins ──
+
+
+@serves(router, "plugins")
+async def list_plugins(request: Request) -> Response:
+    only = is_true(query(request, "connectorsOnly", "true"))
+    return await calls_of(request).ask(lambda herder: answer(herder.plugins(only)))
+
+
+@serves(router, "plugin_config")
+async def get_plugin_config(request: Request, plugin: Plugin) -> Response:
+    versions = request.query_params.getlist("version")
+    return await calls_of(request).ask(lambda herder: answer(herder.plugin_config(plugin, versions[0] if versions else None)))
+
+
+@serves(router, "validate", body=documents.CONFIG)
+async def validate_config(request: Request, plugin: Plugin) -> Response:
+    calls = calls_of(request)
+
+    def check(herder: Herder, config: bodies.Config) -> Response:
+        if name := config.get("name"):
+            require(calls.access, user_of(request), Right.CHANGE, name)
+        elif not calls.access.may_create_some(user_of(request)):
+            raise ForbiddenException("You may not create connectors of any name: give the config a 'name'")
+        return answer(herder.validate(plugin, config))
+
+    return await calls.create_by(request, bodies.config, check)
+
+
+# ── loggers, while the server runs (KIP-495, KIP-976) ──
+
+
+@serves(admin_router, "loggers")
+async def list_loggers(request: Request) -> Response:
+    return await calls_of(request).in_thread(lambda: answer(_loggers(request).all()))
+
+
+@serves(admin_router, "logger")
+async def get_logger(request: Request, logger: Logger) -> Response:
+    return await calls_of(request).in_thread(lambda: answer(_loggers(request).one(logger)))
+
+
+@serves(admin_router, "set_logger_level", body=documents.LOG_LEVEL)
+async def put_logger(request: Request, logger: Logger) -> Response:
+    calls, loggers = calls_of(request), _loggers(request)
+    is_for_all = query(request, "scope", "worker").lower() == "cluster"
+
+    def put(level: str) -> Response:
+        if not is_for_all:
+            return answer(loggers.put(logger, level))
+        checked_level(level)
+        calls.herder().put_log_level(logger, level)
+        loggers.put(logger, level)
+        return empty(204)
+
+    return await calls.administer_by(request, bodies.log_level, put)
+
+
+def _loggers(request: Request) -> Loggers:
+    loggers: Loggers = request.app.state.loggers
+    return loggers

@@ -1,27 +1,18 @@
 """Who answers: this package's version and the Kafka cluster behind it, as Kafka Connect's ``GET /`` says it (contract §3.7)."""
 
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from airflow_provider_connect import __version__
 from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.model.views import ServerView
 from airflow_provider_connect.stores.topic_admin import AdminConnection
 
 DISTRIBUTION = "airflow-provider-connect"
 
 
-@dataclass(frozen=True, slots=True)
-class ServerInfo:
-    """``commit`` is the version of the installed distribution, for there is no Kafka source behind this server."""
-
-    version: str
-    commit: str
-    kafka_cluster_id: str
-
-
-def server_info(settings: WorkerSettings) -> ServerInfo:
+def server_info(settings: WorkerSettings) -> ServerView:
     """Asks the broker once. Raises StoreTimeoutException naming the bootstrap servers when it does not answer."""
-    return ServerInfo(__version__, _installed_version(), kafka_cluster_id(settings))
+    return ServerView(__version__, _installed_version(), kafka_cluster_id(settings))
 
 
 def kafka_cluster_id(settings: WorkerSettings, timeout_seconds: float = 10.0) -> str:

@@ -44,7 +44,7 @@ PROGRAMS = {
 }
 DOORS = {
     "client": "errors model sdk",
-    "rest": "config errors herder model stores",
+    "rest": "config errors herder model",
     "standalone": "config errors herder model plugins rest sdk stores worker",
     "dev": "config errors model sdk spark stores",
     "skeleton": "errors",
@@ -120,7 +120,7 @@ LIBRARIES = {
     "adbc_driver_sqlite": {"connectors/jdbc"},
     "nanoarrow": {"connectors/jdbc"},
     "alembic": {"sql_mirror"},
-    "cachetools": {"dag_files/dag_checks"},
+    "cachetools": {"dag_files/dag_checks", "rest/secrets"},
     "confluent_kafka": {"stores", "worker"},
     "pyspark": {"worker", "spark"},
     "py4j": {"worker", "spark"},

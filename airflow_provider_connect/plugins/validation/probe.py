@@ -29,7 +29,7 @@ from airflow_provider_connect.model.connector_keys import sink_config_def, sourc
 from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key, is_variable
 from airflow_provider_connect.model.url_passwords import without_url_passwords
 from airflow_provider_connect.model.versions import UNDEFINED, requirement
-from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, PluginView, Validation
+from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, PluginView, ValidatedKey, Validation
 from airflow_provider_connect.plugins.catalog.chosen_plugins import CONVERTER_KINDS, VERSION_ENDING, PluginChoice
 from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, Plugin, PluginCatalog, PluginKind, versions_of
 from airflow_provider_connect.plugins.loading.plugin_path import BrokenLocation
@@ -252,7 +252,7 @@ def _masked(validation: Validation, config: Given, resolved: Mapping[str, str | 
 
     given = (resolved.get(value.name) for key, value in validation.configs if key is not None and key.type == "PASSWORD")
     mask.add(filter(None, given))  # of converters too
-    configs = tuple((None if key is None else _masked_key(key, mask), shown(value)) for key, value in validation.configs)
+    configs = tuple(ValidatedKey(None if key is None else _masked_key(key, mask), shown(value)) for key, value in validation.configs)
     return dataclasses.replace(validation, groups=tuple(map(mask, validation.groups)), configs=configs)
 
 

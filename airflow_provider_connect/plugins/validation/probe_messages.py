@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from airflow_provider_connect import errors
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, Validation
+from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, ValidatedKey, Validation
 
 LONGEST_ANSWER: Final = 64 << 20
 _RAISED: Final = ("BadRequestException", "ConfigException", "PluginNotFoundException", "RetriableException", "ConnectException")
@@ -55,8 +55,8 @@ def validation_message(validation: Validation) -> dict[str, object]:
 
 def validation_of(answer: Mapping[str, Any]) -> Validation:
     """Raises KeyError, TypeError or ValueError for what is no validation."""
-    configs = tuple((None if key is None else key_of(key), _value_of(value)) for key, value in answer["configs"])
-    return Validation(str(answer["name"]), tuple(map(str, answer["groups"])), configs, int(answer["counted_by_key"]))
+    configs = tuple(ValidatedKey(None if key is None else key_of(key), _value_of(value)) for key, value in answer["configs"])
+    return Validation.counted(str(answer["name"]), tuple(map(str, answer["groups"])), configs, int(answer["counted_by_key"]))
 
 
 def keys_of(answer: Sequence[Mapping[str, Any]]) -> list[ConfigKeyView]:

@@ -13,7 +13,7 @@ from airflow_provider_connect.errors import BadRequestException, ConfigException
 from airflow_provider_connect.model.config_limits import LONGEST_ERROR, cut
 from airflow_provider_connect.model.connector_settings import NULL_VALUE, check_topics, own_config_def
 from airflow_provider_connect.model.framework_keys import strip_framework_keys
-from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, Validation
+from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, ValidatedKey, Validation
 from airflow_provider_connect.plugins.catalog.chosen_plugins import CONVERTER_KINDS, VERSION_ENDING, PluginChoice
 from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, Plugin, PluginKind
 from airflow_provider_connect.plugins.validation.class_keys import made
@@ -215,8 +215,8 @@ def _paired(keys: Mapping[str, ConfigKey], found: Mapping[str, ConfigValue]) -> 
 def _validation(named: str, first: _Part, others: Sequence[_Part]) -> Validation:
     groups = dict.fromkeys(group for part in (first, *others) for group in part.groups)
     rest = [pair for part in others for pair in part.pairs]
-    configs = tuple((_key_view(key, value), _value_view(key, value)) for key, value in (*first.pairs, *rest))
-    return Validation(named, tuple(groups), configs, counted_by_key=len(rest))
+    configs = tuple(ValidatedKey(_key_view(key, value), _value_view(key, value)) for key, value in (*first.pairs, *rest))
+    return Validation.counted(named, tuple(groups), configs, counted_by_key=len(rest))
 
 
 def _key_view(key: ConfigKey | None, value: ConfigValue | None) -> ConfigKeyView | None:

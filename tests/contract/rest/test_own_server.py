@@ -18,10 +18,10 @@ from cryptography.x509.oid import NameOID
 
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.model.views import ServerView
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.basic_access import CREDENTIALS, EXTENSION, JAAS, BasicAccess
 from airflow_provider_connect.rest.server import ANONYMOUS, PORT, RestListener, RestServer, access_of, rest_server
-from airflow_provider_connect.stores.server_info import ServerInfo
 
 
 def no_herder() -> Herder:
@@ -29,7 +29,7 @@ def no_herder() -> Herder:
 
 
 def started(worker: Mapping[str, str]) -> RestServer:
-    return rest_server(worker, herder=no_herder, info=lambda: ServerInfo("1", "2", "3"), port=0)
+    return rest_server(worker, herder=no_herder, info=lambda: ServerView("1", "2", "3"), port=0)
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ class AskedHere:
         return checked.connector.alter_offsets(config, positions)
 
     def validate(self, plugin: str, config: Mapping[str, str | None]) -> Validation:
-        return Validation(plugin, [])
+        return Validation.counted(plugin, [])
 
     def config_keys(self, plugin: str, version: str | None = None) -> Sequence[ConfigKeyView]:
         return []

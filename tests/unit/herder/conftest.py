@@ -10,7 +10,7 @@ from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, StatusState, TaskStatus
-from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, PluginView, Validation
+from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, PluginView, ValidatedKey, Validation
 from airflow_provider_connect.stores.backing import TopicBacking
 from airflow_provider_connect.stores.memory import MemoryConfigStore, MemoryStatusStore
 
@@ -87,8 +87,8 @@ class SaidErrors:
         if plugin in self.unknown:
             raise PluginNotFoundException(f"Failed to find any class that implements Connector and which name matches {plugin}")
         self.asked.append(dict(config))
-        values = [(None, ConfigValueView(key, None, [], errors, True)) for key, errors in self.errors.items()]
-        return Validation(plugin, [], values)
+        values = [ValidatedKey(None, ConfigValueView(key, None, [], errors, True)) for key, errors in self.errors.items()]
+        return Validation.counted(plugin, [], values)
 
     def config_keys(self, plugin: str, version: str | None = None) -> list[ConfigKeyView]:
         return []

@@ -12,7 +12,7 @@ from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.rest import bodies
-from airflow_provider_connect.rest.errors import HttpException
+from airflow_provider_connect.rest.answers import HttpException
 
 
 def read(reader: Callable[[bodies.Body], Any], body: bytes | str, content_type: str | None = "application/json") -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView
-from airflow_provider_connect.rest.listing import Listing
+from airflow_provider_connect.rest.connectors import Listing
 from airflow_provider_connect.rest.secrets import Secrets
 
 

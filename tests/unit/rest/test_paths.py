@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_provider_connect.rest.errors import HttpException
+from airflow_provider_connect.rest.answers import HttpException
 from airflow_provider_connect.rest.paths import canonical_path, location_segment
 
 

@@ -17,7 +17,7 @@ from tests.unit.herder.conftest import CONFIG, Scene
 
 
 def key(name: str, kind: str) -> ConfigKeyView:
-    return ConfigKeyView(name, kind, False, None, "LOW", "", None, "NONE", name, [], -1)
+    return ConfigKeyView(name, kind, False, None, "LOW", "", None, -1, "NONE", name, [])
 
 
 class Plugins:
@@ -195,3 +195,25 @@ def test_it_tells_when_more_is_known(plugins: Plugins) -> None:
     now[0], plugins.are_there = 1000.0, True
     assert secrets.shown({"connector.class": "Shop", "pin": "1"})["pin"] == HIDDEN
     assert secrets.learned != before
+
+
+def test_plugins_are_forgotten_for_want_of_room_and_no_secret_is_shown_for_it(plugins: Plugins) -> None:
+    secrets = Secrets(plugins.keys, most_plugins=2)
+    config = {"connector.class": "A", "pin": "1234", "topic": "t"}
+    assert secrets.shown(config) == {**config, "pin": HIDDEN}
+    for name in ("B", "C"):
+        secrets.shown({"connector.class": name})
+    assert len(plugins.asked) == 3
+    secrets.shown({"connector.class": "C"})
+    assert len(plugins.asked) == 3
+    plugins.trouble = ConnectException("The plugin does not answer")
+    shown = secrets.shown(config)
+    assert plugins.asked[3:] == [("A", None)]
+    assert (shown["connector.class"], shown["pin"]) == ("A", HIDDEN)
+
+
+def test_the_versions_that_configs_name_do_not_fill_the_memory(plugins: Plugins) -> None:
+    secrets = Secrets(plugins.keys)
+    for number in range(5000):
+        secrets.shown({"connector.class": "A", "connector.plugin.version": str(number)})
+    assert len(secrets._known) < 5000

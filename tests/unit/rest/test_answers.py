@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from airflow_provider_connect.rest.entities import json_bytes
+from airflow_provider_connect.rest.answers import json_bytes
 
 VALUES = [
     None,

@@ -18,8 +18,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.rest.access import Access
+from airflow_provider_connect.rest.answers import HttpException, error_answer
 from airflow_provider_connect.rest.calls import USER
-from airflow_provider_connect.rest.errors import HttpException, error_answer
 from airflow_provider_connect.rest.paths import MOST_BYTES, canonical_path
 
 _SHOWN_PARAMETERS = ("expand", "includeTasks", "onlyFailed", "connectorsOnly", "version", "scope", "forward")
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 requests = logging.getLogger("airflow_provider_connect.rest.requests")
 
 
-class Door:
+class RequestChecks:
     """An ASGI middleware around the app that has ``routes``."""
 
     def __init__(self, app: ASGIApp, *, access: Access, routes: Sequence[BaseRoute]) -> None:

@@ -1,0 +1,80 @@
+"""The table of verbs is whole: routes, clients, hooks, herder and command line have each verb, and no other."""
+
+import ast
+import inspect
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from airflow.sdk import BaseHook
+
+from airflow_provider_connect.client.calls import call
+from airflow_provider_connect.client.rest_client import AsyncConnectClient, ConnectClient
+from airflow_provider_connect.client.verbs import AsyncConnectVerbs, ConnectVerbs
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.hooks.connect import AsyncConnectHook, ConnectHook
+from airflow_provider_connect.model.verbs import VERBS
+from airflow_provider_connect.rest.access import OpenToAll
+from airflow_provider_connect.rest.app import create_app
+
+CLI = Path(__file__).resolve().parents[2] / "airflow_provider_connect" / "cli"
+BESIDE_THE_TABLE = {("get", "/metrics")}
+OF_CLIENTS = {"expanded", "statuses"}  # the verb ``connectors`` with a parameter
+OF_SERVERS = {"server_info", "health", "loggers", "logger", "set_logger_level", "task"}  # the herder is no server
+NOT_COMMANDS = {"server_info", "health", "logger", "task", "task_status"}
+
+
+def document(**given: Any) -> Any:
+    return create_app(herder=cast(Any, None), access=OpenToAll(), info=cast(Any, None), **given).openapi()["paths"]
+
+
+def test_every_verb_has_a_route_and_every_route_a_verb() -> None:
+    routes = {(method, path) for path, methods in document().items() for method in methods}
+    assert routes == {(verb.method.lower(), verb.path) for verb in VERBS.values()} | BESIDE_THE_TABLE
+
+
+def test_the_document_has_the_tables_statuses() -> None:
+    paths = document()
+    for verb in VERBS.values():
+        responses = paths[verb.path][verb.method.lower()]["responses"]
+        assert {code for code in responses if code.isdigit()} == {str(status) for status in (verb.status, *verb.also)}
+
+
+def test_verbs_of_an_admin_can_be_served_elsewhere() -> None:
+    assert set(document()) - set(document(has_admin=False)) == {verb.path for verb in VERBS.values() if verb.is_admin}
+
+
+@pytest.mark.parametrize("kind", [ConnectClient, AsyncConnectClient, ConnectHook, AsyncConnectHook])
+def test_clients_and_hooks_have_every_verb(kind: type) -> None:
+    methods = {name for name, method in inspect.getmembers(kind) if hasattr(method, "call")}
+    taken = {"logger"} if issubclass(kind, BaseHook) else set()  # Airflow's hooks have a method of that name
+    assert methods == (set(VERBS) | OF_CLIENTS) - taken
+
+
+@pytest.mark.parametrize("kind", [ConnectVerbs, AsyncConnectVerbs])
+def test_a_method_asks_for_the_verb_of_its_name(kind: type) -> None:
+    arguments = {"name": "c", "plugin": "p", "task": 1, "config": {}, "patch": {}, "changes": [], "to": "2", "level": "INFO"}
+    for name in VERBS:
+        method: Any = getattr(kind, name)
+        needed = [each.name for each in inspect.signature(method).parameters.values() if each.default is each.empty][1:]
+        assert method.call(**{each: arguments[each] for each in needed}).verb is VERBS[name]
+
+
+def test_the_herder_carries_out_every_verb_of_connectors_and_plugins() -> None:
+    assert {name for name in VERBS if not callable(getattr(Herder, name, None))} == OF_SERVERS
+
+
+def test_the_command_line_has_every_verb() -> None:
+    called: set[str] = set()
+    for file in CLI.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "verbs":
+                called.add(node.attr)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "_change":
+                called.add(ast.literal_eval(node.args[0]))
+    assert called == set(VERBS) - NOT_COMMANDS | {"expanded"}
+
+
+def test_names_are_segments_of_the_path() -> None:
+    assert call("task_status", "a/b", 3).path == "/connectors/a%2Fb/tasks/3/status"
+    assert call("server_info").path == "/"
