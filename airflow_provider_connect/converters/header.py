@@ -9,8 +9,7 @@ from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.converter import NULL, HeaderConverter, SchemaAndValue
 from airflow_provider_connect.sdk.java_text import decode_utf8
 from airflow_provider_connect.sdk.schema import BYTES_SCHEMA, Schema, SchemaType
-from airflow_provider_connect.sdk.value_parser import parse_value
-from airflow_provider_connect.sdk.value_text import values_text
+from airflow_provider_connect.sdk.value_text import parse_value, values_text
 
 _PRINTED_BY_ARROW: Final = frozenset(
     {SchemaType.STRING, SchemaType.BOOLEAN, SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64}

@@ -15,7 +15,8 @@ from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.connector_keys import own_config_def, sink_config_def, source_config_def
 from airflow_provider_connect.model.framework_keys import strip_framework_keys
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
-from airflow_provider_connect.sdk.config_def import ConfigValue, Type, java_text, parse_type
+from airflow_provider_connect.sdk.config_def import ConfigValue, Type, parse_type
+from airflow_provider_connect.sdk.java_text import text_of
 
 __all__ = [
     "NULL_VALUE",
@@ -204,7 +205,7 @@ def check_topics(found: Mapping[str, ConfigValue]) -> None:
     elif topics and regex:
         _report(found, ("topics", "topics.regex"), "topics and topics.regex are mutually exclusive options, but both are set.")
     elif dead_letters and dead_letters in topics:
-        of_topics = f"'topics={java_text(list(topics))}'"
+        of_topics = f"'topics={text_of(list(topics))}'"
         text = f"The DLQ topic '{dead_letters}' may not be included in the list of topics ({of_topics}) consumed by the connector"
         _report(found, ("topics",), text)
     elif dead_letters and regex and not found["topics.regex"].errors:

@@ -5,23 +5,18 @@ A source's are maps of its own making, on the offsets topic; a sink's are Kafka'
 
 import base64
 import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from airflow_provider_connect.errors import BadRequestException, DataException
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.ids import refusal_of_topic
-
-V = TypeVar("V")
+from airflow_provider_connect.sdk.java_text import in_hash_order, parse_integer, text_of, wrapped
 
 TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
 CLAIM_MARK, ALTERED_MARK = "claim=", "altered="
 """How the metadata of a group's offset begins that a task of ours has committed, and of one that was altered over our REST API. Anything
 else is somebody else's: a real Connect's, an admin tool's."""
-
-_INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +56,7 @@ def checked_source_offset(value: object) -> Mapping[str, object]:
             raise DataException("Offsets may only use String keys")
         if not isinstance(member, None | bool | int | float | str | bytes):
             raise DataException(f"Offsets may only contain primitive types as values, but field {name} contains {_schema_type(member)}")
-        if isinstance(member, int) and not -_LONG_MAX - 1 <= member <= _LONG_MAX:
+        if isinstance(member, int) and wrapped(member, 64) != member:
             raise DataException(f"Offsets may only contain numbers of 64 bits, but field {name} contains one of {member.bit_length() + 1}")
     return value
 
@@ -74,7 +69,7 @@ def normalised(value: Mapping[str, object]) -> dict[str, object]:
     """A checked partition or offset as it is after a round trip through the offsets topic in a real worker: bytes are base64 text, floats
     beyond numbers are their names, and the entries stand in the order of a Java HashMap (contract §2.2). Offsets that users alter are
     brought into this form, so that every reader finds them by the bytes of their key."""
-    return java_map_order({name: _read_back(member) for name, member in value.items()})
+    return in_hash_order((name, _read_back(member)) for name, member in value.items())
 
 
 def _read_back(value: object) -> object:
@@ -82,26 +77,9 @@ def _read_back(value: object) -> object:
         case bytes():
             return base64.b64encode(value).decode()
         case float() if not math.isfinite(value):
-            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+            return text_of(value)
         case _:
             return value
-
-
-def java_map_order(value: Mapping[str, V]) -> dict[str, V]:
-    """The same entries in the order in which a Java HashMap, filled in the present order, gives them."""
-    capacity = 16
-    while len(value) > capacity * 0.75:
-        capacity *= 2
-    return dict(sorted(value.items(), key=lambda entry: _spread(entry[0]) & (capacity - 1)))
-
-
-def _spread(text: str) -> int:
-    """Java's String.hashCode over UTF-16 units, its upper half folded into the lower as HashMap does."""
-    units = text.encode("utf-16-be", "surrogatepass")
-    code = 0
-    for at in range(0, len(units), 2):
-        code = (31 * code + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
-    return code ^ code >> 16
 
 
 # --- sinks ----------------------------------------------------------------------------------------------------------------------------
@@ -117,7 +95,7 @@ def sink_offsets(pairs: Iterable[tuple[object, object]]) -> dict[tuple[str, int]
 
 def sink_partition(topic: str, partition: int) -> dict[str, object]:
     """How GET offsets shows a topic's partition."""
-    return java_map_order({TOPIC: topic, PARTITION: partition})
+    return in_hash_order([(TOPIC, topic), (PARTITION, partition)])
 
 
 def _topic_partition(partition: object) -> tuple[str, int]:
@@ -130,13 +108,13 @@ def _topic_partition(partition: object) -> tuple[str, int]:
         raise BadRequestException("Kafka topic names must be valid strings and may not be null")
     if number is None:
         raise BadRequestException("Kafka partitions must be valid numbers and may not be null")
-    named = _java_text(topic)
+    named = text_of(topic)
     if reason := refusal_of_topic(named):
         raise BadRequestException(f"The '{TOPIC}' of a sink connector offset cannot be {cut(named)!r}: {reason}")
-    parsed = _integer(number, _INT_MAX)
+    parsed = _integer(number, 32)
     if parsed is None:
         raise BadRequestException(
-            f"Failed to parse the following Kafka partition value in the provided offsets: '{cut(_java_text(number))}'. "
+            f"Failed to parse the following Kafka partition value in the provided offsets: '{cut(text_of(number))}'. "
             "Partition values for sink connectors need to be integers."
         )
     if parsed < 0:
@@ -149,10 +127,10 @@ def _offset(offset: object) -> int | None:
         return None
     if not isinstance(offset, Mapping) or OFFSET not in offset:
         raise BadRequestException(f"The offset for a sink connector should either be null or contain the key '{OFFSET}'")
-    parsed = _integer(offset[OFFSET], _LONG_MAX)
+    parsed = _integer(offset[OFFSET], 64)
     if parsed is None:
         raise BadRequestException(
-            f"Failed to parse the following Kafka offset value in the provided offsets: '{cut(_java_text(offset[OFFSET]))}'. "
+            f"Failed to parse the following Kafka offset value in the provided offsets: '{cut(text_of(offset[OFFSET]))}'. "
             "Offset values for sink connectors need to be integers."
         )
     if parsed < 0:
@@ -160,25 +138,6 @@ def _offset(offset: object) -> int | None:
     return parsed
 
 
-def _integer(value: object, largest: int) -> int | None:
-    """The integer that the text of ``value`` spells, if it is within Java's type of this largest number; None: it does not."""
-    text = _java_text(value)
-    if re.fullmatch(r"[+-]?[0-9]{1,40}", text) is None:
-        return None
-    number = int(text)
-    return number if -largest - 1 <= number <= largest else None
-
-
-def _java_text(value: object) -> str:
-    """``value`` as Java's String.valueOf writes it."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true" if value else "false"
-        case Mapping():
-            return f"{{{', '.join(f'{_java_text(key)}={_java_text(member)}' for key, member in value.items())}}}"
-        case list() | tuple():
-            return f"[{', '.join(map(_java_text, value))}]"
-        case _:
-            return str(value)
+def _integer(value: object, bits: int) -> int | None:
+    text = text_of(value)
+    return parse_integer(text, bits) if text.isascii() else None

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
-from airflow_provider_connect.sdk.config_def import REQUIRED, ConfigDef, ConfigKey, Lambda, Type, java_text, parse_type
-from airflow_provider_connect.sdk.java_text import regex_error
+from airflow_provider_connect.sdk.config_def import REQUIRED, ConfigDef, ConfigKey, Lambda, Type, parse_type
+from airflow_provider_connect.sdk.java_text import regex_error, text_of
 
 PREFIX: Final = "topic.creation."
 GROUPS: Final = f"{PREFIX}groups"
@@ -105,9 +105,7 @@ def _check_regexes(name: str, value: Any) -> None:
         try:
             BoundedRegex(pattern, name)
         except re.error as error:
-            raise ConfigException.of(
-                name, java_text(value), f"Syntax error in regular expression: {regex_error(pattern, error)}"
-            ) from error
+            raise ConfigException.of(name, text_of(value), f"Syntax error in regular expression: {regex_error(pattern, error)}") from error
 
 
 _REGEXES: Final = Lambda(_check_regexes, "regular expressions")

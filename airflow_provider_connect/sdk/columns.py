@@ -69,7 +69,7 @@ def conform(column: pa.Array, schema: Schema | None) -> pa.Array:
 @contextmanager
 def as_data_exception() -> Iterator[None]:
     """Around the parsing or printing of values of any depth. Raises DataException for those that are too deep or have numbers too long for
-    Python, which only another plugin hands over: the JsonConverter's limits (``json_limits``) are lower."""
+    Python, which only another plugin hands over: the JsonConverter's limits (``json_text``) are lower."""
     try:
         yield
     except (RecursionError, ValueError, OverflowError) as error:

@@ -12,7 +12,8 @@ from enum import StrEnum
 from typing import Any, Final, Protocol
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.sdk.config_type import Password, Type, java_text, parse_type, text_of
+from airflow_provider_connect.sdk.config_type import Password, Type, parse_type, shown
+from airflow_provider_connect.sdk.java_text import text_of
 
 __all__ = [
     "REQUIRED",
@@ -31,9 +32,8 @@ __all__ = [
     "Type",
     "Validator",
     "Width",
-    "java_text",
     "parse_type",
-    "text_of",
+    "shown",
 ]
 
 
@@ -92,9 +92,9 @@ class Range:
         if value is None:
             raise ConfigException.of(name, "null", "Value must be non-null")
         if self.at_least is not None and value < self.at_least:
-            raise ConfigException.of(name, java_text(value), f"Value must be at least {java_text(self.at_least)}")
+            raise ConfigException.of(name, text_of(value), f"Value must be at least {text_of(self.at_least)}")
         if self.at_most is not None and value > self.at_most:
-            raise ConfigException.of(name, java_text(value), f"Value must be no more than {java_text(self.at_most)}")
+            raise ConfigException.of(name, text_of(value), f"Value must be no more than {text_of(self.at_most)}")
 
 
 class OneOf:
@@ -107,10 +107,10 @@ class OneOf:
     def __call__(self, name: str, value: Any) -> None:
         if self.case_sensitive:
             if value not in self.values:
-                raise ConfigException.of(name, java_text(value), f"String must be one of: {', '.join(self.values)}")
+                raise ConfigException.of(name, text_of(value), f"String must be one of: {', '.join(self.values)}")
         elif value is None or value.upper() not in {word.upper() for word in self.values}:
             choices = ", ".join(word.upper() for word in self.values)
-            raise ConfigException.of(name, java_text(value), f"String must be one of (case insensitive): {choices}")
+            raise ConfigException.of(name, text_of(value), f"String must be one of (case insensitive): {choices}")
 
 
 class NonEmptyString:
@@ -134,7 +134,7 @@ class ListOf:
         for entry in value if self.values else ():
             OneOf(*self.values)(name, entry)
         if self.unique and len(set(value)) < len(value):
-            raise ConfigException.of(name, java_text(value), "Duplicate alias provided.")
+            raise ConfigException.of(name, text_of(value), "Duplicate alias provided.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class ConfigKey:
             "name": self.name,
             "type": self.type.value,
             "required": self.is_required,
-            "default_value": None if self.is_required else text_of(self.default),
+            "default_value": None if self.is_required else shown(self.default),
             "importance": self.importance.value,
             "documentation": self.doc,
             "group": self.group,
@@ -218,8 +218,8 @@ class ConfigValue:
         """The value as Connect's REST API shows it (ConfigValueInfo)."""
         return {
             "name": self.name,
-            "value": text_of(self.value),
-            "recommended_values": [text_of(value) for value in self.recommended_values],
+            "value": shown(self.value),
+            "recommended_values": [shown(value) for value in self.recommended_values],
             "errors": list(self.errors),
             "visible": self.visible,
         }

@@ -1,6 +1,6 @@
-"""Values as Java prints them: ``Double.toString``, ``String.valueOf``, the order of a HashMap's keys.
+"""Values as Java prints them, numbers as Java reads and casts them, the order of a HashMap's keys. Every unit may import it.
 
-One thing is different: of bytes Java prints an address (``[B@1b6d3586``), which is of no use to anybody; here it is the bytes as UTF-8.
+One thing differs: of bytes Java prints an address (``[B@1b6d3586``), which is of no use; here it is the bytes as UTF-8.
 """
 
 from __future__ import annotations
@@ -14,22 +14,121 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
-from airflow_provider_connect.sdk.config_type import java_text
-from airflow_provider_connect.sdk.java_numbers import double_text
+from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.schema import Schema, SchemaType, Struct
 
 NULL: Final = "null"
+BLANKS: Final = "".join(map(chr, range(33)))
+"""What ``String.trim`` takes off."""
+
 _LONGEST_KEPT: Final = 250  # a text from a request may have a megabyte
-_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_LEAST_PLAIN, _LEAST_WITH_EXPONENT = 1e-3, 1e7
+_LEAST_NORMAL: Final = 2.2250738585072014e-308
+_LARGEST_SINGLE: Final = 3.4028235677973366e38  # what rounds to an infinity begins here
+_INTEGER: Final = re.compile(r"([+-]?)0*(\d{1,19})")  # no type has a number of more digits
+_UNSIGNED: Final = r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+_DECIMAL: Final = re.compile(rf"[+-]?{_UNSIGNED}")
+_DOUBLE: Final = re.compile(rf"([+-]?(?:NaN|Infinity))|([+-]?{_UNSIGNED})[fFdD]?", re.ASCII)
+_HEXADECIMAL: Final = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+(?:\.[0-9a-fA-F]*)?|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
 _ENCODED_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
 
 
-def regex_error(text: str, error: re.error) -> str:
-    """``PatternSyntaxException.getMessage`` for the mistakes that people make; Python's own words for others.
+# Text
 
-    Description, ``near index``, the expression, and a mark below the place where that lies within it.
+
+def text_of(value: Any, schema: Schema | None = None) -> str:  # Any: a value of any schema, or of a setting
+    """``String.valueOf(value)``. Without a schema a float is a double."""
+    if value is None or isinstance(value, bool):
+        return {None: NULL, True: "true", False: "false"}[value]
+    if isinstance(value, float):
+        return single_text(value) if schema is not None and schema.type is SchemaType.FLOAT32 else double_text(value)
+    if isinstance(value, Struct | Mapping | list | tuple):
+        return _composite_text(value, schema)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return decode_utf8(bytes(value))
+    return _date_text(value) if isinstance(value, datetime.date | datetime.time) else str(value)
+
+
+def _composite_text(value: Any, schema: Schema | None) -> str:
+    if isinstance(value, Struct):
+        fields = ((field, value.get_without_default(field.name)) for field in value.schema.fields)
+        return f"Struct{{{','.join(f'{field.name}={text_of(v, field.schema)}' for field, v in fields if v is not None)}}}"
+    keys, values = (None, None) if schema is None else (schema.key_schema, schema.value_schema)
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{text_of(k, keys)}={text_of(v, values)}' for k, v in value.items())}}}"
+    return f"[{', '.join(text_of(entry, values) for entry in value)}]"
+
+
+def _date_text(value: datetime.date | datetime.time) -> str:
+    """``java.util.Date.toString`` in UTC."""
+    if isinstance(value, datetime.time):
+        value = datetime.datetime.combine(datetime.date(1970, 1, 1), value)
+    printed = value.ctime()  # Thu Jan  1 00:00:00 1970, in English whatever the locale is
+    return f"{printed[:8]}{value.day:02d}{printed[10:20]}UTC {value.year:04d}"
+
+
+def double_text(value: float) -> str:
+    """``Double.toString``, of JDK 19 and later: the shortest digits that no other number reads back from, but at least two; plain between
+    1e-3 and 1e7, else one digit, a point and an exponent.
+
+    Where one digit would do, of the texts of two digits the nearest is taken: ``4.9E-324``. JDK 17 prints the same but for two numbers in a
+    thousand, for which it prints a digit more than is needed, or not the nearest (JDK-4511638).
+    """
+    size = abs(value)
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if size == 0 or _LEAST_PLAIN <= size < _LEAST_WITH_EXPONENT:
+        return repr(value)
+    sign, shortest = "-" if value < 0 else "", repr(size)
+    if size < _LEAST_NORMAL and float(two := f"{size:.1e}") == size:
+        shortest = two
+    mantissa, _, exponent = shortest.partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    power = int(exponent or 0) - len(fraction) + len(digits) - 1  # of ten, behind the first digit
+    return f"{sign}{digits[0]}.{digits[1:].rstrip('0') or '0'}E{power}"
+
+
+def single_text(value: float) -> str:
+    """``Float.toString``: the same for 32-bit numbers."""
+    if not abs(value) < _LARGEST_SINGLE:
+        return double_text(math.copysign(math.inf, value) if abs(value) > 1 else value)
+    packed = struct.pack("f", value)
+    shortest = next(text for text in (f"{value:.{digits}g}" for digits in range(2, 10)) if struct.pack("f", float(text)) == packed)
+    return double_text(float(shortest))
+
+
+def double_texts(column: pa.Array) -> pa.Array:
+    """``Double.toString`` of a column of doubles, ``Float.toString`` of one of floats; null stays null.
+
+    Between 0.001 and ten million Arrow's digits are Java's, but for the ``.0`` of whole numbers; the rest goes one by one.
+    """
+    size = pc.abs(column)
+    is_plain = pc.or_(pc.equal(size, 0), pc.and_(pc.greater_equal(size, _LEAST_PLAIN), pc.less(size, _LEAST_WITH_EXPONENT)))
+    text = column.cast(pa.string())
+    whole = pc.and_(is_plain, pc.equal(pc.floor(column), column))
+    if pc.any(whole).as_py():
+        text = pc.if_else(whole, pc.binary_join_element_wise(text, ".0", ""), text)
+    if pc.all(is_plain).as_py() in (True, None):
+        return text
+    odd = pc.fill_null(pc.invert(is_plain), False)
+    write = single_text if pa.types.is_float32(column.type) else double_text
+    return pc.replace_with_mask(text, odd, pa.array([write(value) for value in column.filter(odd).to_pylist()], pa.string()))
+
+
+def decode_utf8(value: bytes) -> str:
+    """UTF-8 text as Java's decoder reads it. Python's differs in one case: an encoded surrogate is one malformed sequence, not three."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return _ENCODED_SURROGATE.sub(_REPLACEMENT, value).decode("utf-8", "replace")
+
+
+def regex_error(text: str, error: re.error) -> str:
+    """``PatternSyntaxException.getMessage`` for common mistakes; Python's own words for others.
+
+    Description, ``near index``, the expression, and a mark below that index where it lies within the expression.
     """
     at = error.pos
     if error.msg == "missing ), unterminated subpattern":
@@ -49,56 +148,49 @@ def _marked(description: str, text: str, index: int) -> str:
     return f"{description}{near}\n{text}{mark}"
 
 
-def single_text(value: float) -> str:
-    """``Float.toString``: the same for 32-bit numbers."""
-    if not -3.4028235677973366e38 < value < 3.4028235677973366e38:
-        return double_text(math.copysign(math.inf, value) if abs(value) > 1 else value)
-    packed = struct.pack("f", value)
-    shortest = next(text for text in (f"{value:.{digits}g}" for digits in range(2, 10)) if struct.pack("f", float(text)) == packed)
-    return double_text(float(shortest))
+# Numbers
 
 
-def text_of(value: Any, schema: Schema | None) -> str:  # Any: a value of any schema
-    """``String.valueOf(value)``."""
-    if value is None:
-        return NULL
-    if isinstance(value, Struct | Mapping | list | tuple):
-        return _composite_text(value, schema)
-    if isinstance(value, bytes | bytearray | memoryview):
-        text = decode_utf8(bytes(value))
-    elif isinstance(value, float) and schema is not None and schema.type is SchemaType.FLOAT32:
-        text = single_text(value)
-    elif isinstance(value, datetime.date | datetime.time):
-        text = _date_text(value)
-    else:
-        text = str(value) if isinstance(value, str | Decimal) else java_text(value)
-    return text
+def parse_integer(text: str, bits: int) -> int | None:
+    """``Long.parseLong`` for an integer of so many bits; None: ``text`` is not one, or is out of range."""
+    found = _INTEGER.fullmatch(text)
+    number = int(found[1] + found[2]) if found else None
+    return number if number is not None and wrapped(number, bits) == number else None
 
 
-def _composite_text(value: Any, schema: Schema | None) -> str:
-    if isinstance(value, Struct):
-        fields = ((field, value.get_without_default(field.name)) for field in value.schema.fields)
-        return f"Struct{{{','.join(f'{field.name}={text_of(v, field.schema)}' for field, v in fields if v is not None)}}}"
-    keys, values = (None, None) if schema is None else (schema.key_schema, schema.value_schema)
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{text_of(k, keys)}={text_of(v, values)}' for k, v in value.items())}}}"
-    return f"[{', '.join(text_of(entry, values) for entry in value)}]"
-
-
-def _date_text(value: datetime.date | datetime.time) -> str:
-    """``java.util.Date.toString`` in UTC."""
-    if isinstance(value, datetime.time):
-        value = datetime.datetime.combine(datetime.date(1970, 1, 1), value)
-    moment = value if isinstance(value, datetime.datetime) else datetime.datetime.combine(value, datetime.time())
-    return f"{_DAYS[moment.weekday()]} {_MONTHS[moment.month - 1]} {moment.day:02d} {moment:%H:%M:%S} UTC {moment.year:04d}"
-
-
-def decode_utf8(value: bytes) -> str:
-    """UTF-8 text as Java's decoder reads it. Python's differs in one case: an encoded surrogate is one malformed sequence, not three."""
+def parse_double(text: str) -> float | None:
+    """``Double.parseDouble``: white space around the number, ``f`` or ``d`` behind it and hexadecimals are allowed; None: not a number."""
+    text = text.strip(BLANKS)
+    if found := _DOUBLE.fullmatch(text):
+        return float(found[1] or found[2])
+    if not (found := _HEXADECIMAL.fullmatch(text)):
+        return None
     try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return _ENCODED_SURROGATE.sub(_REPLACEMENT, value).decode("utf-8", "replace")
+        return float.fromhex(found[1])
+    except OverflowError:
+        return -math.inf if text.startswith("-") else math.inf
+
+
+def parse_decimal(text: str) -> Decimal | None:
+    """``new BigDecimal(text)``; None: not a number."""
+    return Decimal(text) if _DECIMAL.fullmatch(text) else None
+
+
+def wrapped(number: int, bits: int) -> int:
+    """The lowest bits as a signed number: the result of a cast of a larger one."""
+    limit = 1 << (bits - 1)
+    return (number + limit) % (limit << 1) - limit
+
+
+def as_single(number: float) -> float:
+    """The nearest number of 32 bits; an infinity beyond the largest."""
+    try:
+        return float(struct.unpack("f", struct.pack("f", number))[0])
+    except OverflowError:
+        return math.copysign(math.inf, number)
+
+
+# Hashes
 
 
 def in_hash_order(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -113,13 +205,8 @@ def in_hash_order(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def java_hash(text: str) -> int:
-    """``String.hashCode``, spread as HashMap does. That of short texts is kept: the fields of records come again and again."""
+    """``String.hashCode``, spread as HashMap does. That of short texts is kept: records repeat the names of their fields."""
     return _kept_hash(text) if len(text) <= _LONGEST_KEPT else _hash(text)
-
-
-@lru_cache(maxsize=4096)
-def _kept_hash(text: str) -> int:
-    return _hash(text)
 
 
 def _hash(text: str) -> int:
@@ -127,3 +214,6 @@ def _hash(text: str) -> int:
     for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
         code = (31 * code + unit) & 0xFFFFFFFF
     return code ^ (code >> 16)
+
+
+_kept_hash: Final = lru_cache(maxsize=4096)(_hash)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from airflow_provider_connect.sdk.class_name import class_name_of
 from airflow_provider_connect.sdk.config_def import ConfigDef
+from airflow_provider_connect.sdk.config_type import class_name_of
 
 __all__ = ["Plugin", "class_name_of"]
 

@@ -14,9 +14,8 @@ from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import column_of, conform, values_of
-from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Lambda, Type, java_text
-from airflow_provider_connect.sdk.java_numbers import double_text
-from airflow_provider_connect.sdk.java_text import in_hash_order, single_text
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Lambda, Type
+from airflow_provider_connect.sdk.java_text import double_texts, in_hash_order, text_of
 from airflow_provider_connect.sdk.schema import DATE, DECIMAL, INTEGER_BITS, TIME, TIMESTAMP, Field, Schema, SchemaType, arrow_type
 from airflow_provider_connect.transforms.cast_values import FLOATS, OUTPUTS, cast_value, check_input, names_of
 from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, one_by_one
@@ -32,7 +31,6 @@ _PLAIN_INTEGER: Final = "^-?[0-9]{1,18}$"
 _PLAIN_NUMBER: Final = r"^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _DATE, _TIME = SimpleDateFormat("yyyy-MM-dd"), SimpleDateFormat("HH:mm:ss.SSS'Z'")
 _TIMESTAMP: Final = SimpleDateFormat("yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
-_LEAST_PLAIN, _LEAST_WITH_EXPONENT = 1e-3, 1e7
 
 
 def _parse_spec(mappings: list[str]) -> dict[str | None, SchemaType]:
@@ -43,7 +41,7 @@ def _parse_spec(mappings: list[str]) -> dict[str | None, SchemaType]:
         while len(parts) > 1 and not parts[-1]:  # what Java's split leaves out
             parts.pop()
         if len(parts) > 2:
-            raise ConfigException.of("renames", java_text(mappings), f"Invalid rename mapping: {mapping}")
+            raise ConfigException.of("renames", text_of(mappings), f"Invalid rename mapping: {mapping}")
         casts[parts[0].strip() if len(parts) == 2 else None] = _parse_type(parts[-1].strip())
     if None in casts and len(mappings) > 1:
         raise ConfigException(
@@ -173,7 +171,7 @@ def _from_integer(column: pa.Array, schema: Schema, target: SchemaType, type: pa
 
 def _from_float(column: pa.Array, schema: Schema, target: SchemaType, type: pa.DataType) -> pa.Array:
     if target is SchemaType.STRING:
-        return _float_text(column, schema)
+        return double_texts(column)
     if target in FLOATS:
         return column.cast(type, safe=False)
     if target is SchemaType.BOOLEAN:
@@ -200,21 +198,6 @@ def _from_text(column: pa.Array, schema: Schema, target: SchemaType, type: pa.Da
         except pa.ArrowInvalid:  # out of range: the rules say which
             pass
     return _one_by_one(column, schema, target)
-
-
-def _float_text(column: pa.Array, schema: Schema) -> pa.Array:
-    """Between 0.001 and ten million Arrow's digits are Java's, but for the ``.0`` of whole numbers; the rest goes one by one."""
-    size = pc.abs(column)
-    is_plain = pc.or_(pc.equal(size, 0), pc.and_(pc.greater_equal(size, _LEAST_PLAIN), pc.less(size, _LEAST_WITH_EXPONENT)))
-    text = column.cast(pa.string())
-    whole = pc.and_(is_plain, pc.equal(pc.floor(column), column))
-    if pc.any(whole).as_py():
-        text = pc.if_else(whole, pc.binary_join_element_wise(text, ".0", ""), text)
-    odd = pc.and_not(column.is_valid(), is_plain.fill_null(False))
-    if not pc.any(odd).as_py():
-        return text
-    write = single_text if schema.type is SchemaType.FLOAT32 else double_text
-    return pc.replace_with_mask(text, odd, pa.array([write(value) for value in column.filter(odd).to_pylist()], pa.string()))
 
 
 def _date_text(milliseconds: pa.Array) -> pa.Array:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import base64
 import datetime
 import math
-import re
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.java_numbers import as_single, wrapped
-from airflow_provider_connect.sdk.java_text import single_text, text_of
+from airflow_provider_connect.sdk.java_text import as_single, parse_double, parse_integer, single_text, text_of, wrapped
 from airflow_provider_connect.sdk.schema import DATE, INTEGER_BITS, TIME, TIMESTAMP, Schema, SchemaType
 from airflow_provider_connect.sdk.value_text import values_text
 from airflow_provider_connect.transforms.requirements import class_of_schema, class_of_value
@@ -21,11 +19,7 @@ FLOATS: Final = frozenset({SchemaType.FLOAT32, SchemaType.FLOAT64})
 OUTPUTS: Final = (*INTEGER_BITS, SchemaType.FLOAT32, SchemaType.FLOAT64, SchemaType.BOOLEAN, SchemaType.STRING)
 INPUTS: Final = (*OUTPUTS, SchemaType.BYTES)
 
-_INTEGER: Final = re.compile(r"[+-]?\d+")
-_FLOAT: Final = re.compile(r"([+-]?)(NaN|Infinity|(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d+)?)[fFdD]?", re.ASCII)
-_HEXADECIMAL: Final = re.compile(r"([+-]?0[xX]([0-9a-fA-F]+(?:\.[0-9a-fA-F]*)?|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
-_LONGEST_INTEGER: Final = 4000  # Python reads no text of more than 4,300 digits
-_BLANKS: Final = "".join(map(chr, range(33)))  # what Java's trim takes off
+_Number = TypeVar("_Number", int, float)
 _DAY_ZERO: Final = datetime.date(1970, 1, 1).toordinal()
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
@@ -57,7 +51,7 @@ def cast_value(value: Any, schema: Schema | None, target: SchemaType) -> Any:  #
     if target is SchemaType.FLOAT64:
         return double
     single = as_single(double)
-    return single if schema is not None else float(single_text(single))  # without a schema: what its digits say
+    return single if schema is not None else float(single_text(single))  # without a schema: the double of its digits
 
 
 def _type_of(value: Any) -> SchemaType:
@@ -81,7 +75,7 @@ _TYPES: Final[Mapping[type, SchemaType]] = {
 
 
 def _beneath(value: Any, schema: Schema | None) -> Any:
-    """The number that a date, time or moment is stored as; anything else as it is."""
+    """The number that a date, time or timestamp is stored as; anything else as it is."""
     logical = None if schema is None else schema.logical_name
     if logical == DATE:
         return value.toordinal() - _DAY_ZERO
@@ -116,10 +110,7 @@ def _as_integer(value: Any, bits: int, schema: Schema | None) -> int:
     if isinstance(value, Decimal):
         return wrapped(int(value), bits)
     if isinstance(value, str):
-        number = int(value) if len(value) <= _LONGEST_INTEGER and _INTEGER.fullmatch(value) else None
-        if number is None or not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
-            raise _out_of_range(value)
-        return number
+        return _in_range(parse_integer(value, bits), value)
     raise _unexpected(value, schema)
 
 
@@ -129,20 +120,8 @@ def _as_double(value: Any, schema: Schema | None) -> float:
     if isinstance(value, float | Decimal):
         return float(value)
     if isinstance(value, str):
-        text = value.strip(_BLANKS)
-        if match := _FLOAT.fullmatch(text):
-            return float(f"{match[1]}{match[2]}")
-        if match := _HEXADECIMAL.fullmatch(text):
-            return _hexadecimal(match[1])
-        raise _out_of_range(value)
+        return _in_range(parse_double(value), value)
     raise _unexpected(value, schema)
-
-
-def _hexadecimal(text: str) -> float:
-    try:
-        return float.fromhex(text)
-    except OverflowError:
-        return -math.inf if text.startswith("-") else math.inf
 
 
 def _truncated(value: float, bits: int) -> int:
@@ -155,8 +134,10 @@ def _truncated(value: float, bits: int) -> int:
     return limit - 1 if value > 0 else -limit
 
 
-def _out_of_range(value: str) -> DataException:
-    return DataException(f"Value ({value}) was out of range for requested data type")
+def _in_range(number: _Number | None, text: str) -> _Number:
+    if number is None:
+        raise DataException(f"Value ({text}) was out of range for requested data type")
+    return number
 
 
 def _unexpected(value: Any, schema: Schema | None) -> DataException:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,9 +13,8 @@ from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import column_of
-from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Lambda, NonEmptyString, Type, java_text
-from airflow_provider_connect.sdk.java_numbers import as_single, wrapped
-from airflow_provider_connect.sdk.java_text import in_hash_order
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Lambda, NonEmptyString, Type
+from airflow_provider_connect.sdk.java_text import as_single, in_hash_order, parse_decimal, text_of, wrapped
 from airflow_provider_connect.sdk.schema import (
     DATE,
     DECIMAL,
@@ -157,7 +155,7 @@ def _parse_renames(mappings: list[str]) -> dict[str, str]:
         while parts and not parts[-1]:  # what Java's split leaves out
             parts.pop()
         if len(parts) != 2:
-            raise ConfigException.of(RENAMES, java_text(mappings), f"Invalid rename mapping: {mapping}")
+            raise ConfigException.of(RENAMES, text_of(mappings), f"Invalid rename mapping: {mapping}")
         renames[parts[0]] = parts[1]
     return renames
 
@@ -242,7 +240,6 @@ class ReplaceFieldValue(ReplaceField):
 FIELDS, REPLACEMENT = "fields", "replacement"
 
 _MASKING: Final = "mask fields"
-_NUMBER: Final = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _NOTHING: Final[Mapping[str, Any]] = {
     **dict.fromkeys(INTEGER_BITS, 0),
     **dict.fromkeys(FLOATS, 0.0),
@@ -328,9 +325,9 @@ def _replacement(text: str, kind: str, java_class: str) -> Any:
         return text
     if kind not in INTEGER_BITS and kind not in FLOATS and kind != DECIMAL:
         raise DataException(f"Cannot mask value of type class {java_class} with custom replacement.")
-    if not _NUMBER.fullmatch(text):
+    number = parse_decimal(text)
+    if number is None:
         raise DataException(f"Unable to convert {text} (class java.lang.String) to {'number' if kind == DECIMAL else 'a number'}")
-    number = Decimal(text)
     if kind == DECIMAL:
         return number
     if kind in FLOATS:

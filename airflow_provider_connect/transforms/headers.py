@@ -17,7 +17,7 @@ from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey
 from airflow_provider_connect.sdk.java_text import in_hash_order
 from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.transformation import Transformation
-from airflow_provider_connect.sdk.value_parser import parse_value
+from airflow_provider_connect.sdk.value_text import parse_value
 from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, one_by_one
 from airflow_provider_connect.transforms.requirements import Names, check_not_empty, require_map, require_struct
 from airflow_provider_connect.transforms.struct_columns import child, schema_like, struct_column

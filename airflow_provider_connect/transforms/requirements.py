@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.config_def import java_text
+from airflow_provider_connect.sdk.java_text import text_of
 from airflow_provider_connect.sdk.schema import DECIMAL, Schema, SchemaType, Struct
 
 _BY_TYPE: Final = {
@@ -92,4 +92,4 @@ class Names:
 def check_not_empty(name: str, value: Any) -> None:
     """A validator: a list with at least one entry."""
     if not value:
-        raise ConfigException.of(name, java_text(value), "Empty list")
+        raise ConfigException.of(name, text_of(value), "Empty list")

@@ -12,10 +12,11 @@ import pytest
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.model.cluster_state import ConfigLog
 from airflow_provider_connect.model.ids import partition_for
-from airflow_provider_connect.model.offsets import OffsetRecord, java_map_order, normalised
+from airflow_provider_connect.model.offsets import OffsetRecord, normalised
 from airflow_provider_connect.model.records import Unreadable
 from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import StatusState, TaskStatus
+from airflow_provider_connect.sdk.java_text import in_hash_order
 from airflow_provider_connect.wire import config_topic, offset_topic, status_topic
 from airflow_provider_connect.wire.compact_json import JsonValue, dumps, loads
 from airflow_provider_connect.wire.record import WireRecord
@@ -151,7 +152,7 @@ def _bytes(value: object) -> bytes:
 
 def _in_java_order(value: JsonValue) -> JsonValue:
     if isinstance(value, dict):
-        return java_map_order({name: _in_java_order(member) for name, member in value.items()})
+        return in_hash_order((name, _in_java_order(member)) for name, member in value.items())
     return [_in_java_order(member) for member in value] if isinstance(value, list) else value
 
 

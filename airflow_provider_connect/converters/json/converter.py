@@ -22,7 +22,7 @@ from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.columns import conform, is_json, values_of
 from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, Importance, OneOf, Type, Width
 from airflow_provider_connect.sdk.converter import NULL, ColumnRun, SchemaAndValue, column_runs
-from airflow_provider_connect.sdk.json_limits import MAX_DEPTH
+from airflow_provider_connect.sdk.json_text import MAX_DEPTH
 from airflow_provider_connect.sdk.schema import (
     OPTIONAL_BOOLEAN_SCHEMA,
     OPTIONAL_INT64_SCHEMA,

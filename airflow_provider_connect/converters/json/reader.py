@@ -17,7 +17,7 @@ from airflow_provider_connect.converters.json.values import DAY_MS, JsonRules
 from airflow_provider_connect.converters.json.writer import data_of, is_clean
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.columns import column_of
-from airflow_provider_connect.sdk.json_limits import MAX_DEPTH, MAX_NUMBER_LENGTH, SHORTEST_BEYOND, depth_of, may_have_long_number
+from airflow_provider_connect.sdk.json_text import MAX_DEPTH, MAX_NUMBER_LENGTH, SHORTEST_BEYOND, depth_of, may_have_long_number
 from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType, arrow_type
 
 _PREFIX: Final = b'{"v":'
@@ -72,7 +72,7 @@ def _clean_strings(texts: pa.Array, after: bytes) -> pa.Array | None:
 
 
 def check_documents(texts: pa.Array) -> None:
-    """Raises NotPlain unless each text (binary, no nulls) is exactly one JSON value, within the limits of ``json_limits``."""
+    """Raises NotPlain unless each text (binary, no nulls) is exactly one JSON value, within the limits of ``json_text``."""
     data = _documents(texts, b"")
     _refuse_no_json(texts, data)
     _refuse_long_numbers(texts, data)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from airflow_provider_connect.converters.json.text import quoted
 from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk.json_text import quoted
 from airflow_provider_connect.sdk.schema import Schema, SchemaType
 
 DefaultWriter = Callable[[Schema, Any], str]

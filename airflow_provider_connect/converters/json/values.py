@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
-from airflow_provider_connect.converters.json.text import quoted
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.java_numbers import as_single, double_text, wrapped
-from airflow_provider_connect.sdk.java_text import in_hash_order, single_text
+from airflow_provider_connect.sdk.java_text import as_single, double_text, in_hash_order, single_text, wrapped
+from airflow_provider_connect.sdk.json_text import quoted
 from airflow_provider_connect.sdk.schema import DATE, DECIMAL, INTEGER_BITS, TIME, TIMESTAMP, Schema, SchemaType, Struct, validate_value
 
 EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)

@@ -11,18 +11,16 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from airflow_provider_connect.converters.json.base64_column import base64_text, decimal_bytes
-from airflow_provider_connect.converters.json.text import quoted
-from airflow_provider_connect.converters.json.values import JsonRules, number_text, write_value
+from airflow_provider_connect.converters.json.values import JsonRules, write_value
 from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.java_numbers import double_text
-from airflow_provider_connect.sdk.java_text import single_text
+from airflow_provider_connect.sdk.java_text import double_texts
+from airflow_provider_connect.sdk.json_text import quoted
 from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType
 
 Pieces = list["str | pa.StringArray"]
 
 _LEAST_PRINTABLE, _FOUR_BYTES = 0x20, 0xF0  # first bytes in UTF-8
 _TEXT_TO_ESCAPE: Final = '[\\x00-\\x1f"\\\\\\x{10000}-\\x{10ffff}]'
-_LEAST_PLAIN, _LEAST_WITH_EXPONENT = 1e-3, 1e7
 
 
 def column_text(schema: Schema, column: pa.Array, rules: JsonRules, *, before: str = "", after: str = "") -> pa.Array:
@@ -97,19 +95,11 @@ def is_clean(data: pa.Buffer) -> bool:
     return b'"' not in text and b"\\" not in text
 
 
-def _float_pieces(schema: Schema, column: pa.Array, _rules: JsonRules) -> Pieces:
-    """Between 0.001 and ten million Arrow's digits are Java's, but for the ``.0`` of whole numbers; the rest goes one by one."""
-    size = pc.abs(column)
-    is_plain = pc.or_(pc.equal(size, 0), pc.and_(pc.greater_equal(size, _LEAST_PLAIN), pc.less(size, _LEAST_WITH_EXPONENT)))
-    text = column.cast(pa.string())
-    whole = pc.and_(is_plain, pc.equal(pc.floor(column), column))
-    if pc.any(whole).as_py():
-        text = pc.if_else(whole, pc.binary_join_element_wise(text, ".0", ""), text)
-    if not pc.all(is_plain).as_py():
-        write = single_text if schema.type is SchemaType.FLOAT32 else double_text
-        odd = pc.invert(is_plain)
-        texts = [number_text(write(value)) for value in column.filter(odd).to_pylist()]
-        text = pc.replace_with_mask(text, odd, pa.array(texts, pa.string()))
+def _float_pieces(_schema: Schema, column: pa.Array, _rules: JsonRules) -> Pieces:
+    text = double_texts(column)
+    is_number = pc.is_finite(column)
+    if not pc.all(is_number).as_py():
+        text = pc.if_else(is_number, text, pc.binary_join_element_wise('"', text, '"', ""))
     return [text]
 
 

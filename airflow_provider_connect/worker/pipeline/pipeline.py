@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.class_name import class_name_of
 from airflow_provider_connect.sdk.converter import ColumnRun, Converter, HeaderConverter
+from airflow_provider_connect.sdk.plugin import class_name_of
 from airflow_provider_connect.sdk.records import SourceRecord
 from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.transformation import Predicate, Transformation

@@ -26,7 +26,7 @@ from airflow_provider_connect.model.connector_settings import ErrorSettings
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import column_of, json_column, values_of
 from airflow_provider_connect.sdk.converter import Converter
-from airflow_provider_connect.sdk.json_limits import MAX_DEPTH, MAX_NUMBER_LENGTH, depth_of, may_have_long_number
+from airflow_provider_connect.sdk.json_text import MAX_DEPTH, MAX_NUMBER_LENGTH, depth_of, may_have_long_number
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import BYTES_SCHEMA, Schema, decimal_schema
 from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext

@@ -8,7 +8,6 @@ import pytest
 from airflow_provider_connect.errors import BadRequestException, DataException
 from airflow_provider_connect.model.offsets import (
     checked_source_offset,
-    java_map_order,
     normalised,
     requested_offsets,
     sink_offsets,
@@ -64,14 +63,6 @@ def test_other_values_are_refused_in_connects_words(value: object, message: str)
 def test_normalised_offset_is_as_read_back_from_the_topic() -> None:
     value = {"bytes": b"\x00\xff", "nan": math.nan, "up": math.inf, "down": -math.inf, "f": 1.0, "i": 1, "t": True}
     assert normalised(value) == {"bytes": "AP8=", "nan": "NaN", "up": "Infinity", "down": "-Infinity", "f": 1.0, "i": 1, "t": True}
-
-
-def test_entries_stand_in_the_order_of_a_java_map() -> None:
-    # the keys of task configs and offsets as a real worker wrote them
-    assert list(java_map_order(dict.fromkeys(["kafka_topic", "kafka_partition"], 0))) == ["kafka_partition", "kafka_topic"]
-    words = ["connector.class", "file", "task.class", "tasks.max", "name", "topic"]
-    assert list(java_map_order(dict.fromkeys(sorted(words), 0))) == words
-    assert list(java_map_order(dict.fromkeys([str(number) for number in range(13)], 0)))[:4] == ["11", "12", "0", "1"]
 
 
 def test_sink_partition_is_shown_in_that_order() -> None:

@@ -21,10 +21,10 @@ from airflow_provider_connect.sdk.config_def import (
     Range,
     Type,
     Width,
-    java_text,
     parse_type,
-    text_of,
+    shown,
 )
+from airflow_provider_connect.sdk.java_text import text_of
 
 GOLDEN = Path(__file__).parents[2] / "contract" / "golden" / "rest"
 
@@ -104,11 +104,11 @@ TEXTS = [
 
 @pytest.mark.parametrize(("value", "text"), TEXTS)
 def test_values_are_shown_as_java_shows_them(value: object, text: str | None) -> None:
-    assert text_of(value) == text
+    assert shown(value) == text
 
 
 def test_lists_and_null_within_messages() -> None:
-    assert java_text(["a", None, True]) == "[a, null, true]"
+    assert text_of(["a", None, True]) == "[a, null, true]"
 
 
 LIMITS = [
@@ -281,8 +281,8 @@ def test_dependent_that_does_not_exist_is_told() -> None:
 
 def test_password_never_shows_itself() -> None:
     config = ConfigDef(ConfigKey("p", Type.PASSWORD)).parse({"p": "canary"})
-    shown = f"{config} {config['p']} {config['p']!r} {dict(config)} {text_of(config['p'])}"
-    assert "canary" not in shown
+    texts = f"{config} {config['p']} {config['p']!r} {dict(config)} {shown(config['p'])}"
+    assert "canary" not in texts
     assert config["p"].value == "canary"
 
 

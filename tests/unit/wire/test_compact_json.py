@@ -6,7 +6,9 @@ import math
 import pytest
 
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.wire.compact_json import MAX_DEPTH, dumps, loads, wrapped_int64
+from airflow_provider_connect.sdk.java_text import wrapped
+from airflow_provider_connect.sdk.json_text import MAX_DEPTH
+from airflow_provider_connect.wire.compact_json import dumps, loads
 
 
 @pytest.mark.parametrize(
@@ -134,6 +136,6 @@ def test_endless_nesting_is_refused_in_writing_too() -> None:
         dumps(endless)
 
 
-@pytest.mark.parametrize(("number", "wrapped"), [(2**63, -(2**63)), (2**64, 0), (-(2**63) - 1, 2**63 - 1), (5, 5), (-5, -5)])
-def test_number_wraps_to_64_bits(number: int, wrapped: int) -> None:
-    assert wrapped_int64(number) == wrapped
+@pytest.mark.parametrize(("number", "expected"), [(2**63, -(2**63)), (2**64, 0), (-(2**63) - 1, 2**63 - 1), (5, 5), (-5, -5)])
+def test_number_wraps_to_64_bits(number: int, expected: int) -> None:
+    assert wrapped(number, 64) == expected

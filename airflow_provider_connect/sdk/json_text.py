@@ -1,6 +1,6 @@
-"""How deep JSON may nest and how long its numbers may be, and the check of whole columns of it. Knows nothing of schemas.
+"""JSON text as Kafka Connect's Jackson reads and writes it (contract §2.2), its limits, and their check of whole columns.
 
-Python's interpreter ends a recursion after 1,000 calls, and reading, printing and changing a nested value takes up to three a level.
+Python's interpreter ends a recursion after 1,000 calls. Reading, printing and changing a nested value takes up to three for each level.
 """
 
 from __future__ import annotations
@@ -22,13 +22,35 @@ _DIGITS: Final = bytes(ord("0") if byte in b"0123456789.eE+-" else ord(" ") for 
 _STRIDE: Final = 100
 _MANY_SAMPLES: Final = b"0" * (MAX_NUMBER_LENGTH // _STRIDE)
 _LONG_NUMBER: Final = b"0" * (MAX_NUMBER_LENGTH + 1)
+_TO_ESCAPE: Final = re.compile('["\\\\\x00-\x1f\ud800-\udfff\U00010000-\U0010ffff]')
+_SHORT: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+_STRING_OR_ZEROS: Final = re.compile(r'("(?:[^"\\]|\\.)*+"?)|(?<![\d.eE+-])(-?)0+(?=\d)', re.DOTALL)
+_LEADING_ZERO: Final = re.compile(r"(?<![\d.eE+-])-?0\d")
+
+
+def quoted(text: str) -> str:
+    """``text`` as a JSON string: characters beyond the basic plane, and halves of surrogate pairs, are escaped."""
+    return f'"{_TO_ESCAPE.sub(_escape, text)}"'
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    if character in _SHORT:
+        return _SHORT[character]
+    units = memoryview(character.encode("utf-16-le", "surrogatepass")).cast("H")
+    return "".join(f"\\u{unit:04X}" for unit in units)
+
+
+def without_leading_zeros(text: str) -> str:
+    """``text`` with the numbers as JSON allows them: Connect's Jackson takes ``007``."""
+    return _STRING_OR_ZEROS.sub(r"\1\2", text) if _LEADING_ZERO.search(text) else text
 
 
 def depth_of(data: bytes) -> int:
     """How many objects and arrays lie within one another in valid JSON, one document or several in sequence."""
     import numpy as np
 
-    if b"\\" in data:  # before anything else is taken out, which would bring backslashes of two escapes together
+    if b"\\" in data:  # first, since removing other bytes would join the backslashes of two escapes
         data = data.replace(rb"\\", b"").replace(rb"\"", b"")
     marks = data.translate(None, _UNMARKED)
     marks = marks.replace(b'""', b"")  # texts without brackets
