@@ -7,15 +7,19 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from airflow_provider_connect.worker.delivery.source_delivery import AtLeastOnce, ExactlyOnce
+from airflow_provider_connect.stores.transactional_producer import TransactionalProducer
+from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
 from tests.conftest import CHECKOUT
 from tests.integration.worker.scene import Scene
 
 
 def run_and_kill(scene: Scene) -> None:
-    """Returns when the process of the run is dead: everything was sent, records and offsets, and nothing committed."""
+    """Returns when the process of the run is dead: exactly once has sent everything, records and offsets, at least once the
+    records. Nothing is committed."""
     spec = {"properties": scene.properties, "connector": scene.connector, "folder": str(scene.folder)}
     done = subprocess.run(
         [sys.executable, "-m", "tests.e2e.killed_run"], input=json.dumps(spec), text=True, cwd=CHECKOUT, timeout=120, check=False
@@ -23,19 +27,19 @@ def run_and_kill(scene: Scene) -> None:
     assert done.returncode == -signal.SIGKILL, done.returncode
 
 
-def _die_before_the_commit() -> None:
-    def exactly_once(self: ExactlyOnce) -> None:
-        self._producer.producer.flush(20)
-        os.kill(os.getpid(), signal.SIGKILL)
+def _send_and_die(owner: TransactionalProducer) -> None:
+    owner.producer.flush(20)
+    os.kill(os.getpid(), signal.SIGKILL)
 
-    def at_least_once(self: AtLeastOnce, closing: object) -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
 
-    ExactlyOnce._commit_transaction = exactly_once  # type: ignore[method-assign]
-    AtLeastOnce._commit_offsets = at_least_once  # type: ignore[method-assign]
+@contextmanager
+def _die_before_offsets_alone(step: CommitStep) -> Iterator[None]:
+    if step is CommitStep.COMMIT_OFFSETS:
+        os.kill(os.getpid(), signal.SIGKILL)
+    yield
 
 
 if __name__ == "__main__":
     given = json.load(sys.stdin)
-    _die_before_the_commit()
-    Scene(given["properties"], given["connector"], Path(given["folder"])).run()
+    TransactionalProducer.commit = _send_and_die  # type: ignore[assignment,method-assign]
+    Scene(given["properties"], given["connector"], Path(given["folder"]), step=_die_before_offsets_alone).run()

@@ -15,6 +15,7 @@ import pytest
 
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.worker.delivery.commit_steps import StepHook, unobserved
 from airflow_provider_connect.worker.task import sink_body
 from tests.conftest import WorkerSettings
 from tests.e2e.faults import connections
@@ -52,8 +53,8 @@ def check(scene: TableSourceScene | TableSinkScene, fault: Fault, monkeypatch: p
     for patience in ("ANSWER_SECONDS", "COMMIT_SECONDS"):  # librdkafka may wait in vain for a coordinator's connection that was lost
         monkeypatch.setattr(sink_body, patience, SOON_SECONDS)
     runs, token = scene.runs, scene.runs.folder / "struck"
-    inject(runs.told(fault, token), fault.step, monkeypatch)
-    here = Scene(dict(runs.settings), runs.connector, runs.folder)
+    hook = inject(runs.told(fault, token), fault.step, monkeypatch)
+    here = Scene(dict(runs.settings), runs.connector, runs.folder, step=hook)
     results = [here.run(runs.config)]
     connections.wait_until_calm()
     assert token.exists(), f"not struck, {ending(results[0])}"
@@ -66,13 +67,8 @@ def check(scene: TableSourceScene | TableSinkScene, fault: Fault, monkeypatch: p
     assert verdict.holds_for("exactly_once"), verdict
 
 
-def inject(told: str, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a process of a run does by itself, done to this one until the test ends."""
-    module_name, _, method = step.partition(":")
-    owner_name, _, method_name = method.rpartition(".")
-    module = import_module(module_name)
-    owner = getattr(module, owner_name)
-    monkeypatch.setattr(owner, method_name, getattr(owner, method_name))  # to be put back
+def inject(told: str, step: str, monkeypatch: pytest.MonkeyPatch) -> StepHook:
+    """What a process of a run does by itself, done to this one until the test ends; the hook for the deliveries."""
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     monkeypatch.setenv("FAULT", told)
     spec = spec_from_file_location("injected_fault", INJECTED / "sitecustomize.py")
@@ -80,4 +76,13 @@ def inject(told: str, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert spec.loader is not None
     injected = module_from_spec(spec)
     spec.loader.exec_module(injected)
+    module_name, colon, method = step.partition(":")
+    if not colon:
+        hook: StepHook = injected.around
+        return hook
+    owner_name, _, method_name = method.rpartition(".")
+    module = import_module(module_name)
+    owner = getattr(module, owner_name)
+    monkeypatch.setattr(owner, method_name, getattr(owner, method_name))  # to be put back
     injected.wrap(module)
+    return unobserved

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
 from tests.conftest import WorkerSettings
 from tests.e2e.chaos.through_airflow import AirflowRun, AirflowRuns
 from tests.e2e.faults.processes import descendants, processes_with, wait_until_gone
@@ -23,8 +24,8 @@ from tests.e2e.faults.scenes import SinkScene, SourceScene
 
 SOON_SECONDS = 2.0
 HELD_SECONDS = 60.0
-STEP = "airflow_provider_connect.worker.delivery.source_delivery:ExactlyOnce._commit_transaction"
-SINK_STEP = "airflow_provider_connect.worker.delivery.sink_delivery:AtLeastOnce._commit_group"
+STEP = CommitStep.COMMIT_TRANSACTION
+SINK_STEP = CommitStep.COMMIT_GROUP
 LAUNCHER = "import subprocess, sys; subprocess.run(sys.argv[1:])"  # stands for Airflow's supervisor, the submitter for its task process
 OVERLAP_SECONDS = 12.0
 

@@ -23,6 +23,7 @@ from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.model.status import TaskStatus
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.status_store import StatusStore
+from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
 from tests.conftest import CACHE
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.e2e.faults.runs import Fault, Runs, wait_for
@@ -236,7 +237,7 @@ def test_lost_worker_fails_its_task_and_the_retry_does_the_rest(
         scene = SinkScene.make(tmp_path, worker_settings(), "exactly_once")
         scene.runs.config = {**scene.runs.config, "tasks.max": "2"}
         on_cluster(scene.runs, cluster, executors_python)
-        fault = Fault("airflow_provider_connect.worker.delivery.sink_delivery:AtLeastOnce._pre_commit", "before", signal="SIGSTOP")
+        fault = Fault(CommitStep.PRE_COMMIT, "before", signal="SIGSTOP")
         first = scene.runs.submit(fault)
         frozen = first.victim_pid()
         worker, executor = spark_worker_of(cluster, frozen), ancestors(frozen)[1]

@@ -19,13 +19,13 @@ from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.stores.offset_store import OffsetStore
 from airflow_provider_connect.stores.status_store import StatusStore
+from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
 from tests.conftest import WorkerSettings
 from tests.e2e.faults.oracle import file_records, topic_records
 from tests.e2e.faults.runs import Fault, Submission, wait_for
 from tests.e2e.faults.scenes import SinkScene, SourceScene
 
-SOURCE = "airflow_provider_connect.worker.delivery.source_delivery"
-SINK = "airflow_provider_connect.worker.delivery.sink_delivery"
+TAKE_OVER = "airflow_provider_connect.worker.delivery.source_delivery:TransactionalProducer.take_over"
 SIDECARS = "airflow_provider_connect.connectors.claimed_file:Sidecars.write"
 MANY = 40_000  # records that take a run longer than the start of another differs
 Scene = SourceScene | SinkScene
@@ -66,14 +66,14 @@ class Traces:
 
 
 FROZEN = [
-    ("source", "exactly_once", Fault(f"{SOURCE}:ExactlyOnce._commit_transaction", "before", 2, "SIGSTOP")),
-    ("source", "exactly_once", Fault(f"{SOURCE}:ExactlyOnce._commit_transaction", "after", 2, "SIGSTOP")),
-    ("source", "at_least_once", Fault(f"{SOURCE}:AtLeastOnce._commit_offsets", "before", 2, "SIGSTOP")),
-    ("source", "at_least_once", Fault(f"{SOURCE}:AtLeastOnce._commit_offsets", "after", 2, "SIGSTOP")),
+    ("source", "exactly_once", Fault(CommitStep.COMMIT_TRANSACTION, "before", 2, "SIGSTOP")),
+    ("source", "exactly_once", Fault(CommitStep.COMMIT_TRANSACTION, "after", 2, "SIGSTOP")),
+    ("source", "at_least_once", Fault(CommitStep.COMMIT_OFFSETS, "before", 2, "SIGSTOP")),
+    ("source", "at_least_once", Fault(CommitStep.COMMIT_OFFSETS, "after", 2, "SIGSTOP")),
     ("sink", "exactly_once", Fault(SIDECARS, "before", 2, "SIGSTOP")),
     ("sink", "exactly_once", Fault(SIDECARS, "after", 2, "SIGSTOP")),
-    ("sink", "at_least_once", Fault(f"{SINK}:AtLeastOnce._commit_group", "before", 1, "SIGSTOP")),
-    ("sink", "at_least_once", Fault(f"{SINK}:AtLeastOnce._commit_group", "after", 1, "SIGSTOP")),
+    ("sink", "at_least_once", Fault(CommitStep.COMMIT_GROUP, "before", 1, "SIGSTOP")),
+    ("sink", "at_least_once", Fault(CommitStep.COMMIT_GROUP, "after", 1, "SIGSTOP")),
 ]
 
 
@@ -141,9 +141,9 @@ def claim_of(result: RunResult | None) -> int:
 def test_an_older_run_that_takes_over_late_does_not_end_the_newer_one(kind: str, tmp_path: Path, worker_settings: WorkerSettings) -> None:
     """It fences the newer one before it can see that it is the older; the newer one takes over again and does the work."""
     scene = make_scene(kind, tmp_path, worker_settings, "exactly_once")
-    step = f"{SOURCE}:ExactlyOnce._send_offsets" if kind == "source" else f"{SINK}:AtLeastOnce._put"
+    step = CommitStep.WRITE_OFFSETS if kind == "source" else CommitStep.PUT
     with (
-        frozen(scene, Fault(f"{SOURCE}:TransactionalProducer.take_over", signal="SIGSTOP")) as (late, wake_late),
+        frozen(scene, Fault(TAKE_OVER, signal="SIGSTOP")) as (late, wake_late),
         frozen(scene, Fault(step, nth=2, signal="SIGSTOP")) as (newest, wake_newest),
     ):
         wake_late()
@@ -164,7 +164,7 @@ def test_a_stranger_in_the_group_fails_the_task(guarantee: str, tmp_path: Path, 
     with stranger(scene):
         refuse(scene.runs.submit().wait())
     assert file_records(scene.file) == []
-    with frozen(scene, Fault(f"{SINK}:AtLeastOnce._commit_group", signal="SIGSTOP")) as (submission, wake), stranger(scene):
+    with frozen(scene, Fault(CommitStep.COMMIT_GROUP, signal="SIGSTOP")) as (submission, wake), stranger(scene):
         wake()
         refuse(submission.wait())
     scene.runs.until_done()

@@ -1,4 +1,4 @@
-"""In which order a sink's records and offsets become durable, one class a guarantee. Knows nothing of readers or when to stop.
+"""In which order a sink's records and offsets become durable. Knows nothing of readers or when to stop.
 
 ======================  ==============================================================================
 at least once           1 ``put``  2 ``pre_commit``  3 the group's offsets
@@ -6,8 +6,8 @@ at most once            1 the group's offsets  2 ``put``
 exactly once            1 ``put``  2 ``pre_commit``: data, offsets and claim together  3 the group's offsets, for the lag tools
 ======================  ==============================================================================
 
-Group offsets are committed in a transaction of the task's own transactional id only, and carry the claim as metadata: a commit outside a
-transaction is fenced by nothing.
+Group offsets are committed only in a transaction of the task's own transactional id, and carry the claim as metadata: nothing fences a
+commit outside a transaction. ``step`` surrounds each step (``commit_steps``).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.stores.kafka_errors import translating
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
 from airflow_provider_connect.worker.delivery.bounded_call import within
+from airflow_provider_connect.worker.delivery.commit_steps import CommitStep, StepHook, unobserved
 from airflow_provider_connect.worker.delivery.sink_positions import group_mark
 
 log = logging.getLogger(__name__)
@@ -36,8 +37,8 @@ Offsets = Mapping[TopicPartition, int]
 class GroupCommit:
     """Commits the group's offsets, fenced by the task's transactional id, with the batch log's record in the same transaction.
 
-    ``members`` asks who is in the group: with anybody there the commit is refused, since a stranger would read the same records.
-    ``renewed`` makes another producer that owns the same id, for when this one waits in vain.
+    ``members`` asks who is in the group: with any member the commit is refused, since another consumer would read the same records.
+    ``renewed`` creates another producer that owns the same id, for when this one waits in vain.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class GroupCommit:
         group: str,
         claim: str,
         members: Callable[[], Sequence[str]],
-        batch_log_records: Callable[[Offsets], Sequence[ProducerRecord]],
+        batch_log: Callable[[Offsets], Sequence[ProducerRecord]],
         timeout_seconds: float,
     ) -> None:
         self._producer = producer
@@ -58,7 +59,7 @@ class GroupCommit:
         self._group = group
         self._claim = claim
         self._members = members
-        self._batch_log_records = batch_log_records
+        self._batch_log = batch_log
         self._timeout = timeout_seconds
 
     @property
@@ -67,7 +68,7 @@ class GroupCommit:
         return self._producer
 
     def refuse_strangers(self) -> None:
-        """Raise TaskException when somebody else is a member of the group."""
+        """Raise TaskException when another consumer is a member of the group."""
         members = self._members()
         if members:
             raise TaskException(f"another consumer is active in group {self._group}: {', '.join(members)}")
@@ -83,14 +84,14 @@ class GroupCommit:
             log.warning("Group %s: %s Trying with a new producer", self._group, error)
             self._producer = self._renewed()
             self._send_offsets(positions)
-        self._producer.send(self._batch_log_records(offsets))
+        self._producer.send(self._batch_log(offsets))
         self._producer.commit()
 
     def _send_offsets(self, positions: list[ClientPartition]) -> None:
         """Begin a transaction with the group's offsets.
 
         The client ignores its own time-out, and may wait without end for a coordinator that was away and is back (librdkafka's issues 5456
-        and 5511). What it sends late is part of a transaction that nobody commits any more.
+        and 5511). What it sends late is part of a transaction that no process commits any more.
         """
         producer, metadata = self._producer, self._consumer.consumer_group_metadata()
         doing = f"committing offsets of group {self._group}"
@@ -107,56 +108,50 @@ class SinkDelivery(Protocol):
     def commit(self, task: SinkTask, positions: Offsets) -> Offsets: ...
 
 
-class AtLeastOnce:
-    """1 ``put`` 2 ``pre_commit`` 3 the group's offsets. Exactly once takes the same steps: the second commits in the destination."""
+class CommitAfterPut:
+    """At least once; exactly once, whose destination commits in the second step. 1 ``put`` 2 ``pre_commit`` 3 the group's offsets."""
 
-    def __init__(self, group: GroupCommit) -> None:
+    def __init__(self, group: GroupCommit, step: StepHook = unobserved) -> None:
         self._group = group
+        self._step = step
         self._committed: dict[TopicPartition, int] = {}
 
     def deliver(self, task: SinkTask, batch: Batch, positions: Offsets) -> None:
-        self._put(task, batch)  # 1
+        with self._step(CommitStep.PUT):  # 1
+            task.put(batch)
 
     def commit(self, task: SinkTask, positions: Offsets) -> Offsets:
-        offsets = self._pre_commit(task, positions)  # 2
+        with self._step(CommitStep.PRE_COMMIT):  # 2
+            vouched = task.pre_commit(dict(positions))
+        offsets = {p: n for p, n in vouched.items() if p in positions and n <= positions[p]}  # never beyond what was read
         changed = {p: n for p, n in offsets.items() if self._committed.get(p) != n}
         if changed:
-            self._commit_group(changed)  # 3
+            with self._step(CommitStep.COMMIT_GROUP):  # 3
+                self._group.commit(changed)
             self._committed.update(changed)
         return offsets
 
-    def _put(self, task: SinkTask, batch: Batch) -> None:
-        task.put(batch)
 
-    def _pre_commit(self, task: SinkTask, positions: Offsets) -> Offsets:
-        """What the task vouches for, never beyond what was read."""
-        offsets = task.pre_commit(dict(positions))
-        return {p: n for p, n in offsets.items() if p in positions and n <= positions[p]}
+class CommitBeforePut:
+    """At most once. 1 the group's offsets 2 ``put``, which is never retried."""
 
-    def _commit_group(self, offsets: Offsets) -> None:
-        self._group.commit(offsets)
-
-
-class AtMostOnce:
-    """1 the group's offsets 2 ``put``, which is never tried again."""
-
-    def __init__(self, group: GroupCommit) -> None:
+    def __init__(self, group: GroupCommit, step: StepHook = unobserved) -> None:
         self._group = group
+        self._step = step
 
     def deliver(self, task: SinkTask, batch: Batch, positions: Offsets) -> None:
-        self._commit_group(positions)  # 1
-        self._put(task, batch)  # 2
+        with self._step(CommitStep.COMMIT_GROUP):  # 1
+            self._group.commit(positions)
+        with self._step(CommitStep.PUT):  # 2
+            try:
+                task.put(batch)
+            except RetriableException as error:
+                raise TaskException(
+                    f"{batch.num_records} records of topic {batch.topic} may be lost: at most once never puts again"
+                ) from error
 
     def commit(self, task: SinkTask, positions: Offsets) -> Offsets:
         task.flush(dict(positions))
-        self._commit_group(positions)
+        with self._step(CommitStep.COMMIT_GROUP):
+            self._group.commit(positions)
         return positions
-
-    def _commit_group(self, offsets: Offsets) -> None:
-        self._group.commit(offsets)
-
-    def _put(self, task: SinkTask, batch: Batch) -> None:
-        try:
-            task.put(batch)
-        except RetriableException as error:
-            raise TaskException(f"{batch.num_records} records of topic {batch.topic} may be lost: at most once never puts again") from error

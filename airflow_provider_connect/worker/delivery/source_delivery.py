@@ -1,4 +1,4 @@
-"""How a source task's records and offsets become durable, one class a guarantee. Knows nothing of tasks, converters or when to stop.
+"""How a source task's records and offsets become durable, one class per guarantee. Knows nothing of tasks, converters or when to stop.
 
 ======================  =====================================================================
 exactly once            one transaction: records, offset records → commit
@@ -6,8 +6,8 @@ at least once           1 records acknowledged  2 offsets committed
 at most once            1 offsets committed  2 records sent, never again
 ======================  =====================================================================
 
-On topics offsets are written, under every guarantee, inside a transaction of the task's own transactional id, so that a newer claim fences
-them; elsewhere whoever keeps them sees to that.
+On topics each guarantee writes offsets inside a transaction of the task's own transactional id, so that a newer claim fences them.
+Elsewhere the committer fences them. ``step`` surrounds each step (``commit_steps``).
 """
 
 from __future__ import annotations
@@ -16,19 +16,18 @@ import json
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from airflow_provider_connect.errors import FencedException, RetriableException, TransactionExpiredException
 from airflow_provider_connect.stores.backing import OffsetCommitter
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
+from airflow_provider_connect.worker.delivery.commit_steps import CommitStep, StepHook, unobserved
 from airflow_provider_connect.worker.delivery.kafka_writer import EncodedBatch, KafkaWriter
 from airflow_provider_connect.worker.delivery.transaction_boundary import Boundary
 
 log = logging.getLogger(__name__)
 SourceOffset = tuple[Mapping[str, object], Mapping[str, object]]  # source partition, offset to resume after it
-
-
 EncodeOffsets = Callable[[Iterable[SourceOffset]], Sequence[ProducerRecord]]
 
 
@@ -62,6 +61,7 @@ class ExactlyOnce:
         boundary: Boundary,
         flush_seconds: float,
         expiry_seconds: float = math.inf,
+        step: StepHook = unobserved,
     ) -> None:
         self._producer = producer
         self._writer = writer
@@ -69,27 +69,33 @@ class ExactlyOnce:
         self._boundary = boundary
         self._flush = flush_seconds
         self._expiry = expiry_seconds
+        self._step = step
         self._offsets = _LatestOffsets()
 
     def deliver(self, batches: Sequence[EncodedBatch], offsets: Sequence[SourceOffset]) -> None:
-        if not self._producer.is_open:
-            self._producer.begin()
-            self._boundary.begun()
-        with self._unexpired():
-            for batch in batches:
-                self._writer.write(batch)
-        self._offsets.add(offsets)
+        with self._step(CommitStep.WRITE_RECORDS):
+            if not self._producer.is_open:
+                self._producer.begin()
+                self._boundary.begun()
+            with self._unexpired():
+                for batch in batches:
+                    self._writer.write(batch)
+            self._offsets.add(offsets)
 
     def is_due(self) -> bool:
         return self._producer.is_open and self._boundary.is_due()
 
     def commit(self, closing: Sequence[ProducerRecord] = ()) -> bool:
+        """1 offsets and ``closing`` written 2 the transaction committed."""
         if not self._producer.is_open and not self._offsets and not closing:
             return False
         self._producer.begin()
         with self._unexpired():
-            self._send_offsets(closing)
-            self._commit_transaction()
+            with self._step(CommitStep.WRITE_OFFSETS):  # 1
+                self._producer.send([*self._encode(self._offsets.all()), *closing])
+            with self._step(CommitStep.COMMIT_TRANSACTION):  # 2
+                self._producer.commit()
+                self._writer.check()
         self._offsets.clear()
         self._boundary.ended()
         return True
@@ -106,18 +112,16 @@ class ExactlyOnce:
             return False
         with self._unexpired():
             self._writer.flush(self._flush)  # 1
-            self._abort_transaction()  # 2
+            with self._step(CommitStep.ABORT_TRANSACTION):  # 2
+                self._producer.abort()
         return True
 
     def abort(self) -> None:
-        _quietly(self._producer.abort)
-
-    def _send_offsets(self, closing: Sequence[ProducerRecord]) -> None:
-        self._producer.send([*self._encode(self._offsets.items()), *closing])
+        _abort(self._producer)
 
     @contextmanager
     def _unexpired(self) -> Iterator[None]:
-        """Within it, what ends a transaction that has been open for ``expiry_seconds`` is told from a takeover."""
+        """Raises TransactionExpiredException, not FencedException, where a transaction has been open for ``expiry_seconds``."""
         open_seconds = self._producer.open_seconds
         try:
             yield
@@ -125,13 +129,6 @@ class ExactlyOnce:
             if max(open_seconds, self._producer.open_seconds) < self._expiry:
                 raise
             raise TransactionExpiredException(f"a transaction was open for more than {self._expiry:g} s: {error}") from error
-
-    def _abort_transaction(self) -> None:
-        self._producer.abort()
-
-    def _commit_transaction(self) -> None:
-        self._producer.commit()
-        self._writer.check()
 
 
 class AtLeastOnce:
@@ -146,6 +143,7 @@ class AtLeastOnce:
         interval_seconds: float,
         flush_seconds: float,
         now: Callable[[], float],
+        step: StepHook = unobserved,
     ) -> None:
         self._producer = producer
         self._writer = writer
@@ -153,13 +151,15 @@ class AtLeastOnce:
         self._interval = interval_seconds
         self._flush = flush_seconds
         self._now = now
+        self._step = step
         self._last = now()
         self._offsets = _LatestOffsets()
 
     def deliver(self, batches: Sequence[EncodedBatch], offsets: Sequence[SourceOffset]) -> None:
-        for batch in batches:
-            self._writer.write(batch)
-        self._offsets.add(offsets)
+        with self._step(CommitStep.WRITE_RECORDS):
+            for batch in batches:
+                self._writer.write(batch)
+            self._offsets.add(offsets)
 
     def is_due(self) -> bool:
         return bool(self._offsets) and self._now() - self._last >= self._interval
@@ -168,9 +168,11 @@ class AtLeastOnce:
         """1 every record acknowledged 2 offsets committed."""
         if not self._offsets and not closing:
             return False
-        self._acknowledge_records()  # 1
+        with self._step(CommitStep.ACKNOWLEDGE_RECORDS):  # 1
+            self._writer.flush(self._flush)
         if self._offsets:
-            self._commit_offsets(closing)  # 2
+            with self._step(CommitStep.COMMIT_OFFSETS):  # 2
+                _commit(self._producer, [*self._encode(self._offsets.all()), *closing])
         else:
             _close(self._producer, closing)
         self._offsets.clear()
@@ -178,31 +180,35 @@ class AtLeastOnce:
         return True
 
     def abort(self) -> None:
-        _quietly(self._producer.abort)
-
-    def _acknowledge_records(self) -> None:
-        self._writer.flush(self._flush)
-
-    def _commit_offsets(self, closing: Sequence[ProducerRecord]) -> None:
-        self._producer.begin()
-        self._producer.send([*self._encode(self._offsets.items()), *closing])
-        self._producer.commit()
+        _abort(self._producer)
 
 
 class AtMostOnce:
     """Offsets of a poll are committed before its records are sent; a record that fails is lost, never sent twice."""
 
-    def __init__(self, producer: OffsetCommitter, writer: KafkaWriter, encode: EncodeOffsets, *, flush_seconds: float) -> None:
+    def __init__(
+        self,
+        producer: OffsetCommitter,
+        writer: KafkaWriter,
+        encode: EncodeOffsets,
+        *,
+        flush_seconds: float,
+        step: StepHook = unobserved,
+    ) -> None:
         self._producer = producer
         self._writer = writer
         self._encode = encode
         self._flush = flush_seconds
+        self._step = step
         self._sent = False
 
     def deliver(self, batches: Sequence[EncodedBatch], offsets: Sequence[SourceOffset]) -> None:
         """1 offsets committed 2 records sent."""
-        self._commit_offsets(offsets)  # 1
-        self._send_records(batches)  # 2
+        with self._step(CommitStep.COMMIT_OFFSETS):  # 1
+            _commit(self._producer, self._encode(offsets))
+        with self._step(CommitStep.WRITE_RECORDS):  # 2
+            for batch in batches:
+                self._writer.write(batch)
         self._sent = True
 
     def is_due(self) -> bool:
@@ -218,16 +224,7 @@ class AtMostOnce:
         return True
 
     def abort(self) -> None:
-        _quietly(self._producer.abort)
-
-    def _commit_offsets(self, offsets: Sequence[SourceOffset]) -> None:
-        self._producer.begin()
-        self._producer.send(self._encode(offsets))
-        self._producer.commit()
-
-    def _send_records(self, batches: Sequence[EncodedBatch]) -> None:
-        for batch in batches:
-            self._writer.write(batch)
+        _abort(self._producer)
 
 
 class _LatestOffsets:
@@ -243,32 +240,32 @@ class _LatestOffsets:
         for partition, offset in offsets:
             self._latest[json.dumps(partition, sort_keys=True, default=str)] = (partition, offset)
 
-    def items(self) -> list[SourceOffset]:
+    def all(self) -> list[SourceOffset]:
         return list(self._latest.values())
 
     def clear(self) -> None:
         self._latest.clear()
 
 
+def _commit(producer: OffsetCommitter, records: Sequence[ProducerRecord]) -> None:
+    producer.begin()
+    producer.send(records)
+    producer.commit()
+
+
 def _close(producer: OffsetCommitter, closing: Sequence[ProducerRecord]) -> None:
     """Write the batch log's record of a run whose records are delivered and have no offsets to be committed with it.
 
-    Where that takes too long the run is missing from the batch log. It must not fail for it: a retry would write the same records again.
+    Where that takes too long, the run is missing from the batch log. It must not fail: a retry would write the same records again.
     """
     try:
-        producer.begin()
-        producer.send(closing)
-        producer.commit()
+        _commit(producer, closing)
     except RetriableException as error:
         log.warning("All records are delivered, but the run is missing from the batch log: %s", error.message)
-        _quietly(producer.abort)
+        _abort(producer)
 
 
-def _quietly(act: Callable[[], None]) -> None:
-    """An abort is a courtesy to readers, who else wait for the transaction's time-out; the task ends in any case."""
-    try:
-        act()
-    except FencedException:
-        return
-    except Exception:
-        return
+def _abort(producer: OffsetCommitter) -> None:
+    """Spares readers the wait for the transaction's time-out. The task ends in any case."""
+    with suppress(Exception):
+        producer.abort()

@@ -16,6 +16,7 @@ from airflow_provider_connect.model.status import TaskStatus
 from airflow_provider_connect.sdk.task import SinkTask, SourceTask
 from airflow_provider_connect.stores.backing import Backing, StatusNotes
 from airflow_provider_connect.stores.config_changes import ConfigChanges
+from airflow_provider_connect.worker.delivery.commit_steps import StepHook, unobserved
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.pipeline.pipeline import Converters
 from airflow_provider_connect.worker.task.active_topics import ActiveTopics
@@ -44,6 +45,7 @@ class TaskEnvironment:
     mask: Mask
     counted: list[TaskMetrics]
     watch: Callable[[TaskMetrics], None]
+    step: StepHook = unobserved
     started: float = field(default_factory=time.monotonic)
     started_cpu: float = field(default_factory=time.process_time)
 

@@ -27,7 +27,7 @@ from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAd
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
 from airflow_provider_connect.worker.delivery.ahead_reader import AheadReader
 from airflow_provider_connect.worker.delivery.kafka_reader import ENDLESS, READER_SETTINGS, KafkaReader
-from airflow_provider_connect.worker.delivery.sink_delivery import AtLeastOnce, AtMostOnce, GroupCommit, Offsets, SinkDelivery
+from airflow_provider_connect.worker.delivery.sink_delivery import CommitAfterPut, CommitBeforePut, GroupCommit, Offsets, SinkDelivery
 from airflow_provider_connect.worker.delivery.sink_positions import (
     KnownOffsets,
     Origin,
@@ -101,7 +101,7 @@ class SinkBody:
             group=self._group,
             claim=str(environment.payload.claim),
             members=self._members,
-            batch_log_records=self._batch_log_records,
+            batch_log=self._batch_log_records,
             timeout_seconds=COMMIT_SECONDS,
         )
         commit.refuse_strangers()
@@ -227,7 +227,8 @@ class SinkBody:
 
     def _loop(self, task: SinkTask, context: TaskSinkContext, reader: AheadReader, commit: GroupCommit, errors: SinkErrors) -> SinkLoop:
         environment = self._environment
-        delivery: SinkDelivery = AtMostOnce(commit) if environment.payload.guarantee == Guarantee.AT_MOST_ONCE else AtLeastOnce(commit)
+        kind = CommitBeforePut if environment.payload.guarantee == Guarantee.AT_MOST_ONCE else CommitAfterPut
+        delivery: SinkDelivery = kind(commit, environment.step)
         return SinkLoop(
             task=task,
             context=context,

@@ -256,6 +256,7 @@ def _loop(
         max_records=environment.connector_settings.batch_max_records or environment.settings.batch_max_records,
         sleep=time.sleep,
         mask=environment.mask,
+        step=environment.step,
     )
 
 
@@ -288,13 +289,19 @@ def _delivery(
         assert isinstance(owner, TransactionalProducer)  # no other backing offers exactly once
         writer = KafkaWriter(owner.producer, native=NativeQueue.of(owner.producer), give_up=give_up)
         return ExactlyOnce(
-            owner, writer, encode, boundary=boundary, flush_seconds=TAKE_OVER_SECONDS, expiry_seconds=transaction_seconds(environment)
+            owner,
+            writer,
+            encode,
+            boundary=boundary,
+            flush_seconds=TAKE_OVER_SECONDS,
+            expiry_seconds=transaction_seconds(environment),
+            step=environment.step,
         )
     config = producer_config(environment, environment.connector_settings.overrides["producer"])
     config.pop("transactional.id", None)
     if environment.payload.guarantee == Guarantee.AT_MOST_ONCE:
         writer = KafkaWriter(Producer({**config, "retries": "0", "enable.idempotence": "false"}), give_up=give_up)
-        return AtMostOnce(owner, writer, encode, flush_seconds=TAKE_OVER_SECONDS)
+        return AtMostOnce(owner, writer, encode, flush_seconds=TAKE_OVER_SECONDS, step=environment.step)
     return AtLeastOnce(
         owner,
         acknowledged_writer(environment, config, errors, give_up),
@@ -302,6 +309,7 @@ def _delivery(
         interval_seconds=settings.offset_flush_interval_ms / 1000,
         flush_seconds=TAKE_OVER_SECONDS,
         now=time.monotonic,
+        step=environment.step,
     )
 
 

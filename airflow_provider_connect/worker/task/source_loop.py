@@ -11,6 +11,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.plugin import class_name_of
 from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord
+from airflow_provider_connect.worker.delivery.commit_steps import CommitStep, StepHook, unobserved
 from airflow_provider_connect.worker.delivery.source_delivery import SourceDelivery, SourceOffset
 from airflow_provider_connect.worker.delivery.transaction_boundary import Ending, RequestedBoundary
 from airflow_provider_connect.worker.errors.failures import unread
@@ -54,6 +55,7 @@ class SourceLoop:
     mask: Callable[[str], str]
     committed: Callable[[], None] = lambda: None
     requests: TransactionRequests | None = None
+    step: StepHook = unobserved
     _written: set[str] = field(default_factory=set)
     _is_within_transaction: bool = False
 
@@ -158,12 +160,13 @@ class SourceLoop:
             self.topics.note(self._written)
             self._written.clear()
             self.committed()
-            self._tell_task()
+            self._notify_task()
 
-    def _tell_task(self) -> None:
-        """The source may forget what is committed. What it makes of that is its own affair."""
+    def _notify_task(self) -> None:
+        """The source may forget what is committed. What its commit raises is logged."""
         try:
-            self.task.commit()
+            with self.step(CommitStep.NOTIFY_TASK):
+                self.task.commit()
         except Exception as error:
             trace = self.mask(trace_of(error))
             log.error("The task's commit raised; its offsets are committed all the same\n%s", trace)  # noqa: TRY400  (masked)

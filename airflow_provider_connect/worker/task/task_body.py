@@ -33,6 +33,7 @@ from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import TaskStatus
 from airflow_provider_connect.stores.backing import Backing, StatusNotes, TopicBacking
 from airflow_provider_connect.stores.config_follower import ChangeKind, ConfigFollower
+from airflow_provider_connect.worker.delivery.commit_steps import StepHook, unobserved
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector, check_connector
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
@@ -57,10 +58,11 @@ class TaskHost:
     watch: Callable[[TaskMetrics], None] = lambda _: None
 
 
-def run_task(payload: TaskPayload, host: TaskHost | None = None) -> TaskResult:
-    """Run the task and return what became of it. Never raises for anything that the task does: a failure is a value.
+def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHook = unobserved) -> TaskResult:
+    """Run the task and return its result. Never raises for anything that the task does: a failure is a value.
 
-    ``host`` None: the body is in a process of its own, keeps everything on the topics, and is told to end by its driver's stop switch.
+    ``host`` None: the body is in a process of its own, keeps its state on the topics, and ends when its driver closes the connection.
+    ``step`` surrounds each step of a commit.
     """
     started, cpu = time.monotonic(), time.process_time()
     settings, mask = WorkerSettings.of(payload.settings, payload.secrets), Mask(payload.secrets.values())
@@ -70,7 +72,7 @@ def run_task(payload: TaskPayload, host: TaskHost | None = None) -> TaskResult:
         mask_output(mask)
         if payload.known is not None:
             apply_levels(payload.known.log_levels().values())
-    result = _run(payload, settings, host or _executor(payload, settings), mask)
+    result = _run(payload, settings, host or _executor(payload, settings), mask, step)
     result.seconds = time.monotonic() - started
     result.cpu_seconds = time.process_time() - cpu
     return result
@@ -81,7 +83,7 @@ def _executor(payload: TaskPayload, settings: WorkerSettings) -> TaskHost:
     return TaskHost(TopicBacking(settings, known=payload.known, only=payload.connector), f"{name}:{os.getpid()}", _wire(payload))
 
 
-def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: Mask) -> TaskResult:
+def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: Mask, step: StepHook) -> TaskResult:
     statuses = host.backing.status_notes(payload.claim)
     worker_id = host.worker_id
     counted: list[TaskMetrics] = []
@@ -91,7 +93,7 @@ def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: M
         values = _Values(settings.config_providers(payload.connector), time.monotonic())
         for config in (payload.connector_config, payload.task_config):
             mask.add(secret_values(config, values.providers, payload.secrets))
-        with _environment(payload, settings, host, statuses, values, mask=mask, counted=counted) as environment:
+        with _environment(payload, settings, host, statuses, values, mask=mask, counted=counted, step=step) as environment:
             version = environment.checked.plugin.version
             result = _body_until_owned(environment)
             if result.stopped_by == StopReason.PAUSED:
@@ -182,6 +184,7 @@ def _environment(
     *,
     mask: Mask,
     counted: list[TaskMetrics],
+    step: StepHook,
 ) -> Iterator[TaskEnvironment]:
     checked = check_connector(
         payload.connector,
@@ -214,6 +217,7 @@ def _environment(
                 mask,
                 counted,
                 host.watch,
+                step,
             )
         finally:
             if host.wire is not None:

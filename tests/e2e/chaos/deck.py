@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Generic, TypeVar
 
+from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
 from tests.e2e.faults.runs import CUT
 from tests.e2e.faults.steps import STEPS
 
@@ -25,8 +26,8 @@ DEEPEST_CALL = {
     "Sidecars.write": 2,
     "PostgresqlStore.commit": 2,
     "OffsetsTable.write": 2,
-    "AtLeastOnce._pre_commit": 2,
-    "AtLeastOnce._commit_group": 1,
+    CommitStep.PRE_COMMIT: 2,
+    CommitStep.COMMIT_GROUP: 1,
     "TransactionalProducer.commit": 2,
 }
 OTHER_CALLS = 3  # a run takes each of its steps at least so often, as a rule

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.model.run import RunResult, RunState
+from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
 from tests.e2e.faults.processes import processes_with
 from tests.e2e.faults.runs import Fault, Submission, wait_for
 from tests.e2e.faults.scenes import SinkScene, SourceScene
 
 Scene = SourceScene | SinkScene
-SOURCE_STEP = "airflow_provider_connect.worker.delivery.source_delivery:ExactlyOnce._commit_transaction"
-SINK_STEP = "airflow_provider_connect.worker.delivery.sink_delivery:AtLeastOnce._commit_group"
+SOURCE_STEP = CommitStep.COMMIT_TRANSACTION
+SINK_STEP = CommitStep.COMMIT_GROUP
 STATUS_STEP = "airflow_provider_connect.worker.task.environment:TaskEnvironment.report"
 HELD_SECONDS = 1.0
 END_SECONDS = 120.0  # after the broker is back; the longest time-out of one call is 60 s

@@ -24,8 +24,8 @@ CUT = "cut"
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What goes wrong in a run, once. ``step`` is ``module:Class.method`` of the product; see ``injected/sitecustomize.py``. ``signal`` is
-    ``CUT`` for a connection."""
+    """What goes wrong in a run, once. ``step`` is a ``CommitStep`` or ``module:Class.method`` of the product; see
+    ``injected/sitecustomize.py``. ``signal`` is ``CUT`` for a connection."""
 
     step: str
     when: str = "before"

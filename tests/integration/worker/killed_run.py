@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
+from airflow_provider_connect.worker.delivery.commit_steps import CommitStep, StepHook
 from tests.conftest import CHECKOUT
 from tests.integration.herder.killed_change import Moment
 from tests.integration.worker.scene import Scene
 
 
 def run_and_kill(scene: Scene, config: Mapping[str, str], moment: Moment) -> None:
-    """Run the connector in a process that dies at ``moment``. Returns when it is dead."""
+    """Run the connector in a process that dies at ``moment``, whose method may be a ``CommitStep``. Returns when it is dead."""
     place = {"properties": scene.properties, "connector": scene.connector, "folder": str(scene.folder), "path": sys.path}
     asked = {**place, "config": config, "moment": [moment.method, moment.side, moment.nth]}
     command = [sys.executable, "-m", "tests.integration.worker.killed_run"]
@@ -23,8 +27,27 @@ def run_and_kill(scene: Scene, config: Mapping[str, str], moment: Moment) -> Non
     assert done.returncode == -signal.SIGKILL, f"ended with {done.returncode} before {moment}"
 
 
+def deadly(moment: Moment) -> StepHook:
+    """The hook that ends this process at ``moment``."""
+    calls = count(1)
+
+    @contextmanager
+    def around(step: CommitStep) -> Iterator[None]:
+        is_nth = step == moment.method and next(calls) == moment.nth
+        if is_nth and moment.side == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield
+        if is_nth:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return around
+
+
 if __name__ == "__main__":
     given = json.load(sys.stdin)
     sys.path[:] = given["path"]
-    Moment(*given["moment"]).arm()
-    print(Scene(given["properties"], given["connector"], Path(given["folder"])).run(given["config"]))
+    moment = Moment(*given["moment"])
+    scene = Scene(given["properties"], given["connector"], Path(given["folder"]), step=deadly(moment))
+    if ":" in moment.method:
+        moment.arm()
+    print(scene.run(given["config"]))

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Producer
@@ -30,6 +31,7 @@ from airflow_provider_connect.stores.status_store import StatusStore
 from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.worker.application.application import Application
 from airflow_provider_connect.worker.application.readiness import Readiness, check_readiness
+from airflow_provider_connect.worker.delivery.commit_steps import StepHook, unobserved
 from airflow_provider_connect.worker.task.task_body import run_task
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
 
@@ -39,12 +41,13 @@ PLAIN = {"key.converter": STRING, "value.converter": STRING, "header.converter":
 
 @dataclass(slots=True)
 class Scene:
-    """``properties`` are the worker's, ``folder`` takes the connector's files."""
+    """``properties`` are the worker's, ``folder`` takes the connector's files, ``step`` surrounds the steps of commits."""
 
     properties: dict[str, str]
     connector: str
     folder: Path
     secrets: dict[str, str] = field(default_factory=dict)
+    step: StepHook = unobserved
     runs: int = 0
 
     @property
@@ -106,13 +109,14 @@ class Scene:
         tasks: list[int] | None = None,
         claim: Claim | None = None,
         on_claim: Callable[[Claim], None] = lambda _: None,
-        engine: Callable[[TaskPayload], TaskResult] = run_task,
+        engine: Callable[[TaskPayload], TaskResult] | None = None,
         on_progress: Callable[[RunResult], None] = lambda _: None,
     ) -> Application:
         """The driver's part; ``engine`` takes the place of Spark."""
         self.runs += 1
         spec = RunSpec(self.connector, self.properties, f"run-{self.runs}", tasks=tasks, claim=claim, define=define, secrets=self.secrets)
-        return Application(spec, lambda: engine, host="127.0.0.1", on_claim=on_claim, on_progress=on_progress)
+        run = engine or partial(run_task, step=self.step)
+        return Application(spec, lambda: run, host="127.0.0.1", on_claim=on_claim, on_progress=on_progress)
 
     def start(self, define: Mapping[str, str] | None = None) -> UnderWay:
         """A run in a thread of its own."""

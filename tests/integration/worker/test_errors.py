@@ -14,6 +14,7 @@ from airflow_provider_connect.model.run import RunResult, RunState
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.log_consumer import LogRecord
+from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
 from tests.contract.dead_letter_scenes import SCENES, sink_config
 from tests.contract.record_dead_letters import GOLDEN, as_json, send_records
 from tests.integration.herder.killed_change import Moment
@@ -169,8 +170,8 @@ def test_letters_of_a_run_that_failed_are_written_by_the_next_one_alone(scene: S
     [
         (Moment("worker.errors.dead_letters:FencedLetters.send", "before"), 1),
         (Moment("worker.errors.dead_letters:FencedLetters.send", "after"), 2),
-        (Moment("worker.delivery.sink_delivery:AtLeastOnce._pre_commit", "after"), 1),
-        (Moment("worker.delivery.sink_delivery:AtLeastOnce._commit_group", "after"), 1),
+        (Moment(CommitStep.PRE_COMMIT, "after"), 1),
+        (Moment(CommitStep.COMMIT_GROUP, "after"), 1),
     ],
     ids=lambda value: f"{value.side} {value.method.rpartition('.')[2]}" if isinstance(value, Moment) else str(value),
 )

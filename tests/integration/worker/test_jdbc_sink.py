@@ -15,6 +15,7 @@ from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.errors import ConfigException, RetriableException
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
 from tests.integration.herder.killed_change import Moment
 from tests.integration.worker.killed_run import run_and_kill
 from tests.integration.worker.scene import Scene, commit_by_hand, make_topic, read_topic, send
@@ -27,7 +28,7 @@ MOMENTS = (
     Moment("connectors.jdbc.sink.offsets:OffsetsTable.write", "after"),
     Moment("connectors.jdbc.sink.postgresql_store:PostgresqlStore.commit", "before", 3),  # after those of the claim and of the table
     Moment(f"{SINK}._commit", "after"),
-    Moment("worker.delivery.sink_delivery:AtLeastOnce._commit_group", "before", 1),
+    Moment(CommitStep.COMMIT_GROUP, "before", 1),
 )
 
 

@@ -6,11 +6,10 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
 from tests.integration.herder.killed_change import Moment
 from tests.integration.worker.killed_run import run_and_kill
 from tests.integration.worker.scene import Scene, make_topic, read_topic, values_of
-
-DELIVERY = "worker.delivery.source_delivery:ExactlyOnce"
 
 
 def numbers(*spans: tuple[int, int]) -> list[str]:
@@ -38,10 +37,10 @@ def test_task_commits_and_aborts_within_its_batches(scene: Scene, unique: str) -
 @pytest.mark.parametrize(
     "moment",
     [
-        Moment(f"{DELIVERY}._abort_transaction", "before"),
-        Moment(f"{DELIVERY}._abort_transaction", "after"),
-        Moment(f"{DELIVERY}._send_offsets", "after", 2),
-        Moment(f"{DELIVERY}._commit_transaction", "after", 2),
+        Moment(CommitStep.ABORT_TRANSACTION, "before"),
+        Moment(CommitStep.ABORT_TRANSACTION, "after"),
+        Moment(CommitStep.WRITE_OFFSETS, "after", 2),
+        Moment(CommitStep.COMMIT_TRANSACTION, "after", 2),
     ],
     ids=str,
 )
@@ -79,7 +78,7 @@ def test_killed_at_a_commit_by_interval(scene: Scene, unique: str, side: str) ->
     make_topic(scene.bootstrap, unique)
     by_interval = {"transaction_boundary": "interval", "transaction_boundary_interval_ms": "40"}
     config = scene.numbers(unique, until="200", size="10", poll_ms="10", **by_interval)
-    run_and_kill(scene, config, Moment(f"{DELIVERY}._commit_transaction", side, 2))
+    run_and_kill(scene, config, Moment(CommitStep.COMMIT_TRANSACTION, side, 2))
     assert scene.run(config).state is RunState.DONE
     assert values_of(scene.bootstrap, unique) == numbers((0, 199))
 

@@ -1,8 +1,8 @@
 """Loaded by every Python process of a run that has this folder on its PYTHONPATH: makes one step of a commit fatal.
 
-``FAULT`` is JSON: ``step`` (``module:Class.method``), ``when`` (before, after), ``nth`` call, ``signal``, ``victim`` (worker, driver, jvm;
-or broker connection, backend, which the process only loses) and ``token``, a file whose creation makes the fault happen only once however
-many processes come by. Product code knows nothing of this.
+``FAULT`` is JSON: ``step`` (a ``CommitStep``, or ``module:Class.method``), ``when`` (before, after), ``nth`` call, ``signal``, ``victim``
+(worker, driver, jvm; or broker connection, backend, which the process only loses) and ``token``, a file whose creation makes the fault
+happen only once however many processes come by. A ``CommitStep`` is struck by the hook of the deliveries, a method by a wrapper.
 """
 
 import contextlib
@@ -14,9 +14,13 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 FAULT = json.loads(os.environ.get("FAULT", "null"))
+HOOK = "airflow_provider_connect.worker.delivery.commit_steps"
+CALLS = count(1)
 
 
 def victim_pid() -> int:
@@ -55,20 +59,34 @@ def lose_connections() -> bool:
     return True
 
 
+def module_name() -> str:
+    """The module that is changed right after it is executed."""
+    name, colon, _ = FAULT["step"].partition(":")
+    return name if colon else HOOK
+
+
+@contextlib.contextmanager
+def around(step: str) -> Iterator[None]:
+    """Strikes before or after a step; the hook in place of ``commit_steps.unobserved``."""
+    is_nth = step == FAULT["step"] and next(CALLS) == FAULT["nth"]
+    if is_nth and FAULT["when"] == "before":
+        strike()
+    yield
+    if is_nth and FAULT["when"] == "after":
+        strike()
+
+
 def wrap(module: object) -> None:
+    if ":" not in FAULT["step"]:
+        module.unobserved = around  # type: ignore[attr-defined]
+        return
     owner_name, method_name = FAULT["step"].partition(":")[2].rsplit(".", 1)
     owner = getattr(module, owner_name)
     original = getattr(owner, method_name)
-    calls = iter(range(1, 1 << 30))
 
     def step(*args: object, **kwargs: object) -> object:
-        is_nth = next(calls) == FAULT["nth"]
-        if is_nth and FAULT["when"] == "before":
-            strike()
-        result = original(*args, **kwargs)
-        if is_nth and FAULT["when"] == "after":
-            strike()
-        return result
+        with around(FAULT["step"]):
+            return original(*args, **kwargs)
 
     setattr(owner, method_name, step)
 
@@ -77,7 +95,7 @@ class Finder(importlib.abc.MetaPathFinder):
     """Wraps the step's module right after it is executed."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> importlib.machinery.ModuleSpec | None:
-        if name != FAULT["step"].partition(":")[0]:
+        if name != module_name():
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)

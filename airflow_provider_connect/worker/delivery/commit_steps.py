@@ -1,0 +1,60 @@
+"""The steps of a commit, in their order for each direction and guarantee. Fault tests end or freeze a process before or after a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from airflow_provider_connect.model.connector_settings import Guarantee
+
+
+class CommitStep(StrEnum):
+    """One step, which is whole when it returns."""
+
+    WRITE_RECORDS = "write records"  # those of one poll, to the producer
+    ACKNOWLEDGE_RECORDS = "acknowledge records"
+    WRITE_OFFSETS = "write offsets"  # in the transaction of the records
+    COMMIT_OFFSETS = "commit offsets"  # in a transaction of their own
+    ABORT_TRANSACTION = "abort transaction"  # at the request of a task with transaction.boundary=connector
+    COMMIT_TRANSACTION = "commit transaction"
+    NOTIFY_TASK = "notify task"  # SourceTask.commit
+    PUT = "put"
+    PRE_COMMIT = "pre-commit"  # an exactly-once destination commits data, offsets and claim here
+    COMMIT_GROUP = "commit group"  # the consumer group's offsets
+
+
+SOURCE_STEPS: Final[Mapping[str, tuple[CommitStep, ...]]] = MappingProxyType(
+    {
+        Guarantee.EXACTLY_ONCE: (
+            CommitStep.WRITE_RECORDS,
+            CommitStep.WRITE_OFFSETS,
+            CommitStep.COMMIT_TRANSACTION,
+            CommitStep.NOTIFY_TASK,
+        ),
+        Guarantee.AT_LEAST_ONCE: (
+            CommitStep.WRITE_RECORDS,
+            CommitStep.ACKNOWLEDGE_RECORDS,
+            CommitStep.COMMIT_OFFSETS,
+            CommitStep.NOTIFY_TASK,
+        ),
+        Guarantee.AT_MOST_ONCE: (CommitStep.COMMIT_OFFSETS, CommitStep.WRITE_RECORDS),
+    }
+)
+SINK_STEPS: Final[Mapping[str, tuple[CommitStep, ...]]] = MappingProxyType(
+    {
+        Guarantee.EXACTLY_ONCE: (CommitStep.PUT, CommitStep.PRE_COMMIT, CommitStep.COMMIT_GROUP),
+        Guarantee.AT_LEAST_ONCE: (CommitStep.PUT, CommitStep.PRE_COMMIT, CommitStep.COMMIT_GROUP),
+        Guarantee.AT_MOST_ONCE: (CommitStep.COMMIT_GROUP, CommitStep.PUT),
+    }
+)
+
+StepHook = Callable[[CommitStep], AbstractContextManager[None]]
+_NOTHING = nullcontext()
+
+
+def unobserved(_: CommitStep) -> AbstractContextManager[None]:
+    """The hook in production, which does nothing around a step."""
+    return _NOTHING

@@ -1,0 +1,76 @@
+"""Each delivery takes the steps of its guarantee, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_connect.model.connector_settings import Guarantee
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.task import SinkTask
+from airflow_provider_connect.worker.delivery.commit_steps import SINK_STEPS, SOURCE_STEPS, CommitStep
+from airflow_provider_connect.worker.delivery.sink_delivery import CommitAfterPut, CommitBeforePut, SinkDelivery
+from airflow_provider_connect.worker.delivery.source_delivery import AtLeastOnce, AtMostOnce, ExactlyOnce, SourceDelivery
+from airflow_provider_connect.worker.delivery.transaction_boundary import PollBoundary, RequestedBoundary
+from tests.unit.worker.test_source_delivery import BATCH, OFFSET, encode, owner, writer
+
+
+class Steps(list[CommitStep]):
+    @contextmanager
+    def around(self, step: CommitStep) -> Iterator[None]:
+        yield
+        self.append(step)
+
+
+def source(guarantee: Guarantee, steps: Steps) -> SourceDelivery:
+    producer, data = owner([]), writer([], "data")
+    if guarantee is Guarantee.EXACTLY_ONCE:
+        return ExactlyOnce(producer, data, encode, boundary=PollBoundary(0, lambda: 0.0), flush_seconds=1, step=steps.around)
+    if guarantee is Guarantee.AT_LEAST_ONCE:
+        return AtLeastOnce(producer, data, encode, interval_seconds=60, flush_seconds=1, now=lambda: 0.0, step=steps.around)
+    return AtMostOnce(producer, data, encode, flush_seconds=1, step=steps.around)
+
+
+@pytest.mark.parametrize("guarantee", Guarantee)
+def test_source(guarantee: Guarantee) -> None:
+    steps = Steps()
+    delivery = source(guarantee, steps)
+    delivery.deliver([BATCH], [OFFSET])
+    assert delivery.commit()
+    assert (*steps, CommitStep.NOTIFY_TASK)[: len(SOURCE_STEPS[guarantee])] == SOURCE_STEPS[guarantee]
+
+
+def test_source_that_aborts() -> None:
+    steps = Steps()
+    delivery = ExactlyOnce(owner([]), writer([], "data"), encode, boundary=RequestedBoundary(), flush_seconds=1, step=steps.around)
+    delivery.deliver([BATCH], [OFFSET])
+    delivery.drop(with_offsets=False)
+    delivery.commit()
+    assert steps == [CommitStep.WRITE_RECORDS, CommitStep.ABORT_TRANSACTION, CommitStep.WRITE_OFFSETS, CommitStep.COMMIT_TRANSACTION]
+
+
+class Sink(SinkTask):
+    def put(self, batch: Batch) -> None:
+        pass
+
+
+class Group:
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        pass
+
+
+@pytest.mark.parametrize("guarantee", Guarantee)
+def test_sink(guarantee: Guarantee) -> None:
+    steps, group, positions = Steps(), Group(), {TopicPartition("t", 0): 3}
+    unused: Any = group
+    kind = CommitBeforePut if guarantee is Guarantee.AT_MOST_ONCE else CommitAfterPut
+    delivery: SinkDelivery = kind(unused, steps.around)
+    delivery.deliver(Sink(), Batch("t", value=pa.array(["a", "b", "c"])), positions)
+    if guarantee is not Guarantee.AT_MOST_ONCE:
+        assert delivery.commit(Sink(), positions) == positions
+    assert tuple(steps) == SINK_STEPS[guarantee]
