@@ -2,6 +2,7 @@
 PYTHON ?= $(or $(firstword $(foreach one,python3 python3.11 python3.12 python3.13,$(shell $(one) -c 'import sys; sys.version_info >= (3, 11) and print("$(one)")' 2>/dev/null))),python3)
 PY := .venv/bin/python
 SOURCES := airflow_provider_connect spark_jobs dags tests
+SHARED := -n $(or $(JOBS),2) --dist loadgroup
 export AIRFLOW_PROVIDER_CONNECT_CACHE := $(CURDIR)/.dev/cache
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
 
@@ -25,17 +26,17 @@ down: ## end what make up started
 status: ## whether the stack is up, and where
 	@$(PY) -m airflow_provider_connect.dev.stack status
 
-check: setup ## lint, types, unit tests
+check: setup ## lint, types, unit tests that start no process
 	@$(PY) -m ruff check $(SOURCES)
 	@$(PY) -m ruff format --check $(SOURCES)
 	@$(PY) -m mypy
-	@$(PY) -m pytest -q tests/unit
+	@$(PY) -m pytest -q -m "not soak and not process" $(SHARED) tests/unit
 
-test: setup ## all that CI runs, in JOBS=2 processes at once
+test: setup ## all that CI runs, in JOBS=2 processes at once; the seconds of each test are in .dev/durations.json
 	@$(PY) -m ruff check $(SOURCES)
 	@$(PY) -m ruff format --check $(SOURCES)
 	@$(PY) -m mypy
-	@$(PY) -m pytest -q --durations=15 -n $(or $(JOBS),2) --dist worksteal
+	@$(PY) -m pytest -q --durations=15 --durations-file .dev/durations.json $(SHARED)
 
 contract: setup ## replay all that was recorded of a real Kafka Connect, with real runs; S="NAME …" for some sessions
 	@$(PY) -m tests.contract.rest $(S)
@@ -45,11 +46,14 @@ bench: setup ## race Kafka Connect; W=W1 for one work
 
 chaos: setup ## kill everything everywhere and count records; KILLS=60 of runs, TABLES=60 of those with tables or of their connections, WRITERS=300 seconds of writing to tables that runs read, CONTROL=30 of servers, TOPICS=20 topics deleted, SEED=of a run to repeat
 	@CONNECT_TEST_CLAIMS=500000 $(PY) -m pytest -q tests/integration/stores/test_long_config_topic.py
-	@AIRFLOW_DATABASE=sqlite $(PY) -m pytest -q -n $(or $(JOBS),2) --dist worksteal tests/integration/airflow
+	@AIRFLOW_DATABASE=sqlite $(PY) -m pytest -q $(SHARED) tests/integration/airflow
 	@$(PY) -m tests.e2e.chaos $(if $(KILLS),--kills $(KILLS)) $(if $(TABLES),--table-kills $(TABLES)) $(if $(WRITERS),--writer-seconds $(WRITERS)) $(if $(CONTROL),--control-kills $(CONTROL)) $(if $(TOPICS),--topic-deletions $(TOPICS)) $(if $(SEED),--seed $(SEED))
 
-soak: setup ## a table of random rows of all types through a topic into another, by each guarantee; ROWS=20000, SEED=of a run to repeat
-	@FUZZ_ROWS=$(or $(ROWS),20000) $(if $(SEED),FUZZ_SEED=$(SEED)) $(PY) -m pytest -q --timeout 7200 tests/integration/worker/test_jdbc_fuzz.py
+soak: export SEED := $(or $(SEED),$(strip $(shell od -An -N2 -tu2 /dev/urandom)))
+soak: setup ## what takes long: random storms, clients of others, the tutorial, outages of minutes, and tables of ROWS=20000 random rows; SEED=of a run to repeat
+	@echo SEED=$(SEED)
+	@$(PY) -m pytest -q -m "soak or hypothesis" --timeout 1500 --hypothesis-seed $(SEED) --ignore tests/integration/worker/test_jdbc_fuzz.py $(SHARED)
+	@FUZZ_ROWS=$(or $(ROWS),20000) $(PY) -m pytest -q -m "soak or not soak" --timeout 7200 tests/integration/worker/test_jdbc_fuzz.py
 
 HASHES := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --constraint constraints.txt
 hashes: setup ## requirements of the image with the hash of every file, after a change of setup.cfg or constraints.txt

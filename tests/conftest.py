@@ -1,12 +1,19 @@
-"""What every test may ask for: a real broker, worker settings of its own, free ports. A test's folder is its mark."""
+"""What every test may ask for: a real broker, worker settings of its own, free ports. A test's folder is its mark.
 
+Processes of xdist share the tests by groups, so that each server starts once; a group that takes long comes early.
+"""
+
+import json
 import os
 import re
+import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.ports import free_ports
@@ -22,19 +29,87 @@ WorkerSettings = Callable[..., dict[str, str]]
 
 
 FOLDERS = ("unit", "contract", "integration", "e2e")
+OF_ONE_SERVER = ("contract/rest", "integration/airflow", "integration/client", "integration/clients")
+SLOWEST = "integration/airflow"
+
+settings.register_profile("fixed", derandomize=True)
+settings.register_profile("random", database=None)
+settings.load_profile("random" if "SEED" in os.environ else "fixed")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--durations-file", type=Path, help="a JSON file for the seconds of each test, of each file and of each folder")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    path = config.getoption("--durations-file")
+    if path is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Durations(path))
+
+
+class Durations:
+    """Adds up how long tests take, with their fixtures, in all processes, and writes it at the end of the session."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._started = path, time.monotonic()
+        self._tests: dict[str, float] = defaultdict(float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._tests[_GROUP.sub("", report.nodeid)] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        files: dict[str, float] = defaultdict(float)
+        folders: dict[str, float] = defaultdict(float)
+        for test, seconds in self._tests.items():
+            file = test.partition("::")[0]
+            files[file] += seconds
+            folders["/".join(Path(file).parent.parts[1:3])] += seconds
+        found = {"seconds": round(time.monotonic() - self._started), "folders": _longest_first(folders)}
+        found |= {"files": _longest_first(files), "tests": _longest_first(self._tests)}
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def _longest_first(seconds: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(seconds[name], 2) for name in sorted(seconds, key=lambda name: -seconds[name])}
+
+
+_GROUP = re.compile(r"@[\w/.]+$")  # what xdist adds to the name of a test
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test below ``tests/unit`` is marked ``unit``, and so on; the quick folders run first."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A test below ``tests/unit`` is marked ``unit``, and so on. In one process the quick folders run first, in several the slow ones."""
+    is_shared = getattr(config.option, "loadgroup", False)
     for item in items:
         if (folder := _folder(item)) in FOLDERS:
             item.add_marker(folder)
-    items.sort(key=lambda item: FOLDERS.index(_folder(item)) if _folder(item) in FOLDERS else len(FOLDERS))
+        if folder == "e2e":
+            item.add_marker("no_cover")
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+    items.sort(key=_slow_first if is_shared else _quick_first)
 
 
 def _folder(item: pytest.Item) -> str:
-    return item.path.relative_to(CHECKOUT / "tests").parts[0]
+    return _below_tests(item).parts[0]
+
+
+def _below_tests(item: pytest.Item) -> Path:
+    return item.path.relative_to(CHECKOUT / "tests")
+
+
+def _group(item: pytest.Item) -> str:
+    """A file, for the servers of its module; or a folder with a server for all of its files."""
+    path = _below_tests(item)
+    return str(path.parent) if str(path.parent) in OF_ONE_SERVER else str(path)
+
+
+def _quick_first(item: pytest.Item) -> int:
+    return FOLDERS.index(_folder(item)) if _folder(item) in FOLDERS else len(FOLDERS)
+
+
+def _slow_first(item: pytest.Item) -> tuple[bool, int]:
+    return _group(item) != SLOWEST, -_quick_first(item)
 
 
 @pytest.fixture

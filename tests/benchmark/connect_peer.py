@@ -38,6 +38,12 @@ appender.out.layout.pattern = [%d] %p %m (%c)%n
 _CHECK_SECONDS = 1.0
 
 
+def worker_jars(cache: Path, java: JavaRuntime) -> tuple[Path, Path]:
+    """The folders of the worker's libraries and of its plugins, fetched where they are missing."""
+    jars = fetch_jars(cache / "connect", f"worker-{VERSION}", _WORKER_JARS, java, pins=PINS)
+    return jars, fetch_jars(cache / "connect" / "plugins", f"connect-file-{VERSION}", _PLUGIN_JARS, java, pins=PINS)
+
+
 class ConnectWorker:
     """One distributed worker with its REST port. ``exactly_once`` is its ``exactly.once.source.support``; ``more`` are settings besides."""
 
@@ -97,8 +103,7 @@ class ConnectWorker:
         return json.loads(text) if text else None
 
     def _command(self) -> list[str]:
-        jars = fetch_jars(self._cache / "connect", f"worker-{VERSION}", _WORKER_JARS, self._java, pins=PINS)
-        plugins = fetch_jars(self._cache / "connect" / "plugins", f"connect-file-{VERSION}", _PLUGIN_JARS, self._java, pins=PINS)
+        jars, plugins = worker_jars(self._cache, self._java)
         settings = {"plugin.path": str(plugins.parent), **self._settings}
         properties, log4j = self._directory / "worker.properties", self._directory / "log4j2.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))

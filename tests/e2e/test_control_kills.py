@@ -12,10 +12,12 @@ from tests.e2e.chaos.tally import Tally
 from tests.e2e.control.killable import KillableAirflow
 from tests.e2e.control.storm import DELETE, PATCH_SINK, PATCH_SOURCE, ControlStorm
 
+pytestmark = pytest.mark.soak
+
 
 @pytest.mark.timeout(600)
 def test_nothing_half_done_stays(tmp_path: Path) -> None:
-    seed = int(os.environ.get("SEED", random.randrange(10_000)))
+    seed = int(os.environ.get("SEED", "1"))
     chance, tally = random.Random(seed), Tally()
     acts = [chance.choice([PATCH_SOURCE, PATCH_SINK, DELETE]), chance.choice(["scheduler", "dag-processor"])]
     with KillableAirflow(tmp_path / "control") as airflow:

@@ -35,7 +35,14 @@ def scenes(server: KafkaServer, tmp_path: Path, unique: str) -> list[Scene]:
     return [source, sink]
 
 
-@pytest.mark.parametrize(("seconds", "kill"), [(3, False), (3, True), (60, True)], ids=["frozen 3 s", "killed 3 s", "killed 60 s"])
+@pytest.mark.parametrize(
+    ("seconds", "kill"),
+    [
+        pytest.param(3, False, id="frozen 3 s"),
+        pytest.param(3, True, id="killed 3 s"),
+        pytest.param(60, True, id="killed 60 s", marks=pytest.mark.soak),
+    ],
+)
 def test_a_broker_that_goes_away_loses_and_doubles_nothing(server: KafkaServer, scenes: list[Scene], seconds: float, *, kill: bool) -> None:
     outcomes = live_through(server, [(scene, in_the_middle(scene)) for scene in scenes], seconds=seconds, kill=kill)
     for scene, outcome in zip(scenes, outcomes, strict=True):
@@ -47,6 +54,7 @@ def test_a_broker_that_goes_away_loses_and_doubles_nothing(server: KafkaServer, 
         assert verdict.holds_for("exactly_once"), verdict
 
 
+@pytest.mark.soak
 def test_a_status_that_finds_no_broker_is_written_later(server: KafkaServer, scenes: list[Scene]) -> None:
     """An attempt takes ten seconds at most: so one of them at least fails, is counted, and made again."""
     outcomes = live_through(server, [(scene, announced(STATUS_STEP, 1)) for scene in scenes], seconds=14, kill=False)

@@ -60,7 +60,9 @@ def submitted(scene: SourceScene, folder: Path) -> Iterator[tuple[subprocess.Pop
         launcher.wait()
 
 
-@pytest.mark.parametrize("victim", ["jvm", "driver", "task", "supervisor"])
+@pytest.mark.parametrize(
+    "victim", ["jvm", pytest.param("driver", marks=pytest.mark.soak), pytest.param("task", marks=pytest.mark.soak), "supervisor"]
+)
 def test_a_killed_process_takes_all_of_its_run_along(victim: str, tmp_path: Path, worker_settings: WorkerSettings) -> None:
     scene = SourceScene.make(tmp_path, worker_settings(), "exactly_once")
     with submitted(scene, tmp_path / "run") as (launcher, processes):
@@ -91,7 +93,7 @@ def connector(airflow: AirflowRuns, tmp_path: Path) -> SourceScene:
     return scene
 
 
-@pytest.mark.parametrize("victim", ["task", "supervisor"])
+@pytest.mark.parametrize("victim", ["task", pytest.param("supervisor", marks=pytest.mark.soak)])
 def test_airflow_retries_what_a_killed_process_took_along(victim: str, airflow: AirflowRuns, connector: SourceScene) -> None:
     run = airflow.start(connector.runs.connector, held())
     assert run.wait_until_struck(), airflow.last_log(run.run)

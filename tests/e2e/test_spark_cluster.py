@@ -228,6 +228,7 @@ def test_source_on_a_cluster(cluster: SparkCluster, executors_python: Path, tmp_
     assert scene.verdict().holds_for("exactly_once")
 
 
+@pytest.mark.soak
 def test_lost_worker_fails_its_task_and_the_retry_does_the_rest(
     executors_python: Path, tmp_path: Path, worker_settings: MakeSettings
 ) -> None:

@@ -8,6 +8,8 @@ import pytest
 from tests.e2e.chaos.tally import Tally
 from tests.e2e.chaos.topic_storm import TopicStorm
 
+pytestmark = pytest.mark.soak
+
 
 @pytest.mark.parametrize("seed", [1])
 def test_no_record_is_missing_behind_a_deletion_and_large_ones_arrive(bootstrap: str, tmp_path: Path, seed: int) -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import random
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -38,11 +38,16 @@ class RunsHere:
         return result
 
 
-@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+IN_EVERY_RUN = "timestamp+incrementing"
+
+
+@pytest.mark.parametrize(
+    "mode", [pytest.param(mode, id=mode.name, marks=[] if mode.name == IN_EVERY_RUN else pytest.mark.soak) for mode in MODES]
+)
 def test_what_is_written_while_runs_go_by_arrives(
     mode: Mode, worker_settings: WorkerSettings, postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    settings, seed = worker_settings() | QUICK, random.SystemRandom().randrange(1 << 32)
+    settings, seed = worker_settings() | QUICK, int(os.environ.get("SEED", "1"))
     scene = WriterScene(mode, settings, postgres, lambda config: RunsHere(settings, config, tmp_path), longest_seconds=LONGEST_SECONDS)
     account = scene.live_through(SECONDS, seed)
     print(f"seed {seed}, {account}")

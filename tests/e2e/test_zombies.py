@@ -77,7 +77,10 @@ FROZEN = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "guarantee", "fault"), FROZEN, ids=[f"{kind}, {guarantee}: {fault}" for kind, guarantee, fault in FROZEN])
+@pytest.mark.parametrize(
+    ("kind", "guarantee", "fault"),
+    [pytest.param(*case, id="{}, {}: {}".format(*case), marks=[pytest.mark.soak] if case[2].when == "after" else []) for case in FROZEN],
+)
 def test_zombie_changes_nothing(kind: str, guarantee: str, fault: Fault, tmp_path: Path, worker_settings: WorkerSettings) -> None:
     scene = make_scene(kind, tmp_path, worker_settings, guarantee)
     if kind == "sink":

@@ -8,6 +8,8 @@ from tests.conftest import CACHE
 from tests.integration.airflow.conftest import Airflow
 from tests.integration.clients.environments import python_environment
 
+pytestmark = pytest.mark.soak
+
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("client", ["kafka_connect_py", "kafka_connect_api"])

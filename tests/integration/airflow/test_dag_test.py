@@ -108,7 +108,9 @@ def test_a_paused_connector_is_skipped(
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("keys", [{}, {"tasks.per.application": "1"}], ids=["one-application", "plan-run-report"])
+@pytest.mark.parametrize(
+    "keys", [pytest.param({}, marks=pytest.mark.soak), {"tasks.per.application": "1"}], ids=["one-application", "plan-run-report"]
+)
 def test_a_name_that_is_a_template_runs_no_code(
     home: dict[str, str],
     config: dict[str, str],
@@ -139,9 +141,9 @@ def test_a_name_that_is_a_template_runs_no_code(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"connector.class": "NoSuchSource"}, "NoSuchSource"),
-        ({"value.converter": "no.such.Converter"}, "value.converter"),
-        ({"topic": ""}, "topic"),
+        pytest.param({"connector.class": "NoSuchSource"}, "NoSuchSource", marks=pytest.mark.soak),
+        pytest.param({"value.converter": "no.such.Converter"}, "value.converter", marks=pytest.mark.soak),
+        pytest.param({"topic": ""}, "topic", marks=pytest.mark.soak),
         ({"file": "${airflow:nowhere:password}"}, "no config.providers.airflow.access setting"),
     ],
 )
@@ -154,6 +156,7 @@ def test_a_config_that_cannot_run_fails_before_anything_moves(
     assert "spark-submit" not in output
 
 
+@pytest.mark.soak
 def test_a_broker_that_does_not_answer_is_named_and_the_run_may_be_tried_again(author: Author, config: dict[str, str], unique: str) -> None:
     states, output = author(unique, {**config, "airflow.retries": "0"}, **{"bootstrap.servers": "127.0.0.1:1"})
     assert states == {"run": "failed", "tasks": {"run": "failed"}}, output
@@ -161,6 +164,7 @@ def test_a_broker_that_does_not_answer_is_named_and_the_run_may_be_tried_again(a
     assert "AirflowFailException" not in output
 
 
+@pytest.mark.soak
 def test_an_internal_topic_of_the_wrong_kind_is_refused(
     author: Author, config: dict[str, str], unique: str, worker_settings: Callable[..., dict[str, str]], kafka: Any
 ) -> None:

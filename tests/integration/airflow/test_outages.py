@@ -34,6 +34,7 @@ with DAG({dag!r}, schedule=None, default_args={{"connect_conn_id": {connection!r
 """
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_deferred_waits_go_on_while_the_api_server_restarts(airflow: Airflow, unique: str, file_source: Connector) -> None:
     sensor, operator, dag = f"sensor-{unique}", f"operator-{unique}", re.sub(r"\W", "_", f"waits_{unique}")

@@ -290,6 +290,12 @@ def test_a_deletion_of_which_only_the_record_was_written_leaves_nothing(airflow:
     with ConfigStore(airflow.settings()) as store:
         store.delete_connector(created)
     wait_until(lambda: status(airflow, created) == (None, []) and not has_dag(airflow, created), 60, "everything of it is gone")
+
+
+@pytest.mark.soak
+def test_airflow_forgets_the_dag_of_a_connector_that_is_deleted(airflow: Airflow, created: str) -> None:
+    with ConfigStore(airflow.settings()) as store:
+        store.delete_connector(created)
     path = f"/api/v2/dags/{dag_id_for(created)}"
     wait_until(lambda: airflow.client.get(path).status_code == 404, 120, "Airflow has forgotten its DAG")
 

@@ -9,6 +9,8 @@ from tests.conftest import CACHE
 from tests.integration.clients.conftest import Connector
 from tests.integration.clients.environments import node_environment, python_environment
 
+pytestmark = pytest.mark.soak
+
 PYTHON = (
     "kafka_connect_py",
     "kafka_connect_api",

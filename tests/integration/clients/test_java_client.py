@@ -11,6 +11,8 @@ from tests.conftest import CACHE
 from tests.integration.clients.conftest import Connector
 from tests.integration.clients.environments import java_environment
 
+pytestmark = pytest.mark.soak
+
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 
 

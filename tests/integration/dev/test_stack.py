@@ -76,6 +76,7 @@ def test_up_serves_and_down_leaves_nothing(directory: Path) -> None:
     assert (_command(directory, "status").returncode, _command(directory, "down").returncode) == (1, 0)
 
 
+@pytest.mark.soak
 def test_a_half_dead_stack_is_reported_and_started_anew(directory: Path) -> None:
     assert _command(directory, "up").returncode == 0
     state = json.loads((directory / ".dev" / "stack.json").read_text())

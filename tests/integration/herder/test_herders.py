@@ -22,7 +22,7 @@ from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from tests.integration.herder.conftest import AskedHere, RunsByHand
 
 CONFIG = {"connector.class": "FileStreamSource", "file": "/tmp/in.txt", "topic": "lines"}
-SECONDS, CLIENTS, CONNECTORS = 10.0, 16, 5
+SECONDS, CLIENTS, CONNECTORS = 3.0, 16, 5
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import sys
 
 import pytest
@@ -34,17 +33,15 @@ SINK_MOMENTS = [
     Moment(f"{CHANGE}._flush", nth=2),
     Moment(f"{OWNER}.commit", nth=2),
 ]
-CHOSEN = 3
 
 
-def chosen(moments: list[Moment]) -> list[Moment]:
-    """Some of them, and by which seed."""
-    seed = random.randrange(10_000)
-    sys.stdout.write(f"moments by seed {seed}\n")
-    return random.Random(seed).sample(moments, CHOSEN)
+def some_or_all(moments: list[Moment]) -> pytest.MarkDecorator:
+    """Every third of them, and in ``make soak`` all."""
+    return pytest.mark.parametrize("moments", [moments[::3], pytest.param(moments, marks=pytest.mark.soak)], ids=["some", "all"])
 
 
-def test_a_source_has_all_or_nothing(scene: Scene, herder: Herder, unique: str) -> None:
+@some_or_all(SOURCE_MOMENTS)
+def test_a_source_has_all_or_nothing(scene: Scene, herder: Herder, unique: str, moments: list[Moment]) -> None:
     make_topic(scene.bootstrap, unique)
     scene.run(scene.numbers(unique, tasks_max="2", tasks="2", until="100"))
     herder.stop(scene.connector)
@@ -52,7 +49,7 @@ def test_a_source_has_all_or_nothing(scene: Scene, herder: Herder, unique: str) 
     old = [(first, {"next": 100}), (second, {"next": 100})]
     new = [(first, {"next": 30}), (second, {"next": 40})]
     outcomes = []
-    for moment in chosen(SOURCE_MOMENTS):
+    for moment in moments:
         change_and_kill(scene, moment, views(*new))
         herder.stop(scene.connector)  # as before a hand-over to a real Connect, which may not know committed from aborted
         found = shown(herder.offsets(scene.connector))
@@ -69,15 +66,16 @@ def test_a_source_has_all_or_nothing(scene: Scene, herder: Herder, unique: str) 
     sys.stdout.write(f"altered {outcomes.count(True)} times of {len(outcomes)}\n")
 
 
+@some_or_all(SINK_MOMENTS)
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
-def test_a_sink_has_all_or_nothing(scene: Scene, herder: Herder, unique: str, guarantee: str) -> None:
+def test_a_sink_has_all_or_nothing(scene: Scene, herder: Herder, unique: str, guarantee: str, moments: list[Moment]) -> None:
     """One offset altered, one removed, one left; and the runs after it go on from what was told."""
     one, two = f"{unique}-1", f"{unique}-2"
     stopped_sink(scene, herder, [one, two], delivery_guarantee=guarantee)
     old = [(at(topic, number), offset(5)) for topic in (one, two) for number in (0, 1)]
     changes = views((at(one, 0), offset(3)), (at(one, 1), None))
     new = [(at(one, 0), offset(3)), (at(two, 0), offset(5)), (at(two, 1), offset(5))]
-    for moment in chosen(SINK_MOMENTS):
+    for moment in moments:
         lines = len(scene.lines())
         change_and_kill(scene, moment, changes)
         herder.stop(scene.connector)

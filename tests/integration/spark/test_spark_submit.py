@@ -145,6 +145,7 @@ def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
         yield cluster
 
 
+@pytest.mark.soak
 def test_executors_of_a_cluster_run_the_code_that_travels_with_the_job(job: Path, cluster: SparkCluster, tmp_path: Path) -> None:
     options = submit_options(cluster.url, scratch=tmp_path)
     options.conf.update(

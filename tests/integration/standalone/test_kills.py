@@ -67,7 +67,7 @@ def _moves_on(folder: Path) -> None:
 
 
 def test_no_line_is_lost_when_the_process_is_killed(make_agent: MakeAgent, tmp_path: Path, unique: str) -> None:
-    seed = int(os.environ.get("SEED", time.time_ns() % 10_000))
+    seed = int(os.environ.get("SEED", "1"))
     chance, connectors = random.Random(seed), _connectors(tmp_path, unique)
     whole = 0
     agent = make_agent(offset_flush_interval_ms="300").start(*connectors)

@@ -5,32 +5,27 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer
 
-from airflow_provider_connect.dev.jar_cache import fetch_jars
 from airflow_provider_connect.dev.ports import free_ports
 from airflow_provider_connect.spark.java_runtime import find_java
 from airflow_provider_connect.spark.parent_death import dies_with_parent
 from airflow_provider_connect.stores.offset_file import OffsetFile
+from tests.benchmark.connect_peer import worker_jars
 from tests.conftest import CACHE
 from tests.integration.standalone.agent import STRING, Agent, properties, wait_for
-from tests.java_libraries import PINS
+
+pytestmark = pytest.mark.soak
 
 MakeAgent = Callable[..., Agent]
-
-VERSION = "4.3.1"
-_JARS = [f"org.apache.kafka:{name}:{VERSION}" for name in ("connect-runtime", "connect-transforms", "kafka-tools")]
-_LOG = "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"
 
 
 @contextmanager
 def _connect_standalone(folder: Path, bootstrap: str, offsets: Path, connector: Path) -> Iterator[None]:
     """Kafka Connect's own worker, until it is told to end."""
     java = find_java(cache=CACHE)
-    jars = fetch_jars(CACHE / "connect", f"worker-{VERSION}", [*_JARS, _LOG], java, pins=PINS)
-    plugins = fetch_jars(
-        CACHE / "connect" / "plugins", f"connect-file-{VERSION}", [f"org.apache.kafka:connect-file:{VERSION}"], java, pins=PINS
-    )
+    jars, plugins = worker_jars(CACHE, java)
     worker = folder / "java.properties"
     settings = {
         "bootstrap.servers": bootstrap,

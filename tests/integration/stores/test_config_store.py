@@ -210,7 +210,8 @@ def test_broker_that_is_not_there_is_told_in_time(free_port: int) -> None:
             assert time.monotonic() - started < 12
 
 
-def test_no_change_is_lost_or_doubled_when_the_broker_dies(tmp_path: Path, unique: str) -> None:
+@pytest.mark.parametrize("waits", [(0.31,), pytest.param((0.5, 0.31, 0.17), marks=pytest.mark.soak)], ids=["once", "again and again"])
+def test_no_change_is_lost_or_doubled_when_the_broker_dies(tmp_path: Path, unique: str, waits: tuple[float, ...]) -> None:
     """The broker is killed at moments of its own, also between a commit and its answer; every change that came back is there once."""
     with KafkaServer(tmp_path / "kafka", CACHE) as server:
         settings = WorkerSettings.of(worker_properties(server.bootstrap_servers, unique))
@@ -226,7 +227,7 @@ def test_no_change_is_lost_or_doubled_when_the_broker_dies(tmp_path: Path, uniqu
 
             thread = threading.Thread(target=increment)
             thread.start()
-            for wait in (0.5, 0.31, 0.17):
+            for wait in waits:
                 time.sleep(wait)
                 server.kill()
                 server.restart()

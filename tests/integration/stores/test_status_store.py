@@ -147,7 +147,7 @@ def test_status_that_can_never_be_written_fails_at_once(settings: WorkerSettings
     assert "canary" in line.getMessage()
 
 
-@pytest.mark.parametrize("how", ["frozen", "killed"])
+@pytest.mark.parametrize("how", [pytest.param("frozen", marks=pytest.mark.soak), "killed"])
 def test_statuses_outlive_a_broker_that_is_away(own_kafka: KafkaServer, own_settings: WorkerSettings, how: str) -> None:
     with StatusWriter(own_settings) as writer:
         writer.put_task(TaskStatus("c", 0, State.UNASSIGNED, "h:1"))
