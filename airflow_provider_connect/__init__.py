@@ -1,20 +1,31 @@
-"""Kafka Connect's job on Airflow and Spark. The public names load when they are first used."""
+"""Kafka Connect's job on Airflow and Spark. The public names stand in ``__init__.pyi`` and load at their first use."""
 
+import os
+import re
+import sys
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["Connect", "ConnectHook", "ConnectTaskOperator", "ConnectorDag", "__version__"]
-
-_PUBLIC = {
-    "Connect": "airflow_provider_connect.standalone.embedded",
-    "ConnectHook": "airflow_provider_connect.hooks.connect",
-    "ConnectTaskOperator": "airflow_provider_connect.operators.connect",
-    "ConnectorDag": "airflow_provider_connect.dag_files.connector_dag",
-}
 
 
-def __getattr__(name: str) -> Any:  # the class of that name
-    if name not in _PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_PUBLIC[name]), name)
+def lazy_names(package: str) -> tuple[Callable[[str], object], list[str]]:
+    """``__getattr__`` and ``__all__`` of a package, from the lines ``from … import … as …`` of the stub file beside its module.
+
+    The package's loader reads the file, which may lie in a zip.
+    """
+    module = sys.modules[package]
+    stub = module.__loader__.get_data(os.path.join(os.path.dirname(module.__file__), "__init__.pyi")).decode()
+    homes = {name: home for home, name in re.findall(r"^from (\S+) import \w+ as (\w+)$", stub, re.MULTILINE)}
+
+    def load(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(homes[name]), name)
+        setattr(module, name, value)
+        return value
+
+    return load, sorted(homes)
+
+
+__getattr__, __all__ = lazy_names(__name__)

@@ -31,7 +31,7 @@ class FileConfigProvider(ConfigProvider):
             return ConfigData({})
         try:
             values = parse_properties(_text(Path(path)))
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise ConfigException(f"Could not read properties from file {path}") from error
         return ConfigData({key: values[key] for key in keys if key in values})
 

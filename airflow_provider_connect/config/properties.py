@@ -1,4 +1,7 @@
-"""The text of a Java ``.properties`` file. Knows nothing of which keys there are."""
+"""The content of a Java ``.properties`` file. Knows nothing of which keys there are.
+
+Kafka Connect reads files as ISO-8859-1, and editors write UTF-8: a file that is not UTF-8 is read as ISO-8859-1.
+"""
 
 import re
 from collections.abc import Iterator
@@ -8,9 +11,19 @@ _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _SEPARATOR = re.compile(r"(?<!\\)(?:\\\\)*(?P<end>[ \t\f]*[=:][ \t\f]*|[ \t\f]+)")
 
 
-def parse_properties(text: str) -> dict[str, str]:
-    """The keys and values of ``text``, by the rules of ``java.util.Properties``; the last of equal keys holds."""
-    return dict(_pair(line) for line in _logical_lines(text))
+def parse_properties(content: str | bytes) -> dict[str, str]:
+    """The keys and values of a file, by the rules of ``java.util.Properties``; the last of equal keys holds.
+
+    Raises ValueError, as Java does, for a ``\\u`` without four hexadecimal digits.
+    """
+    return dict(_pair(line) for line in _logical_lines(content if isinstance(content, str) else _decoded(content)))
+
+
+def _decoded(content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("iso-8859-1")
 
 
 def _logical_lines(text: str) -> Iterator[str]:
@@ -38,10 +51,12 @@ def _pair(line: str) -> tuple[str, str]:
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda found: _character(found.group(1)), text)
+    """Two escapes that are the halves of a surrogate pair make one character, as in Java's text. A single half stays."""
+    found = _ESCAPE.sub(lambda found: _character(found[1]), text)
+    return found.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 def _character(escape: str) -> str:
-    if len(escape) > 1:
-        return chr(int(escape[1:], 16))
-    return _ESCAPES.get(escape, escape)
+    if escape == "u":
+        raise ValueError("Malformed \\uxxxx encoding.")
+    return chr(int(escape[1:], 16)) if len(escape) > 1 else _ESCAPES.get(escape, escape)

@@ -23,7 +23,6 @@ from airflow_provider_connect.config.dag_settings import (
     duration_seconds,
     schedule_of,
 )
-from airflow_provider_connect.config.properties import parse_properties
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
@@ -140,11 +139,6 @@ class WorkerSettings:
         settings = _settings(read, originals, values)
         read.raise_errors()
         return settings
-
-    @staticmethod
-    def parse_properties(text: str) -> dict[str, str]:
-        """The mapping that the text of a ``worker.properties`` file holds."""
-        return parse_properties(text)
 
     @property
     def exactly_once_source_enabled(self) -> bool:

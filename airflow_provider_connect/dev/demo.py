@@ -211,7 +211,7 @@ def _count_lines(file: Path) -> int:
 def _statuses(worker_properties: Path) -> list[str]:
     """What the status topic says of the connectors and their tasks."""
     found = []
-    with StatusStore(WorkerSettings.of(parse_properties(worker_properties.read_text()))) as store:
+    with StatusStore(WorkerSettings.of(parse_properties(worker_properties.read_bytes()))) as store:
         state = store.read()
     for connector in filter(None, map(connector_for, DAGS)):
         status = state.connector(connector)

@@ -314,8 +314,8 @@ def _worker_properties(file: Path | None) -> dict[str, str]:
     if file is None:
         return dict(_SCHEDULE)
     try:
-        given = parse_properties(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        given = parse_properties(file.read_bytes())
+    except (OSError, ValueError) as error:
         raise ConfigException(f"The worker properties {file} cannot be read: {error}") from error
     return _SCHEDULE | given
 

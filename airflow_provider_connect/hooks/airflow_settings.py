@@ -193,8 +193,8 @@ def properties_file() -> dict[str, str]:
     if path is None:
         return {}
     try:
-        return parse_properties(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        return parse_properties(Path(path).read_bytes())
+    except (OSError, ValueError) as error:
         raise ConfigException(f"Option worker_properties of section [{SECTION}] names {path}, which cannot be read: {error}") from error
 
 

@@ -75,7 +75,10 @@ def _named_by(jaas: Path) -> Path:
 
 def users_of(file: Path) -> dict[str, str]:
     """Passwords by name. Raises ConfigException when there are none, for then nobody could come in."""
-    users = parse_properties(_text(file, CREDENTIALS))
+    try:
+        users = parse_properties(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ConfigException.of(CREDENTIALS, file, f"it cannot be read: {error}") from error
     if not users:
         raise ConfigException.of(CREDENTIALS, file, "it names no users")
     return users

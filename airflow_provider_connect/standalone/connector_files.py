@@ -26,10 +26,11 @@ class ConnectorFile:
 def read_connector_file(path: Path) -> ConnectorFile:
     """1 a JSON map of texts 2 the JSON that ``POST /connectors`` takes 3 Java properties. Raises ConfigException naming the file."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        content = path.read_bytes()
+        values = _json_object(content)
+        properties = parse_properties(content) if values is None else {}
+    except (OSError, ValueError) as error:
         raise ConfigException(f"Connector configuration at '{path}' cannot be read: {error}") from error
-    values = _json_object(text)
     if values is not None and _are_texts(values):
         return _named(path, _texts(values))
     if values is not None and isinstance(values.get("config"), dict):
@@ -38,7 +39,7 @@ def read_connector_file(path: Path) -> ConnectorFile:
         raise ConfigException(
             f"Connector configuration at '{path}' is neither a JSON map of texts nor an object with '{NAME}' and 'config', as POST takes it"
         )
-    return _named(path, parse_properties(text))
+    return _named(path, properties)
 
 
 def _request(path: Path, values: Mapping[str, object]) -> ConnectorFile:
@@ -75,10 +76,10 @@ def _nameless(path: Path) -> ConfigException:
     return ConfigException(f"Connector configuration at '{path}' is missing the mandatory '{NAME}' configuration")
 
 
-def _json_object(text: str) -> dict[str, object] | None:
-    """None: this is no JSON object, and may be properties."""
+def _json_object(content: bytes) -> dict[str, object] | None:
+    """None: this is not a JSON object, and may be properties."""
     try:
-        values = json.loads(text)
+        values = json.loads(content)
     except (ValueError, RecursionError):
         return None
     return values if isinstance(values, dict) else None

@@ -19,8 +19,8 @@ def read_properties(path: Path) -> dict[str, str]:
     """The content of a properties file; connectors may reach files of one folder beside it, unless it says otherwise. Raises
     ConfigException when it cannot be read."""
     try:
-        return with_data_folder(parse_properties(path.read_text(encoding="utf-8")), path.absolute().parent)
-    except (OSError, UnicodeDecodeError) as error:
+        return with_data_folder(parse_properties(path.read_bytes()), path.absolute().parent)
+    except (OSError, ValueError) as error:
         raise ConfigException(f"Worker configuration {path} cannot be read: {error}") from error
 
 

@@ -150,8 +150,18 @@ def test_settings_travel_by_pickle_and_hide_their_values_in_print() -> None:
         ("a=1\r\na=2", {"a": "2"}),
         ("a=\u2028x", {"a": "\u2028x"}),
         ("a=1\\", {"a": "1"}),
+        ("a=\\ud83d\\ude00", {"a": "😀"}),
+        ("a=\\ud83d", {"a": "\ud83d"}),
+        ("a=é", {"a": "é"}),
+        (b"\xef\xbb\xbfa=\xc3\xa9", {"a": "é"}),
+        (b"a=\xe9", {"a": "é"}),
     ],
 )
-def test_properties_are_read_as_java_reads_them(text: str, values: dict[str, str]) -> None:
+def test_properties_are_read_as_java_reads_them(text: str | bytes, values: dict[str, str]) -> None:
     assert parse_properties(text) == values
-    assert WorkerSettings.parse_properties(text) == values
+
+
+@pytest.mark.parametrize("text", ["a=\\u12", "a=\\uD8zz", "\\u=1"])
+def test_unicode_escape_needs_four_digits(text: str) -> None:
+    with pytest.raises(ValueError, match=r"Malformed \\uxxxx encoding\."):
+        parse_properties(text)

@@ -3,11 +3,13 @@
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from airflow_provider_connect import sdk
 from airflow_provider_connect.sdk import Batch, Config, ConfigDef, ConfigKey, Range, SourceConnector, SourceTask, Type, pa
 from airflow_provider_connect.sdk.plugin import class_name_of
 from airflow_provider_connect.sdk.testing import MemoryConnectorContext, SourceConnectorSuite
+from airflow_provider_connect.spark.code_archives import code_archive
 
 
 class NumbersTask(SourceTask):
@@ -98,6 +100,16 @@ def test_public_name_of_a_class() -> None:
 
 def test_all_public_names_are_there() -> None:
     assert [name for name in sdk.__all__ if not hasattr(sdk, name)] == []
+
+
+def test_names_load_from_the_archive_of_executors(tmp_path: Path) -> None:
+    archive = code_archive(tmp_path)
+    program = (
+        "import airflow_provider_connect, airflow_provider_connect.sdk as sdk\n"
+        f"assert airflow_provider_connect.__file__.startswith({str(archive)!r})\n"
+        "assert sdk.ConfigKey.__name__ in sdk.__all__ and 'Connect' in airflow_provider_connect.__all__\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path, env={"PYTHONPATH": str(archive)})
 
 
 def test_import_loads_nothing_heavy() -> None:

@@ -41,7 +41,8 @@ def test_each_form_gives_the_same_connector(tmp_path: Path, text: str, state: Ta
         ('{"name": "c", "config": {"a": [1]}}', "each value in 'config' must be a text"),
         ('{"name": "c", "a": {"b": "c"}}', "neither a JSON map of texts nor an object with 'name' and 'config'"),
         ('{"name": "c", "config": {}, "initial_state": "asleep"}', "initial_state must be one of RUNNING, PAUSED, STOPPED, not 'asleep'"),
-        (b"\xff", "cannot be read"),
+        (b"\xff", "is missing the mandatory 'name' configuration"),  # a key in ISO-8859-1
+        ("name=\\u12", "cannot be read: Malformed"),
         (None, "cannot be read"),
     ],
 )
