@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping
+from operator import is_
+from typing import Final
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -36,6 +38,7 @@ from airflow_provider_connect.rest.routes import Connector, Task, changes, reads
 from airflow_provider_connect.rest.secrets import Secrets
 
 View = ConnectorInfo | ConnectorStatusView
+_ABSENT: Final = object()
 
 router = APIRouter(tags=["connectors"])
 
@@ -157,38 +160,38 @@ def _known_config(herder: Herder, connector: str, given: bodies.Config) -> dict[
 class Listing:
     """The bytes of ``GET /connectors?expand=…``, kept for each connector while its views are the same objects.
 
-    Safe for many threads: parts are replaced as a whole.
+    Safe for many threads: entries are replaced as a whole.
     """
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
-        self._parts: dict[tuple[str, str], tuple[View, int, bytes]] = {}
+        self._entries: dict[tuple[str, tuple[str, ...]], tuple[tuple[object, ...], int, bytes]] = {}
 
-    def body(self, connectors: Mapping[str, Mapping[str, View | None]], order: Iterable[str]) -> bytes:
-        """The whole answer. ``order`` names the parts as the request did."""
-        order = list(dict.fromkeys(order))
-        entries = []
-        for name, views in connectors.items():
-            parts = b",".join(b'"%b":%b' % (part.encode(), self._part(name, part, views[part])) for part in order if part in views)
-            entries.append(b"%b:{%b}" % (json_bytes(name), parts))
+    def body(self, connectors: Mapping[str, Mapping[str, View | None]], parts: Iterable[str]) -> bytes:
+        """The whole answer. ``parts`` are named in the order of the request."""
+        known = tuple(part for part in dict.fromkeys(parts) if part in ("info", "status"))
+        entries = [self._entry(name, views, known) for name, views in connectors.items()]
         self._forget(connectors)
         return b"{%b}" % b",".join(entries)
 
-    def _part(self, name: str, part: str, view: View | None) -> bytes:
-        if view is None:
-            return b"null"
-        kept = self._parts.get((name, part))
-        learned = self._secrets.learned
-        if kept is None or kept[0] is not view or kept[1] != learned:
-            shown = self._secrets.masked(view) if isinstance(view, ConnectorInfo) else view
-            kept = (view, learned, json_bytes(to_json(shown)))
-            self._parts[name, part] = kept
-        return kept[2]
+    def _entry(self, name: str, views: Mapping[str, View | None], parts: tuple[str, ...]) -> bytes:
+        """The field of one connector. A view that has not changed is the same object, so comparing identities is enough."""
+        given = tuple([views.get(part, _ABSENT) for part in parts])
+        kept, learned = self._entries.get((name, parts)), self._secrets.learned
+        if kept is not None and kept[1] == learned and all(map(is_, kept[0], given)):
+            return kept[2]
+        shown = {part: self._shown(view) for part, view in zip(parts, given, strict=True) if view is not _ABSENT}
+        entry = b"%b:%b" % (json_bytes(name), json_bytes(shown))
+        self._entries[name, parts] = (given, learned, entry)
+        return entry
+
+    def _shown(self, view: object) -> object:
+        return to_json(self._secrets.masked(view) if isinstance(view, ConnectorInfo) else view)
 
     def _forget(self, connectors: Mapping[str, object]) -> None:
-        """Drop deleted connectors, once they are most of it: a user who may read few connectors must not empty the others' parts."""
-        if len(self._parts) > 8 * len(connectors) + 10_000:
-            self._parts = {key: kept for key, kept in self._parts.items() if key[0] in connectors}
+        """Drop deleted connectors, once they are most of it: a user who may read few connectors must not empty the others' entries."""
+        if len(self._entries) > 8 * len(connectors) + 10_000:
+            self._entries = {key: kept for key, kept in self._entries.items() if key[0] in connectors}
 
 
 # ── tasks and topics ──
