@@ -13,10 +13,10 @@ from airflow.utils.session import create_session
 
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.hooks.airflow_settings import own_option, worker_settings
+from airflow_provider_connect.sql_mirror.config_rows import Hide
 from airflow_provider_connect.sql_mirror.follower import MirrorFollower
-from airflow_provider_connect.sql_mirror.masking import Hide
+from airflow_provider_connect.sql_mirror.follower import rebuild as rebuild_rows
 from airflow_provider_connect.sql_mirror.queries import forget_history
-from airflow_provider_connect.sql_mirror.rebuild import rebuild as rebuild_rows
 
 _WAIT_SECONDS = 1.0
 _STANDBY_SECONDS = 5.0
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 def rebuild(*, keep_history: bool = True) -> None:
     """Drop what the mirror says, and have a running API server fill it again from the topics, within some seconds.
 
-    For a process that may use Airflow's database, such as a command. ``keep_history`` as in ``sql_mirror.rebuild``.
+    For a process that may use Airflow's database, such as a command. ``keep_history`` as in ``sql_mirror.follower.rebuild``.
     """
     with create_session() as session:
         rebuild_rows(session, keep_history=keep_history)
@@ -98,7 +98,8 @@ class MirrorLoop:
             return
         if days is not None:
             with create_session() as session:
-                forget_history(session, before_ms=int((time.time() - days * _DAY_SECONDS) * 1000))
+                if forget_history(session, before_ms=int((time.time() - days * _DAY_SECONDS) * 1000)):
+                    self._forget_due = 0.0  # the rest follows, between two steps of the follower
 
     def _renew(self) -> None:
         """Take up settings that have changed; the Variable and the Connection can, at any time. Unusable ones change nothing."""

@@ -1,4 +1,4 @@
-"""A change as the history keeps it, and its way into the table."""
+"""Lines of the history, and how they are written."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Kind(StrEnum):
     TARGET_STATE = "target-state"  # STARTED, PAUSED or STOPPED
     TASKS = "tasks"  # the committed task configs as a JSON list
     RESTART = "restart"  # a request as JSON; there is no old
-    UPGRADE = "upgrade"  # an upgrade of the connector's plugin as JSON, null: it is forgotten; there is no old, and ``note`` is the reason
+    UPGRADE = "upgrade"  # an upgrade of the connector's plugin as JSON, null: it ended; there is no old, and ``note`` is the reason
     STATUS = "status"  # state, worker_id, version and trace of the connector as JSON
     TASK_STATUS = "task-status"  # the same of the task that ``subject`` numbers
     TOPIC = "topic"  # the topic that ``subject`` names is used: by which task since when, as JSON
@@ -28,12 +28,12 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of history. ``place`` is the record that made the change, its partition and offset; offset -1: no record did."""
+    """One line of history. ``cause`` is the record that made the change: its partition and offset; offset -1: none did."""
 
     kind: Kind
     connector: str
     at_ms: int
-    place: tuple[TopicPartition, int]
+    cause: tuple[TopicPartition, int]
     subject: str = ""
     old: str | None = None
     new: str | None = None
@@ -55,9 +55,9 @@ def write_history(database: Database, entries: Iterable[Entry]) -> None:
             "who": entry.who,
             "claim": entry.claim,
             "note": entry.note,
-            "topic": entry.place[0].topic,
-            "topic_partition": entry.place[0].partition,
-            "topic_offset": entry.place[1],
+            "topic": entry.cause[0].topic,
+            "topic_partition": entry.cause[0].partition,
+            "topic_offset": entry.cause[1],
         }
         for entry in entries
     ]

@@ -1,7 +1,7 @@
 """The config topic's records → rows and history: connectors, target states, task sets. The rules are those of ``ConfigLog``."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_connect.model.cluster_state import ClusterConfigState, ConfigLog
@@ -14,22 +14,39 @@ from airflow_provider_connect.model.records import (
     TaskRecord,
     UpgradeRecord,
 )
+from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key, is_variable
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.upgrades import Upgrade
+from airflow_provider_connect.model.url_passwords import without_url_passwords
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sql_mirror.changes import Entry, Kind
-from airflow_provider_connect.sql_mirror.masking import Hide, holds_hidden, masked
-from airflow_provider_connect.sql_mirror.rows import Database, Row, Rows, is_name, json_text, storable
+from airflow_provider_connect.sql_mirror.rows import Database, Row, Rows, is_name, json_text, optional, storable
 from airflow_provider_connect.sql_mirror.tables import connector_config, pending_task, target_state, task_config, task_set
 from airflow_provider_connect.stores.state_stream import StateRecord
 
 DEFINED_IN = "airflow.defined.in"
 
+Hide = Callable[[Mapping[str, str], Mapping[str, str] | None], Mapping[str, str]]
+"""A config with ``[hidden]`` for the passwords that its plugins define; for a task's config with its connector's."""
+
 _Kept = ConnectorRecord | TargetStateRecord | TaskRecord | CommitRecord | RestartRecord | UpgradeRecord
 
 
+def masked(config: Mapping[str, str], of: Mapping[str, str] | None = None) -> dict[str, str]:
+    """``config`` with ``[hidden]`` for values of keys named like secrets, and for passwords in URLs; variables (``${…}``) stay."""
+    return {
+        key: HIDDEN if is_secret_key(key) and value and not is_variable(value) else without_url_passwords(value)
+        for key, value in config.items()
+    }
+
+
+def holds_hidden(config: Mapping[str, str] | None) -> bool:
+    """Whether a value is hidden: two such configs that look alike may differ."""
+    return any(HIDDEN in value for value in (config or {}).values())
+
+
 def take_configs(database: Database, records: Sequence[StateRecord], *, hide: Hide = masked) -> list[Entry]:
-    """Bring the rows up to the records, in their order; returns what changed. ``hide`` knows more secrets than their names tell."""
+    """Bring the rows up to the records, in their order; returns what changed. ``hide`` hides more secrets than ``masked``."""
     kept = [(record, value) for record in records if (value := kept_of(record.value)) is not None]
     tables = _Tables(database, {_connector(value) for _, value in kept})
     log, entries = tables.log(), []
@@ -53,7 +70,7 @@ def kept_of(value: object) -> _Kept | None:
 
 
 def _hidden(raw: object, kept: _Kept, state: ClusterConfigState, hide: Hide) -> _Kept:
-    """``kept`` with what else ``hide`` hides of the record as it came."""
+    """``kept`` without the values that ``hide`` hides of the raw record."""
     match raw:
         case ConnectorRecord(config=config) if config is not None and isinstance(kept, ConnectorRecord):
             return replace(kept, config=masked(hide(config, None)))
@@ -67,13 +84,13 @@ def _connector(record: _Kept) -> str:
 
 
 def _applied(log: ConfigLog, record: StateRecord, value: _Kept) -> list[Entry]:
-    old = _said(log.state, value)
+    old = _about(log.state, value)
     log.apply(value)
-    return _entries(record, value, old, _said(log.state, value))
+    return _entries(record, value, old, _about(log.state, value))
 
 
-def _said(state: ClusterConfigState, value: _Kept) -> object:
-    """What the state says about that which the record is about."""
+def _about(state: ClusterConfigState, value: _Kept) -> object:
+    """The part of the state that the record concerns."""
     match value:
         case ConnectorRecord(connector):
             return state.connector_configs.get(connector)
@@ -87,38 +104,40 @@ def _said(state: ClusterConfigState, value: _Kept) -> object:
 
 
 def _entries(record: StateRecord, value: _Kept, old: object, new: object) -> list[Entry]:
-    place, at = (record.at, record.offset), record.timestamp
+    cause, at = (record.at, record.offset), record.timestamp
     match value:
         case ConnectorRecord(connector, config) if old != new or holds_hidden(config):
             who = (config or {}).get(DEFINED_IN)
-            return [Entry(Kind.CONFIG, connector, at, place, old=_json(old), new=_json(new), who=None if who is None else storable(who))]
+            return [
+                Entry(
+                    Kind.CONFIG,
+                    connector,
+                    at,
+                    cause,
+                    old=optional(old, json_text),
+                    new=optional(new, json_text),
+                    who=optional(who, storable),
+                )
+            ]
         case TargetStateRecord(connector) if old != new:
-            return [Entry(Kind.TARGET_STATE, connector, at, place, old=_text(old), new=_text(new))]
+            return [Entry(Kind.TARGET_STATE, connector, at, cause, old=optional(old, str), new=optional(new, str))]
         case CommitRecord(connector) if old != new or _any_hidden(new):
-            return [Entry(Kind.TASKS, connector, at, place, old=json_text(old), new=json_text(new))]
+            return [Entry(Kind.TASKS, connector, at, cause, old=json_text(old), new=json_text(new))]
         case RestartRecord(connector):
             asked = {"include-tasks": value.include_tasks, "only-failed": value.only_failed}
-            return [Entry(Kind.RESTART, connector, at, place, new=json_text(asked))]
+            return [Entry(Kind.RESTART, connector, at, cause, new=json_text(asked))]
         case UpgradeRecord(connector, upgrade):
-            return [_upgrade_entry(connector, upgrade, at, place)]
+            return [_upgrade_entry(connector, upgrade, at, cause)]
         case _:
             return []
 
 
-def _upgrade_entry(connector: str, upgrade: Upgrade | None, at: int, place: tuple[TopicPartition, int]) -> Entry:
+def _upgrade_entry(connector: str, upgrade: Upgrade | None, at: int, cause: tuple[TopicPartition, int]) -> Entry:
     if upgrade is None:
-        return Entry(Kind.UPGRADE, connector, at, place)
-    claim = None if upgrade.claim is None else str(upgrade.claim)
+        return Entry(Kind.UPGRADE, connector, at, cause)
+    claim = optional(upgrade.claim, str)
     note = storable(upgrade.reason) if upgrade.reason else None
-    return Entry(Kind.UPGRADE, connector, at, place, new=json_text(upgrade.to_json()), claim=claim, note=note)
-
-
-def _json(value: object) -> str | None:
-    return None if value is None else json_text(value)
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
+    return Entry(Kind.UPGRADE, connector, at, cause, new=json_text(upgrade.to_json()), claim=claim, note=note)
 
 
 def _any_hidden(configs: object) -> bool:
@@ -127,7 +146,7 @@ def _any_hidden(configs: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ConfigNames:
-    """What the config topic still holds, by the keys of the rows."""
+    """The content of the config topic, by the keys of the rows."""
 
     configs: Collection[str]
     target_states: Collection[str]
@@ -146,7 +165,7 @@ class ConfigNames:
 
 
 class _Tables:
-    """The rows of some connectors, as the state that they add up to and back."""
+    """The rows of some connectors, converted to state and back."""
 
     def __init__(self, database: Database, connectors: Collection[str]) -> None:
         self._configs = Rows(database, connector_config, connector_config.c.connector, connectors)

@@ -1,31 +1,30 @@
-"""Fills the mirror from the topics. Knows nothing of threads: ``MirrorFollower.step`` is called over and over by whoever runs it.
+"""Fills the mirror from the topics. Knows nothing of threads: its thread calls ``MirrorFollower.step`` over and over.
 
-Several processes may do so at once: one holds the lease and reads, and should two read at once, all the same each record is taken in once.
-One transaction takes in a batch: 1 the lease, whose row makes followers wait for one another 2 the places read from, by compare-and-set
-3 the rows 4 the history. A process that dies leaves what the last transaction said; the next follower reads on from there.
+Several processes may do so at once: one holds the lease and reads. Should two read at once, each record is still taken in once. One
+transaction takes in a batch: 1 the lease, whose row makes followers wait for one another 2 the positions, by compare-and-set 3 the rows
+4 the history. After a process has died, the next follower continues from the last transaction.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from sqlalchemy import CursorResult, Update, insert, select, update
+from sqlalchemy import CursorResult, Update, delete, insert, select, update
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sql_mirror.changes import Entry, Kind, write_history
-from airflow_provider_connect.sql_mirror.config_rows import take_configs
-from airflow_provider_connect.sql_mirror.masking import Hide, masked
+from airflow_provider_connect.sql_mirror.config_rows import Hide, masked, take_configs
 from airflow_provider_connect.sql_mirror.offset_rows import take_batches, take_offsets
 from airflow_provider_connect.sql_mirror.queries import drop_lease, hold_lease, offset_topics
 from airflow_provider_connect.sql_mirror.rows import Database, remove_rows
 from airflow_provider_connect.sql_mirror.status_rows import take_statuses
 from airflow_provider_connect.sql_mirror.sweep import Sweep
-from airflow_provider_connect.sql_mirror.tables import position
+from airflow_provider_connect.sql_mirror.tables import CURRENT, batch, history, lease, position
 from airflow_provider_connect.stores.log_consumer import LogTruncatedException
 from airflow_provider_connect.stores.state_stream import DAY_SECONDS, StateRecord, StateStream, TopicIdentity
 
@@ -36,6 +35,7 @@ _COMPLETE_SECONDS = 60.0
 
 _TakeIn = Callable[[Database, Sequence[StateRecord]], list[Entry]]
 _SweepOut = Callable[[Sweep, Sequence[StateRecord]], None]
+Held = dict[TopicPartition, tuple[int, int]]
 Sessions = Callable[[], AbstractContextManager[Database]]
 
 _log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 class MirrorFollower:
     """``sessions`` opens a transaction that commits when its body ends and rolls back when it raises; ``now`` is in seconds since 1970.
 
-    ``holder`` names this follower among all; ``hide`` hides more secrets of configs than their names tell. Not thread-safe.
+    ``holder`` names this follower among all; ``hide`` hides more secrets of configs than ``masked``. Not thread-safe.
     """
 
     def __init__(self, settings: WorkerSettings, sessions: Sessions, *, holder: str, now: Callable[[], float], hide: Hide = masked) -> None:
@@ -54,10 +54,10 @@ class MirrorFollower:
         self._now = now
         self._take_configs: _TakeIn = partial(take_configs, hide=hide)
         self._stream = StateStream(settings)
-        self._places: dict[TopicPartition, Place] = {}
+        self._positions: dict[TopicPartition, ReadPosition] = {}
         self._next: dict[TopicPartition, int] = {}
         self._identities: dict[str, TopicIdentity] = {}
-        self._patience: dict[str, float] = {}
+        self._trusted_seconds: dict[str, float] = {}
         self._held_at = self._checked_at = 0.0
 
     def step(self, wait_seconds: float) -> bool:
@@ -67,8 +67,8 @@ class MirrorFollower:
         """
         try:
             return self._step(wait_seconds)
-        except (PlaceMovedException, LogTruncatedException) as error:
-            _log.info("The mirror reads again from where it is said to be: %s", error)
+        except (PositionMovedException, LogTruncatedException) as error:
+            _log.info("The mirror reads again from its stored positions: %s", error)
             self._let_go()
             return True
         except Exception:
@@ -87,7 +87,7 @@ class MirrorFollower:
         if self._now() - self._held_at >= _CHECK_SECONDS and not self._renew():
             self._let_go()
             return False
-        if not self._places:
+        if not self._positions:
             self._start()
         records, following = self._stream.poll(wait_seconds)
         self._next |= following
@@ -98,13 +98,13 @@ class MirrorFollower:
         return True
 
     def _renew(self) -> bool:
-        """Hold the lease. Raises PlaceMovedException when somebody has dropped the mirror meanwhile, or rebuilds it."""
+        """Hold the lease. Raises PositionMovedException when the mirror was dropped or rebuilt meanwhile."""
         with self._sessions() as database:
             if not self._hold(database):
                 return False
-            known = read_places(database) if self._places else {}
-        if any(known.get(at) != place for at, place in self._places.items()):
-            raise PlaceMovedException("its positions are no longer the same")
+            known = read_positions(database) if self._positions else {}
+        if any(known.get(at) != read for at, read in self._positions.items()):
+            raise PositionMovedException("its positions are no longer the same")
         return True
 
     def _hold(self, database: Database) -> bool:
@@ -113,34 +113,40 @@ class MirrorFollower:
         self._held_at = now if is_held else 0.0
         return is_held
 
+    @contextmanager
+    def _held(self) -> Iterator[Database]:
+        """A transaction under the lease. Raises PositionMovedException when another process has it."""
+        with self._sessions() as database:
+            if not self._hold(database):
+                raise PositionMovedException("another process follows")
+            yield database
+
     def _let_go(self) -> None:
         """Forget what was read and is not committed."""
-        self._places, self._next, self._held_at = {}, {}, 0.0
+        self._positions, self._next, self._held_at = {}, {}, 0.0
         self._stream.unfollow()
 
     def _start(self) -> None:
-        """Find each partition's place, sweep topics where removals may have been missed, and read on."""
+        """Find each partition's position, sweep topics where removals may have been missed, and read on."""
         with self._sessions() as database:
-            known, wanted = read_places(database), self._wanted(database)
+            known, wanted = read_positions(database), self._wanted(database)
         started = self._now()
         was, self._identities = self._identities, self._stream.identities({*wanted, *(at.topic for at in known)})
-        self._patience = {name: seconds / 2 for name, seconds in self._stream.tombstone_seconds(self._identities).items()}
+        self._trusted_seconds = {name: seconds / 2 for name, seconds in self._stream.tombstone_seconds(self._identities).items()}
         held = self._stream.held(at for at in known if self._is_there(at))
         for topic in sorted({at.topic for at in known}):
-            places = {at: place for at, place in known.items() if at.topic == topic}
-            if (reason := self._mistrust(places, held)) is not None:
-                self._sweep(topic, places, held, reason)
-        with self._sessions() as database:
-            if not self._hold(database):
-                raise PlaceMovedException("another process follows")
-            known = read_places(database)
+            positions = {at: read for at, read in known.items() if at.topic == topic}
+            if (reason := self._sweep_reason(positions, held)) is not None:
+                self._sweep(topic, positions, held, reason)
+        with self._held() as database:
+            known = read_positions(database)
             for topic, identity in self._identities.items():
                 for at in (TopicPartition(topic, number) for number in range(identity.partitions)):
                     if at not in known:
-                        known[at] = Place(identity.id, 0, 0, _ms(started))
-                        add_place(database, at, known[at])
-        self._places = {at: place for at, place in known.items() if self._is_there(at)}
-        self._next = {at: place.position for at, place in self._places.items()}
+                        known[at] = ReadPosition(identity.id, 0, 0, _ms(started))
+                        add_position(database, at, known[at])
+        self._positions = {at: read for at, read in known.items() if self._is_there(at)}
+        self._next = {at: read.position for at, read in self._positions.items()}
         self._stream.follow(self._next)
         self._checked_at = 0.0
         if was != self._identities:
@@ -152,48 +158,47 @@ class MirrorFollower:
     def _is_there(self, at: TopicPartition) -> bool:
         return at.topic in self._identities and at.partition < self._identities[at.topic].partitions
 
-    def _mistrust(self, places: dict[TopicPartition, Place], held: dict[TopicPartition, tuple[int, int]]) -> str | None:
-        """Why a topic's rows may say what it no longer holds; None: they do not."""
-        topic = next(iter(places)).topic
-        identity, ids = self._identities.get(topic), {place.topic_id for place in places.values()}
-        silent = self._now() - min(place.complete_ms for place in places.values()) / 1000
-        patience = self._patience.get(topic, DAY_SECONDS / 2)
+    def _sweep_reason(self, positions: dict[TopicPartition, ReadPosition], held: Held) -> str | None:
+        """Why a topic's rows may be out of date; None: they are not."""
+        topic = next(iter(positions)).topic
+        identity, ids = self._identities.get(topic), {read.topic_id for read in positions.values()}
+        silent = self._now() - min(read.complete_ms for read in positions.values()) / 1000
+        trusted = self._trusted_seconds.get(topic, DAY_SECONDS / 2)
         if identity is None:  # for good, or for as long as a broker starts
-            return f"it has been gone for {silent:.0f} s" if silent > patience else None
+            return f"it has been gone for {silent:.0f} s" if silent > trusted else None
         if ids != {identity.id}:
-            return f"the topic was made anew: its id was {', '.join(sorted(ids))} and is {identity.id}"
-        if any(not held[at][0] <= place.position <= held[at][1] for at, place in places.items() if at in held and place.position > 0):
+            return f"the topic was created anew: its id was {', '.join(sorted(ids))} and is {identity.id}"
+        if any(not held[at][0] <= read.position <= held[at][1] for at, read in positions.items() if at in held and read.position > 0):
             return "records were deleted before, or after, the mirror had read them"
-        if silent > patience:
-            return f"it was last read to its end {silent:.0f} s ago, and half of delete.retention.ms is {patience:.0f} s"
+        if silent > trusted:
+            return f"it was last read to its end {silent:.0f} s ago, and half of delete.retention.ms is {trusted:.0f} s"
         return None
 
-    def _sweep(self, topic: str, places: dict[TopicPartition, Place], held: dict[TopicPartition, tuple[int, int]], reason: str) -> None:
-        """Remove what the topic does not hold. A topic made anew is then read from its beginning, others from where they were."""
+    def _sweep(self, topic: str, positions: dict[TopicPartition, ReadPosition], held: Held, reason: str) -> None:
+        """Remove rows of records that the topic does not hold. A topic created anew is then read from its beginning, others from their
+        positions."""
         _log.warning("Topic %s is read again from its beginning for the mirror: %s", topic, reason)
         started, identity = self._now(), self._identities.get(topic)
         records = [] if identity is None else self._stream.read_whole(topic)
         if identity is not None and self._stream.identities([topic]).get(topic) != identity:
-            raise PlaceMovedException(f"topic {topic} was made anew while it was read")
-        with self._sessions() as database:
-            if not self._hold(database):
-                raise PlaceMovedException("another process follows")
-            for at, place in places.items():
-                move_place(database, at, place, self._after_sweep(at, place, held.get(at), _ms(started)))
-            forget_places(database, [at for at in places if not self._is_there(at)])
+            raise PositionMovedException(f"topic {topic} was created anew while it was read")
+        with self._held() as database:
+            for at, read in positions.items():
+                move_position(database, at, read, self._after_sweep(at, read, held.get(at), _ms(started)))
+            forget_positions(database, [at for at in positions if not self._is_there(at)])
             note = Entry(Kind.MIRROR, "", _ms(started), (TopicPartition(topic, 0), -1), topic, note=reason)
             sweep = Sweep(database, topic, _ms(started), [note])
             self._kind(topic)[1](sweep, records)
             write_history(database, sweep.entries)
 
-    def _after_sweep(self, at: TopicPartition, place: Place, held: tuple[int, int] | None, now_ms: int) -> Place:
+    def _after_sweep(self, at: TopicPartition, read: ReadPosition, held: tuple[int, int] | None, now_ms: int) -> ReadPosition:
         """Where the partition is read on."""
         identity = self._identities.get(at.topic)
         if identity is None or held is None:
-            return place
-        if place.topic_id != identity.id or place.position > held[1]:
-            return Place(identity.id, 0, 0, now_ms)
-        return replace(place, position=max(place.position, held[0]), complete_ms=now_ms)
+            return read
+        if read.topic_id != identity.id or read.position > held[1]:
+            return ReadPosition(identity.id, 0, 0, now_ms)
+        return replace(read, position=max(read.position, held[0]), complete_ms=now_ms)
 
     def _kind(self, topic: str) -> tuple[_TakeIn, _SweepOut]:
         """How records of the topic are taken in, and how its rows are swept."""
@@ -205,62 +210,58 @@ class MirrorFollower:
         return known.get(topic, (take_offsets, Sweep.offsets))
 
     def _take(self, records: Sequence[StateRecord]) -> bool:
-        self._refuse_strangers()
+        self._check_identities()
         topics = sorted({record.at.topic for record in records})
-        moved = {at: replace(place, position=self._next[at]) for at, place in self._places.items() if self._next[at] != place.position}
-        with self._sessions() as database:
-            if not self._hold(database):  # 1
-                raise PlaceMovedException("another process follows")
-            for at, place in moved.items():
-                move_place(database, at, self._places[at], place)  # 2
+        moved = {at: replace(read, position=self._next[at]) for at, read in self._positions.items() if self._next[at] != read.position}
+        with self._held() as database:  # 1
+            for at, read in moved.items():
+                move_position(database, at, self._positions[at], read)  # 2
             entries: list[Entry] = []
             for topic in topics:
                 entries += self._kind(topic)[0](database, [record for record in records if record.at.topic == topic])  # 3
             write_history(database, self._news(entries))  # 4
-        self._places |= moved
+        self._positions |= moved
         if self._settings.config_topic in topics:
-            self._look_for_topics()
+            self._restart_for_new_topics()
         return True
 
     def _news(self, entries: Iterable[Entry]) -> list[Entry]:
         """Those that the history does not have."""
-        return [entry for entry in entries if entry.place[1] >= self._places[entry.place[0]].noted]
+        return [entry for entry in entries if entry.cause[1] >= self._positions[entry.cause[0]].noted]
 
-    def _look_for_topics(self) -> None:
-        """Start again where there is a topic to follow that was not there, as when a connector is given an offsets topic of its own."""
+    def _restart_for_new_topics(self) -> None:
+        """Start again where a topic is new, such as a connector's own offsets topic."""
         with self._sessions() as database:
             missing = self._wanted(database) - self._identities.keys()
         if missing and self._stream.identities(missing):
             self._let_go()
 
-    def _refuse_strangers(self) -> None:
-        """What was just read came from the topics that the places speak of. Raises PlaceMovedException."""
+    def _check_identities(self) -> None:
+        """Check that the records just read came from the topics of the positions. Raises PositionMovedException."""
         found = self._stream.identities(self._identities)
         for topic, identity in self._identities.items():
             if found.get(topic) != identity:
-                raise PlaceMovedException(f"topic {topic} is no longer what it was")
+                raise PositionMovedException(f"topic {topic} is another one now")
 
     def _check(self) -> None:
-        """Nothing came for a while. The topics are the same, and where all is read, that is noted once a minute."""
-        self._refuse_strangers()
-        now, ends = self._now(), self._stream.ends(self._places)
+        """After some seconds without records: check the topics, and note once a minute which are read to their end."""
+        self._check_identities()
+        now, ends = self._now(), self._stream.ends(self._positions)
         complete = {
-            at: replace(place, position=self._next[at], complete_ms=_ms(now))
-            for at, place in self._places.items()
-            if self._next[at] >= ends[at] and now - place.complete_ms / 1000 >= min(_COMPLETE_SECONDS, self._patience[at.topic] / 4)
+            at: replace(read, position=self._next[at], complete_ms=_ms(now))
+            for at, read in self._positions.items()
+            if self._next[at] >= ends[at] and now - read.complete_ms / 1000 >= min(_COMPLETE_SECONDS, self._trusted_seconds[at.topic] / 4)
         }
         if complete:
-            with self._sessions() as database:
-                if not self._hold(database):
-                    raise PlaceMovedException("another process follows")
-                for at, place in complete.items():
-                    move_place(database, at, self._places[at], place)
-            self._places |= complete
-        for at, place in self._places.items():
-            if now - place.complete_ms / 1000 > self._patience[at.topic]:
-                raise PlaceMovedException(f"{at} was not read to its end for {self._patience[at.topic]:.0f} s")
+            with self._held() as database:
+                for at, read in complete.items():
+                    move_position(database, at, self._positions[at], read)
+            self._positions |= complete
+        for at, read in self._positions.items():
+            if now - read.complete_ms / 1000 > self._trusted_seconds[at.topic]:
+                raise PositionMovedException(f"{at} was not read to its end for {self._trusted_seconds[at.topic]:.0f} s")
         self._checked_at = now
-        self._look_for_topics()
+        self._restart_for_new_topics()
 
 
 def _ms(seconds: float) -> int:
@@ -268,11 +269,11 @@ def _ms(seconds: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a partition is read on. What lies below ``noted`` is in the history already. At ``complete_ms`` nothing was left to read.
+class ReadPosition:
+    """The next offset of a partition. Records below ``noted`` are in the history already. At ``complete_ms`` none was left to read.
 
-    Kept in the database, moved by compare-and-set in the same transaction as what was read: so a crash, or a second follower, loses and
-    doubles nothing.
+    Kept in the database, moved by compare-and-set in the same transaction as what was read: so a crash, or a second follower, neither
+    loses nor doubles a record.
     """
 
     topic_id: str
@@ -281,26 +282,26 @@ class Place:
     complete_ms: int
 
 
-class PlaceMovedException(Exception):
-    """Somebody else has moved the place: what was read from it is not to be written."""
+class PositionMovedException(Exception):
+    """Another process has moved the position: what was read from it must not be written."""
 
 
-def read_places(database: Database) -> dict[TopicPartition, Place]:
-    """All places that the database knows."""
+def read_positions(database: Database) -> dict[TopicPartition, ReadPosition]:
+    """All positions that the database knows."""
     return {
-        TopicPartition(row.topic, row.topic_partition): Place(row.topic_id, row.position, row.noted, row.complete_ms)
+        TopicPartition(row.topic, row.topic_partition): ReadPosition(row.topic_id, row.position, row.noted, row.complete_ms)
         for row in database.execute(select(position))
     }
 
 
-def add_place(database: Database, at: TopicPartition, place: Place) -> None:
-    """A place for a partition that has none. Raises IntegrityError when somebody was first."""
-    values = {"topic_id": place.topic_id, "position": place.position, "noted": place.noted, "complete_ms": place.complete_ms}
+def add_position(database: Database, at: TopicPartition, read: ReadPosition) -> None:
+    """A position for a partition that has none. Raises IntegrityError when another process was first."""
+    values = {"topic_id": read.topic_id, "position": read.position, "noted": read.noted, "complete_ms": read.complete_ms}
     database.execute(insert(position).values(topic=at.topic, topic_partition=at.partition, **values))
 
 
-def move_place(database: Database, at: TopicPartition, old: Place, new: Place) -> None:
-    """Replace ``old`` by ``new``. Raises PlaceMovedException."""
+def move_position(database: Database, at: TopicPartition, old: ReadPosition, new: ReadPosition) -> None:
+    """Replace ``old`` by ``new``. Raises PositionMovedException."""
     statement = (
         update(position)
         .where(position.c.topic == at.topic, position.c.topic_partition == at.partition)
@@ -308,10 +309,10 @@ def move_place(database: Database, at: TopicPartition, old: Place, new: Place) -
         .values(topic_id=new.topic_id, position=new.position, noted=new.noted, complete_ms=new.complete_ms)
     )
     if _count(database, statement) != 1:
-        raise PlaceMovedException(f"the mirror's position in {at} is no longer {old.position}")
+        raise PositionMovedException(f"the mirror's position in {at} is no longer {old.position}")
 
 
-def forget_places(database: Database, partitions: Iterable[TopicPartition]) -> None:
+def forget_positions(database: Database, partitions: Iterable[TopicPartition]) -> None:
     """The partitions are no longer followed."""
     remove_rows(database, position, [{"topic": at.topic, "topic_partition": at.partition} for at in partitions])
 
@@ -320,3 +321,22 @@ def _count(database: Database, statement: Update) -> int:
     result = database.execute(statement)
     assert isinstance(result, CursorResult)
     return result.rowcount
+
+
+def rebuild(database: Database, *, keep_history: bool = True) -> None:
+    """Empty the tables of the current state, so that the follower reads every topic from its beginning, within some seconds.
+
+    The history stays, and no line is written twice. With ``keep_history`` false, history and metrics of runs are rebuilt too, from what the
+    topics still hold. The caller commits, while a follower runs or not.
+    """
+    database.execute(update(lease).where(lease.c.name == LEASE).values(until=lease.c.until))  # a follower's transactions wait for this row
+    if keep_history:
+        reached = position.c.position
+        database.execute(update(position).where(position.c.noted < reached).values(noted=reached))
+        database.execute(update(position).values(position=0))
+    else:
+        database.execute(delete(position))
+        database.execute(delete(batch))
+        database.execute(delete(history))
+    for table in CURRENT:
+        database.execute(delete(table))

@@ -10,11 +10,11 @@ from airflow_provider_connect.model.offsets import OFFSET, OffsetRecord, sink_pa
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sql_mirror.changes import Entry, Kind
-from airflow_provider_connect.sql_mirror.rows import Database, Row, Rows, is_claim, is_integer, is_name, json_text
+from airflow_provider_connect.sql_mirror.rows import Database, Row, Rows, is_claim, is_integer, is_name, json_text, optional
 from airflow_provider_connect.sql_mirror.tables import batch, sink_position, source_offset
 from airflow_provider_connect.stores.state_stream import StateRecord
 
-_NOT_IN_BATCH_LOG = "the batch log no longer knows it: offsets were altered or reset"
+_NOT_IN_BATCH_LOG = "the batch log no longer has it: offsets were altered or reset"
 
 
 def take_offsets(database: Database, records: Sequence[StateRecord]) -> list[Entry]:
@@ -25,14 +25,14 @@ def take_offsets(database: Database, records: Sequence[StateRecord]) -> list[Ent
     entries = []
     for record, value in kept:
         key = (record.at.topic, offset_id(value))
-        known, offset = rows.now.get(key), None if value.offset is None else json_text(value.offset)
+        known, offset = rows.now.get(key), optional(value.offset, json_text)
         old = None if known is None else known["source_offset"]
         if old == offset:
             continue
         partition = json_text(value.partition)
         claim = str(record.claim) if record.claim is not None and is_claim(record.claim) else None
-        place = (record.at, record.offset)
-        entries.append(Entry(Kind.OFFSET, value.connector, record.timestamp, place, partition, old, offset, claim=claim))
+        cause = (record.at, record.offset)
+        entries.append(Entry(Kind.OFFSET, value.connector, record.timestamp, cause, partition, old, offset, claim=claim))
         if offset is None:
             del rows.now[key]
         else:
@@ -43,7 +43,7 @@ def take_offsets(database: Database, records: Sequence[StateRecord]) -> list[Ent
 
 
 def offset_id(record: OffsetRecord) -> str:
-    """What tells the record's key from all others of its topic."""
+    """A digest of the record's key."""
     return hashlib.sha256(record.key).hexdigest()
 
 
@@ -57,16 +57,16 @@ def offset_ids(records: Iterable[StateRecord]) -> set[tuple[str, str]]:
 
 
 def take_batches(database: Database, records: Sequence[StateRecord]) -> list[Entry]:
-    """Bring figures and sink positions up to the records of the batch log, in their order; returns which positions changed."""
+    """Bring metrics and sink positions up to the records of the batch log, in their order; returns which positions changed."""
     kept = [(record, value) for record in records if (value := _kept_batch(record.value)) is not None]
-    figures = Rows(database, batch, batch.c.claim, {str(value.claim) for _, value in kept if isinstance(value, BatchRecord)})
+    metrics = Rows(database, batch, batch.c.claim, {str(value.claim) for _, value in kept if isinstance(value, BatchRecord)})
     positions = _Positions(database, {value.task.connector for _, value in kept})
     entries = []
     for record, value in kept:
         if isinstance(value, BatchRecord):
-            figures.put(_figures(record, value, figures.now.get((*value.task, str(value.claim)))))
+            metrics.put(_metrics(record, value, metrics.now.get((*value.task, str(value.claim)))))
         entries += positions.moved(record, value)
-    figures.write(database)
+    metrics.write(database)
     positions.rows.write(database)
     return entries
 
@@ -81,7 +81,7 @@ def batch_tasks(records: Iterable[StateRecord]) -> set[ConnectorTaskId]:
 
 
 def _kept_batch(value: object) -> BatchRecord | BatchReset | None:
-    """The record, if every database can keep what it says; None: it is not mirrored."""
+    """The record, if every database can store it; None: it is not mirrored."""
     match value:
         case BatchRecord():
             names = [value.task.connector, value.run, *value.next]
@@ -94,7 +94,7 @@ def _kept_batch(value: object) -> BatchRecord | BatchReset | None:
             return None
 
 
-def _figures(record: StateRecord, value: BatchRecord, known: Row | None) -> Row:
+def _metrics(record: StateRecord, value: BatchRecord, known: Row | None) -> Row:
     return {
         "connector": value.task.connector,
         "task": value.task.task,

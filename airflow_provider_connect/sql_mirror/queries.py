@@ -5,15 +5,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Subquery, delete, func, insert, select, update
+from sqlalchemy import Column, Subquery, Table, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session
 
 from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sql_mirror.changes import Kind
+from airflow_provider_connect.sql_mirror.rows import Database, Row, remove_rows
 from airflow_provider_connect.sql_mirror.tables import LONGEST_NAME, agreement, batch, connector_config, history, lease, sink_position
 
 _OWN_TOPIC = "offsets.storage.topic"
@@ -28,18 +28,18 @@ class Agreement:
 
 
 def agreement_key(connector: str) -> str:
-    """Under which a connector's agreement is kept: its name, or where the column is too short for it, its DAG's id behind a line break,
-    which no name holds."""
+    """The key of a connector's agreement: its name, or where the column is too short for it, its DAG's id behind a line break, which no
+    name holds."""
     return connector if len(connector) <= LONGEST_NAME else f"\n{dag_id_for(connector)}"
 
 
-def agreements(session: Session | Connection) -> dict[str, Agreement]:
+def agreements(session: Database) -> dict[str, Agreement]:
     """All agreements by ``agreement_key``."""
     rows = session.execute(select(agreement.c.connector, agreement.c.paused, agreement.c.target_state))
     return {name: Agreement(bool(paused), state) for name, paused, state in rows}
 
 
-def move_agreement(session: Session | Connection, connector: str, old: Agreement | None, new: Agreement) -> bool:
+def move_agreement(session: Database, connector: str, old: Agreement | None, new: Agreement) -> bool:
     """Replace ``old`` by ``new``. False, with nothing changed, when another process has moved the row."""
     key = agreement_key(connector)
     if old is None:
@@ -53,13 +53,13 @@ def move_agreement(session: Session | Connection, connector: str, old: Agreement
     return _count(session, statement) == 1
 
 
-def drop_agreement(session: Session | Connection, key: str) -> None:
-    """The connector of this ``agreement_key`` is gone: one that is made under its name later starts without a past."""
+def drop_agreement(session: Database, key: str) -> None:
+    """Forget the connector of this ``agreement_key``: a later one of its name starts without a past."""
     session.execute(delete(agreement).where(agreement.c.connector == key))
 
 
-def hold_lease(session: Session | Connection, name: str, holder: str, *, now: float, seconds: float) -> bool:
-    """Take or keep the lease ``name`` for ``seconds`` from ``now``. False: another holder has it and it has not run out."""
+def hold_lease(session: Database, name: str, holder: str, *, now: float, seconds: float) -> bool:
+    """Take or keep the lease ``name`` for ``seconds`` from ``now``. False: another holder has it, and it has not expired."""
     free = (lease.c.holder == holder) | (lease.c.until < now)
     if _count(session, update(lease).where(lease.c.name == name, free).values(holder=holder, until=now + seconds)) == 1:
         return True
@@ -68,7 +68,7 @@ def hold_lease(session: Session | Connection, name: str, holder: str, *, now: fl
     return _inserted(session, insert(lease).values(name=name, holder=holder, until=now + seconds))
 
 
-def drop_lease(session: Session | Connection, name: str, holder: str) -> None:
+def drop_lease(session: Database, name: str, holder: str) -> None:
     """Let the next one take the lease at once."""
     session.execute(delete(lease).where(lease.c.name == name, lease.c.holder == holder))
 
@@ -94,7 +94,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class RunFigures:
+class RunMetrics:
     """What a run of a connector delivered, all tries and tasks together; ``seconds`` and ``cpu_seconds`` are sums over its tasks."""
 
     connector: str
@@ -112,7 +112,7 @@ class RunFigures:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """How far a sink is in a partition, as its last run told; ``lag`` None: its end is not known."""
+    """A sink's position in a partition after its last run; ``lag`` None: the end is not known."""
 
     topic: str
     partition: int
@@ -122,7 +122,7 @@ class PartitionLag:
 
 
 def changes(
-    session: Session | Connection,
+    session: Database,
     connector: str | None = None,
     *,
     kinds: Collection[Kind] = (),
@@ -147,7 +147,7 @@ def changes(
     return [Change(**{name: row[name] for name in Change.__slots__}) for row in found]
 
 
-def offsets_before(session: Session | Connection, connector: str, change_id: int) -> list[OffsetView]:
+def offsets_before(session: Database, connector: str, change_id: int) -> list[OffsetView]:
     """What undoes every change of the connector's offsets from line ``change_id`` on: each partition that changed, with the offset that it
     had before; None: it had none. Empty: nothing has changed since."""
     of_these = (history.c.connector == connector, history.c.kind == str(Kind.OFFSET), history.c.id >= change_id)
@@ -158,9 +158,7 @@ def offsets_before(session: Session | Connection, connector: str, change_id: int
     return [OffsetView(json.loads(subject), None if old is None else json.loads(old)) for subject, old in first.items()]
 
 
-def run_figures(
-    session: Session | Connection, connector: str | None = None, *, before_ms: int | None = None, limit: int = 100
-) -> list[RunFigures]:
+def run_figures(session: Database, connector: str | None = None, *, before_ms: int | None = None, limit: int = 100) -> list[RunMetrics]:
     """The runs that delivered something, the newest first: of one connector or of all, with their last entry before ``before_ms``."""
     last = func.max(batch.c.last_ms)
     statement = (
@@ -186,10 +184,10 @@ def run_figures(
     if before_ms is not None:
         statement = statement.having(last < before_ms)
     found = [dict(row) for row in session.execute(statement).mappings()]
-    return [RunFigures(**{**row, "records": int(row["records"]), "bytes": int(row["bytes"])}) for row in found]
+    return [RunMetrics(**{**row, "records": int(row["records"]), "bytes": int(row["bytes"])}) for row in found]
 
 
-def sink_lags(session: Session | Connection, connector: str, ends: Mapping[TopicPartition, int]) -> list[PartitionLag]:
+def sink_lags(session: Database, connector: str, ends: Mapping[TopicPartition, int]) -> list[PartitionLag]:
     """Each partition's position in the batch log, and its distance from ``ends``, the end offsets that the caller has fetched."""
     newest: dict[TopicPartition, tuple[Claim, int, int]] = {}
     for row in session.execute(select(sink_position).where(sink_position.c.connector == connector)):
@@ -201,17 +199,25 @@ def sink_lags(session: Session | Connection, connector: str, ends: Mapping[Topic
     ]
 
 
-def offset_topics(session: Session | Connection) -> list[str]:
-    """The offsets topics that connectors have of their own."""
+def offset_topics(session: Database) -> list[str]:
+    """The offsets topics of connectors' own."""
     statement = select(connector_config.c.config).where(connector_config.c.config.contains(f'"{_OWN_TOPIC}"', autoescape=True))
     topics = {json.loads(text).get(_OWN_TOPIC, "") for text in (row.config for row in session.execute(statement))}
     return sorted(topic for topic in topics if topic and "${" not in topic)
 
 
-def forget_history(session: Session | Connection, before_ms: int) -> int:
-    """Delete what is older: lines of history, and figures of runs. Returns how many lines; what holds now stays."""
-    session.execute(delete(batch).where(batch.c.last_ms < before_ms))
-    return _count(session, delete(history).where(history.c.at_ms < before_ms))
+def forget_history(session: Database, before_ms: int, *, most: int = 5000) -> bool:
+    """Delete older lines of history and metrics of runs, at most ``most`` of each, so that a transaction stays short. Returns whether some
+    may be left. The current state stays."""
+    found = [_oldest(session, batch, batch.c.last_ms, before_ms, most), _oldest(session, history, history.c.at_ms, before_ms, most)]
+    for table, rows in zip((batch, history), found, strict=True):
+        remove_rows(session, table, rows)
+    return any(len(rows) == most for rows in found)
+
+
+def _oldest(session: Database, table: Table, at: Column[Any], before_ms: int, most: int) -> list[Row]:
+    statement = select(*table.primary_key.columns).where(at < before_ms).order_by(at).limit(most)
+    return [dict(row) for row in session.execute(statement).mappings()]
 
 
 def _runs_by_claim() -> Subquery:
@@ -219,7 +225,7 @@ def _runs_by_claim() -> Subquery:
     return select(*key, func.max(batch.c.run).label("run")).group_by(*key).subquery()
 
 
-def _inserted(session: Session | Connection, statement: Any) -> bool:
+def _inserted(session: Database, statement: Any) -> bool:
     try:
         with session.begin_nested():
             session.execute(statement)
@@ -228,5 +234,5 @@ def _inserted(session: Session | Connection, statement: Any) -> bool:
     return True
 
 
-def _count(session: Session | Connection, statement: Any) -> int:
+def _count(session: Database, statement: Any) -> int:
     return int(session.execute(statement).rowcount)  # type: ignore[attr-defined]  # an update's result is a CursorResult

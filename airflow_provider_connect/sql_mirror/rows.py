@@ -1,9 +1,9 @@
 """Some rows of one table: as they were loaded, and as they are to be. Written back are the differences, in SQL that every database has."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Column, ColumnElement, Connection, Select, Table, bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
@@ -14,13 +14,14 @@ from airflow_provider_connect.sql_mirror.tables import LONGEST_NAME, LONGEST_WOR
 Database = Session | Connection
 Row = dict[str, Any]  # Any: a column's own type
 Key = tuple[Any, ...]
+_V = TypeVar("_V")
 
 _MOST_NAMES = 500  # in one IN (…)
 
 
 class Rows:
-    """The rows of ``table`` whose ``by`` is one of ``values`` and for which ``also`` holds: asked for at each batch of records, so by what
-    an index begins with. Change ``now``, which maps primary keys to rows, and ``write``."""
+    """The rows of ``table`` whose ``by`` is one of ``values`` and for which ``also`` holds: read at each batch of records, so ``by`` is the
+    first column of an index. Change ``now``, which maps primary keys to rows, and ``write``."""
 
     def __init__(self, database: Database, table: Table, by: Column[Any], values: Collection[object], *also: ColumnElement[bool]) -> None:
         self._table = table
@@ -79,6 +80,11 @@ def json_text(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
+def optional(value: _V | None, convert: Callable[[_V], str]) -> str | None:
+    """``convert(value)``, but None for None."""
+    return None if value is None else convert(value)
+
+
 def storable(text: str) -> str:
     """``text`` without what some databases refuse: null characters and halves of surrogate pairs, which are escaped."""
     if "\0" in text or not text.isprintable():
@@ -92,7 +98,7 @@ def is_name(text: str) -> bool:
 
 
 def is_claim(claim: Claim | None) -> bool:
-    """Whether ``claim`` can be kept; one that a stranger made up may be too long."""
+    """Whether ``claim`` can be kept; one of a foreign writer may be too long."""
     return claim is None or len(str(claim)) <= LONGEST_WORD
 
 

@@ -11,7 +11,7 @@ from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, StatusRecord, StatusState, TaskStatus, TopicReset, TopicStatus
 from airflow_provider_connect.sql_mirror.changes import Entry, Kind
-from airflow_provider_connect.sql_mirror.rows import Database, Row, Rows, is_claim, is_name, json_text, storable
+from airflow_provider_connect.sql_mirror.rows import Database, Row, Rows, is_claim, is_name, json_text, optional, storable
 from airflow_provider_connect.sql_mirror.tables import active_topic, connector_status, history, task_status
 from airflow_provider_connect.stores.state_stream import StateRecord
 
@@ -43,10 +43,10 @@ def is_kept(value: object) -> TypeGuard[StatusRecord]:
 
 
 def _applied(state: StatusState, record: StateRecord, value: StatusRecord) -> list[Entry]:
-    before = _said(state, value)
+    before = _about(state, value)
     if state.apply(value):
         return []
-    after = _said(state, value)
+    after = _about(state, value)
     entries = []
     for key in {**before, **after}:
         old, new = before.get(key), after.get(key)
@@ -55,8 +55,8 @@ def _applied(state: StatusState, record: StateRecord, value: StatusRecord) -> li
     return entries
 
 
-def _said(state: StatusState, value: StatusRecord) -> dict[_Subject, _Shown]:
-    """What the state says about all that the record may change: the tombstone of a connector takes its tasks along."""
+def _about(state: StatusState, value: StatusRecord) -> dict[_Subject, _Shown]:
+    """The part of the state that the record may change: the tombstone of a connector removes its tasks too."""
     connector = value.connector
     found: dict[_Subject, _Shown] = {}
     match value:
@@ -86,7 +86,7 @@ def _entry(record: StateRecord, value: StatusRecord, key: _Subject, old: _Shown 
         _json(old),
         _json(new),
         who=storable(who) if who else None,
-        claim=None if value.claim is None else str(value.claim),
+        claim=optional(value.claim, str),
     )
 
 
@@ -104,7 +104,7 @@ def _json(value: _Shown | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class StatusNames:
-    """What the status topic still holds, by the keys of the rows."""
+    """The content of the status topic, by the keys of the rows."""
 
     connectors: Collection[str]
     tasks: Collection[ConnectorTaskId]
@@ -122,7 +122,7 @@ class StatusNames:
 
 
 class _Tables:
-    """The rows of some connectors, as the state that they add up to and back."""
+    """The rows of some connectors, converted to state and back."""
 
     def __init__(self, database: Database, connectors: Collection[str]) -> None:
         self._connectors = Rows(database, connector_status, connector_status.c.connector, connectors)
@@ -130,10 +130,10 @@ class _Tables:
         self._topics = Rows(database, active_topic, active_topic.c.connector, connectors)
 
     def state(self, database: Database, records: Iterable[StatusRecord]) -> StatusState:
-        """The claims of statuses that are gone count too: where a record may have been written by a zombie, the history is asked."""
+        """Claims of removed statuses count too: where a zombie may have written a record, they are read from the history."""
         state = StatusState()
-        doubtful = {value.connector for value in records if value.claim is not None and not self._claimed(value)}
-        for removed in _last_claims(database, doubtful):
+        uncertain = {value.connector for value in records if value.claim is not None and not self._claimed(value)}
+        for removed in _last_claims(database, uncertain):
             state.apply(removed)
         for row in self._connectors.now.values():
             state.apply(ConnectorStatus(row["connector"], *_fields(row), timestamp=row["changed_ms"]))
@@ -145,7 +145,7 @@ class _Tables:
         return state
 
     def _claimed(self, value: StatusRecord) -> bool:
-        """Whether the row that the record is about tells the newest claim."""
+        """Whether the row of the record has the newest claim."""
         match value:
             case ConnectorStatus():
                 row = self._connectors.now.get((value.connector,))
@@ -167,7 +167,7 @@ class _Tables:
                 "topic": status.topic,
                 "task": status.task,
                 "discovered_ms": status.discover_timestamp,
-                "claim": None if status.claim is None else str(status.claim),
+                "claim": optional(status.claim, str),
                 "changed_ms": status.timestamp,
             }
             for topics in state.topics.values()
@@ -187,10 +187,10 @@ def _columns(status: ConnectorStatus | TaskStatus) -> Row:
     return {
         "state": str(status.state),
         "worker_id": storable(status.worker_id),
-        "trace": None if status.trace is None else storable(status.trace),
-        "version": None if status.version is None else storable(status.version),
+        "trace": optional(status.trace, storable),
+        "version": optional(status.version, storable),
         "generation": status.generation,
-        "claim": None if status.claim is None else str(status.claim),
+        "claim": optional(status.claim, str),
         "changed_ms": status.timestamp,
     }
 

@@ -1,6 +1,6 @@
-"""What to remove from the mirror when it may have missed removals: the rows of what a topic, read from its beginning, no longer holds.
+"""Removes rows that a topic, read from its beginning, no longer holds: for a mirror that may have missed removals.
 
-A tombstone is gone after ``delete.retention.ms``, and so are the records of a topic that was made anew. Each removal is a line of history.
+A tombstone is gone after ``delete.retention.ms``, as are the records of a topic that was created anew. Each removal is a line of history.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -32,13 +32,13 @@ from airflow_provider_connect.stores.state_stream import StateRecord
 
 _NOTE = "no longer on the topic, which was read again from its beginning"
 
-_Said = tuple[Kind, str, str]
-"""What a row says, as a line of history has it: kind, subject, and the old value."""
+_Line = tuple[Kind, str, str]
+"""A row as a line of history: kind, subject, and the old value."""
 
 
 @dataclass(slots=True)
 class Sweep:
-    """Removes the rows of one ``topic``; ``entries`` tells which, at ``now_ms``. Each verb takes all records that the topic holds."""
+    """Removes the rows of one ``topic``; ``entries`` lists them, at ``now_ms``. Each verb takes all records that the topic holds."""
 
     database: Database
     topic: str
@@ -63,30 +63,30 @@ class Sweep:
         self._remove(source_offset, offset_ids(records), lambda row: (Kind.OFFSET, row["source_partition"], row["source_offset"]))
 
     def batches(self, records: Sequence[StateRecord]) -> None:
-        """The figures of runs stay."""
+        """The metrics of runs stay."""
         self._remove(sink_position, batch_tasks(records), _position)
 
-    def _remove(self, table: Table, held: Collection[Any], describe: Callable[[Row], _Said] | None = None) -> None:
-        """Delete the rows whose key does not begin with one of ``held``: names, or tuples of as many columns. Without ``describe`` in
-        silence: the line of the connector's config says it."""
+    def _remove(self, table: Table, held: Collection[Any], describe: Callable[[Row], _Line] | None = None) -> None:
+        """Delete the rows whose key does not begin with one of ``held``: names, or tuples of as many columns. Without ``describe``
+        no line is written: that of the connector's config is enough."""
         width = len(next(iter(held))) if held and not isinstance(next(iter(held)), str) else 1
         names = [column.name for column in table.primary_key.columns][:width]
         statement = select(table).where(table.c.topic == self.topic) if table is source_offset else select(table)
         rows = [dict(row) for row in self.database.execute(statement).mappings()]
         gone = [row for row in rows if (row[names[0]] if width == 1 else tuple(row[name] for name in names)) not in held]
         remove_rows(self.database, table, gone)
-        place = (TopicPartition(self.topic, 0), -1)
+        cause = (TopicPartition(self.topic, 0), -1)
         for row, (kind, subject, old) in ((row, describe(row)) for row in gone) if describe is not None else ():
-            self.entries.append(Entry(kind, row["connector"], self.now_ms, place, subject, old=old, note=_NOTE))
+            self.entries.append(Entry(kind, row["connector"], self.now_ms, cause, subject, old=old, note=_NOTE))
 
 
 def _status(row: Row) -> str:
     return json_text({name: row[name] for name in ("state", "worker_id", "version", "trace")})
 
 
-def _topic(row: Row) -> _Said:
+def _topic(row: Row) -> _Line:
     return Kind.TOPIC, row["topic"], json_text({name: row[name] for name in ("task", "discovered_ms")})
 
 
-def _position(row: Row) -> _Said:
+def _position(row: Row) -> _Line:
     return Kind.OFFSET, json_text(sink_partition(row["topic"], row["kafka_partition"])), json_text({OFFSET: row["position"]})

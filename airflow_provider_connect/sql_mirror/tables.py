@@ -85,7 +85,7 @@ pending_task = Table(
     Column("task", Integer, primary_key=True, autoincrement=False),
     Column("config", _TEXT, nullable=False),
 )
-"""Task configs that no commit record has counted in yet; empty but for a moment."""
+"""Task configs that no commit record has counted in yet; the table is empty most of the time."""
 
 connector_status = Table(
     "connect_status",
@@ -218,4 +218,4 @@ CURRENT = (
     source_offset,
     sink_position,
 )
-"""The tables that say how things are now."""
+"""The tables of the current state."""

@@ -15,8 +15,8 @@ from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus, T
 from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sql_mirror.changes import Kind
+from airflow_provider_connect.sql_mirror.follower import rebuild
 from airflow_provider_connect.sql_mirror.queries import changes, offsets_before, run_figures, sink_lags
-from airflow_provider_connect.sql_mirror.rebuild import rebuild
 from airflow_provider_connect.sql_mirror.tables import (
     CURRENT,
     active_topic,

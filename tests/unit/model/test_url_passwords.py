@@ -23,7 +23,7 @@ from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.secret_keys import SHORTEST
 from airflow_provider_connect.model.url_passwords import text_without_url_passwords, url_passwords, without_url_passwords
 from airflow_provider_connect.rest.secrets import Secrets
-from airflow_provider_connect.sql_mirror.masking import masked
+from airflow_provider_connect.sql_mirror.config_rows import masked
 from tests.unit.test_patterns import HOSTILE, LENGTH, is_slow
 
 SECRETS = Secrets(lambda plugin, version: [])

@@ -9,9 +9,15 @@ from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sql_mirror import queries
 from airflow_provider_connect.sql_mirror.changes import Entry, Kind, write_history
 from airflow_provider_connect.sql_mirror.config_rows import take_configs
-from airflow_provider_connect.sql_mirror.follower import Place, add_place, forget_places, move_place, read_places
+from airflow_provider_connect.sql_mirror.follower import (
+    ReadPosition,
+    add_position,
+    forget_positions,
+    move_position,
+    read_positions,
+    rebuild,
+)
 from airflow_provider_connect.sql_mirror.offset_rows import take_batches, take_offsets
-from airflow_provider_connect.sql_mirror.rebuild import rebuild
 from airflow_provider_connect.sql_mirror.status_rows import take_statuses
 from airflow_provider_connect.sql_mirror.sweep import Sweep
 from airflow_provider_connect.sql_mirror.tables import metadata
@@ -40,7 +46,7 @@ def key_bytes(kind: object) -> int:
     text = str(kind.compile(dialect=MYSQL))  # type: ignore[attr-defined]
     if text.startswith("VARCHAR("):
         return 4 * int(text[8:].partition(")")[0])
-    return BYTES[text]  # a text has no place in a key
+    return BYTES[text]  # a text has no position in a key
 
 
 @pytest.fixture
@@ -52,15 +58,15 @@ def statements(database: Connection) -> list[str]:
 
 
 def test_every_statement_compiles(database: Connection, statements: list[str]) -> None:
-    at, place = TopicPartition("configs", 0), Place("id", 5, 0, 0)
+    at, position = TopicPartition("configs", 0), ReadPosition("id", 5, 0, 0)
     queries.hold_lease(database, "mirror", "one", now=1.0, seconds=10.0)
     queries.drop_lease(database, "mirror", "one")
     queries.move_agreement(database, "orders", None, queries.Agreement(False, "STARTED"))
     queries.move_agreement(database, "orders", queries.Agreement(False, "STARTED"), queries.Agreement(True, "PAUSED"))
     queries.agreements(database)
-    add_place(database, at, place)
-    move_place(database, at, place, Place("id", 6, 0, 0))
-    read_places(database)
+    add_position(database, at, position)
+    move_position(database, at, position, ReadPosition("id", 6, 0, 0))
+    read_positions(database)
     for take, records in ((take_configs, CONFIGS), (take_statuses, STATUSES), (take_offsets, OFFSETS), (take_batches, BATCHES)):
         for record in records:  # one by one, so that rows are added, changed and removed
             write_history(database, take(database, [record]))
@@ -76,7 +82,7 @@ def test_every_statement_compiles(database: Connection, statements: list[str]) -
         verb([])
     rebuild(database)
     rebuild(database, keep_history=False)
-    forget_places(database, [at])
+    forget_positions(database, [at])
     verbs = {statement.split()[0] for statement in statements}
     assert verbs == {"SELECT", "INSERT", "UPDATE", "DELETE", "SAVEPOINT", "RELEASE"}
     foreign = ("RETURNING", "ON CONFLICT", "||", "ILIKE", "OFFSET ", "FULL OUTER", "NULLS ")
