@@ -106,7 +106,7 @@ METRICS: Sequence[Metric] = (
         ("offset-commit-seq-no", G, "the number of the last commit in the run"),
         ("offset-commit-completion-total", T, "commits that succeeded"),
         ("offset-commit-completion-rate", G, "the same a second, over the run"),
-        ("offset-commit-skip-total", T, "commits that came too late: none, because none is made behind the task's back"),
+        ("offset-commit-skip-total", T, "commits that were late: always 0, because the task's own thread commits"),
         ("offset-commit-skip-rate", G, "the same a second"),
         ("put-batch-max-time-ms", G, "the longest put"),
         ("put-batch-avg-time-ms", G, "the average put"),
@@ -119,7 +119,7 @@ METRICS: Sequence[Metric] = (
         ("total-errors-logged", T, "errors written to the log"),
         ("deadletterqueue-produce-requests", T, "records sent to the dead letter queue"),
         ("deadletterqueue-produce-failures", T, "of these, those that did not arrive there"),
-        ("total-retries", T, "operations, polls and puts that were tried again after a RetriableException"),
+        ("total-retries", T, "retries of operations, polls and puts after a RetriableException"),
         ("last-error-timestamp", G, "when a record failed, or the task, last, in ms since 1970"),
     ),
     *_metrics(
@@ -141,13 +141,13 @@ METRICS: Sequence[Metric] = (
         ("connector-paused-task-count", G, "those that are paused"),
         ("connector-failed-task-count", G, "those that have FAILED"),
         ("connector-unassigned-task-count", G, "those that are unassigned"),
-        ("connector-destroyed-task-count", G, "those that are being removed: none, for nobody ever sees that"),
+        ("connector-destroyed-task-count", G, "those that are being removed: always 0, because removal is one step"),
         ("connector-restarting-task-count", G, "those that are restarting"),
     ),
     *_metrics(
         STATUS_STORE,
-        ("status-update-retry-total", T, "status writes that were tried again (KIP-1278)"),
-        ("status-update-failure-total", T, "status writes that were given up (KIP-1278)"),
+        ("status-update-retry-total", T, "retries of status writes (KIP-1278)"),
+        ("status-update-failure-total", T, "status writes that failed for good (KIP-1278)"),
         ("status-update-success-total", T, "status writes that succeeded (KIP-1278)"),
     ),
 )
@@ -158,7 +158,7 @@ TOTALS = frozenset(metric.name for metric in METRICS if metric.kind is Kind.TOTA
 
 
 def group_of(name: str, *, is_source: bool) -> str:
-    """The group that a task's figure belongs to. Raises KeyError for a name that is nobody's."""
+    """The group of a task's metric. Raises KeyError for an unknown name."""
     for group in (SOURCE_TASK if is_source else SINK_TASK, TASK, TASK_ERROR, STATUS_STORE):
         if (group, name) in BY_NAME:
             return group
