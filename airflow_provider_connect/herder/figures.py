@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.batches import ConnectorType
-from airflow_provider_connect.stores.backing import BatchLogReader
+from airflow_provider_connect.stores.batch_log import BatchLog
 
 Figures = Mapping[tuple[str, int], Mapping[str, float]]
 ReadFigures = Callable[[], Figures]
@@ -21,7 +21,7 @@ class BatchLogFigures:
     """Read from the batch log, which tasks in other processes write. Totals rise for as long as this process lives, and begin with the last
     run of each task. Safe to share between threads."""
 
-    def __init__(self, batch_log: BatchLogReader) -> None:
+    def __init__(self, batch_log: BatchLog) -> None:
         self._batch_log = batch_log
         self._lock = threading.Lock()
 

@@ -17,7 +17,6 @@ from airflow_provider_connect.herder.statuses import StatusKeeper
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.records import FencingRecord
 from airflow_provider_connect.model.states import State, TargetState
-from airflow_provider_connect.model.task_plan import ids_alive
 
 _LOOK_SECONDS = 0.1
 _KILL_SECONDS = 10.0
@@ -174,7 +173,7 @@ class Lifecycle:
     @staticmethod
     def claim_record(state: ClusterConfigState, name: str) -> FencingRecord:
         """The record that takes the connector over from whatever lives."""
-        return FencingRecord(name, ids_alive(state, name))
+        return FencingRecord(name, state.ids_alive(name))
 
     def _claim(self, name: str) -> None:
         try:

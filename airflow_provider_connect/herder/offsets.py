@@ -36,11 +36,10 @@ from airflow_provider_connect.herder.sink_offsets import SinkOffsetChanges
 from airflow_provider_connect.herder.snapshot import Topics
 from airflow_provider_connect.herder.source_offsets import SourceOffsetChanges
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.offset_texts import ALTERED, ALTERED_INSIDE, NONE_GIVEN, NOT_STOPPED, RESET, RESET_INSIDE
+from airflow_provider_connect.model.offsets import ALTERED, ALTERED_INSIDE, NONE_GIVEN, NOT_STOPPED, RESET, RESET_INSIDE
 from airflow_provider_connect.model.records import ConfigRecord, FencingRecord
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.model.task_plan import ids_alive
 from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.fencing import Fence
@@ -121,7 +120,7 @@ class OffsetKeeper:
         if claim is None or not self._backing.exactly_once:
             return
         with closing(self._kind(name, config)) as kind:
-            self._fence(name, ids_alive(state, name), kind)
+            self._fence(name, state.ids_alive(name), kind)
             kind.settle(lambda: self._check(name, claim))
 
     def _change(self, name: str, want: Callable[[Kinds], None]) -> bool:
@@ -165,7 +164,7 @@ class OffsetKeeper:
         for _ in range(_ROUNDS):
             state = self._read()
             _require_stopped(state, name)
-            self._fence(name, ids_alive(state, name), kind)
+            self._fence(name, state.ids_alive(name), kind)
             claim = self._none_alive(name, state.claims.get(name))
             if claim is not None:
                 return claim

@@ -23,18 +23,29 @@ from airflow_provider_connect.errors import (
 from airflow_provider_connect.herder.offset_hook import Ask, Pair
 from airflow_provider_connect.model.batches import ALTERED, ALTERING
 from airflow_provider_connect.model.ids import consumer_group
-from airflow_provider_connect.model.offset_texts import ALTER_BUSY, ALTER_FAILED, LIST_FAILED, RESET_BUSY, RESET_FAILED, SINK_GET_FAILED
-from airflow_provider_connect.model.offsets import ALTERED_MARK, OFFSET, sink_offsets, sink_partition
+from airflow_provider_connect.model.offsets import (
+    ALTER_BUSY,
+    ALTER_FAILED,
+    ALTERED_MARK,
+    LIST_FAILED,
+    OFFSET,
+    RESET_BUSY,
+    RESET_FAILED,
+    SINK_GET_FAILED,
+    sink_offsets,
+    sink_partition,
+)
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.stores.admin_connection import AdminConnection
 from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.batch_log import BatchLog
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.stores.log_consumer import CommittedOffset
 from airflow_provider_connect.stores.offset_change import OffsetChange
 from airflow_provider_connect.stores.offset_location import is_elsewhere, sink_admin_overrides, sink_overrides
-from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord
 
 _SECONDS = 25.0  # a transaction that a killed process has left open ends sooner than that

@@ -9,8 +9,13 @@ from contextlib import closing
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException, DataException, StoreException, StoreTimeoutException
 from airflow_provider_connect.herder.offset_hook import Ask, Pair
-from airflow_provider_connect.model.offset_texts import SOURCE_GET_FAILED, SOURCE_READ_TIMEOUT, SOURCE_WRITE_TIMEOUT
-from airflow_provider_connect.model.offsets import checked_source_offset, normalised
+from airflow_provider_connect.model.offsets import (
+    SOURCE_GET_FAILED,
+    SOURCE_READ_TIMEOUT,
+    SOURCE_WRITE_TIMEOUT,
+    checked_source_offset,
+    normalised,
+)
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.stores.backing import Backing, OffsetCommitter, Offsets

@@ -10,7 +10,7 @@ from airflow_provider_connect.herder.snapshot import Snapshot
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import State, TargetState, connector_state_for, task_state_for
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
-from airflow_provider_connect.stores.backing import StatusNotes
+from airflow_provider_connect.stores.status_notes import StatusNotes
 
 WAIT_SECONDS = 0.9
 """How long a caller waits for its statuses to be on the topic; they are tried again behind its back after that."""

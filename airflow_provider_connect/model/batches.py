@@ -1,4 +1,4 @@
-"""What a task delivered in one run: an entry of the batch log which tells history, lineage and cost, and restores lost group offsets."""
+"""What a task delivered in one run: an entry of the batch log, for history, lineage, cost, and the restoring of lost group offsets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,8 +23,8 @@ class BatchRecord:
     """One entry, kept under its task; a later one replaces it. ``ranges`` maps topic and partition to the first offset of the run and the
     one after its last; ``next`` holds every position that the task knows so far, those of earlier runs included.
 
-    Of no run are the entries that say what a sink's offsets were altered to over REST: ``run`` is ``altered``, or empty while the change is
-    under way; one that stays empty is of a process that died, and the next run finishes what it began."""
+    An entry with a sink's offsets that were altered over REST is of no run: ``run`` is ``altered``, or empty while the change is under way.
+    After the death of that process it stays empty, and the next run finishes the change."""
 
     task: ConnectorTaskId
     run: str
@@ -42,7 +42,7 @@ class BatchRecord:
 
 @dataclass(frozen=True, slots=True)
 class BatchReset:
-    """The tombstone: what the batch log knew of the task's positions no longer holds, for its offsets were altered or reset."""
+    """The tombstone: the task's positions in the batch log no longer hold, for its offsets were altered or reset."""
 
     task: ConnectorTaskId
     offset: int = field(default=-1, compare=False)

@@ -92,6 +92,11 @@ class ClusterConfigState:
         """The committed raw configs of all tasks, by number."""
         return {task: self.task_configs[ConnectorTaskId(connector, task)] for task in self.tasks(connector)}
 
+    def ids_alive(self, connector: str) -> int:
+        """How many task ids of the connector may have a writer: the larger of the last fencing record and the committed count. A claim
+        records it: with a smaller value a zombie of a higher number could commit after a takeover."""
+        return max(self.fencing_counts.get(connector, 0), self.task_counts.get(connector, 0))
+
     def copy(self) -> "ClusterConfigState":
         """A state that later records leave alone. Configs themselves are never changed in place, so they are shared."""
         return dataclasses.replace(self, **{name: getattr(self, name).copy() for name in _COLLECTIONS})

@@ -34,7 +34,7 @@ GUARANTEES: Final = ("exactly_once", "at_least_once", "at_most_once")
 
 def _check_name(name: str, value: Any) -> None:
     if value is None:
-        return  # that it is missing has been said
+        return  # that it is missing is reported already
     if not value:
         raise ConfigException.of(name, value, "String may not be empty")
     control = [ord(character) for character in value if ord(character) < 32 or ord(character) == 127]
@@ -290,6 +290,11 @@ _OWN_KEYS: Final = (
         doc="How many tasks one Spark application hosts. Unset: all of them.",
     ),
 )
+
+
+def strip_framework_keys(config: Mapping[str, str]) -> dict[str, str]:
+    """The config that a connector gets: without the keys for its DAG (``airflow.…``) and for plugin versions."""
+    return {key: text for key, text in config.items() if not key.startswith("airflow.") and not key.endswith(".plugin.version")}
 
 
 def common_config_def() -> ConfigDef:

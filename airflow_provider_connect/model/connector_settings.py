@@ -13,27 +13,9 @@ from typing import Any, Final
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.connector_keys import own_config_def, sink_config_def, source_config_def
-from airflow_provider_connect.model.framework_keys import strip_framework_keys
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.config_def import ConfigValue, Type, parse_type
 from airflow_provider_connect.sdk.java_text import text_of
-
-__all__ = [
-    "NULL_VALUE",
-    "ConnectorSettings",
-    "ErrorSettings",
-    "Guarantee",
-    "PluginSettings",
-    "TransactionBoundary",
-    "TransformationSettings",
-    "check_topics",
-    "own_config_def",
-    "sink_config_def",
-    "source_config_def",
-    "strip_framework_keys",
-    "text_errors",
-    "validate_framework_keys",
-]
 
 NULL_VALUE: Final = "Null value can not be supplied as the configuration value."
 _CLIENTS: Final = ("producer", "consumer", "admin")

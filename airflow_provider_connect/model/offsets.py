@@ -1,4 +1,4 @@
-"""Offsets of sources and sinks as users and connectors give them: checked, and brought into the form in which they are kept.
+"""Offsets of sources and sinks as users and connectors give them: checked, and converted to the form in which they are stored.
 
 A source's are maps of its own making, on the offsets topic; a sink's are Kafka's own, in its consumer group. Knows nothing of either store.
 """
@@ -15,8 +15,8 @@ from airflow_provider_connect.sdk.java_text import in_hash_order, parse_integer,
 
 TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
 CLAIM_MARK, ALTERED_MARK = "claim=", "altered="
-"""How the metadata of a group's offset begins that a task of ours has committed, and of one that was altered over our REST API. Anything
-else is somebody else's: a real Connect's, an admin tool's."""
+"""How the metadata of a group's offset begins that a task of ours has committed, and of one that was altered over our REST API. Any
+other is of a foreign writer: a real Connect, or an admin tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def requested_offsets(body: object) -> list[tuple[object, object]]:
     """
     entries = body.get("offsets") if isinstance(body, Mapping) else None
     if not entries:
-        raise BadRequestException("Partitions / offsets need to be provided for an alter offsets request")
+        raise BadRequestException(NONE_GIVEN)
     if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
         raise BadRequestException("'offsets' must be a list of objects with 'partition' and 'offset'")
     return [(entry.get("partition"), entry.get("offset")) for entry in entries]
@@ -68,7 +68,7 @@ def _schema_type(value: object) -> str:
 def normalised(value: Mapping[str, object]) -> dict[str, object]:
     """A checked partition or offset as it is after a round trip through the offsets topic in a real worker: bytes are base64 text, floats
     beyond numbers are their names, and the entries stand in the order of a Java HashMap (contract §2.2). Offsets that users alter are
-    brought into this form, so that every reader finds them by the bytes of their key."""
+    converted to this form, so that every reader finds them by the bytes of their key."""
     return in_hash_order((name, _read_back(member)) for name, member in value.items())
 
 
@@ -141,3 +141,33 @@ def _offset(offset: object) -> int | None:
 def _integer(value: object, bits: int) -> int | None:
     text = text_of(value)
     return parse_integer(text, bits) if text.isascii() else None
+
+
+# --- texts of KIP-875 and Kafka Connect (contract §7.3) ----------------------------------------------------------------------------
+
+NONE_GIVEN = "Partitions / offsets need to be provided for an alter offsets request"
+NOT_STOPPED = (
+    "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the specified connector by "
+    "issuing a 'PUT' request to the '/connectors/{}/stop' endpoint"
+)
+_INSIDE = (
+    "The framework-managed offsets for this connector have been {0} successfully. However, if this connector manages offsets externally, "
+    "they will need to be manually {0} in the system that the connector uses."
+)
+ALTERED = "The offsets for this connector have been altered successfully"
+RESET = "The offsets for this connector have been reset successfully"
+ALTERED_INSIDE, RESET_INSIDE = _INSIDE.format("altered"), _INSIDE.format("reset")
+_ZOMBIES = (
+    "Failed to {0} consumer group offsets for connector {{0}} either because its tasks haven't stopped completely yet or the connector was "
+    "resumed before the request to {0} its offsets could be successfully completed. If the connector is in a stopped state, this operation "
+    "can be safely retried. If it doesn't eventually succeed, the Connect cluster may need to be restarted to get rid of the zombie sink "
+    "tasks."
+)
+ALTER_BUSY, RESET_BUSY = _ZOMBIES.format("alter"), _ZOMBIES.format("reset")
+ALTER_FAILED = "Failed to alter consumer group offsets for connector {}"
+RESET_FAILED = "Failed to reset consumer group offsets for sink connector {}"
+LIST_FAILED = "Failed to list offsets prior to resetting offsets for sink connector {}"
+SINK_GET_FAILED = "Failed to retrieve consumer group offsets for sink connector {}"
+SOURCE_GET_FAILED = "Failed to retrieve offsets for source connector {}"
+SOURCE_READ_TIMEOUT = "Timed out while trying to read to the end of the offsets topic prior to modifying offsets for source connector {}"
+SOURCE_WRITE_TIMEOUT = "Timed out while attempting to modify offsets for source connector {}"

@@ -15,7 +15,7 @@ from typing import Self
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException, ConnectException
 from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.model.connector_settings import strip_framework_keys
+from airflow_provider_connect.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.sdk.connector import SourceConnector
 from airflow_provider_connect.standalone.worker import StandaloneWorker

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from airflow_provider_connect.config import config_providers
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.model.connector_settings import strip_framework_keys
+from airflow_provider_connect.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import TaskStatus

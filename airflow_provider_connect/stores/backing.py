@@ -1,23 +1,22 @@
-"""Where a worker keeps what it has to remember: configs, statuses, source offsets and the batch log of what was delivered.
+"""Where a worker keeps its state: configs, statuses, source offsets and the batch log.
 
-``TopicBacking`` keeps them on the internal topics. A worker of its own keeps them in memory and in a local file (``local_backing``).
+``TopicBacking`` keeps them on the internal topics. A standalone worker keeps them in memory and in a local file (``local_backing``).
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol, Self
+from typing import Protocol
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
-from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.model.status import ConnectorStatus, StatusState, TaskStatus, TopicStatus
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.batch_log import BatchLog, Delivered
+from airflow_provider_connect.model.status import StatusState
+from airflow_provider_connect.stores.batch_log import BatchLog
 from airflow_provider_connect.stores.config_changes import ConfigChanges
 from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.connector_offsets import ConnectorOffsets
 from airflow_provider_connect.stores.offset_location import OffsetLocation
 from airflow_provider_connect.stores.offset_store import Offset, Partition, ProducedOffset, SourceOffsets
+from airflow_provider_connect.stores.status_notes import StatusNotes
 from airflow_provider_connect.stores.status_store import StatusStore, StatusWriter
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord
@@ -31,34 +30,8 @@ class Statuses(Protocol):
     def close(self) -> None: ...
 
 
-class StatusNotes(Protocol):
-    """Takes statuses without ever making the caller wait: a StatusWriter."""
-
-    def put_connector(self, status: ConnectorStatus) -> None: ...
-
-    def put_task(self, status: TaskStatus) -> None: ...
-
-    def put_topic(self, status: TopicStatus) -> None: ...
-
-    def delete_connector(self, connector: str) -> None: ...
-
-    def delete_task(self, connector: str, task: int) -> None: ...
-
-    def delete_topic(self, connector: str, topic: str) -> None: ...
-
-    def flush(self, timeout_seconds: float) -> bool: ...
-
-    def metrics(self) -> dict[str, float]: ...
-
-    def close(self, timeout_seconds: float = 5.0) -> None: ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-
 class Offsets(Protocol):
-    """Reads source offsets, and says how they are to be written: ConnectorOffsets."""
+    """Reads source offsets, and encodes those to be written: ConnectorOffsets, FileOffsets."""
 
     topic: str
 
@@ -86,7 +59,7 @@ class OffsetCommitter(Protocol):
     """Writes a task's source offsets, or the records of the batch log, and raises FencedException once a newer one came."""
 
     def take_over(self) -> None:
-        """From now on nobody of an older claim commits. Offsets may be read only after this."""
+        """From now on no older claim commits. Offsets may be read only after this."""
 
     def write(self, records: Sequence[ProducerRecord]) -> None:
         """Send and commit some records; nothing for none."""
@@ -96,27 +69,13 @@ class OffsetCommitter(Protocol):
     def send(self, records: Iterable[ProducerRecord]) -> None: ...
 
     def commit(self) -> None:
-        """What was sent since ``begin`` holds from now on, whatever happens to this process."""
+        """What was sent since ``begin`` holds from now on, even if this process dies."""
 
     def abort(self) -> None: ...
 
 
-class BatchLogReader(Protocol):
-    """Reads what each task delivered last: a BatchLog."""
-
-    def last(self, connector: str) -> dict[TopicPartition, int]: ...
-
-    def lost(self, connector: str, retention_seconds: float | None, now_seconds: float) -> dict[TopicPartition, int]: ...
-
-    def unfinished(self, connector: str) -> set[TopicPartition]: ...
-
-    def delivered(self) -> dict[ConnectorTaskId, Delivered]: ...
-
-    def close(self) -> None: ...
-
-
 class Backing(Protocol):
-    """Hands out the stores. What it makes anew at each call is the caller's to close.
+    """Hands out the stores. A store that is created at the call is the caller's to close.
 
     ``exactly_once``: claims outlive the process, and offsets can share a transaction with records. ``keeps_batch_log``: tasks write entries
     to the batch log.
@@ -126,7 +85,7 @@ class Backing(Protocol):
     keeps_batch_log: bool
 
     def ensure(self) -> None:
-        """Create what is missing. Raises ConfigException for what is not as it must be."""
+        """Create what is missing. Raises ConfigException for a topic that cannot be used."""
 
     def configs(self) -> ConfigChanges: ...
 
@@ -140,13 +99,13 @@ class Backing(Protocol):
     def committer(self, connector: str, claim: Claim) -> OffsetCommitter | None:
         """Who commits source offsets. None: the transactions of each task's own id do."""
 
-    def batch_log(self) -> BatchLogReader: ...
+    def batch_log(self) -> BatchLog: ...
 
 
 class TopicBacking:
     """Everything on the internal topics, shared with every process of the group.
 
-    ``known`` and ``only`` are for a run, which needs one connector's configs and gets them handed: see ConfigStore.
+    ``known`` and ``only`` are for a run, which needs the configs of one connector: see ConfigStore.
     """
 
     exactly_once = True
@@ -175,5 +134,5 @@ class TopicBacking:
     def committer(self, connector: str, claim: Claim) -> OffsetCommitter | None:
         return None
 
-    def batch_log(self) -> BatchLogReader:
+    def batch_log(self) -> BatchLog:
         return BatchLog(self._settings)

@@ -1,8 +1,7 @@
-"""The batch log of what each task delivered in each run, on a topic of ours; from it lost group offsets are restored."""
+"""The batch log: what each task delivered in each run, on a topic of ours. Lost group offsets are restored from it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Self
 
 from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
 from airflow_provider_connect.config.worker_settings import WorkerSettings
@@ -11,13 +10,14 @@ from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.records import Unreadable
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.log_consumer import LogConsumer, LogRecord
+from airflow_provider_connect.stores.closing import Closing
+from airflow_provider_connect.stores.log_consumer import LogRecord
 from airflow_provider_connect.stores.skipped import SkippedRecords
 from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.wire import batch_topic
 
 BY_KEY = -1
-"""The partition of a record whose place its producer is to choose by the key."""
+"""The partition of a record whose partition its producer chooses by the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,36 +37,29 @@ class Delivered:
         return cls(entry.type, was.records + entry.records - counted[0], was.bytes + entry.bytes - counted[1])
 
 
-class BatchLog:
-    """See the module. ``consumer`` may be shared with other stores. Not thread-safe."""
+class BatchLog(Closing):
+    """See the module. Nothing is opened before the first use. Not thread-safe."""
 
-    def __init__(self, settings: WorkerSettings, *, consumer: LogConsumer | None = None, timeout_seconds: float = 30.0) -> None:
-        self._topic = settings.batch_topic
-        self._config = internal_client_config(settings, ClientKind.CONSUMER, "batches")
-        self._timeout_seconds = timeout_seconds
-        self._log = TopicLog(self._topic, consumer) if consumer is not None else None
+    def __init__(self, settings: WorkerSettings) -> None:
+        config = internal_client_config(settings, ClientKind.CONSUMER, "batches")
+        self._log = TopicLog(settings.batch_topic, config, forget=self._forget)
         self._entries: dict[ConnectorTaskId, BatchRecord] = {}
         self._delivered: dict[ConnectorTaskId, Delivered] = {}
-        self.skipped = SkippedRecords(self._topic)
+        self.skipped = SkippedRecords(settings.batch_topic)
 
     def entries(self, connector: str) -> list[BatchRecord]:
         """The last entry of each of the connector's tasks, by task number. Raises TopicMissingException, StoreTimeoutException.
 
         Waits while an open transaction holds some of them; the first call reads the whole topic, later ones what is new.
         """
-        self._take(self._opened().read_settled(lambda key: _is_of(connector, key), self._config, self._timeout_seconds))
+        self._take(self._log.read_settled(lambda key: _is_of(connector, key)))
         return [self._entries[task] for task in sorted(self._entries) if task.connector == connector]
 
     def delivered(self) -> dict[ConnectorTaskId, Delivered]:
-        """What each task has delivered since this store first looked, with the last run before that. Raises as ``entries`` does, and waits
-        for no open transaction."""
-        self._take(self._opened().read_to_end(self._timeout_seconds))
+        """What each task has delivered since the first call of this object, with the last run before that. Raises as ``entries`` does, and
+        waits for no open transaction."""
+        self._take(self._log.read_to_end())
         return dict(self._delivered)
-
-    def _opened(self) -> TopicLog:
-        if self._log is None:
-            self._log = TopicLog(self._topic, self._config)
-        return self._log
 
     def _take(self, records: Iterable[LogRecord]) -> None:
         for record in records:
@@ -81,7 +74,7 @@ class BatchLog:
                     self.skipped.note(decoded.reason, decoded, partition=record.partition, offset=record.offset)
 
     def last(self, connector: str) -> dict[TopicPartition, int]:
-        """The positions that the batch log knows; a partition that moved between tasks is known by its newest claim, then the furthest."""
+        """The positions in the connector's entries; of several for a partition that of the newest claim, then the furthest."""
         return positions_of(self.entries(connector))
 
     def lost(self, connector: str, retention_seconds: float | None, now_seconds: float) -> dict[TopicPartition, int]:
@@ -89,7 +82,7 @@ class BatchLog:
         return lost_of(self.entries(connector), retention_seconds, now_seconds)
 
     def unfinished(self, connector: str) -> set[TopicPartition]:
-        """Those of its positions that somebody was about to set over REST when the process died."""
+        """The partitions whose position was being set over REST when the process died."""
         return unfinished_of(self.entries(connector))
 
     @staticmethod
@@ -123,36 +116,31 @@ class BatchLog:
                 {topic: {int(number): position for number, position in known.items()} for topic, known in positions.items()},
             )
         )
-        return _place(settings), wire.key, wire.value
+        return _partition(settings), wire.key, wire.value
 
     @staticmethod
     def reset(settings: WorkerSettings, connector: str, task: int) -> tuple[int, bytes, None]:
-        """Partition, key and value of the tombstone that says: what the batch log knew of this task's positions no longer holds."""
-        return _place(settings), batch_topic.encode(BatchReset(ConnectorTaskId(connector, task))).key, None
+        """Partition, key and value of the tombstone by which this task's positions no longer hold."""
+        return _partition(settings), batch_topic.encode(BatchReset(ConnectorTaskId(connector, task))).key, None
 
     def close(self) -> None:
-        if self._log is not None:
-            self._log.close()
-        self._log = None
+        self._log.close()
+        self._forget()
+
+    def _forget(self) -> None:
         self._entries, self._delivered = {}, {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def positions_of(entries: Iterable[BatchRecord]) -> dict[TopicPartition, int]:
-    """The positions that the entries of a connector's tasks tell."""
+    """The positions in the entries of a connector's tasks."""
     return {partition: position for partition, (_, position, _, _) in _newest(entries).items()}
 
 
 def lost_of(entries: Iterable[BatchRecord], retention_seconds: float | None, now_seconds: float) -> dict[TopicPartition, int]:
-    """The positions of a group that has lost its offsets: they have expired, since nobody was a member, or we died as we changed them.
+    """The positions of a group that has lost its offsets: they have expired in a group without members, or a process died as it changed
+    them.
 
-    Offsets committed less than ``retention_seconds`` ago cannot have expired: somebody has deleted them, to begin anew. None: nobody knows
-    how long the brokers keep them.
+    Offsets committed less than ``retention_seconds`` ago cannot have expired: a user has deleted them. None: the retention is not known.
     """
     oldest = None if retention_seconds is None else (now_seconds - retention_seconds) * 1000
     newest = _newest(entries).items()
@@ -165,7 +153,7 @@ def unfinished_of(entries: Iterable[BatchRecord]) -> set[TopicPartition]:
 
 
 def _newest(entries: Iterable[BatchRecord]) -> dict[TopicPartition, tuple[Claim, int, str, int]]:
-    """For each partition the newest claim that tells its position, that position, the furthest of several, the run, and when."""
+    """For each partition the newest claim with a position, that position, the furthest of several, the run, and the timestamp."""
     known: dict[TopicPartition, tuple[Claim, int, str, int]] = {}
     for entry in entries:
         for topic, positions in entry.next.items():
@@ -175,7 +163,7 @@ def _newest(entries: Iterable[BatchRecord]) -> dict[TopicPartition, tuple[Claim,
     return known
 
 
-def _place(settings: WorkerSettings) -> int:
+def _partition(settings: WorkerSettings) -> int:
     return 0 if settings.internal_topic(settings.batch_topic).partitions == 1 else BY_KEY
 
 

@@ -1,8 +1,8 @@
-"""The config topic as processes of this host have read it, in a private file, so that the next one reads on instead of all of it.
+"""The config topic as processes of this host have read it, in a private file, so that the next one need not read all of it.
 
-One SQLite file with a row for each connector and the offset that they hold at. A process takes the row of its connector, reads on from the
-offset to the topic's end, and when that was much, brings the rows that it touched and the offset up to date in one transaction. The file
-decides nothing and may be removed at any time.
+One SQLite file with a row for each connector, and the offset at which the rows hold. A process takes the row of its connector and reads
+from the offset to the topic's end. After many records it updates the rows that they concern, and the offset, in one transaction. No
+decision depends on the file, and it may be removed at any time.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _has_tables(database: sqlite3.Connection) -> bool:
 
 
 def _retention_seconds(admin: TopicAdmin, topic: str) -> float:
-    """How long what was read may be gone on from without a look at the whole topic."""
+    """How long reads may continue from the file before the whole topic must be read again."""
     try:
         retention_ms = float(admin.configs([topic])[topic].get("delete.retention.ms") or 0)
     except ConnectException:  # not allowed to ask
@@ -202,7 +202,7 @@ class _Reading:
         return found if 0 <= self._now() - found.read_at < found.keep_seconds else None
 
     def _begin(self) -> _Position:
-        """Nothing is known."""
+        """Start without any knowledge."""
         position = _Position(0, self._now(), self._keep_seconds(), "{}")
         with self._transaction(is_kept=True):
             self._database.execute("DELETE FROM connectors")
@@ -210,14 +210,14 @@ class _Reading:
         return position
 
     def _fold(self, *, is_kept: bool) -> ConfigSnapshot:
-        """Apply what waits to the rows that it concerns; ``is_kept``: and write those, with the offset that they hold at then.
+        """Apply the waiting records to the rows that they concern; ``is_kept``: and write these, with their new offset.
 
-        Another process may have written meanwhile: what it has read already is passed over.
+        Another process may have written meanwhile: records that it has applied are left out.
         """
         with self._transaction(is_kept=is_kept):
             position = self._position() or _Position(0, self._now(), 0.0, "{}")
             if position.read_to < self._from:
-                raise sqlite3.OperationalError("another process has begun anew")
+                raise sqlite3.OperationalError("another process has started anew")
             concerned = {name for record in self._waiting if (name := connector_of(record))}
             wanted = None if self._connector is None and not is_kept else concerned | {self._connector or ""}
             log = ConfigSnapshot(self._topic_id, position.read_to, self._slices(wanted), json.loads(position.common)).log()

@@ -1,12 +1,11 @@
 """Every change of the config topic that this package makes, decided from the state that it changes; the change itself is a compare-and-set.
 
-Each verb hands ``change`` a rule that looks at the newest state and gives the records to write. The rule may be asked again when another
-writer came first, so it must depend on the state alone.
+Each verb hands ``change`` a rule, which takes the newest state and returns the records to write. The rule runs again when another writer
+came first, so it must depend on the state alone.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Self
 
 from airflow_provider_connect.errors import AlreadyExistsException, ConflictException, FencedException, NotFoundException
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
@@ -24,35 +23,26 @@ from airflow_provider_connect.model.records import (
 )
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.stores.closing import Closing
 from airflow_provider_connect.stores.config_follower import ConfigFollower
 
 Decide = Callable[[ClusterConfigState], Sequence[ConfigRecord]]
 
 
-class ConfigChanges(ABC):
-    """The verbs, on top of ``change``; and what is read: the state, and what becomes of one connector."""
+class ConfigChanges(Closing):
+    """The verbs, on top of ``change``; and reads of the state."""
 
     @abstractmethod
     def read(self, timeout_seconds: float | None = None) -> ClusterConfigState:
         """The state with everything that was committed before the call."""
 
     def snapshot(self) -> ConfigSnapshot | None:
-        """What was read so far, to hand on; None: nothing that another process could go on from."""
+        """What was read so far, for another process to continue from; None: nothing yet. Does not read."""
         return None
 
     @abstractmethod
     def follow(self, connector: str, claim: Claim) -> ConfigFollower:
-        """What becomes of the connector after ``claim``, for a task body; close it."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Let go of connections."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        """The changes of the connector after ``claim``, for a task body; close it."""
 
     @abstractmethod
     def change(self, decide: Decide) -> list[int]:
@@ -75,18 +65,18 @@ class ConfigChanges(ABC):
     def put_connector(self, name: str, config: Mapping[str, str], *, expected: Mapping[str, str] | None = None) -> None:
         """Writes the config, of a new connector or over the old one, and keeps the target state.
 
-        ``expected`` is the config that the caller looked at when he made his: ConflictException if the connector has another by now.
+        ``expected`` is the config on which the caller based his: ConflictException if the connector has another by now.
         """
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             if expected is not None and state.connector_config(name) != dict(expected):
-                raise ConflictException(f"The config of connector {name} was changed by somebody else meanwhile; read it and try again")
+                raise ConflictException(f"The config of connector {name} was changed by another client meanwhile; read it and retry")
             return [ConnectorRecord(name, dict(config))]
 
         self.change(decide)
 
     def put_target_state(self, connector: str, target: TargetState) -> None:
-        """Writes the target state; with STOPPED goes an empty task set. Writes nothing that is so already. Raises NotFoundException."""
+        """Writes the target state, with STOPPED an empty task set too. Writes nothing that holds already. Raises NotFoundException."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             _require(state, connector)
@@ -104,7 +94,7 @@ class ConfigChanges(ABC):
     ) -> bool:
         """Publishes the task set that the holder of ``claim`` planned. False: it is published already, from the same connector config.
 
-        ``planned_from`` is the connector config that it was made of. Raises FencedException, and writes nothing, when the claim is not the
+        ``planned_from`` is the config from which it was planned. Raises FencedException, and writes nothing, when the claim is not the
         newest, or the connector was meanwhile stopped, deleted or given another config.
         """
 
@@ -128,8 +118,7 @@ class ConfigChanges(ABC):
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             _require(state, connector)
-            alive = max(state.fencing_counts.get(connector, 0), state.task_counts.get(connector, 0))
-            return [FencingRecord(connector, alive)]
+            return [FencingRecord(connector, state.ids_alive(connector))]
 
         return Claim(self.change(decide)[0], self.topic_id())
 
@@ -181,7 +170,7 @@ def _require_claim(state: ClusterConfigState, connector: str, claim: Claim) -> N
 
 
 def _published(state: ClusterConfigState, connector: str, configs: Sequence[Mapping[str, str]]) -> bool:
-    """Whether just these tasks are committed, and made from the connector config that holds now."""
+    """Whether just these tasks are committed, planned from the connector config that holds now."""
     if connector in state.inconsistent or state.applied_configs.get(connector) != state.connector_config(connector):
         return False
     tasks = [state.task_config(connector, task) for task in state.tasks(connector)]

@@ -1,10 +1,10 @@
-"""What becomes of a connector after a claim, seen from the task that the claim started."""
+"""Changes of a connector after a claim, for the task that the claim started."""
 
 import logging
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, Self
 
 from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
 from airflow_provider_connect.config.worker_settings import WorkerSettings
@@ -12,6 +12,7 @@ from airflow_provider_connect.model.log_levels import apply_levels
 from airflow_provider_connect.model.records import ConfigRecord, ConnectorRecord, FencingRecord, LoggerRecord, TargetStateRecord, Unreadable
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.stores.closing import Closing
 from airflow_provider_connect.stores.log_consumer import LogTruncatedException
 from airflow_provider_connect.stores.topic_log import TopicTail
 from airflow_provider_connect.wire import config_topic
@@ -34,20 +35,20 @@ class Change:
     claim: Claim | None = None
 
 
-class ConfigFollower(Protocol):
-    """Tells a task body what becomes of its connector. Not thread-safe."""
+class ConfigFollower(Closing):
+    """Reports changes of a connector to its task body. Not thread-safe."""
 
-    def poll(self, timeout_seconds: float = 0.0) -> Change | None: ...
-
-    def close(self) -> None: ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
+    @abstractmethod
+    def poll(self, timeout_seconds: float = 0.0) -> Change | None:
+        """The gravest change that came since the last call; None: no change concerns this task. A resumed connector changes nothing."""
 
 
-class TopicConfigFollower:
-    """Follows the config topic from the record of ``claim`` on. A poll that finds nothing costs microseconds. Not thread-safe."""
+class TopicConfigFollower(ConfigFollower):
+    """Follows the config topic from the record of ``claim`` on. A poll that finds nothing costs microseconds.
+
+    A config topic that was created anew counts as DELETED: it has no record of this claim. Log levels that were requested of the whole
+    cluster take effect in this process.
+    """
 
     def __init__(self, settings: WorkerSettings, connector: str, claim: Claim) -> None:
         self._connector = connector
@@ -56,11 +57,6 @@ class TopicConfigFollower:
         self._follower = TopicTail(settings.config_topic, config, {0: claim.offset + 1})
 
     def poll(self, timeout_seconds: float = 0.0) -> Change | None:
-        """The gravest change that came since the last call; None: nothing that concerns this task. A resumed connector changes nothing.
-
-        A config topic that was made anew counts as DELETED: nothing on it knows of this claim. Log levels that were requested of the
-        whole cluster take effect in this process.
-        """
         try:
             records = self._follower.poll(timeout_seconds)
         except LogTruncatedException as error:
@@ -72,12 +68,6 @@ class TopicConfigFollower:
 
     def close(self) -> None:
         self._follower.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def gravest_change(records: Iterable[ConfigRecord | Unreadable], connector: str, claim: Claim) -> Change | None:

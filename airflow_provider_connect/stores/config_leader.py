@@ -1,4 +1,4 @@
-"""The one who may write the config topic: a producer that owns the leader's transactional id, until somebody else takes it over."""
+"""The right to write the config topic: a producer that owns the leader's transactional id, until another process takes it over."""
 
 import time
 from collections.abc import Iterable
@@ -11,26 +11,26 @@ from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.ids import config_leader_id
 from airflow_provider_connect.model.records import ConfigRecord
 from airflow_provider_connect.stores.kafka_errors import LastError, is_fenced, is_retriable, kafka_error, translated, unreachable
-from airflow_provider_connect.stores.transactional_id import init_transactions
+from airflow_provider_connect.stores.transactional_producer import init_transactions
 from airflow_provider_connect.wire import config_topic
 
 TRANSACTION_TIMEOUT_MS = 10_000
 
 
 class NotWrittenException(ConnectException):
-    """The records were not written, or, where ``doubtful`` names their offsets, perhaps: taking over the id and reading on will tell.
+    """The records were not written. Where ``uncertain`` has their offsets, perhaps they were: take over the id and read on to find out.
 
-    ``may_pass``: a new try may succeed.
+    ``may_pass``: a retry may succeed.
     """
 
-    def __init__(self, message: str, *, may_pass: bool, doubtful: list[int] | None = None) -> None:
+    def __init__(self, message: str, *, may_pass: bool, uncertain: list[int] | None = None) -> None:
         super().__init__(message)
         self.may_pass = may_pass
-        self.doubtful = doubtful or []
+        self.uncertain = uncertain or []
 
 
 class ConfigLeader:
-    """See the module. After a NotWrittenException it is of no more use."""
+    """See the module. Not usable after a NotWrittenException."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         self._topic = settings.config_topic
@@ -51,7 +51,7 @@ class ConfigLeader:
         self._producer = Producer({**config, **quick, **self._last_error.callbacks()})
 
     def take_over(self, timeout_seconds: float) -> None:
-        """From now on nobody else may write; an open transaction of the last one is aborted. Raises StoreTimeoutException."""
+        """From now on no other process may write; an open transaction of the former owner is aborted. Raises StoreTimeoutException."""
         stage = f"taking over the right to write topic {self._topic}"
         try:
             init_transactions(self._producer, timeout_seconds)
@@ -73,14 +73,12 @@ class ConfigLeader:
         def on_delivery(error: KafkaError | None, message: Message) -> None:
             delivered.append((message.offset(), error))
 
-        offsets: list[int] = []
         try:
             self._producer.begin_transaction()
             for record in records:
                 wire = config_topic.encode(record)
                 self._producer.produce(self._topic, wire.value, wire.key, 0, headers=[*wire.headers], on_delivery=on_delivery)
-            left = self._producer.flush(timeout_seconds)
-            offsets = delivered_offsets(delivered, left)
+            offsets = delivered_offsets(delivered, self._producer.flush(timeout_seconds))
         except (KafkaException, SystemError) as error:
             raise _not_written(error, []) from error
         self._commit(offsets, deadline)
@@ -99,7 +97,7 @@ class ConfigLeader:
                     raise _not_written(error, offsets) from error
 
     def close(self) -> None:
-        """Lets go of the client; what is under way is not waited for: whoever takes over next aborts it."""
+        """Closes the client without waiting for what is under way: the next owner of the id aborts it."""
         self._producer.purge(in_queue=True, in_flight=True, blocking=False)
         del self._producer
 
@@ -122,8 +120,8 @@ def delivered_offsets(delivered: Iterable[tuple[int | None, KafkaError | None]],
     return offsets
 
 
-def _not_written(error: BaseException, doubtful: list[int]) -> NotWrittenException:
+def _not_written(error: BaseException, uncertain: list[int]) -> NotWrittenException:
     cause = kafka_error(error)
     passing = cause is not None and (is_fenced(cause) or is_retriable(cause) or cause.txn_requires_abort() or cause.fatal())
     text = str(error) if cause is None else f"{cause.str()} ({cause.name()})"
-    return NotWrittenException(text, may_pass=passing, doubtful=doubtful)
+    return NotWrittenException(text, may_pass=passing, uncertain=uncertain)

@@ -1,17 +1,17 @@
 """The config topic: read as the state that it adds up to, and changed by compare-and-set.
 
 A change is one transaction under Connect's own leader id, ``connect-cluster-«group.id»``: 1 take over the id (once; the producer is kept)
-2 read to the end 3 decide 4 write and commit. Another writer that took over the id between 2 and 4 fences us, and we start over: so nothing
-is ever decided on a state that was not the newest. Taking over also ends the open transaction of a writer that died, which would block
-every reader. A commit returns before its marker lies on the topic, where readers wait for it; whoever takes over is made to wait by the
-broker, and for our own next change, and for whoever reads next, we wait ourselves: 5 read what was written.
+2 read to the end 3 decide 4 write and commit. If another writer took over the id between 2 and 4, it fences us, and we start over: so every
+decision is based on the newest state. Taking over also ends the open transaction of a writer that died, which would block every reader. A
+commit returns before its marker lies on the topic. The broker makes the next owner of the id wait for it. For its own next change, and for
+the next reader, this store waits: 5 read what was written.
 """
 
 import logging
-import random as _random
 import threading
 import time
 from collections.abc import Collection
+from random import Random
 
 from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
 from airflow_provider_connect.config.worker_settings import WorkerSettings
@@ -23,7 +23,7 @@ from airflow_provider_connect.stores.backoff import Backoff
 from airflow_provider_connect.stores.config_changes import ConfigChanges, Decide
 from airflow_provider_connect.stores.config_follower import TopicConfigFollower
 from airflow_provider_connect.stores.config_leader import ConfigLeader, NotWrittenException
-from airflow_provider_connect.stores.log_consumer import LogConsumer, LogRecord, LogTruncatedException
+from airflow_provider_connect.stores.log_consumer import LogRecord, LogTruncatedException
 from airflow_provider_connect.stores.skipped import SkippedRecords
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.topic_log import TopicLog
@@ -41,27 +41,23 @@ _log = logging.getLogger(__name__)
 class ConfigStore(ConfigChanges):
     """See the module. Safe to share between threads. Nothing is opened before the first use.
 
-    ``consumer`` may be shared with other stores: then it is left open, and used by one thread only. ``timeout_seconds`` bounds each call.
-    ``known`` is what another has read of the topic: only what came later is read, if the topic is still the same. ``only``: the state shows
-    that connector alone.
+    ``timeout_seconds`` bounds each call. ``known`` is what another process has read of the topic: only later records are read, if the topic
+    is still the same. ``only``: the state shows that connector alone.
     """
 
     def __init__(
         self,
         settings: WorkerSettings,
         *,
-        consumer: LogConsumer | None = None,
         timeout_seconds: float = 30.0,
-        random: _random.Random | None = None,
         known: ConfigSnapshot | None = None,
         only: str | None = None,
     ) -> None:
         self._settings = settings
         self._known = known
         self._only = only
-        self._consumer = consumer
         self._timeout_seconds = timeout_seconds
-        self._random = random or _random.Random()
+        self._random = Random()
         self._lock = threading.RLock()
         self._admin = TopicAdmin(settings)
         self._topic_log: TopicLog | None = None
@@ -77,7 +73,6 @@ class ConfigStore(ConfigChanges):
             return self._fold.state.copy()
 
     def snapshot(self) -> ConfigSnapshot | None:
-        """What was read so far, to hand on; None: nothing yet. Does not read."""
         with self._lock:
             if not self._fold.topic_id:
                 return None
@@ -92,22 +87,22 @@ class ConfigStore(ConfigChanges):
     def change(self, decide: Decide) -> list[int]:
         """See ConfigChanges. ``decide`` may raise; then nothing is written, and its exception comes out.
 
-        Raises StoreTimeoutException when the change could not be made in time: it was not made then, unless the broker went away between
-        the commit and the look at its outcome, and stayed away.
+        Raises StoreTimeoutException when the change was not committed in time: it does not hold then, unless the broker was lost between
+        the commit and the check of its outcome.
         """
         with self._lock:
             return self._changed(decide, time.monotonic() + self._timeout_seconds)
 
     def _changed(self, decide: Decide, deadline: float) -> list[int]:
-        doubtful: list[int] = []  # of an attempt whose commit may or may not have succeeded
+        uncertain: list[int] = []  # of an attempt whose commit may or may not have succeeded
         attempt = 0
         while True:
             try:
                 leader = self._owner(deadline)  # 1
-                seen = self._read_past(self._written, deadline, doubtful)  # 2
-                if doubtful and doubtful[-1] in seen:
-                    return doubtful
-                doubtful = []
+                seen = self._read_past(self._written, deadline, uncertain)  # 2
+                if uncertain and uncertain[-1] in seen:
+                    return uncertain
+                uncertain = []
                 records = decide(self._fold.state.copy())  # 3
                 if not records:
                     return []
@@ -117,7 +112,7 @@ class ConfigStore(ConfigChanges):
                 return offsets
             except NotWrittenException as error:
                 self._drop_leader()
-                doubtful = error.doubtful or doubtful
+                uncertain = error.uncertain or uncertain
                 if not error.may_pass:
                     raise ConnectException(f"{_FAILED}: {error}") from error
                 if time.monotonic() > deadline:
@@ -136,7 +131,7 @@ class ConfigStore(ConfigChanges):
         return seen
 
     def _owner(self, deadline: float) -> ConfigLeader:
-        """A broker that never answered is given up soon; one that did is waited for."""
+        """The wait is short for a broker that has never answered, and long for one that has."""
         if self._leader is None:
             leader = ConfigLeader(self._settings)
             leader.take_over(_CALL_SECONDS if self._topic_log is None else _left(deadline))
@@ -161,7 +156,7 @@ class ConfigStore(ConfigChanges):
         try:
             (self._topic_log or self._opened(timeout_seconds)).read_on(take, timeout_seconds)
         except LogTruncatedException:
-            _log.warning("Config topic %s was made anew; reading it from its beginning", self._settings.config_topic)
+            _log.warning("Config topic %s was created anew; reading it from its beginning", self._settings.config_topic)
             self._close_log()
             self._fold, self._written, self._known = ConfigLog(only=self._only), -1, None
             seen.clear()
@@ -169,10 +164,10 @@ class ConfigStore(ConfigChanges):
         return seen
 
     def _opened(self, timeout_seconds: float) -> TopicLog:
-        """The log, not read yet; and the topic's id, which makes its offsets claims, asked for meanwhile."""
+        """The log, not read yet. The topic's id, which makes its offsets claims, is requested meanwhile."""
         topic = self._settings.config_topic
         later = self._admin.describe_later([topic])[topic]
-        log = TopicLog(topic, self._consumer or internal_client_config(self._settings, ClientKind.CONSUMER, "configs"))
+        log = TopicLog(topic, internal_client_config(self._settings, ClientKind.CONSUMER, "configs"))
         try:
             log.partitions(min(timeout_seconds, _CALL_SECONDS))
             topic_id = self._admin.described_id(topic, later)
@@ -192,7 +187,6 @@ class ConfigStore(ConfigChanges):
         self._topic_log = None
 
     def follow(self, connector: str, claim: Claim) -> TopicConfigFollower:
-        """What becomes of the connector after ``claim``, for a task body; close it."""
         return TopicConfigFollower(self._settings, connector, claim)
 
     def close(self) -> None:

@@ -1,30 +1,31 @@
-"""The offsets of a source connector in its place: read from there and from the worker's topic behind it, and copied there again.
+"""The offsets of a source connector: read from its own topic and from the worker's topic behind it, and copied to the latter.
 
-A connector with a topic of its own keeps its offsets on both (contract §2.7): its own decides, the worker's holds what was
-there before, and a copy for the day on which the connector has no topic of its own any more.
+A connector with a topic of its own keeps its offsets on both (contract §2.7): its own decides. The worker's holds former offsets, and
+copies for the time after the connector has lost its own topic.
 """
 
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Self
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from airflow_provider_connect.config.client_settings import ClientKind, internal_client_config
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
+from airflow_provider_connect.stores.admin_connection import AdminConnection
+from airflow_provider_connect.stores.closing import Closing
 from airflow_provider_connect.stores.kafka_errors import LastError, TopicMissingException, translating
 from airflow_provider_connect.stores.offset_location import OffsetLocation
 from airflow_provider_connect.stores.offset_store import Offset, OffsetStore, Partition, ProducedOffset, SourceOffsets
-from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin, TopicSpec
+from airflow_provider_connect.stores.topic_admin import TopicAdmin, TopicSpec
 
 _log = logging.getLogger(__name__)
 _COPY_SECONDS = 5.0
 _METADATA_SECONDS = 30.0
 
 
-class ConnectorOffsets:
+class ConnectorOffsets(Closing):
     """See the module. ``settle_seconds`` bounds the wait for an open transaction. Not thread-safe."""
 
     def __init__(self, settings: WorkerSettings, location: OffsetLocation, *, settle_seconds: float | None = None) -> None:
@@ -38,7 +39,7 @@ class ConnectorOffsets:
         self._copies: Producer | None = None
 
     def ensure(self) -> None:
-        """Make the connector's own topic if it is not there, as the worker's is made; the worker's own is there already.
+        """Create the connector's own topic if it does not exist, with the settings of the worker's, which exists already.
 
         Raises ConfigException for a topic that is not compacted.
         """
@@ -55,13 +56,13 @@ class ConnectorOffsets:
             connection.close()
 
     def read(self, connector: str) -> SourceOffsets:
-        """The connector's committed offsets; those on its own topic go before the worker's, key by key. Raises as an OffsetStore does."""
+        """The connector's committed offsets; those on its own topic have precedence, key by key. Raises as an OffsetStore does."""
         found = self._worker.read(connector)
         if self._own is None:
             return found
         try:
             return self._own.read(connector).over(found)
-        except TopicMissingException:  # it is made by the first run
+        except TopicMissingException:  # the first run creates it
             return found
 
     def records(self, connector: str, offsets: Iterable[tuple[Partition, Offset | None]]) -> list[ProducedOffset]:
@@ -77,7 +78,7 @@ class ConnectorOffsets:
         return self._worker if self._own is None else self._own
 
     def copy(self, records: Sequence[ProducedOffset]) -> None:
-        """Send what was committed to ``topic`` to the worker's too, without waiting: no harm is done if it does not arrive."""
+        """Send what was committed to ``topic`` to the worker's too, without waiting: a lost copy does no harm."""
         if self._own is None:
             return
         try:
@@ -124,18 +125,13 @@ class ConnectorOffsets:
         if self._own is not None:
             self._own.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 def _wait_for(admin: TopicAdmin, topic: str) -> None:
     deadline = time.monotonic() + _METADATA_SECONDS
     while topic not in admin.partitions([topic]):
         if time.monotonic() > deadline:
-            raise StoreTimeoutException(f"Topic {topic} was made, but is not there after {_METADATA_SECONDS:g} s", stage="making a topic")
+            message = f"Topic {topic} was created, but is missing after {_METADATA_SECONDS:g} s"
+            raise StoreTimeoutException(message, stage="creating a topic")
         time.sleep(0.05)
 
 

@@ -13,8 +13,7 @@ from airflow_provider_connect.config.client_settings import client_config
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.model.ids import transactional_id
 from airflow_provider_connect.stores.kafka_errors import LastError
-from airflow_provider_connect.stores.transactional_id import take_over
-from airflow_provider_connect.stores.transactional_producer import TransactionalProducer
+from airflow_provider_connect.stores.transactional_producer import TransactionalProducer, take_over
 
 FENCE_SECONDS = 30.0
 
@@ -37,7 +36,7 @@ class Fence:
 
     @contextmanager
     def owner(self, connector: str, overrides: Mapping[str, str]) -> Iterator[TransactionalProducer]:
-        """Who owns the id of the connector's task 0 from now on: to write in its name. What is written must have been read after this."""
+        """A producer that owns the id of the connector's task 0 from now on. Read after this call what is to be written."""
         owner = TransactionalProducer(Producer(self._config(connector, 0, overrides)), timeout_seconds=FENCE_SECONDS)
         try:
             owner.take_over()
@@ -50,7 +49,7 @@ class Fence:
         return {**client_config(self._settings, "producer", overrides, transactional_id=name), **LastError().callbacks()}
 
     def _fence(self, config: dict[str, Any]) -> None:
-        """confluent-kafka has no fenceProducers: a producer of the id that initialises and goes does the same."""
+        """confluent-kafka has no fenceProducers: a producer that takes over the id and closes does the same."""
         producer = Producer(config)
         try:
             take_over(producer, FENCE_SECONDS)

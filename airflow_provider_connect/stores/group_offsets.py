@@ -1,8 +1,8 @@
-"""The offsets of consumer groups, as an administrator reads and changes them, and who is a member. Sinks keep theirs in such groups."""
+"""The offsets and members of consumer groups, as an administrator sees them. Sinks keep their offsets in such groups."""
 
 import logging
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaError, KafkaException
@@ -12,9 +12,9 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConflictException, ConnectException, NotFoundException, StoreTimeoutException
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.kafka_errors import kafka_error, translated
+from airflow_provider_connect.stores.admin_connection import AdminConnection
+from airflow_provider_connect.stores.kafka_errors import kafka_error
 from airflow_provider_connect.stores.log_consumer import CommittedOffset, committed_offsets
-from airflow_provider_connect.stores.topic_admin import AdminConnection
 
 _IN_USE = frozenset(
     {
@@ -42,8 +42,8 @@ class GroupOffsets:
     def committed(self, group: str, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, CommittedOffset]:
         """The group's offsets, of all partitions or of those named; partitions without one are left out, and so is an unknown group.
 
-        An offset that is part of a transaction in its last moments is waited for; one of a transaction that stays open is a
-        StoreTimeoutException after the connection's time-out.
+        Waits for an offset that is part of a transaction. Raises StoreTimeoutException where that stays open for longer than the
+        connection's time-out.
         """
         asked = None if partitions is None else [_KafkaPartition(*partition) for partition in partitions]
         if asked == []:
@@ -68,8 +68,8 @@ class GroupOffsets:
         return found[group]
 
     def retention_seconds(self) -> float | None:
-        """How long the brokers keep the offsets of a group without members (``offsets.retention.minutes``); None: they do not tell."""
-        client, stage = self._connection.client, "asking how long offsets are kept"
+        """How long the brokers keep the offsets of a group without members (``offsets.retention.minutes``); None: not known."""
+        client, stage = self._connection.client, "reading the retention of offsets"
         try:
             brokers = client.list_topics(timeout=self._connection.timeout_seconds).brokers
             asked = [ConfigResource(ResourceType.BROKER, str(number)) for number in sorted(brokers)[:1]]
@@ -77,7 +77,7 @@ class GroupOffsets:
             found = [self._connection.answer(future, stage)[_RETENTION].value for future in futures]
             return float(found[0] or "") * 60
         except (KafkaException, ConnectException, KeyError, IndexError, ValueError) as error:  # not allowed to ask, or no such setting
-            _log.info("The brokers do not tell how long they keep offsets: %s", error)
+            _log.info("The brokers did not report how long they keep offsets: %s", error)
             return None
 
     def members(self, group: str) -> list[str]:
@@ -87,19 +87,6 @@ class GroupOffsets:
         members = [f"{member.client_id} at {member.host}" for member in description.members]
         return members or ([] if description.state in _NO_MEMBERS else [f"a member unknown (group is {description.state.name})"])
 
-    def alter(self, group: str, offsets: Mapping[TopicPartition, int], metadata: str | None = None) -> None:
-        """Sets the group's offsets. Raises ConflictException while the group has members. No fence holds this: fence the tasks first."""
-        if not offsets:
-            return
-        asked = [_KafkaPartition(topic, partition, offset, metadata or "") for (topic, partition), offset in offsets.items()]
-        request = ConsumerGroupTopicPartitions(group, asked)
-        stage = f"altering the offsets of group {group}"
-        future = self._connection.client.alter_consumer_group_offsets([request], request_timeout=self._connection.timeout_seconds)[group]
-        done = self._answer(future, group, stage)
-        for partition in done.topic_partitions or []:
-            if partition.error is not None:
-                raise _in_use(group, partition.error) or translated(partition.error, stage)
-
     def delete(self, group: str) -> None:
         """Deletes the group with its offsets; an unknown group is deleted already. Raises ConflictException while it has members."""
         future = self._connection.client.delete_consumer_groups([group], request_timeout=self._connection.timeout_seconds)[group]
@@ -107,17 +94,6 @@ class GroupOffsets:
             self._answer(future, group, f"deleting group {group}")
         except NotFoundException:
             return
-
-    def delete_partitions(self, group: str, partitions: Collection[TopicPartition]) -> None:
-        """Removes the offsets of these partitions. Raises ConflictException while the group has members.
-
-        The client library cannot remove single offsets, so the group is deleted and the others are written again, as they were. Should this
-        process die in between, the next run restores the others from the batch log.
-        """
-        kept = {partition: known for partition, known in self.committed(group).items() if partition not in partitions}
-        self.delete(group)
-        for metadata in {known.metadata for known in kept.values()}:
-            self.alter(group, {partition: known.offset for partition, known in kept.items() if known.metadata == metadata}, metadata)
 
     def _answer(self, future: "Future[ConsumerGroupTopicPartitions]", group: str, stage: str) -> ConsumerGroupTopicPartitions:
         try:

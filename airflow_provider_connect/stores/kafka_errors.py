@@ -1,4 +1,4 @@
-"""What librdkafka reports, as our exceptions; and the last error of a client, kept for the text of a time-out."""
+"""librdkafka's errors as our exceptions; and the last error of a client, kept for the text of a time-out."""
 
 import logging
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from airflow_provider_connect.errors import ConnectException, FencedException, S
 
 _log = logging.getLogger(__name__)
 _client_log = logging.getLogger(f"{__name__}.librdkafka")
-_client_log.addFilter(lambda line: _log.isEnabledFor(logging.DEBUG))  # what matters comes as an error and is told in our words
+_client_log.addFilter(lambda line: _log.isEnabledFor(logging.DEBUG))  # errors that matter are raised, with our texts
 
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
@@ -65,21 +65,21 @@ _RETRIABLE = frozenset(
         KafkaError.UNSTABLE_OFFSET_COMMIT,
     }
 )
-"""What Java's clients call a RetriableException, and librdkafka's own words for a broker that is away."""
+"""What Java's clients call a RetriableException, and librdkafka's own codes for a broker that is away."""
 
 
 class TopicMissingException(StoreException):
-    """The topic does not exist, or the client may not know of it."""
+    """The topic does not exist, or the client may not describe it."""
 
 
 class LastError:
-    """The ``error_cb`` of a client: remembers what it was last told, and prints nothing. Called from whichever thread polls the client."""
+    """The ``error_cb`` of a client: keeps the last error, and prints nothing. Called from the thread that polls the client."""
 
     def __init__(self) -> None:
         self.error: KafkaError | None = None
 
     def __call__(self, error: KafkaError) -> None:
-        if self.error is None or error.code() != KafkaError._ALL_BROKERS_DOWN:  # which says less than what came before it
+        if self.error is None or error.code() != KafkaError._ALL_BROKERS_DOWN:  # which is less exact than the error before it
             self.error = error
         _log.debug("Kafka client: %s", error)
 
@@ -88,7 +88,7 @@ class LastError:
         return {"error_cb": self, "logger": _client_log}
 
     def raise_if_refused(self, stage: str) -> None:
-        """Raises StoreException when the broker refused this client for good: waiting would not mend it."""
+        """Raises StoreException when the broker refused this client for good: waiting would not help."""
         if self.error is not None and self.error.code() in _REFUSED:
             raise translated(self.error, stage)
 
@@ -97,9 +97,9 @@ class LastError:
 
 
 def kafka_error(error: BaseException) -> KafkaError | None:
-    """The KafkaError inside a KafkaException; None: there is none.
+    """The KafkaError inside a KafkaException, if any.
 
-    A fatal error (fenced) that arrives while a delivery callback runs comes out as a SystemError, the KafkaException its cause.
+    A fatal error (fenced) that arrives while a delivery callback runs is raised as a SystemError, with the KafkaException as its cause.
     """
     if isinstance(error, SystemError) and error.__cause__ is not None:
         return kafka_error(error.__cause__)
@@ -118,7 +118,7 @@ def is_fenced(error: KafkaError) -> bool:
 
 
 def translated(error: KafkaError | BaseException, stage: str) -> ConnectException:
-    """Our exception for librdkafka's; ``stage`` says what was being done, as in *reading topic a*."""
+    """Our exception for librdkafka's; ``stage`` names the step, as in *reading topic a*."""
     found = error if isinstance(error, KafkaError) else kafka_error(error)
     if found is None:
         return ConnectException(f"Kafka's client failed while {stage}: {error}")
@@ -133,24 +133,24 @@ def translated(error: KafkaError | BaseException, stage: str) -> ConnectExceptio
 
 
 def cause_of(error: KafkaError | BaseException, producer: Producer) -> KafkaError | BaseException:
-    """What ended ``producer`` for good, where ``error`` says only that something did (``_FATAL``); ``error`` itself else.
+    """The fatal error of ``producer``, where ``error`` reports only that there is one (``_FATAL``); ``error`` itself else.
 
-    A transactional producer that was fenced while its queue was filled says so to the next transactional call alone.
+    A transactional producer that was fenced while its queue was filled reports that to the next transactional call alone.
     """
     found = error if isinstance(error, KafkaError) else kafka_error(error)
     if found is None or found.code() != KafkaError._FATAL:
         return error
     try:
-        producer.abort_transaction(0)  # which a producer that has ended refuses, with the cause
+        producer.abort_transaction(0)  # a producer after a fatal error refuses this, with the cause
     except KafkaException as refusal:
-        told = kafka_error(refusal)
-        return refusal if told is not None and told.fatal() else error
+        cause = kafka_error(refusal)
+        return refusal if cause is not None and cause.fatal() else error
     return error
 
 
 @contextmanager
 def translating(stage: str, producer: Producer | None = None) -> Iterator[None]:
-    """Within it the client's exceptions come out as ours, those that it hides in a SystemError too; ``producer`` is asked what ended it."""
+    """In its block the client's exceptions become ours, also those hidden in a SystemError; ``producer``: see ``cause_of``."""
     try:
         yield
     except (KafkaException, SystemError) as error:

@@ -1,4 +1,4 @@
-"""Where a worker of its own keeps its state: configs and statuses in memory, source offsets in a local file. Nothing of it is on a topic.
+"""Where a standalone worker keeps its state: configs and statuses in memory, source offsets in a local file. Nothing of it is on a topic.
 
 A source delivers at least once: records have been acknowledged when their offsets are written to the file. Sinks commit to their consumer
 group, at least once too.
@@ -8,14 +8,18 @@ import threading
 from collections.abc import Iterable, Sequence
 
 from airflow_provider_connect.errors import FencedException
+from airflow_provider_connect.model.batches import BatchRecord
+from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.records import ConfigRecord, FencingRecord, Unreadable
 from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.stores.backing import BatchLogReader, OffsetCommitter, Offsets, Statuses, StatusNotes
+from airflow_provider_connect.stores.backing import OffsetCommitter, Offsets, Statuses
+from airflow_provider_connect.stores.batch_log import BatchLog, Delivered
 from airflow_provider_connect.stores.config_changes import ConfigChanges
 from airflow_provider_connect.stores.config_follower import ConfigFollower
-from airflow_provider_connect.stores.memory import MemoryBatchLog, MemoryConfigFollower, MemoryConfigStore, MemoryStatusStore
+from airflow_provider_connect.stores.memory import MemoryConfigFollower, MemoryConfigStore, MemoryStatusStore
 from airflow_provider_connect.stores.offset_file import FileOffsets, OffsetFile
 from airflow_provider_connect.stores.offset_location import OffsetLocation
+from airflow_provider_connect.stores.status_notes import StatusNotes
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord
 
 
@@ -33,7 +37,7 @@ class LocalBacking:
         self._statuses = MemoryStatusStore()
 
     def ensure(self) -> None:
-        """The file is there, or could be made: its lock is held."""
+        """The file exists, or can be created: its lock is held."""
 
     def configs(self) -> ConfigChanges:
         return self._configs
@@ -52,19 +56,34 @@ class LocalBacking:
         return FileCommitter(self, self._file, connector, claim)
 
     def own(self, connector: str, claim: Claim) -> None:
-        """From now on nobody of an older claim commits offsets of the connector. Raises FencedException when a newer one does."""
+        """From now on no older claim commits offsets of the connector. Raises FencedException when a newer one does."""
         with self._lock:
             newest = max(self._owners.get(connector, claim), claim)
             if newest != claim:
                 raise FencedException(f"claim {claim} of {connector} is no longer the newest, {newest} is")
             self._owners[connector] = claim
 
-    def batch_log(self) -> BatchLogReader:
-        return MemoryBatchLog()
+    def batch_log(self) -> BatchLog:
+        return _NoBatchLog()
+
+
+class _NoBatchLog(BatchLog):
+    """A standalone worker keeps none."""
+
+    def __init__(self) -> None: ...
+
+    def entries(self, connector: str) -> list[BatchRecord]:
+        return []
+
+    def delivered(self) -> dict[ConnectorTaskId, Delivered]:
+        return {}
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 class _Configs(MemoryConfigStore):
-    """What its followers tell leaves claims out: whoever hosts the tasks sees those, and has the tasks end with their offsets committed."""
+    """Its followers leave claims out: the host of the tasks sees those, and ends the tasks with their offsets committed."""
 
     def follow(self, connector: str, claim: Claim) -> ConfigFollower:
         return _UnclaimedFollower(self.records, connector, claim)
@@ -76,9 +95,9 @@ class _UnclaimedFollower(MemoryConfigFollower):
 
 
 class FileCommitter:
-    """Commits one claim's offsets to the file, until a newer claim commits: what a task that is overdue commits after that is refused.
+    """Commits one claim's offsets to the file, until a newer claim commits: later commits of an overdue task are refused.
 
-    A newer claim alone does not end the right to commit: that is the herder's word for a restart, and whoever is told to end commits first.
+    A newer claim alone does not end the right to commit: the herder claims for a restart, and tasks that are ended commit first.
     """
 
     def __init__(self, backing: LocalBacking, file: OffsetFile, connector: str, claim: Claim) -> None:

@@ -1,12 +1,11 @@
 """A Kafka consumer that never joins a group: reads partitions from given offsets to their ends, and asks for ends and committed offsets.
 
-Between reads nothing is assigned, so an open LogConsumer costs the broker nothing; several logs may share one. Not thread-safe.
+Between reads nothing is assigned, so an open LogConsumer costs the broker nothing. Not thread-safe.
 """
 
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Self
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as _KafkaPartition
@@ -14,6 +13,7 @@ from confluent_kafka import TopicPartition as _KafkaPartition
 from airflow_provider_connect.config.client_settings import ClientConfig
 from airflow_provider_connect.errors import StoreException, StoreTimeoutException
 from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.stores.closing import Closing
 from airflow_provider_connect.stores.kafka_errors import LastError, TopicMissingException, kafka_error, translated, unreachable
 
 BEGINNING = OFFSET_BEGINNING
@@ -51,10 +51,10 @@ class CommittedOffset:
 
 
 class LogTruncatedException(StoreException):
-    """The offset to read from is no longer on the topic: it was made anew, or records were deleted."""
+    """The offset to read from is no longer on the topic: the topic was created anew, or records were deleted."""
 
 
-class LogConsumer:
+class LogConsumer(Closing):
     """See the module. ``config`` may name a ``group.id``, for ``committed``; it is never joined."""
 
     def __init__(self, config: ClientConfig, *, read_committed: bool = True) -> None:
@@ -64,7 +64,7 @@ class LogConsumer:
 
     def partition_count(self, topic: str, timeout_seconds: float = 10.0) -> int:
         """How many partitions ``topic`` has. Raises TopicMissingException, StoreTimeoutException."""
-        stage = f"looking up the partitions of topic {topic}"
+        stage = f"describing topic {topic}"
         try:
             found = self._consumer.list_topics(topic, timeout=timeout_seconds).topics[topic]
         except KafkaException as error:
@@ -83,7 +83,7 @@ class LogConsumer:
     ) -> tuple[list[LogRecord], dict[TopicPartition, LogEnd]]:
         """Every record from ``starts`` to the end of each partition, and where the ends were.
 
-        The end is that of the moment of the call or later; for read_committed it is the last stable offset. Raises LogTruncatedException
+        The end is that at the time of the call or later; for read_committed it is the last stable offset. Raises LogTruncatedException
         when a start is not on the topic, StoreTimeoutException when an end was not reached in time. ``take`` is given each record as it
         comes, and none is returned: what it was given before a time-out need not be read again.
         """
@@ -132,7 +132,7 @@ class LogConsumer:
         asked = [_KafkaPartition(topic, partition, OFFSET_END) for topic, partition in partitions]
         if not asked:
             return {}
-        stage = f"looking up the ends of {_named(partition.topic for partition in asked)}"
+        stage = f"listing the end offsets of {_named(partition.topic for partition in asked)}"
         try:
             found = self._consumer.offsets_for_times(asked, timeout=timeout_seconds)
         except KafkaException as error:
@@ -147,7 +147,7 @@ class LogConsumer:
         asked = [_KafkaPartition(*partition) for partition in partitions]
         if not asked:
             return {}
-        stage = f"looking up the offsets of a group in {_named(partition.topic for partition in asked)}"
+        stage = f"fetching the offsets of a group in {_named(partition.topic for partition in asked)}"
         try:
             found = self._consumer.committed(asked, timeout=timeout_seconds)
         except KafkaException as error:
@@ -156,12 +156,6 @@ class LogConsumer:
 
     def close(self) -> None:
         self._consumer.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _failure(self, error: KafkaException, stage: str, timeout_seconds: float) -> Exception:
         self._last_error.raise_if_refused(stage)

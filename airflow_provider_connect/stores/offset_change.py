@@ -1,8 +1,8 @@
-"""Offsets changed by somebody who runs none of the connector's tasks: all or nothing, under an id of its own, ``«group.id»-«connector»``.
+"""Offsets changed by a process that runs no task of the connector: all or nothing, under an id of its own (``offsets_change_id``).
 
-The transaction's steps: 1 take over the id, which ends what another change has left open 2 send everything 3 ask whether the change is
-still allowed 4 commit. Whoever starts tasks after the question finds the open transaction, and waits for its end before it reads offsets;
-whoever started them before it makes the answer no. So tasks never go on from offsets that are changed under them.
+The transaction's steps: 1 take over the id, which ends what another change has left open 2 send everything 3 check whether the change is
+still allowed 4 commit. A run that starts tasks after the check finds the open transaction, and waits for its end before it reads offsets.
+A run that started them before makes the check fail. So tasks never continue from offsets that are changed meanwhile.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import StoreTimeoutException
 from airflow_provider_connect.model.ids import offsets_change_id
 from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.stores.closing import Closing
 from airflow_provider_connect.stores.kafka_errors import LastError, translating
 from airflow_provider_connect.stores.log_consumer import CommittedOffset
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
@@ -28,7 +29,7 @@ _SECONDS = 30.0
 _log = logging.getLogger(__name__)
 
 
-class OffsetChange:
+class OffsetChange(Closing):
     """See the module. ``overrides`` are client settings, unprefixed, for the cluster that the offsets lie on. For one use; close it."""
 
     def __init__(self, settings: WorkerSettings, connector: str, overrides: Mapping[str, str]) -> None:
@@ -55,7 +56,7 @@ class OffsetChange:
         """Steps 2 to 4: ``records`` on their topics, and ``positions`` as the offsets of consumer group ``group``, with their metadata.
 
         ``check`` is step 3: what it raises aborts all and comes out. Raises FencedException when another change took over,
-        RetriableException when the broker did not answer: a commit's outcome is open then, until somebody takes over the id again.
+        RetriableException when the broker did not answer: a commit's outcome is open then, until the id is taken over again.
         """
         if not records and not positions:
             check()
@@ -84,7 +85,7 @@ class OffsetChange:
             consumer.close()
 
     def _flush(self) -> None:
-        """Everything is on the topics, where it can be seen that a transaction is open."""
+        """Everything is on the topics, so that readers see the open transaction."""
         with translating("writing offsets", self._owner.producer):
             left = self._owner.producer.flush(TRANSACTION_TIMEOUT_MS / 1000)
         if left:
@@ -97,11 +98,5 @@ class OffsetChange:
             _log.debug("A change of offsets could not be aborted: %s", error)
 
     def close(self) -> None:
-        """Lets go of the client; what is under way is not waited for: whoever takes over next aborts it."""
+        """Closes the client without waiting for what is under way: the next owner of the id aborts it."""
         self._owner.producer.purge(in_queue=True, in_flight=True, blocking=False)
-
-    def __enter__(self) -> OffsetChange:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

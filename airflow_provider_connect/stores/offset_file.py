@@ -1,7 +1,7 @@
-"""Source offsets in a local file, in the format of Kafka Connect's standalone worker, which can take the file over, and we its.
+"""Source offsets in a local file, in the format of Kafka Connect's standalone worker, which can take the file over, and vice versa.
 
 The file is replaced as a whole: written beside, fsynced, renamed. So it holds either all of a commit or nothing of it, whenever the process
-or the machine dies. One process at a time has it, by a lock on a file beside it, which the kernel lets go of with the process.
+or the machine dies. One process at a time has it, by a lock on a file beside it, which the kernel releases with the process.
 """
 
 import contextlib
@@ -58,7 +58,7 @@ class OffsetFile:
             self._values = values
 
     def close(self) -> None:
-        """Let another process have the file."""
+        """Release the file for other processes."""
         if self._guard >= 0:
             os.close(self._guard)
             self._guard = -1
@@ -94,7 +94,7 @@ class FileOffsets:
         self._file = file
 
     def ensure(self) -> None:
-        """The file is there, or can be made: its lock is held."""
+        """The file exists, or can be created: its lock is held."""
 
     def read(self, connector: str) -> SourceOffsets:
         return self._file.read(connector)
@@ -108,10 +108,10 @@ class FileOffsets:
         return []
 
     def copy(self, records: Sequence[ProducedOffset]) -> None:
-        """There is no second place."""
+        """There is no second location."""
 
     def remove_from_worker(self, records: Sequence[ProducedOffset]) -> None:
-        """There is no second place."""
+        """There is no second location."""
 
     def close(self) -> None:
         """The file stays with its owner."""
@@ -133,7 +133,7 @@ def _locked(guard: Path, path: Path) -> int:
 
 
 def _loaded(path: Path) -> dict[bytes, bytes | None]:
-    """What the file holds; nothing where there is none, or an empty one."""
+    """The offsets in the file; none where it is missing or empty."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -145,7 +145,7 @@ def _loaded(path: Path) -> dict[bytes, bytes | None]:
     try:
         values = java_map.decode(content)
     except DataException as error:
-        raise ConfigException.of(SETTING, path, f"This is no file of offsets: {error.message}") from error
+        raise ConfigException.of(SETTING, path, f"This is not a file of offsets: {error.message}") from error
     with contextlib.suppress(OSError):  # where it is another user's: it is replaced at the first commit
         os.chmod(path, _MODE)
     _log.info("%d source offsets found in %s", len(values), path)

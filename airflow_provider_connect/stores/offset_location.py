@@ -1,4 +1,4 @@
-"""Where the offsets of one source connector are kept: on the worker's offsets topic, or on a topic that is the connector's own.
+"""Where the offsets of one source connector lie: on the worker's offsets topic, or on a topic of the connector's own.
 
 The rule is Kafka Connect's (contract §2.7): ``offsets.storage.topic`` names a topic of the connector's own; and with exactly-once support
 offsets share a transaction with records, so they lie on the cluster that the records go to. Knows nothing of reading or writing.
@@ -15,10 +15,10 @@ Overrides = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class OffsetLocation:
-    """``topic`` holds what counts. ``is_own``: it is not the worker's topic, and is reached with the connector's own client settings.
+    """``topic`` has the offsets that hold. ``is_own``: it is not the worker's topic, and needs the connector's own client settings.
 
-    ``producer``, ``consumer`` and ``admin`` are what to add to the worker's settings for clients of the place, unprefixed: what the
-    connector overrides, or nothing where its records go to another cluster than its offsets.
+    ``producer``, ``consumer`` and ``admin`` are added to the worker's settings for clients of the location, unprefixed: the connector's
+    overrides, or nothing where its records go to another cluster than its offsets.
     """
 
     topic: str
@@ -29,7 +29,7 @@ class OffsetLocation:
 
     @classmethod
     def of(cls, settings: WorkerSettings, config: Mapping[str, str]) -> "OffsetLocation":
-        """The place for a connector of this config, whose variables are resolved."""
+        """The location for a connector of this config, whose variables are resolved."""
         producer, consumer, admin = (connector_overrides(config, kind) for kind in ClientKind)
         topic = config.get("offsets.storage.topic", "").strip()
         elsewhere = is_elsewhere(settings, producer)
@@ -49,12 +49,12 @@ def is_elsewhere(settings: WorkerSettings, overrides: Overrides, kind: ClientKin
 
 
 def sink_overrides(config: Mapping[str, str]) -> dict[str, str]:
-    """What to add, unprefixed, for the producers that commit a sink's offsets: they go where its consumers go, and as whom these go."""
+    """Settings, unprefixed, for the producers that commit a sink's offsets: the cluster and the user are those of its consumers."""
     return connector_overrides(config, ClientKind.PRODUCER) | _connection_of_consumers(config)
 
 
 def sink_admin_overrides(config: Mapping[str, str]) -> dict[str, str]:
-    """What to add, unprefixed, for the admin clients that look at a sink's group and topics."""
+    """Settings, unprefixed, for the admin clients that read a sink's group and topics."""
     return _connection_of_consumers(config) | connector_overrides(config, ClientKind.ADMIN)
 
 

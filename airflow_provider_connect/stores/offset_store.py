@@ -1,18 +1,20 @@
 """Source offsets on the offsets topic: read for one connector, written by the task's own transaction, repaired after aborted ones.
 
-Read after the task's transactional id was taken over: then every transaction of the one before has ended, and what is read is what holds.
+Read after the task's transactional id was taken over: then every transaction of its former owner has ended, and the offsets read hold.
 """
 
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from functools import partial
+from typing import Any, NamedTuple
 
 from airflow_provider_connect.config.client_settings import ClientConfig, ClientKind, client_config, internal_client_config
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.model.ids import partition_for
 from airflow_provider_connect.model.offsets import OffsetRecord, normalised
-from airflow_provider_connect.stores.log_consumer import LogConsumer, LogRecord, LogTruncatedException
+from airflow_provider_connect.stores.closing import Closing
+from airflow_provider_connect.stores.log_consumer import LogRecord
 from airflow_provider_connect.stores.skipped import SkippedRecords
 from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.wire import offset_topic
@@ -40,7 +42,7 @@ class SourceOffsets:
 
     def get(self, partition: Partition) -> dict[str, Any] | None:  # Any: a source's own JSON values
         """The offset; None: there is none. Found by the bytes of the key, so the order of the partition's entries counts, as in Connect;
-        an offset that somebody altered over REST is found too, whose entries stand in Java's order."""
+        an offset that was altered over REST, with its entries in Java's order, is found too."""
         found = self.by_key.get(offset_topic.key_bytes(self.connector, partition))
         if found is None and len(partition) > 1:
             found = self.by_key.get(offset_topic.key_bytes(self.connector, normalised(partition)))
@@ -51,7 +53,7 @@ class SourceOffsets:
         return offset_topic.key_bytes(self.connector, partition)
 
     def spelled(self, partition: Partition) -> list[Partition]:
-        """The partitions with an offset that say the same as this one, their entries in whatever order; none: there is none."""
+        """The partitions with an offset that equal this one but for the order of their entries."""
         wanted = _sorted_key(self.connector, partition)
         return [record.partition for record in self.by_key.values() if _sorted_key(self.connector, record.partition) == wanted]
 
@@ -64,14 +66,14 @@ class SourceOffsets:
         return [(partition, self.get(partition)) for partition in self.partitions()]
 
     def over(self, other: "SourceOffsets") -> "SourceOffsets":
-        """These, and those of ``other`` that are not here: a connector's own offsets topic goes before the worker's."""
+        """These, and those of ``other`` that are missing here: a connector's own offsets topic has precedence over the worker's."""
         return SourceOffsets(self.connector, {**other.by_key, **self.by_key})
 
 
-class OffsetStore:
+class OffsetStore(Closing):
     """See the module. ``topic`` None: the worker's offsets topic. ``overrides`` are a connector's ``consumer.override.*``, unprefixed, for
-    a topic of its own; None: the worker's own clients read. ``consumer`` may be shared with other stores. ``settle_seconds`` bounds the
-    wait for an open transaction. Not thread-safe."""
+    a topic of its own; None: the worker's own clients read. ``settle_seconds`` bounds the wait for an open transaction. Nothing is opened
+    before the first use. Not thread-safe."""
 
     def __init__(
         self,
@@ -79,7 +81,6 @@ class OffsetStore:
         topic: str | None = None,
         *,
         overrides: Mapping[str, str] | None = None,
-        consumer: LogConsumer | None = None,
         timeout_seconds: float = 30.0,
         settle_seconds: float | None = None,
     ) -> None:
@@ -87,8 +88,9 @@ class OffsetStore:
         self._config = _consumer_config(settings, overrides)
         self._timeout_seconds = timeout_seconds
         self._settle_seconds = timeout_seconds if settle_seconds is None else settle_seconds
-        self._log = TopicLog(self.topic, consumer) if consumer is not None else None
+        self._log = TopicLog(self.topic, self._config, forget=self._forget)
         self._records: dict[tuple[int, bytes], LogRecord] = {}
+        self._unreadable: set[tuple[int, bytes]] = set()
         self.skipped = SkippedRecords(self.topic)
 
     def read(self, connector: str) -> SourceOffsets:
@@ -103,14 +105,16 @@ class OffsetStore:
                 continue
             decoded = offset_topic.decode(key, record.value, offset=record.offset)
             if not isinstance(decoded, OffsetRecord):
-                self.skipped.note(decoded.reason, decoded, partition=partition, offset=record.offset)
+                if (partition, key) not in self._unreadable:  # each record is decoded at each read, and counts once
+                    self._unreadable.add((partition, key))
+                    self.skipped.note(decoded.reason, decoded, partition=partition, offset=record.offset)
             elif decoded.offset is not None:
                 by_key[key] = decoded
         return SourceOffsets(connector, by_key)
 
     def records(self, connector: str, offsets: Iterable[tuple[Partition, Offset | None]]) -> list[ProducedOffset]:
         """What to produce so that the partitions have these offsets; None removes one. Keys lie where Java's partitioner puts them."""
-        count = self._opened().partitions()
+        count = self._log.partitions()
         return [
             ProducedOffset(partition_for(wire.key, count), wire.key, wire.value)
             for wire in (offset_topic.encode(connector, partition, offset) for partition, offset in offsets)
@@ -119,13 +123,13 @@ class OffsetStore:
     def repair(self, connector: str) -> list[ProducedOffset]:
         """What to produce again so that a reader of uncommitted records finds what is committed.
 
-        A real worker without exactly-once support reads so, and would believe the last record of an aborted transaction. Where that is
-        another than the committed one, the committed value, or a tombstone, is to follow it. Call it after every id of the connector was
+        A real worker without exactly-once support reads so, and would believe the last record of an aborted transaction. Where that
+        differs from the committed one, the committed value, or a tombstone, must follow it. Call it after every id of the connector was
         taken over: an open transaction would look like an aborted one.
         """
         self._catch_up(connector)
-        with LogConsumer(self._config, read_committed=False) as consumer:
-            uncommitted = TopicLog(self.topic, consumer).read_to_end(self._timeout_seconds)
+        with TopicLog(self.topic, self._config, read_committed=False) as log:
+            uncommitted = log.read_to_end(self._timeout_seconds)
         last = {(record.partition, record.key): record for record in uncommitted if _is_of(connector, record.key)}
         again = []
         for (partition, key), record in last.items():
@@ -138,40 +142,20 @@ class OffsetStore:
         return again
 
     def _catch_up(self, connector: str) -> None:
-        try:
-            records = self._read_settled(connector)
-        except LogTruncatedException:
-            _log.warning("Offsets topic %s was made anew; reading it from its beginning", self.topic)
-            self._opened().rewind()
-            self._records = {}
-            records = self._read_settled(connector)
-        for record in records:
+        wanted = partial(_is_of, connector)
+        for record in self._log.read_settled(wanted, self._timeout_seconds, settle_seconds=self._settle_seconds):
             if record.key is None:
                 self.skipped.note("record has no key", record, partition=record.partition, offset=record.offset)
             else:
                 self._records[record.partition, record.key] = record
+                self._unreadable.discard((record.partition, record.key))
 
-    def _read_settled(self, connector: str) -> list[LogRecord]:
-        return self._opened().read_settled(
-            lambda key: _is_of(connector, key), self._config, self._timeout_seconds, settle_seconds=self._settle_seconds
-        )
-
-    def _opened(self) -> TopicLog:
-        if self._log is None:
-            self._log = TopicLog(self.topic, self._config)
-        return self._log
+    def _forget(self) -> None:
+        self._records, self._unreadable = {}, set()
 
     def close(self) -> None:
-        if self._log is not None:
-            self._log.close()
-        self._log = None
-        self._records = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        self._log.close()
+        self._forget()
 
 
 def _sorted_key(connector: str, partition: Partition) -> bytes:
@@ -185,7 +169,7 @@ def _consumer_config(settings: WorkerSettings, overrides: Mapping[str, str] | No
 
 
 def _is_of(connector: str, key: bytes | None) -> bool:
-    """Whether the key is one of the connector's. Keys are told apart by their first bytes where those are plain, and parsed where not."""
+    """Whether the key is one of the connector's. Plain keys are compared by their first bytes, others are parsed."""
     if key is None or key.startswith(offset_topic.key_bytes(connector, {})[:-3]):
         return key is not None
     if key.startswith(b'["') and b"\\" not in key:

@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 from airflow_provider_connect import __version__
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.model.views import ServerView
-from airflow_provider_connect.stores.topic_admin import AdminConnection
+from airflow_provider_connect.stores.admin_connection import AdminConnection
 
 DISTRIBUTION = "airflow-provider-connect"
 

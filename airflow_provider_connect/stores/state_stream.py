@@ -1,13 +1,12 @@
-"""The internal topics as one stream of decoded records, for whoever keeps a copy of the whole state.
+"""The internal topics as one stream of decoded records, for a copy of the whole state.
 
-Reads committed records only. Where to read on is the reader's to remember. Not thread-safe.
+Reads committed records only. The reader stores the positions. Not thread-safe.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Self
 
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as _KafkaPartition
@@ -21,6 +20,7 @@ from airflow_provider_connect.model.records import ConfigRecord, Unreadable
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.status import StatusRecord
 from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.stores.closing import Closing
 from airflow_provider_connect.stores.kafka_errors import LastError, TopicMissingException, translated
 from airflow_provider_connect.stores.log_consumer import LogRecord, LogTruncatedException, log_consumer_config, log_record
 from airflow_provider_connect.stores.skipped import SkippedRecords
@@ -30,7 +30,7 @@ from airflow_provider_connect.wire import batch_topic, config_topic, offset_topi
 from airflow_provider_connect.wire.record import claim_of
 
 DAY_SECONDS = 86400.0
-_FETCH_WAIT_MS = 2000  # an idle reader asks this seldom; a new record is given at once all the same
+_FETCH_WAIT_MS = 2000  # for an idle reader; a new record arrives at once all the same
 _MOST_RECORDS = 2000
 
 StateValue = ConfigRecord | StatusRecord | OffsetRecord | BatchRecord | BatchReset
@@ -38,7 +38,7 @@ StateValue = ConfigRecord | StatusRecord | OffsetRecord | BatchRecord | BatchRes
 
 @dataclass(frozen=True, slots=True)
 class StateRecord:
-    """What one record says, where it lies, its own time in ms (-1: it has none), and the claim of the run that wrote it, where known."""
+    """The value of one record, its position, its own time in ms (-1: it has none), and the claim of the run that wrote it, where known."""
 
     at: TopicPartition
     offset: int
@@ -49,13 +49,13 @@ class StateRecord:
 
 @dataclass(frozen=True, slots=True)
 class TopicIdentity:
-    """What tells a topic from another one of its name, and its number of partitions."""
+    """The id, by which a topic differs from another one of its name, and the number of partitions."""
 
     id: str
     partitions: int
 
 
-class StateStream:
+class StateStream(Closing):
     """See the module. Nothing is opened before the first use."""
 
     def __init__(self, settings: WorkerSettings) -> None:
@@ -118,7 +118,7 @@ class StateStream:
     def poll(self, timeout_seconds: float) -> tuple[list[StateRecord], dict[TopicPartition, int]]:
         """What came since the last call, and for each partition that moved where it is read on: behind what was skipped too.
 
-        Waits up to ``timeout_seconds`` for a first record. A broker that is away is waited for in silence. Raises LogTruncatedException
+        Waits up to ``timeout_seconds`` for a first record. While a broker is away, nothing is returned. Raises LogTruncatedException
         when an offset to read from is no longer there.
         """
         assert self._consumer is not None, "follow first"
@@ -164,15 +164,9 @@ class StateStream:
         self.unfollow()
         self._admin.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 def _claim(record: LogRecord) -> Claim | None:
     try:
         return claim_of(record.headers)
-    except DataException:  # a header that a stranger made up
+    except DataException:  # a header of a foreign writer
         return None

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -15,10 +14,11 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.status import StatusRecord, StatusState
 from airflow_provider_connect.stores.backoff import Backoff
+from airflow_provider_connect.stores.closing import Closing
 from airflow_provider_connect.stores.kafka_errors import LastError, is_retriable, kafka_error
-from airflow_provider_connect.stores.log_consumer import LogConsumer, LogRecord, LogTruncatedException
+from airflow_provider_connect.stores.log_consumer import LogRecord
 from airflow_provider_connect.stores.skipped import SkippedRecords
-from airflow_provider_connect.stores.status_verbs import StatusVerbs
+from airflow_provider_connect.stores.status_notes import StatusNotes
 from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.wire import status_topic
 from airflow_provider_connect.wire.record import WireRecord
@@ -43,11 +43,11 @@ class _Update:
     due: float = 0.0
 
 
-class StatusWriter(StatusVerbs):
-    """Writes statuses without ever making the caller wait: a background thread sends them, in order for each key, the latest value only.
+class StatusWriter(StatusNotes):
+    """A background thread sends the statuses, in order for each key, the latest value only.
 
-    What fails for a passing reason is sent again as ``status.storage.retry.*`` says; what fails for good, or too often, is logged with its
-    value. Thread, producer and connection come into being with the first status. Safe to share between threads.
+    A retriable failure is sent again as ``status.storage.retry.*`` demands. What fails for good, or too often, is logged with its value.
+    Thread, producer and connection are created with the first status. Safe to share between threads.
     """
 
     def __init__(
@@ -84,12 +84,10 @@ class StatusWriter(StatusVerbs):
             self._changed.notify_all()
 
     def flush(self, timeout_seconds: float) -> bool:
-        """Waits until everything put so far is written or given up. False: not within the time."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._pending and not self._in_flight, timeout_seconds)
 
     def metrics(self) -> dict[str, float]:
-        """The counters of group status-backing-store-metrics, by their names."""
         with self._changed:
             return {
                 "status-update-retry-total": float(self._retries),
@@ -153,7 +151,7 @@ class StatusWriter(StatusVerbs):
             self._settle(update, kafka_error(error) or KafkaError(KafkaError._QUEUE_FULL))
 
     def _settle(self, update: _Update, error: KafkaError | None) -> None:
-        """What became of one attempt. A newer value of the key takes the place of one that is to be sent again."""
+        """The outcome of one attempt. A newer value of the key replaces one that is to be sent again."""
         with self._changed:
             self._in_flight.pop(update.key, None)
             if error is None:
@@ -178,12 +176,6 @@ class StatusWriter(StatusVerbs):
         value = "null" if update.value is None else update.value.decode(errors="replace")
         _log.error("Failed to write status update %s = %s: %s", update.key.decode(errors="replace"), value, reason)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 def _producer(settings: WorkerSettings) -> Producer:
     """Connect's producer for statuses: acks of all replicas and no retries of its own, because the retries are ours."""
@@ -196,37 +188,24 @@ def _producer(settings: WorkerSettings) -> Producer:
 def _poll(producer: Producer) -> None:
     try:
         producer.poll(_POLL_SECONDS)
-    except (KafkaException, SystemError) as error:  # a fatal error, which the delivery reports will tell too
+    except (KafkaException, SystemError) as error:  # a fatal error, which the delivery reports bring too
         _log.debug("Status producer: %s", error)
 
 
-class StatusStore:
-    """Reads the statuses. ``consumer`` may be shared with other stores. ``only``: other connectors' statuses are not decoded; a few of
-    connectors whose names begin alike are. Not thread-safe."""
+class StatusStore(Closing):
+    """Reads the statuses. ``only``: statuses of other connectors are left out, but for names that begin alike. Not thread-safe."""
 
-    def __init__(
-        self, settings: WorkerSettings, *, consumer: LogConsumer | None = None, timeout_seconds: float = 30.0, only: str | None = None
-    ) -> None:
-        self._topic = settings.status_topic
-        self._config = internal_client_config(settings, ClientKind.CONSUMER, "statuses")
-        self._timeout_seconds = timeout_seconds
+    def __init__(self, settings: WorkerSettings, *, only: str | None = None) -> None:
+        config = internal_client_config(settings, ClientKind.CONSUMER, "statuses")
+        self._log = TopicLog(settings.status_topic, config, forget=self._forget)
         self._only = only
-        self._log = TopicLog(self._topic, consumer) if consumer is not None else None
         self._state = StatusState()
-        self.skipped = SkippedRecords(self._topic)
+        self.skipped = SkippedRecords(settings.status_topic)
 
     def read(self) -> StatusState:
         """The statuses at the topic's end; the same object each time, brought up to date. Raises TopicMissingException,
         StoreTimeoutException."""
-        if self._log is None:
-            self._log = TopicLog(self._topic, self._config)
-        try:
-            self._log.read_on(self._take, self._timeout_seconds)
-        except LogTruncatedException:
-            _log.warning("Status topic %s was made anew; reading it from its beginning", self._topic)
-            self._log.rewind()
-            self._state = StatusState()
-            self._log.read_on(self._take, self._timeout_seconds)
+        self._log.read_on(self._take)
         return self._state
 
     def _take(self, record: LogRecord) -> None:
@@ -236,13 +215,8 @@ class StatusStore:
         self.skipped.note(self._state.apply(decoded), decoded, partition=record.partition, offset=record.offset)
 
     def close(self) -> None:
-        if self._log is not None:
-            self._log.close()
-        self._log = None
+        self._log.close()
+        self._forget()
+
+    def _forget(self) -> None:
         self._state = StatusState()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -1,4 +1,4 @@
-"""Topics as an administrator sees them: made, described, measured; and the internal topics made and checked by Connect's rules."""
+"""Topics as an administrator sees them: created, described, measured; and the internal topics, created and checked by Connect's rules."""
 
 import logging
 import time
@@ -7,12 +7,10 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as _KafkaPartition
 from confluent_kafka.admin import (
-    AdminClient,
     ConfigResource,
     ListOffsetsResultInfo,
     NewTopic,
@@ -21,28 +19,14 @@ from confluent_kafka.admin import (
     TopicDescription,
 )
 
-from airflow_provider_connect.config.client_settings import ClientConfig, ClientKind, client_config, internal_client_id
 from airflow_provider_connect.config.worker_settings import COMPACTED_SOON, KAFKAS_OWN, InternalTopic, WorkerSettings
 from airflow_provider_connect.errors import ConnectException, StoreException, StoreTimeoutException, WorkerSettingsException
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.kafka_errors import LastError, TopicMissingException, kafka_error, translated, unreachable
+from airflow_provider_connect.stores.admin_connection import AdminConnection
+from airflow_provider_connect.stores.kafka_errors import TopicMissingException, kafka_error, unreachable
 
 _log = logging.getLogger(__name__)
-_T = TypeVar("_T")
-
-_AWAY = frozenset(
-    {
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._MSG_TIMED_OUT,
-        KafkaError._RESOLVE,
-        KafkaError._TIMED_OUT,
-        KafkaError._TIMED_OUT_QUEUE,
-        KafkaError._TRANSPORT,
-        KafkaError._WAIT_COORD,
-    }
-)
-"""What librdkafka says when it had no answer, or no connection, in time."""
 
 _NO_LEADER = frozenset(
     {
@@ -53,7 +37,7 @@ _NO_LEADER = frozenset(
         KafkaError._TRANSPORT,
     }
 )
-"""What is said of a partition that was made a moment ago, or is about to move, or whose leader's connection was lost."""
+"""The answers about a partition that is new or about to move, or whose leader's connection was lost."""
 
 _FORBIDDEN = frozenset(
     {
@@ -64,12 +48,10 @@ _FORBIDDEN = frozenset(
     }
 )
 
-"""Kafka's internal topics, which no pattern matches."""
-
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic to be made. Partitions and replication factor -1: the broker's default."""
+    """A topic to be created. Partitions and replication factor -1: the broker's default."""
 
     name: str
     partitions: int = -1
@@ -78,7 +60,7 @@ class TopicSpec:
 
 
 class Creation(StrEnum):
-    """What came of making a topic. FORBIDDEN: this client may not make it, and may not know whether it exists."""
+    """The outcome of creating a topic. FORBIDDEN: this client may not create it, nor learn whether it exists."""
 
     MADE = "made"
     EXISTS = "exists"
@@ -91,67 +73,6 @@ def topic_id_of(topic: TopicDescription) -> str:
 
 
 _URL_SAFE = str.maketrans("+/", "-_")
-
-
-class AdminConnection:
-    """One admin client and how long to wait for it. Made at first use; safe to share between threads."""
-
-    def __init__(self, config: ClientConfig, timeout_seconds: float = 10.0) -> None:
-        self.timeout_seconds = timeout_seconds
-        self.bootstrap_servers = config.get("bootstrap.servers")
-        self._last_error = LastError()
-        self._config = {"reconnect.backoff.ms": 5, "reconnect.backoff.max.ms": 1000, "socket.nagle.disable": True, **config}
-        self._client: AdminClient | None = None
-
-    @classmethod
-    def of(
-        cls,
-        settings: WorkerSettings,
-        overrides: Mapping[str, str] | None = None,
-        timeout_seconds: float = 10.0,
-        *,
-        client_id: str | None = None,
-    ) -> "AdminConnection":
-        """A connection by the worker's settings and a connector's ``admin.override.*``, unprefixed."""
-        name = client_id or internal_client_id(settings, "shared-admin")
-        config = client_config(settings, ClientKind.ADMIN, overrides, client_id=name)
-        return cls(config, timeout_seconds)
-
-    @property
-    def client(self) -> AdminClient:
-        if self._client is None:
-            self._client = AdminClient({**self._config, **self._last_error.callbacks()})
-        return self._client
-
-    def answer(self, future: "Future[_T]", stage: str) -> _T:
-        """The result of an admin request. KafkaExceptions come out as ours; ``stage`` says what was being done."""
-        try:
-            return future.result(self.timeout_seconds + 1)
-        except KafkaException as error:
-            raise self.failure(error, stage) from error
-        except FutureTimeoutError as error:
-            self.close()
-            raise unreachable(self.bootstrap_servers, self.timeout_seconds, stage, self._last_error) from error
-
-    def failure(self, error: KafkaException, stage: str) -> Exception:
-        """Our exception for one of the client's: refused for good, or not answered in time.
-
-        A client with a request that timed out is let go at once. librdkafka aborts the whole process (``eonce->refcnt > 0``, issue 4605)
-        when the coordinator that such a request was waiting for comes up after all.
-        """
-        self._last_error.raise_if_refused(stage)
-        found = translated(error, stage)
-        if not isinstance(found, StoreTimeoutException):
-            return found
-        self.close()
-        cause = kafka_error(error)
-        if cause is None or cause.code() not in _AWAY:
-            return found
-        last = self._last_error if self._last_error.error else str(kafka_error(error))
-        return unreachable(self.bootstrap_servers, self.timeout_seconds, stage, last)
-
-    def close(self) -> None:
-        self._client = None
 
 
 class TopicAdmin:
@@ -178,7 +99,7 @@ class TopicAdmin:
         return self.described(topic, self.describe_later([topic])[topic])
 
     def topic_id(self, topic: str) -> str:
-        """The id that the broker gave this very topic; one made anew under the same name has another."""
+        """The id that the broker gave this topic; a topic created anew under the same name has another."""
         return self.described_id(topic, self.describe_later([topic])[topic])
 
     def described_id(self, topic: str, future: "Future[TopicDescription]") -> str:
@@ -199,11 +120,9 @@ class TopicAdmin:
 
     def matching(self, pattern: str) -> dict[str, int]:
         """How many partitions each topic has whose whole name matches. Kafka's internal topics never match, nor do the worker's: each run
-        writes to those, so whoever read them would never come to an end."""
-        matches, internal = (
-            BoundedRegex(pattern, "topics.regex").matches,
-            KAFKAS_OWN | {topic.name for topic in self._settings.internal_topics},
-        )
+        writes to those, so their reader would never come to an end."""
+        matches = BoundedRegex(pattern, "topics.regex").matches
+        internal = KAFKAS_OWN | {topic.name for topic in self._settings.internal_topics}
         return {topic: count for topic, count in self._all_partitions().items() if topic not in internal and matches(topic)}
 
     def _all_partitions(self) -> dict[str, int]:
@@ -225,11 +144,11 @@ class TopicAdmin:
         }
 
     def create(self, spec: TopicSpec) -> bool:
-        """Makes the topic. False: it exists already, or this client may not make topics, when it counts as made, as in Connect."""
+        """Creates the topic. False: it exists already, or this client may not create topics, which Connect takes for success too."""
         return self.try_create(spec) is Creation.MADE
 
     def try_create(self, spec: TopicSpec) -> Creation:
-        """Makes the topic if it does not exist. Raises StoreException where the broker refuses its settings, StoreTimeoutException."""
+        """Creates the topic if it does not exist. Raises StoreException where the broker refuses its settings, StoreTimeoutException."""
         new = NewTopic(spec.name, spec.partitions, spec.replication_factor, config=dict(spec.configs or {}))
         future = self._connection.client.create_topics([new], request_timeout=self._connection.timeout_seconds)[spec.name]
         try:
@@ -280,7 +199,7 @@ class TopicAdmin:
         }
 
     def _offset(self, partition: _KafkaPartition, future: "Future[ListOffsetsResultInfo]") -> int:
-        stage = f"looking up offsets of {partition}"
+        stage = f"listing offsets of {partition}"
         offset = self._connection.answer(future, stage).offset
         if offset < 0:  # librdkafka's answer, without an error, when the leader's connection is lost
             error = KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
@@ -288,7 +207,7 @@ class TopicAdmin:
         return int(offset)
 
     def ensure_internal_topics(self) -> dict[str, str]:
-        """Makes the internal topics that are missing and checks the others (contract §2.1). Returns their ids.
+        """Creates the internal topics that are missing and checks the others (contract §2.1). Returns their ids.
 
         Raises WorkerSettingsException for a topic of the wrong clean-up policy or, for the config topic, of more than one partition. A
         replication factor that the brokers cannot meet is tried for ``default.api.timeout.ms`` (10 s unless set: brokers may be starting).
@@ -366,7 +285,7 @@ class TopicAdmin:
             configs = self.configs(topic.name for topic in topics)
         except StoreTimeoutException:
             raise
-        except StoreException as error:  # not allowed to ask, or a broker that cannot be asked
+        except StoreException as error:  # not allowed, or not supported by the broker
             _log.info("The clean-up policies of the internal topics could not be checked: %s", error)
             return
         for topic in topics:
@@ -382,7 +301,7 @@ class TopicAdmin:
             if not missing:
                 return ids
             if time.monotonic() > deadline:
-                raise StoreTimeoutException(_NO_METADATA.format(missing[0]), stage="looking up partition metadata")
+                raise StoreTimeoutException(_NO_METADATA.format(missing[0]), stage="fetching partition metadata")
             time.sleep(0.05)
 
     def close(self) -> None:
@@ -390,7 +309,7 @@ class TopicAdmin:
 
 
 def replication_warnings(replicas: Mapping[str, int], brokers: int) -> list[str]:
-    """What is to be said of new internal topics: the brokers' default may be one replica, and then one disk holds all configs."""
+    """Warnings about new internal topics: the brokers' default may be one replica, and then one disk holds all configs."""
     alone = sorted(name for name, count in replicas.items() if count < 2)
     if not alone or brokers < 2:
         return []
@@ -420,13 +339,13 @@ def _not_created(topics: Iterable[InternalTopic], refused: Mapping[str, ConnectE
 
 
 def compaction_warning(topic: str, configs: Mapping[str, str | None]) -> str:
-    """Empty where a record that was replaced is gone within the hour: a segment that is written to is never compacted."""
+    """Empty where a replaced record is gone within the hour: an active segment is never compacted."""
     lag_ms, segment_ms = (float(configs.get(name) or "inf") for name in ("max.compaction.lag.ms", "segment.ms"))
     if min(lag_ms, segment_ms) <= _HOUR_MS:
         return ""
     wanted = ",".join(f"{name}={value}" for name, value in COMPACTED_SOON.items())
     return (
-        f"Topic {topic} keeps what was replaced for longer than an hour (segment.ms={configs.get('segment.ms')}, "
+        f"Topic {topic} keeps replaced records for longer than an hour (segment.ms={configs.get('segment.ms')}, "
         f"max.compaction.lag.ms={configs.get('max.compaction.lag.ms')}), and each run makes it longer: "
         f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {wanted}"
     )

@@ -1,12 +1,13 @@
-"""A topic as a log: all of its records, then what is new since the last look; or a follower that waits for what comes.
+"""A topic as a log: all of its records, then the new ones at each read; or its tail, which waits for records.
 
 Reads to the end see every record that was committed before the call. Records behind an open transaction stay hidden from read_committed
 until it ends: ``read_settled`` waits for that, but only where the transaction concerns the caller.
 """
 
+import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Self
+from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as _KafkaPartition
@@ -14,6 +15,7 @@ from confluent_kafka import TopicPartition as _KafkaPartition
 from airflow_provider_connect.config.client_settings import ClientConfig
 from airflow_provider_connect.errors import StoreTimeoutException
 from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.stores.closing import Closing
 from airflow_provider_connect.stores.kafka_errors import LastError, translated
 from airflow_provider_connect.stores.log_consumer import (
     BEGINNING,
@@ -26,20 +28,34 @@ from airflow_provider_connect.stores.log_consumer import (
 )
 
 _SETTLE_SECONDS = 0.02
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
 
 
 class OpenTransactionException(StoreTimeoutException):
-    """What is asked for is part of a transaction that somebody has left open: the next owner of its id will end it."""
+    """The record is part of a transaction that another process left open: the next owner of its id will end it."""
 
 
-class TopicLog:
-    """See the module. ``source`` is a client config, or a LogConsumer to share, which then stays open. Not thread-safe."""
+class TopicLog(Closing):
+    """See the module. Nothing is opened before the first use; a use after ``close`` begins anew. Not thread-safe.
 
-    def __init__(self, topic: str, source: ClientConfig | LogConsumer, *, read_committed: bool = True) -> None:
+    ``forget``: where the topic was created anew, a read calls it and returns the new topic's records. Without it LogTruncatedException is
+    raised: ``rewind`` then, and drop what was read before.
+    """
+
+    def __init__(self, topic: str, config: ClientConfig, *, read_committed: bool = True, forget: Callable[[], None] | None = None) -> None:
         self.topic = topic
-        self._shared = isinstance(source, LogConsumer)
-        self._consumer = source if isinstance(source, LogConsumer) else LogConsumer(source, read_committed=read_committed)
+        self._config = config
+        self._read_committed = read_committed
+        self._forget = forget
+        self._opened: LogConsumer | None = None
         self._ends: dict[int, LogEnd] = {}
+
+    @property
+    def _consumer(self) -> LogConsumer:
+        if self._opened is None:
+            self._opened = LogConsumer(self._config, read_committed=self._read_committed)
+        return self._opened
 
     def partitions(self, timeout_seconds: float = 10.0) -> int:
         """How many partitions the topic has; asked once."""
@@ -51,61 +67,69 @@ class TopicLog:
     def read_to_end(self, timeout_seconds: float = 30.0) -> list[LogRecord]:
         """The records that came since the last call, the first time all. In the order of each partition.
 
-        Raises TopicMissingException, StoreTimeoutException, and LogTruncatedException if the topic was made anew meanwhile; ``rewind``
-        then, and forget what was read before.
+        Raises TopicMissingException, StoreTimeoutException, LogTruncatedException.
         """
-        self.partitions(min(timeout_seconds, 10.0))
-        starts = {TopicPartition(self.topic, partition): end.position for partition, end in self._ends.items()}
-        records, ends = self._consumer.read(starts, timeout_seconds)
-        self._ends = {partition.partition: end for partition, end in sorted(ends.items())}
-        return records
+        return self._again_if_anew(lambda: self._read(timeout_seconds))
 
     def read_on(self, take: Callable[[LogRecord], None], timeout_seconds: float = 30.0) -> None:
         """As ``read_to_end``, but ``take`` is given each record as it comes. After a time-out the next call goes on behind the last one."""
-        self.partitions(min(timeout_seconds, 10.0))
-        starts = {TopicPartition(self.topic, partition): end.position for partition, end in self._ends.items()}
 
         def take_in(record: LogRecord) -> None:
             take(record)
             self._ends[record.partition] = LogEnd(record.offset + 1, record.offset + 1)
 
-        _, ends = self._consumer.read(starts, timeout_seconds, take_in)
-        self._ends = {partition.partition: end for partition, end in sorted(ends.items())}
+        self._again_if_anew(lambda: self._read(timeout_seconds, take_in))
 
     def start_at(self, position: int) -> None:
         """The first read of a topic of one partition begins there rather than at its beginning."""
         self._ends = {0: LogEnd(position, position)}
 
     def read_settled(
-        self,
-        wanted: Callable[[bytes | None], bool],
-        uncommitted: ClientConfig,
-        timeout_seconds: float = 30.0,
-        *,
-        settle_seconds: float = 30.0,
+        self, wanted: Callable[[bytes | None], bool], timeout_seconds: float = 30.0, *, settle_seconds: float = 30.0
     ) -> list[LogRecord]:
         """As ``read_to_end``, but waits, ``settle_seconds`` at most, while an open transaction hides records whose key is ``wanted``.
 
-        ``uncommitted`` is the config for a second consumer, opened only when there is an open transaction. Other connectors' transactions
-        on the same partition are not waited for: what they hide is looked through. Raises StoreTimeoutException.
+        A second consumer, opened only where a transaction is open, reads what it hides. Transactions of other connectors are not waited
+        for. Raises StoreTimeoutException.
         """
-        records = self.read_to_end(timeout_seconds)
-        hidden = self._hidden(wanted, uncommitted, timeout_seconds)
+        return self._again_if_anew(lambda: self._read_settled(wanted, timeout_seconds, settle_seconds))
+
+    def _again_if_anew(self, read: Callable[[], _T]) -> _T:
+        try:
+            return read()
+        except LogTruncatedException:
+            if self._forget is None:
+                raise
+            _log.warning("Topic %s was created anew; reading it from its beginning", self.topic)
+            self.rewind()
+            self._forget()
+            return read()
+
+    def _read(self, timeout_seconds: float, take: Callable[[LogRecord], None] | None = None) -> list[LogRecord]:
+        self.partitions(min(timeout_seconds, 10.0))
+        starts = {TopicPartition(self.topic, partition): end.position for partition, end in self._ends.items()}
+        records, ends = self._consumer.read(starts, timeout_seconds, take)
+        self._ends = {partition.partition: end for partition, end in sorted(ends.items())}
+        return records
+
+    def _read_settled(self, wanted: Callable[[bytes | None], bool], timeout_seconds: float, settle_seconds: float) -> list[LogRecord]:
+        records = self._read(timeout_seconds)
+        hidden = self._hidden(wanted, timeout_seconds)
         deadline = time.monotonic() + settle_seconds
         while any(self._ends[partition].position <= offset for partition, offset in hidden.items()):
             if time.monotonic() > deadline:
                 stage = f"waiting for the end of an open transaction on topic {self.topic}, partitions {sorted(hidden)}"
-                raise OpenTransactionException(f"Gave up after {settle_seconds:g} s {stage}", stage=stage)
+                raise OpenTransactionException(f"Failed after {settle_seconds:g} s {stage}", stage=stage)
             time.sleep(_SETTLE_SECONDS)
-            records += self.read_to_end(timeout_seconds)
+            records += self._read(timeout_seconds)
         return records
 
-    def _hidden(self, wanted: Callable[[bytes | None], bool], config: ClientConfig, timeout_seconds: float) -> dict[int, int]:
+    def _hidden(self, wanted: Callable[[bytes | None], bool], timeout_seconds: float) -> dict[int, int]:
         """The last offset of a wanted record behind an open transaction, by partition."""
         starts = {TopicPartition(self.topic, number): end.position for number, end in self._ends.items() if end.high > end.position}
         if not starts:
             return {}
-        with LogConsumer(config, read_committed=False) as consumer:
+        with LogConsumer(self._config, read_committed=False) as consumer:
             records, _ = consumer.read(starts, timeout_seconds)
         return {record.partition: record.offset for record in records if wanted(record.key)}
 
@@ -114,26 +138,22 @@ class TopicLog:
         self._ends = {}
 
     def close(self) -> None:
-        if not self._shared:
-            self._consumer.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        self.rewind()
+        if self._opened is not None:
+            self._opened.close()
+        self._opened = None
 
 
-class TopicTail:
+class TopicTail(Closing):
     """Stays at the end of a topic. ``poll`` costs microseconds when nothing came, so it may be called between any two batches.
 
-    ``starts`` maps partitions to the first offset to give. A broker that is away is waited for in silence: what came meanwhile is given
-    when it is back. Not thread-safe.
+    ``starts`` maps partitions to the first offset to return. While a broker is away, ``poll`` returns nothing; it returns the records of
+    that time when the broker is back. Not thread-safe.
     """
 
-    def __init__(self, topic: str, config: ClientConfig, starts: Mapping[int, int], *, read_committed: bool = True) -> None:
+    def __init__(self, topic: str, config: ClientConfig, starts: Mapping[int, int]) -> None:
         self._topic = topic
-        quiet = {**log_consumer_config(config, read_committed=read_committed), "enable.partition.eof": False, "fetch.wait.max.ms": 500}
+        quiet = {**log_consumer_config(config, read_committed=True), "enable.partition.eof": False, "fetch.wait.max.ms": 500}
         self._consumer = Consumer({**quiet, **LastError().callbacks()})
         self._consumer.assign([_KafkaPartition(topic, partition, start) for partition, start in starts.items()])
 
@@ -155,9 +175,3 @@ class TopicTail:
 
     def close(self) -> None:
         self._consumer.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -23,7 +23,6 @@ from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
 from airflow_provider_connect.model.run import RunSpec, RunState
 from airflow_provider_connect.spark.cache import made_once
-from airflow_provider_connect.stores.log_consumer import LogConsumer
 from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.worker.application.application import Application
 from airflow_provider_connect.worker.task.task_body import run_task
@@ -192,8 +191,8 @@ class Course:
 
     def _check_letters(self, work: Work, queue: str, topic: str, connector: str, bad: Mapping[int, bytes]) -> None:
         """Each bad record, once, with what Connect says about it."""
-        with LogConsumer({"bootstrap.servers": self._bootstrap_servers, "group.id": "letters"}) as consumer:
-            letters = TopicLog(queue, consumer).read_to_end()
+        with TopicLog(queue, {"bootstrap.servers": self._bootstrap_servers, "group.id": "letters"}) as log:
+            letters = log.read_to_end()
         found = {}
         for letter in letters:
             context = {key.removeprefix("__connect.errors."): (value or b"").decode() for key, value in letter.headers}

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.framework_keys import strip_framework_keys
+from airflow_provider_connect.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.model.offsets import OFFSET, PARTITION, TOPIC
 from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog, PluginKind

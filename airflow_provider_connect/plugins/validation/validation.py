@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from airflow_provider_connect.errors import BadRequestException, ConfigException, PluginVersionException
 from airflow_provider_connect.model.config_limits import LONGEST_ERROR, cut
-from airflow_provider_connect.model.connector_settings import NULL_VALUE, check_topics, own_config_def
-from airflow_provider_connect.model.framework_keys import strip_framework_keys
+from airflow_provider_connect.model.connector_keys import own_config_def, strip_framework_keys
+from airflow_provider_connect.model.connector_settings import NULL_VALUE, check_topics
 from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, ValidatedKey, Validation
 from airflow_provider_connect.plugins.catalog.chosen_plugins import CONVERTER_KINDS, VERSION_ENDING, PluginChoice
 from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, Plugin, PluginKind

@@ -20,7 +20,7 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
-from airflow_provider_connect.model.framework_keys import strip_framework_keys
+from airflow_provider_connect.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.model.ids import consumer_group
 from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import TaskStatus

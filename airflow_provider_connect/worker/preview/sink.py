@@ -13,9 +13,10 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.model.ids import consumer_group, murmur2
 from airflow_provider_connect.model.previews import PreviewedTask, PreviewEnd
 from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.stores.admin_connection import AdminConnection
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.stores.offset_location import sink_admin_overrides
-from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.worker.delivery.kafka_reader import READER_SETTINGS, KafkaReader, RawBatch
 from airflow_provider_connect.worker.delivery.sink_positions import KnownOffsets, owned_by, start_position
 from airflow_provider_connect.worker.pipeline.pipeline import ALL_COLUMNS, SinkPipeline

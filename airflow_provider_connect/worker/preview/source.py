@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from airflow_provider_connect.errors import DataException, RetriableException
-from airflow_provider_connect.model.connector_settings import strip_framework_keys
+from airflow_provider_connect.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.model.previews import Fields, PreviewedTask, PreviewEnd
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.batch import Batch

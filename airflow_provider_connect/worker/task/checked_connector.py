@@ -16,12 +16,8 @@ from airflow_provider_connect.config.masking import HideSecrets, Mask, config_se
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, PluginVersionException, RetriableException
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.connector_settings import (
-    ConnectorSettings,
-    Guarantee,
-    TransactionBoundary,
-    strip_framework_keys,
-)
+from airflow_provider_connect.model.connector_keys import strip_framework_keys
+from airflow_provider_connect.model.connector_settings import ConnectorSettings, Guarantee, TransactionBoundary
 from airflow_provider_connect.model.topic_creation import TopicCreation, unused_keys, uses_topic_creation
 from airflow_provider_connect.plugins.catalog.chosen_plugins import ChosenPlugins, PluginChoice
 from airflow_provider_connect.plugins.catalog.plugin_catalog import Plugin, PluginCatalog, PluginKind

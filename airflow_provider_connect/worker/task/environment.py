@@ -14,8 +14,9 @@ from airflow_provider_connect.model.connector_settings import ConnectorSettings,
 from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import TaskStatus
 from airflow_provider_connect.sdk.task import SinkTask, SourceTask
-from airflow_provider_connect.stores.backing import Backing, StatusNotes
+from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.config_changes import ConfigChanges
+from airflow_provider_connect.stores.status_notes import StatusNotes
 from airflow_provider_connect.worker.delivery.commit_steps import StepHook, unobserved
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.pipeline.pipeline import Converters

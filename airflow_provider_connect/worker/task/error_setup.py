@@ -10,9 +10,10 @@ from confluent_kafka import Producer
 
 from airflow_provider_connect.config.client_settings import ClientKind, client_config
 from airflow_provider_connect.sdk.task import ErrantRecordReporter
+from airflow_provider_connect.stores.admin_connection import AdminConnection
 from airflow_provider_connect.stores.kafka_errors import LastError
 from airflow_provider_connect.stores.offset_location import sink_overrides
-from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.transactional_producer import TransactionalProducer
 from airflow_provider_connect.worker.delivery.consumed_records import Originals
 from airflow_provider_connect.worker.errors.dead_letters import (

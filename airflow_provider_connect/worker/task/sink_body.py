@@ -13,17 +13,19 @@ from confluent_kafka import Consumer
 
 from airflow_provider_connect.config.client_settings import client_config
 from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
-from airflow_provider_connect.model.connector_settings import Guarantee, strip_framework_keys
+from airflow_provider_connect.model.connector_keys import strip_framework_keys
+from airflow_provider_connect.model.connector_settings import Guarantee
 from airflow_provider_connect.model.ids import consumer_group, murmur2
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.sdk.connector import SinkConnector
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
+from airflow_provider_connect.stores.admin_connection import AdminConnection
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.stores.log_consumer import CommittedOffset
 from airflow_provider_connect.stores.offset_location import sink_admin_overrides
-from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
 from airflow_provider_connect.worker.delivery.ahead_reader import AheadReader
 from airflow_provider_connect.worker.delivery.kafka_reader import ENDLESS, READER_SETTINGS, KafkaReader

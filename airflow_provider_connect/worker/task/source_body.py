@@ -10,7 +10,8 @@ from functools import partial
 from confluent_kafka import Producer
 
 from airflow_provider_connect.errors import ConnectException, StoreException
-from airflow_provider_connect.model.connector_settings import Guarantee, TransactionBoundary, strip_framework_keys
+from airflow_provider_connect.model.connector_keys import strip_framework_keys
+from airflow_provider_connect.model.connector_settings import Guarantee, TransactionBoundary
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.topic_creation import TopicCreation, TopicGroup
@@ -18,11 +19,12 @@ from airflow_provider_connect.plugins.validation.reliability import OFFSETS_TOPI
 from airflow_provider_connect.sdk.connector import SourceConnector
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SourceTask
+from airflow_provider_connect.stores.admin_connection import AdminConnection
 from airflow_provider_connect.stores.backing import OffsetCommitter, Offsets, repairs
 from airflow_provider_connect.stores.batch_log import BatchLog
 from airflow_provider_connect.stores.offset_location import OffsetLocation, is_elsewhere
 from airflow_provider_connect.stores.offset_store import ProducedOffset
-from airflow_provider_connect.stores.topic_admin import AdminConnection, Creation, TopicAdmin, TopicSpec
+from airflow_provider_connect.stores.topic_admin import Creation, TopicAdmin, TopicSpec
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
 from airflow_provider_connect.worker.delivery.kafka_writer import KafkaWriter
 from airflow_provider_connect.worker.delivery.native_queue import NativeQueue

@@ -31,8 +31,9 @@ from airflow_provider_connect.model.log_levels import apply_levels
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import TaskStatus
-from airflow_provider_connect.stores.backing import Backing, StatusNotes, TopicBacking
+from airflow_provider_connect.stores.backing import Backing, TopicBacking
 from airflow_provider_connect.stores.config_follower import ChangeKind, ConfigFollower
+from airflow_provider_connect.stores.status_notes import StatusNotes
 from airflow_provider_connect.worker.delivery.commit_steps import StepHook, unobserved
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector, check_connector

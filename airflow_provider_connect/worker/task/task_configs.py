@@ -8,7 +8,7 @@ from typing import Final
 
 from airflow_provider_connect.config.worker_settings import MAX_TASKS_SETTING, WorkerSettings
 from airflow_provider_connect.errors import TaskException, TooManyTasksException
-from airflow_provider_connect.model.connector_settings import strip_framework_keys
+from airflow_provider_connect.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.model.secret_keys import SHORTEST
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.plugin import class_name_of

@@ -7,9 +7,9 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConflictException, StoreTimeoutException
 from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.stores.admin_connection import AdminConnection
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.stores.log_consumer import CommittedOffset
-from airflow_provider_connect.stores.topic_admin import AdminConnection
 
 
 @pytest.fixture
@@ -17,14 +17,19 @@ def at(settings: WorkerSettings) -> list[TopicPartition]:
     return [TopicPartition(settings.offset_topic, number) for number in range(3)]
 
 
-def test_offsets_are_set_read_and_removed(settings: WorkerSettings, unique: str, at: list[TopicPartition]) -> None:
+def commit(settings: WorkerSettings, group: str, at: TopicPartition, offset: int, metadata: str = "") -> None:
+    consumer = Consumer({"bootstrap.servers": settings.bootstrap_servers, "group.id": group, "enable.auto.commit": False})
+    consumer.commit(offsets=[KafkaPartition(*at, offset, metadata)], asynchronous=False)
+    consumer.close()
+
+
+def test_offsets_are_read_and_removed(settings: WorkerSettings, unique: str, at: list[TopicPartition]) -> None:
     groups = GroupOffsets(settings)
     assert groups.committed(unique) == {}
     assert groups.members(unique) == []
-    groups.alter(unique, {at[0]: 5, at[1]: 6}, "claim=12")
-    groups.alter(unique, {at[2]: 7})
+    commit(settings, unique, at[0], 5, "claim=12")
+    commit(settings, unique, at[2], 7)
     assert groups.committed(unique, at[:1]) == {at[0]: CommittedOffset(5, "claim=12")}
-    groups.delete_partitions(unique, [at[1]])
     assert groups.committed(unique) == {at[0]: CommittedOffset(5, "claim=12"), at[2]: CommittedOffset(7, "")}
     groups.delete(unique)
     assert groups.committed(unique) == {}
@@ -43,8 +48,6 @@ def test_members_of_a_foreign_group_are_seen(settings: WorkerSettings, unique: s
         consumer.poll(0.1)
     assert [member.split()[0] for member in groups.members(unique)] == ["stranger"]
     with pytest.raises(ConflictException, match=f"Group {unique} has active members"):
-        groups.alter(unique, {at[0]: 1})
-    with pytest.raises(ConflictException, match=f"Group {unique} has active members"):
         groups.delete(unique)
     consumer.close()
     assert groups.members(unique) == []
@@ -52,7 +55,7 @@ def test_members_of_a_foreign_group_are_seen(settings: WorkerSettings, unique: s
 
 def test_offsets_of_an_open_transaction_are_waited_for(settings: WorkerSettings, unique: str, at: list[TopicPartition]) -> None:
     groups = GroupOffsets(settings, connection=AdminConnection({"bootstrap.servers": settings.bootstrap_servers}, timeout_seconds=1))
-    groups.alter(unique, {at[0]: 1})
+    commit(settings, unique, at[0], 1)
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": unique})
     producer.init_transactions(20)
     producer.begin_transaction()

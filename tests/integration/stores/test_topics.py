@@ -1,5 +1,6 @@
 import os
 import time
+from functools import partial
 
 import pytest
 from confluent_kafka import Producer
@@ -9,10 +10,13 @@ from confluent_kafka.admin import AdminClient
 from airflow_provider_connect.config.client_settings import internal_client_config
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
+from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.stores.admin_connection import AdminConnection
+from airflow_provider_connect.stores.batch_log import BatchLog
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.log_consumer import CommittedOffset, LogConsumer, LogTruncatedException
-from airflow_provider_connect.stores.topic_admin import AdminConnection, TopicAdmin, TopicSpec, compaction_warning, replication_warnings
+from airflow_provider_connect.stores.topic_admin import TopicAdmin, TopicSpec, compaction_warning, replication_warnings
 from airflow_provider_connect.stores.topic_log import TopicLog, TopicTail
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.e2e.faults import connections
@@ -44,7 +48,7 @@ def test_an_existing_topic_that_compacts_late_is_warned_of_with_the_command_that
     admin.create(TopicSpec(f"late-{unique}", 1, 1, {"cleanup.policy": "compact"}))
     admin.ensure_internal_topics()
     (warning,) = admin.slow_compaction()
-    assert warning.startswith(f"Topic late-{unique} keeps what was replaced for longer than an hour (segment.ms=604800000")
+    assert warning.startswith(f"Topic late-{unique} keeps replaced records for longer than an hour (segment.ms=604800000")
     assert f"--entity-name late-{unique} --add-config segment.ms=900000,segment.bytes=16777216," in warning
 
 
@@ -162,13 +166,13 @@ def test_log_gives_what_is_new(settings: WorkerSettings, produce: Produce) -> No
         assert [(record.key, record.value) for record in log.read_to_end()] == [(b"k1", None)]
 
 
-def test_one_consumer_reads_several_topics_and_asks_for_offsets(settings: WorkerSettings, produce: Produce, bootstrap: str) -> None:
+def test_one_consumer_reads_several_topics_and_fetches_offsets(settings: WorkerSettings, produce: Produce, bootstrap: str) -> None:
     produce(settings.status_topic, [(b"k", b"v")], 0)
     config = internal_client_config(settings, "consumer", "x") | {"group.id": f"sink-{settings.group_id}"}
     with LogConsumer(config) as consumer:
-        assert len(TopicLog(settings.status_topic, consumer).read_to_end()) == 1
-        assert TopicLog(settings.offset_topic, consumer).read_to_end() == []
         at = [TopicPartition(settings.status_topic, 0), TopicPartition(settings.status_topic, 1)]
+        assert len(consumer.read(dict.fromkeys(at, 0))[0]) == 1
+        assert consumer.read({TopicPartition(settings.offset_topic, 0): 0})[0] == []
         assert consumer.end_offsets(at) == {at[0]: 1, at[1]: 0}
         assert consumer.committed(at) == {}
         producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"t-{settings.group_id}"})
@@ -228,6 +232,21 @@ def test_topic_made_anew_is_noticed(settings: WorkerSettings, produce: Produce) 
             log.read_to_end(10)
         log.rewind()
         assert len(log.read_to_end()) == 3
+
+
+def test_batch_log_made_anew_is_read_from_its_beginning(settings: WorkerSettings, produce: Produce) -> None:
+    def write(*tasks: int) -> None:
+        for task in tasks:
+            record = partial(BatchLog.record, settings, connector="c", task=task, run="r", claim=Claim(1, "t"), is_source=False)
+            produce(settings.batch_topic, [record(ranges={}, positions={"t": {"0": 5}})[1:]])
+
+    with BatchLog(settings) as log:
+        write(0, 1, 2)
+        assert [entry.task.task for entry in log.entries("c")] == [0, 1, 2]
+        _delete_and_make(settings)
+        write(4)
+        assert [entry.task.task for entry in log.entries("c")] == [4]
+        assert [task.task for task in log.delivered()] == [4]
 
 
 def _delete_and_make(settings: WorkerSettings) -> None:

@@ -25,7 +25,7 @@ from airflow_provider_connect.stores.batch_log import BatchLog
 from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
-from airflow_provider_connect.stores.log_consumer import CommittedOffset, LogConsumer, LogRecord
+from airflow_provider_connect.stores.log_consumer import CommittedOffset, LogRecord
 from airflow_provider_connect.stores.offset_store import OffsetStore, SourceOffsets
 from airflow_provider_connect.stores.status_store import StatusStore
 from airflow_provider_connect.stores.topic_log import TopicLog
@@ -205,8 +205,8 @@ def send(bootstrap: str, topic: str, values: Iterable[str | None], *, partitions
 
 def read_topic(bootstrap: str, topic: str, *, read_committed: bool = True) -> list[LogRecord]:
     """Every record of a topic, by partition and offset."""
-    with LogConsumer({"bootstrap.servers": bootstrap, "group.id": "reader"}, read_committed=read_committed) as consumer:
-        records = TopicLog(topic, consumer).read_to_end()
+    with TopicLog(topic, {"bootstrap.servers": bootstrap, "group.id": "reader"}, read_committed=read_committed) as log:
+        records = log.read_to_end()
     return sorted(records, key=lambda record: (record.partition, record.offset))
 
 

@@ -275,3 +275,9 @@ def test_what_configs_reserve_is_known_of_all_connectors_whomever_the_reader_is_
     handed.apply(ConnectorRecord("a", None, offset=3))
     handed.apply(ConnectorRecord("b", {"topic": "z"}, offset=4))
     assert (handed.state.reserved, before.reserved) == ({}, known)
+
+
+@pytest.mark.parametrize(("fenced", "committed", "alive"), [(1, 2, 2), (3, 1, 3), (0, 0, 0)])
+def test_ids_alive_are_the_larger_of_the_last_count_and_the_committed_tasks(fenced: int, committed: int, alive: int) -> None:
+    state = ClusterConfigState(fencing_counts={"c": fenced}, task_counts={"c": committed})
+    assert state.ids_alive("c") == alive

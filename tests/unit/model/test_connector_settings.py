@@ -7,16 +7,13 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.model.connector_keys import own_config_def, sink_config_def, source_config_def, strip_framework_keys
 from airflow_provider_connect.model.connector_settings import (
     ConnectorSettings,
     Guarantee,
     PluginSettings,
     TransactionBoundary,
     TransformationSettings,
-    own_config_def,
-    sink_config_def,
-    source_config_def,
-    strip_framework_keys,
     validate_framework_keys,
 )
 from airflow_provider_connect.sdk.config_def import ConfigDef

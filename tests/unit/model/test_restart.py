@@ -4,7 +4,7 @@ import pytest
 
 from airflow_provider_connect.errors import NotFoundException
 from airflow_provider_connect.model.records import RestartRecord
-from airflow_provider_connect.model.restart import RestartRequest, most_far_reaching, restart_plan
+from airflow_provider_connect.model.restart import RestartRequest, restart_plan
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
 
@@ -42,32 +42,6 @@ def test_connector_without_a_status_cannot_be_restarted() -> None:
         restart_plan(RestartRequest("c"), None, [])
 
 
-@pytest.mark.parametrize(
-    ("text", "flag"), [("true", True), ("TRUE", True), ("True", True), ("false", False), ("", False), ("1", False), ("maybe", False)]
-)
-def test_flag_is_true_only_if_the_query_says_so(text: str, flag: bool) -> None:
-    request = RestartRequest.of_query("c", only_failed=text, include_tasks=text)
-    assert (request.only_failed, request.include_tasks, request.has_flags) == (flag, flag, flag)
-
-
-def test_impact_orders_requests() -> None:
-    requests = [
-        RestartRequest("c", True, False),
-        RestartRequest("c", True, True),
-        RestartRequest("c", False, False),
-        RestartRequest("c", False, True),
-    ]
-    assert [request.impact for request in requests] == [0, 1, 2, 3]
-
-
-def test_of_several_requests_the_most_far_reaching_is_kept_and_the_earliest_of_equals() -> None:
-    first, second, other = RestartRequest("c", True, True), RestartRequest("c", False, False), RestartRequest("d", True, False)
-    assert most_far_reaching([first, other, second, first]) == [second, other]
-    again = RestartRequest("c", False, False)
-    assert most_far_reaching([second, again])[0] is second
-
-
 def test_request_and_record_say_the_same() -> None:
     request = RestartRequest("c", only_failed=True, include_tasks=False)
     assert request.record == RestartRecord("c", include_tasks=False, only_failed=True)
-    assert RestartRequest.of_record(request.record) == request

@@ -1,3 +1,5 @@
+from collections.abc import Sized
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
@@ -59,17 +61,24 @@ def test_every_record_of_a_transaction_needs_its_offset() -> None:
         with pytest.raises(NotWrittenException) as refused:
             delivered_offsets(delivered, left)
         assert refused.value.may_pass
-        assert refused.value.doubtful == []
+        assert refused.value.uncertain == []
     with pytest.raises(KafkaException):
         delivered_offsets([(None, KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))], 0)
 
 
-def test_skipped_records_count_once_and_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_skipped_records_are_counted_and_each_reason_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     skipped = SkippedRecords("topic")
-    for offset in (1, 2, 2, 3):
+    for offset in (1, 2, 3):
         skipped.note("not JSON", Unreadable("not JSON"), offset=offset)
     skipped.note("", Unreadable(""), offset=4)
     for number in range(1000):
         skipped.note(f"reason {number}", Unreadable("x"), partition=1, offset=number)
     assert skipped.count == 1003
     assert len(caplog.records) == 100
+
+
+def test_memory_of_skipped_records_is_bounded() -> None:
+    skipped = SkippedRecords("topic")
+    for offset in range(10_000):
+        skipped.note(f"reason {offset}", Unreadable("x"), offset=offset)
+    assert max(len(kept) for kept in vars(skipped).values() if isinstance(kept, Sized)) <= 100

@@ -74,7 +74,7 @@ def test_a_file_that_holds_anything_else_is_refused_and_left_alone(tmp_path: Pat
     path.write_bytes(content)
     for _ in range(2):  # the lock was let go of
         with pytest.raises(
-            ConfigException, match=r"Invalid value .*offsets for configuration offset.storage.file.filename: This is no file"
+            ConfigException, match=r"Invalid value .*offsets for configuration offset.storage.file.filename: This is not a file"
         ):
             OffsetFile(path)
     assert path.read_bytes() == content

@@ -1,23 +1,35 @@
-"""What can be said of a connector's states, as records of the status topic."""
+"""Writing the states of a connector, as records of the status topic. Where the records go is a subclass's affair."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import replace
 
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, StatusRecord, TaskStatus, TopicReset, TopicStatus
+from airflow_provider_connect.stores.closing import Closing
 from airflow_provider_connect.wire import status_topic
 from airflow_provider_connect.wire.record import WireRecord
 
 
-class StatusVerbs(ABC):
-    """``claim`` is given to statuses that carry none. Where they go is a subclass's ``_put``."""
+class StatusNotes(Closing):
+    """Takes statuses without making the caller wait. ``claim`` is given to statuses that carry none."""
 
     def __init__(self, claim: Claim | None) -> None:
         self._claim = claim
 
     @abstractmethod
     def _put(self, record: StatusRecord, wire: WireRecord) -> None: ...
+
+    @abstractmethod
+    def flush(self, timeout_seconds: float) -> bool:
+        """Waits until everything put so far is written or has failed for good. False: not within the time."""
+
+    @abstractmethod
+    def metrics(self) -> dict[str, float]:
+        """The counters of group status-backing-store-metrics, by their names."""
+
+    @abstractmethod
+    def close(self, timeout_seconds: float = 5.0) -> None: ...
 
     def put_connector(self, status: ConnectorStatus) -> None:
         self._note(status)

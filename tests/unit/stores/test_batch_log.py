@@ -1,0 +1,34 @@
+from airflow_provider_connect.model.batches import BatchRecord, ConnectorType
+from airflow_provider_connect.model.ids import ConnectorTaskId
+from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.stores.batch_log import lost_of, positions_of, unfinished_of
+
+
+def test_batch_log_knows_a_moved_partition_by_its_newest_claim() -> None:
+    def entry(task: int, claim: int, positions: dict[int, int]) -> BatchRecord:
+        return BatchRecord(ConnectorTaskId("c", task), "run", Claim(claim, "t"), ConnectorType.SINK, next={"t": positions})
+
+    first, second = entry(0, 3, {0: 100, 1: 50}), entry(1, 8, {1: 20, 2: 7})  # offsets were set back before claim 8
+    zero, one, two = (TopicPartition("t", number) for number in range(3))
+    assert positions_of([first, second]) == {zero: 100, one: 20, two: 7}
+    assert positions_of([first])[one] == 50
+
+
+def test_offsets_that_cannot_have_expired_were_deleted() -> None:
+    """And begin anew; those that were being altered over REST were to be written again."""
+    hour, now = 3600.0, 10_000_000.0
+    entries = [
+        entry(0, "run-1", {"t": {0: 5}}, timestamp=int((now - 2 * hour) * 1000)),
+        entry(1, "run-2", {"t": {1: 6}}, timestamp=int((now - hour / 2) * 1000)),
+        entry(3, "altered", {"t": {3: 8}}, timestamp=int(now * 1000)),
+        entry(2, "", {"t": {2: 7}}, timestamp=int(now * 1000)),
+    ]
+    one, two, three, four = (TopicPartition("t", number) for number in range(4))
+    assert lost_of(entries, hour, now) == {one: 5, three: 7}
+    assert lost_of(entries, None, now) == {one: 5, two: 6, three: 7, four: 8}
+    assert unfinished_of(entries) == {three}
+
+
+def entry(task: int, run: str, positions: dict[str, dict[int, int]], *, timestamp: int) -> BatchRecord:
+    return BatchRecord(ConnectorTaskId("c", task), run, Claim(1, "t"), ConnectorType.SINK, next=positions, timestamp=timestamp)

@@ -1,0 +1,29 @@
+from airflow_provider_connect.model.offsets import OffsetRecord
+from airflow_provider_connect.stores.offset_store import Offset, Partition, SourceOffsets
+from airflow_provider_connect.wire import offset_topic
+
+
+def offsets_of(connector: str, *pairs: tuple[Partition, Offset]) -> SourceOffsets:
+    wires = (offset_topic.encode(connector, partition, offset) for partition, offset in pairs)
+    decoded = (offset_topic.decode(wire.key, wire.value) for wire in wires)
+    return SourceOffsets(connector, {record.key: record for record in decoded if isinstance(record, OffsetRecord)})
+
+
+def test_source_offsets_are_found_by_the_bytes_of_their_key() -> None:
+    offsets = offsets_of("c", ({"b": "2", "a": "1"}, {"position": 3}))
+    assert offsets.get({"b": "2", "a": "1"}) == {"position": 3}
+    assert offsets.get({"a": "1", "b": "2"}) is None
+    assert offsets.get({"a": "9"}) is None
+    assert offsets.partitions() == [{"b": "2", "a": "1"}]
+    assert offsets.spelled({"a": "1", "b": "2"}) == [{"b": "2", "a": "1"}]
+
+
+def test_source_offsets_that_were_altered_over_rest_are_found_in_any_order() -> None:
+    """They are kept in Java's order, whatever order their connector gives."""
+    assert offsets_of("c", ({"a": "1", "b": "2"}, {"position": 3})).get({"b": "2", "a": "1"}) == {"position": 3}
+
+
+def test_offsets_of_the_connectors_own_topic_go_first() -> None:
+    own = offsets_of("c", ({"a": "1"}, {"n": 5}))
+    both = own.over(offsets_of("c", ({"a": "1"}, {"n": 1}), ({"a": "2"}, {"n": 2})))
+    assert [both.get({"a": name}) for name in "12"] == [{"n": 5}, {"n": 2}]
