@@ -13,7 +13,7 @@ from typing import Protocol
 from airflow_provider_connect.api_server.dags import ConnectorDags, definition, failed_since, run_facts, running_connectors
 from airflow_provider_connect.api_server.repeated_warnings import Complaints, Sessions
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.contradictions import RunFacts, suspects
+from airflow_provider_connect.model.contradictions import RunFacts, contradicting
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.status import StatusState
 
@@ -71,7 +71,7 @@ class StatusComparison:
         now, told = self._now(), self._control.snapshot()
         seen = (told.configs.offset, told.statuses.version)
         if seen != self._seen:
-            found = suspects(told.configs, told.statuses)
+            found = contradicting(told.configs, told.statuses)
             self._due = {name: self._due.get(name, now + self._patience_seconds) for name in found}
             self._seen = seen
         due = {name for name, moment in self._due.items() if moment <= now}

@@ -9,7 +9,7 @@ from airflow_provider_connect.herder.launcher import Launcher
 from airflow_provider_connect.herder.lifecycle import Lifecycle
 from airflow_provider_connect.herder.snapshot import Topics
 from airflow_provider_connect.herder.statuses import StatusKeeper
-from airflow_provider_connect.model.contradictions import RunFacts, correction, is_suspect, unconsumed
+from airflow_provider_connect.model.contradictions import RunFacts, correction, is_contradicting, unconsumed
 from airflow_provider_connect.model.states import State, TargetState
 
 _REFUSED = "airflow_provider_connect.errors.ConfigException: Airflow makes no DAG of this connector, so it does not run: "
@@ -39,7 +39,7 @@ class Corrections:
         self._lifecycle.forget_topics(name, topics)
         if target is not TargetState.STOPPED:
             return self._rewrite(name, facts)
-        if not facts.is_live and not is_suspect(snapshot.configs, snapshot.statuses, name):
+        if not facts.is_live and not is_contradicting(snapshot.configs, snapshot.statuses, name):
             return True
         _log.info("Connector %s is STOPPED: ending what is left of it", name)
         return self._lifecycle.stopped(name)

@@ -1,6 +1,6 @@
-"""What the config topic says: connectors, tasks, target states, claims; a fold of its records in their order (contract §2.5).
+"""The state of the config topic: connectors, tasks, target states, claims; a fold of its records in their order (contract §2.5).
 
-Knows nothing of bytes or Kafka: records come in as values, decoded and in order, and the state is what they add up to.
+Knows nothing of bytes or Kafka: records are values, decoded and in order, and the state is their sum.
 """
 
 import dataclasses
@@ -37,8 +37,8 @@ class ClusterConfigState:
     connector config that its committed tasks were made from, ``generations`` how many task sets this reader has seen committed (in
     memory only), ``inconsistent`` the connectors whose last commit record lacked tasks, ``pending_fencing`` those with a task set
     committed since their last fencing record. A deleted connector keeps its count, claim and generation. ``log_levels`` are the newest
-    requests by logger; they are for workers that are up when they are written. ``upgrades`` are those that were asked for, by connector.
-    ``reserved`` is what configs name for their connector alone (``RESERVED``), by connector; also of those that a reader passes over.
+    requests by logger; they are for workers that are up when they are written. ``upgrades`` are the requested ones, by connector.
+    ``reserved`` is what configs name for their connector alone (``RESERVED``), by connector; also of those that a reader leaves out.
     """
 
     offset: int = 0
@@ -69,7 +69,7 @@ class ClusterConfigState:
         return self.connector_configs.get(connector)
 
     def target_state(self, connector: str) -> TargetState | None:
-        """What the user wants of the connector; None: no such connector."""
+        """The target state; None: no such connector."""
         return self.target_states.get(connector, TargetState.STARTED) if connector in self else None
 
     def version_in_force(self, connector: str, *, is_trying: bool = True) -> str | None:
@@ -109,7 +109,7 @@ class ConfigLog:
     """The reader's side of the config topic: give it every record in order, and ``state`` is what they add up to.
 
     ``topic_id`` is the topic's own id, which makes an offset a claim. Not thread-safe. The state changes in place: take a ``copy``.
-    To go on from where another reader stopped, give its ``state`` and ``pending``. ``only``: what concerns other connectors is passed over.
+    To continue from another reader's end, pass its ``state`` and ``pending``. ``only``: records of other connectors are left out.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class ConfigLog:
         self.state.target_states.setdefault(connector, TargetState.STARTED)
 
     def _remove(self, connector: str) -> None:
-        """Target state, fencing count, claim, generation and flags stay (contract §2.5): the target state goes by its own tombstone."""
+        """Target state, fencing count, claim, generation and flags stay (contract §2.5): the target state has a tombstone of its own."""
         state = self.state
         state.connector_configs.pop(connector, None)
         state.applied_configs.pop(connector, None)
@@ -241,7 +241,7 @@ class ConfigLog:
         return ""
 
     def _claim_of(self, record: FencingRecord) -> Claim:
-        """The claim that wrote the record. One of another topic id has nothing to say here: such a record counts as a claim of its own."""
+        """The claim that wrote the record. A claim of another topic id does not hold here: such a record counts as a claim of its own."""
         if record.claim is not None and record.claim.topic_id == (self.topic_id or record.claim.topic_id):
             return record.claim
         return Claim(record.offset, self.topic_id)

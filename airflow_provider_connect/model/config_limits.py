@@ -45,22 +45,17 @@ def cut(text: str, longest: int = LONGEST_VALUE) -> str:
 
 
 def few_errors(errors: Iterable[str], config: Mapping[str, str | None]) -> list[str]:
-    """The first ``MOST_ERRORS`` of ``errors``, with the long values of ``config`` cut in each, then how many more there are.
+    """The first ``MOST_ERRORS`` of ``errors``, with the long values of ``config`` cut in each and none much longer than ``LONGEST_ERROR``,
+    then the number of the others.
 
     What is secret must be hidden before: of a value that is cut, no mask finds the rest.
     """
     texts = list(errors)
-    shown = short_errors(texts[:MOST_ERRORS], config)
+    shown = texts[:MOST_ERRORS]
+    if any(len(text) > LONGEST_VALUE for text in shown):
+        long = sorted({form for value in config.values() for form in _forms(value)}, key=len, reverse=True)
+        shown = [_shortened(text, long) for text in shown]
     return shown if len(texts) <= MOST_ERRORS else [*shown, f"and {len(texts) - MOST_ERRORS} more"]
-
-
-def short_errors(errors: Iterable[str], config: Mapping[str, str | None]) -> list[str]:
-    """``errors`` without the long values of ``config`` and, whatever they hold besides, none much longer than ``LONGEST_ERROR``."""
-    texts = list(errors)
-    if all(len(text) <= LONGEST_VALUE for text in texts):
-        return texts
-    long = sorted({form for value in config.values() for form in _forms(value)}, key=len, reverse=True)
-    return [_shortened(text, long) for text in texts]
 
 
 def _forms(value: str | None) -> Iterable[str]:

@@ -1,10 +1,10 @@
-"""The config topic as somebody has read it, up to an offset, to hand on: whole, or what concerns one connector; as a value and as JSON.
+"""The config topic as a process has read it, up to an offset: whole, or of one connector; as a value and as JSON for another process.
 
-It never decides anything: whoever gets it reads on from ``offset``, and a claim's transaction decides on the state at the topic's end.
+No decision depends on it: its reader continues from ``offset``, and a claim's transaction decides on the state at the topic's end.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,12 +16,12 @@ from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.upgrades import Upgrade
 
 Slice = dict[str, Any]
-"""What there is to know about one connector, as JSON holds it; empty for one that nobody knows."""
+"""The state of one connector as JSON; empty for an unknown one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigSnapshot:
-    """``slices`` by connector, ``common`` what concerns none of them; nobody changes either. ``offset`` is the next record to read of the
+    """``slices`` by connector, ``common`` the rest; neither is ever changed. ``offset`` is the next record to read of the
     topic of this id."""
 
     topic_id: str
@@ -31,12 +31,12 @@ class ConfigSnapshot:
 
     @classmethod
     def of(cls, log: ConfigLog, connectors: Iterable[str] | None = None) -> "ConfigSnapshot":
-        """What ``log`` adds up to. ``connectors`` None: all that it knows."""
+        """The state of ``log``. ``connectors`` None: of all that it knows."""
         names = _known(log) if connectors is None else connectors
         return cls(log.topic_id, log.state.offset, {name: _slice(log, name) for name in names}, _common(log.state))
 
     def log(self, only: str | None = None) -> ConfigLog:
-        """A log that goes on from here; ``only``: what concerns other connectors is left out from now on."""
+        """A log that continues from here; ``only``: later records of other connectors are left out."""
         state, pending = ClusterConfigState(offset=self.offset), {}
         for name, known in self.slices.items():
             _put(state, name, known)
@@ -63,68 +63,47 @@ class ConfigSnapshot:
 
 
 def handed_on(spec: RunSpec) -> ConfigSnapshot | None:
-    """What the run was handed; None: it reads the whole topic."""
+    """The snapshot that the run got; None: it reads the whole topic."""
     return None if spec.known is None else ConfigSnapshot.from_json(spec.known)
 
 
+_MAPS: Mapping[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "config": ("connector_configs", dict, dict),
+    "count": ("task_counts", int, int),
+    "target": ("target_states", str, TargetState),
+    "fencing": ("fencing_counts", int, int),
+    "claim": ("claims", str, Claim.parse),
+    "applied": ("applied_configs", dict, dict),
+    "generation": ("generations", int, int),
+    "upgrade": ("upgrades", Upgrade.to_json, Upgrade.of_json),
+}
+"""By key of a slice: the map of the state, and the ways to JSON and back."""
+_SETS = {"inconsistent": "inconsistent", "unfenced": "pending_fencing"}
+_KNOWN_BY = ("connector_configs", "target_states", "fencing_counts", "claims", "inconsistent", "upgrades", "pending_fencing")
+
+
 def _known(log: ConfigLog) -> set[str]:
-    state = log.state
-    return {
-        *state.connector_configs,
-        *state.target_states,
-        *state.fencing_counts,
-        *state.claims,
-        *state.inconsistent,
-        *state.upgrades,
-        *state.pending_fencing,
-        *log.pending,
-    }
+    return {*log.pending, *(name for attribute in _KNOWN_BY for name in getattr(log.state, attribute))}
 
 
 def _slice(log: ConfigLog, name: str) -> Slice:
     state = log.state
-    count = state.task_counts.get(name)
-    tasks = {task: config for task in range(count or 0) if (config := state.task_configs.get(ConnectorTaskId(name, task))) is not None}
-    found: Slice = {
-        "config": state.connector_configs.get(name),
-        "tasks": tasks,
-        "count": count,
-        "target": state.target_states.get(name),
-        "fencing": state.fencing_counts.get(name),
-        "claim": str(state.claims[name]) if name in state.claims else None,
-        "applied": state.applied_configs.get(name),
-        "generation": state.generations.get(name),
-        "inconsistent": name in state.inconsistent,
-        "unfenced": name in state.pending_fencing,
-        "upgrade": state.upgrades[name].to_json() if name in state.upgrades else None,
-        "pending": log.pending.get(name),
-    }
-    return {key: value for key, value in found.items() if value is not None and value is not False and value != {}}
+    ids = (ConnectorTaskId(name, task) for task in range(state.task_counts.get(name, 0)))
+    found: Slice = {key: encode(known[name]) for key, (map_, encode, _) in _MAPS.items() if name in (known := getattr(state, map_))}
+    found |= {key: True for key, set_ in _SETS.items() if name in getattr(state, set_)}
+    found["tasks"] = {task.task: state.task_configs[task] for task in ids if task in state.task_configs}
+    found["pending"] = log.pending.get(name, {})
+    return {key: value for key, value in found.items() if value != {}}
 
 
 def _put(state: ClusterConfigState, name: str, known: Slice) -> None:
-    if "config" in known:
-        state.connector_configs[name] = known["config"]
-    if "tasks" in known:
-        state.task_configs.update({ConnectorTaskId(name, task): config for task, config in _by_number(known["tasks"]).items()})
-    if "count" in known:
-        state.task_counts[name] = known["count"]
-    if "target" in known:
-        state.target_states[name] = TargetState(known["target"])
-    if "fencing" in known:
-        state.fencing_counts[name] = known["fencing"]
-    if "claim" in known:
-        state.claims[name] = Claim.parse(known["claim"])
-    if "applied" in known:
-        state.applied_configs[name] = known["applied"]
-    if "generation" in known:
-        state.generations[name] = known["generation"]
-    if "inconsistent" in known:
-        state.inconsistent.add(name)
-    if "unfenced" in known:
-        state.pending_fencing.add(name)
-    if "upgrade" in known:
-        state.upgrades[name] = Upgrade.of_json(known["upgrade"])
+    for key, (map_, _, decode) in _MAPS.items():
+        if key in known:
+            getattr(state, map_)[name] = decode(known[key])
+    for key, set_ in _SETS.items():
+        if key in known:
+            getattr(state, set_).add(name)
+    state.task_configs.update({ConnectorTaskId(name, task): config for task, config in _by_number(known.get("tasks", {})).items()})
 
 
 def _by_number(configs: Mapping[Any, dict[str, str]]) -> dict[int, dict[str, str]]:

@@ -1,4 +1,4 @@
-"""What a connector's config asks of the framework, as one value. Knows nothing of plugins: class names stay names.
+"""A connector's settings for the framework, as one value. Knows nothing of plugins: class names stay names.
 
 ``ConnectorSettings.of`` refuses a config with every mistake in it at once, in Kafka Connect's words (contract §5.3).
 """
@@ -216,7 +216,7 @@ def _topics(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _alias_errors(config: Mapping[str, str], values: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the keys of transformations and predicates, as far as it can be told without their classes."""
+    """What is wrong with the keys of transformations and predicates, as far as it is known without their classes."""
     aliases = {"predicates": dict.fromkeys(values["predicates"] or ()), "transforms": dict.fromkeys(values["transforms"] or ())}
     for kind, alias in ((kind, alias) for kind, names in aliases.items() for alias in names):
         if not config.get(f"{kind}.{alias}.type"):

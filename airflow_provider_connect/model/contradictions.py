@@ -1,7 +1,7 @@
-"""Statuses that contradict the target state, the task set or the runs, and what they are to be instead.
+"""Statuses that contradict the target state, the task set or the runs, and their corrections.
 
-They arise where a process was killed between two steps: a verb after its record, a run before it could say that it ended. Knows nothing of
-who runs connectors: what is known of runs comes in as ``RunFacts``.
+They arise where a process was killed between two steps: a verb after its record, a run before it could report its end. Knows nothing of the
+launcher of runs: facts about runs are arguments (``RunFacts``).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _SETTLED = {
 class RunFacts:
     """What is known of a connector's runs. ``is_live``: an application may be alive; ``is_waiting``: a run will start by itself, or go on.
 
-    ``ended_ms`` is when the last run ended, in ms since 1970, None if none has; ``failure`` says why, None if it did not fail;
-    ``is_marked``: a user said so, and an application that he ended may have reported after that that all is well.
+    ``ended_ms`` is when the last run ended, in ms since 1970, None if none has; ``failure`` is the reason, None if it did not fail;
+    ``is_marked``: a user marked it so, and an application that he ended may have reported success later.
     """
 
     is_live: bool = False
@@ -41,8 +41,8 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """What to write: the connector's state (None: it stands), its tasks', with ``trace`` for those that are FAILED; and whether a run has
-    to be started, of ``rerun`` where that names tasks."""
+    """The states to write: the connector's (None: unchanged), its tasks', with ``trace`` for FAILED ones; and whether a run must start, of
+    ``rerun`` where that names tasks."""
 
     connector: State | None = None
     tasks: Mapping[int, State] = field(default_factory=dict)
@@ -54,14 +54,14 @@ class Correction:
         return self.connector is not None or bool(self.tasks) or self.needs_run
 
 
-def suspects(configs: ClusterConfigState, statuses: StatusState) -> set[str]:
+def contradicting(configs: ClusterConfigState, statuses: StatusState) -> set[str]:
     """The connectors whose statuses are not those of their target state: of most, a run or a verb is just about to change that."""
     found = {name for name in statuses.names() if name not in configs}
-    found |= {name for name in configs.connector_configs if is_suspect(configs, statuses, name)}
+    found |= {name for name in configs.connector_configs if is_contradicting(configs, statuses, name)}
     return found
 
 
-def is_suspect(configs: ClusterConfigState, statuses: StatusState, name: str) -> bool:
+def is_contradicting(configs: ClusterConfigState, statuses: StatusState, name: str) -> bool:
     """Whether the statuses of a connector that exists are not those of its target state."""
     target = configs.target_states.get(name, TargetState.STARTED)
     connector, tasks = statuses.connectors.get(name), statuses.task_map(name)
@@ -102,7 +102,7 @@ def correction(configs: ClusterConfigState, statuses: StatusState, name: str, fa
 
 
 def _paused(committed: Iterable[int], connector: ConnectorStatus | None, tasks: Mapping[int, TaskStatus]) -> Correction:
-    """A pause by the failure limit of whoever runs connectors leaves what has FAILED as it is."""
+    """A pause by the launcher's failure limit leaves what has FAILED as it is."""
     settled, numbers = _SETTLED[TargetState.PAUSED], set(committed)
     state = None if connector is not None and connector.state in settled else State.PAUSED
     changes = {n: State.PAUSED for n in sorted(numbers) if n not in tasks or tasks[n].state not in settled}
@@ -111,9 +111,8 @@ def _paused(committed: Iterable[int], connector: ConnectorStatus | None, tasks: 
 
 def _started(committed: Iterable[int], connector: ConnectorStatus | None, tasks: Mapping[int, TaskStatus], facts: RunFacts) -> Correction:
     numbers = set(committed)
-    told = [connector, *tasks.values()]
-    said = {status.state for status in told if status is not None}
-    hidden = facts.failure is not None and State.FAILED not in said  # the run has failed, and no status tells
+    states = {status.state for status in (connector, *tasks.values()) if status is not None}
+    hidden = facts.failure is not None and State.FAILED not in states  # the run has failed, and no status shows it
     changes = {n: _task(tasks.get(n), facts, hidden=hidden) for n in sorted(numbers)}
     changes |= {n: State.DESTROYED for n in tasks if n not in numbers}
     state = _connector(connector, facts, hidden=hidden and not numbers)
@@ -125,7 +124,7 @@ def _started(committed: Iterable[int], connector: ConnectorStatus | None, tasks:
 
 
 def _connector(status: ConnectorStatus | None, facts: RunFacts, *, hidden: bool) -> State | None:
-    """The state to write; None: what stands is right, or only a run can tell."""
+    """The state to write; None: the present state is right, or only a run can correct it."""
     if status is None:
         return State.RUNNING
     if status.state in _PASSING:
@@ -148,7 +147,7 @@ def _task(status: TaskStatus | None, facts: RunFacts, *, hidden: bool) -> State 
 
 
 def _outcome(status: ConnectorStatus | TaskStatus, facts: RunFacts) -> State | None:
-    """What became of one that was about to start: a run has been since, and found nothing to do, or failed; or none has."""
+    """The state of an instance that was about to start: by the result of a run since then; None: there was none."""
     if not _ended_since(status, facts):
         return None
     return State.RUNNING if facts.failure is None else State.FAILED

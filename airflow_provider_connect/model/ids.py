@@ -51,7 +51,7 @@ class ConnectorTaskId(NamedTuple):
 
 def consumer_group(connector: str, overrides: Mapping[str, str] | None = None, worker: Mapping[str, str] | None = None) -> str:
     """The group in which a sink's offsets are kept: ``connect-«connector»``, unless the worker's ``consumer.group.id`` or, before that,
-    the connector's ``consumer.override.group.id`` says otherwise (contract §7.2). ``overrides`` is the connector's config."""
+    the connector's ``consumer.override.group.id`` names another (contract §7.2). ``overrides`` is the connector's config."""
     return (overrides or {}).get("consumer.override.group.id") or (worker or {}).get("consumer.group.id") or f"connect-{connector}"
 
 
@@ -100,7 +100,7 @@ def check_name(connector: str) -> None:
 
 
 def is_shortened(dag_id: str) -> bool:
-    """Whether ``dag_id_for`` had to cut the name: ``connector_for`` cannot tell it then, but the DAG's tasks carry it."""
+    """Whether ``dag_id_for`` had to cut the name: ``connector_for`` returns None then, but the DAG's tasks carry the name."""
     return dag_id.startswith(DAG_ID_PREFIX) and _SHORTENED.search(dag_id) is not None
 
 

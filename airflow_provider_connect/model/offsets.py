@@ -21,7 +21,7 @@ other is of a foreign writer: a real Connect, or an admin tool."""
 
 @dataclass(frozen=True, slots=True)
 class OffsetRecord:
-    """A source partition's offset, as read; ``offset`` None: it has none any more. ``key`` is the record's, by which it is found."""
+    """A source partition's offset, as read; ``offset`` None: removed. ``key`` is the record's key, by which the offset is found."""
 
     connector: str
     partition: Mapping[str, object]

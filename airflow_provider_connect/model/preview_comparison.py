@@ -1,4 +1,4 @@
-"""Two previews of one connector, in an old and a new version of its plugin: what is different, and whether that stands in the way."""
+"""Two previews of one connector, in an old and a new version of its plugin: the differences, and which of them prevent an upgrade."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -44,7 +44,7 @@ class Difference:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """``equal_records`` of the ``records`` that both have read are the same, byte by byte. ``has_seen_enough`` is false when the old
-    version found no record: nothing can be said then."""
+    version found no record: there is nothing to compare then."""
 
     old_version: str
     new_version: str
@@ -54,7 +54,7 @@ class Comparison:
     has_seen_enough: bool = True
 
     def hindrances(self, *, accept_schema_change: bool) -> list[Difference]:
-        """What stands in the way of the new version."""
+        """The differences that prevent the new version."""
         return [found for found in self.differences if found.subject is Subject.COUNT or not accept_schema_change]
 
     def to_json(self) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def _topics(before: Mapping[str, PreviewedTopic], after: Mapping[str, PreviewedT
 
 
 def _fields(subject: Subject, topic: str, before: Fields, after: Fields) -> Iterator[Difference]:
-    if not before or not after:  # nothing was seen of one: nothing can be said
+    if not before or not after:  # one has no records: nothing to compare
         return
     for path in before.keys() | after.keys():
         old, new = before.get(path), after.get(path)

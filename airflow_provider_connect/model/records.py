@@ -1,7 +1,6 @@
-"""What the records of the config topic say, as values; and ``Unreadable``, what is left of a record on any of our topics that says nothing.
+"""The records of the config topic as values; and ``Unreadable``, for a record on any of our topics that cannot be decoded.
 
-``offset`` is the record's own place on its topic, -1 for one that is not written yet. Two records are equal if they say the same, wherever
-they lie.
+``offset`` is the record's own offset on its topic, -1 for one that is not written yet. Two records of different offsets may be equal.
 """
 
 from collections.abc import Mapping
@@ -42,7 +41,7 @@ class TargetStateRecord:
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """``task-«c»-«t»``: one task's config, inert until a commit record counts it in. None: the task's config was removed by somebody."""
+    """``task-«c»-«t»``: one task's config, inert until a commit record counts it in. None: a foreign writer removed the task's config."""
 
     task: ConnectorTaskId
     config: Mapping[str, str] | None
@@ -100,7 +99,7 @@ class LoggerRecord:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeRecord:
-    """``upgrade-«c»``, a key of ours, which Kafka Connect skips: an upgrade of the connector's plugin. None: it is forgotten."""
+    """``upgrade-«c»``, a key of ours, which Kafka Connect skips: an upgrade of the connector's plugin. None: it ended."""
 
     connector: str
     upgrade: Upgrade | None

@@ -58,7 +58,7 @@ class RestartPlan:
 
 
 def restart_plan(request: RestartRequest, connector: ConnectorStatus | None, tasks: Iterable[TaskStatus]) -> RestartPlan:
-    """What ``request`` restarts, given the statuses. Raises NotFoundException for a connector that has none yet."""
+    """What ``request`` restarts, given the statuses. Raises NotFoundException for a connector without a status."""
     if connector is None:
         raise NotFoundException(f"Status for connector {request.connector} not found")
     if request.concerns(connector):

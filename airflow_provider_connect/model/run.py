@@ -1,4 +1,4 @@
-"""One run of a connector as two values: what a Spark application is told, and what it reports.
+"""One run of a connector as two values: what a Spark application gets, and what it reports.
 
 Both travel as JSON files in a directory of mode 0700 that belongs to the run: ``run.json`` (written before spark-submit, mode 0600: it
 holds secrets), ``driver.pid`` and ``claim.json`` (written by the application as it starts) and ``result.json`` (written last, by rename).
@@ -19,9 +19,9 @@ UNREPORTED = "The application ended and did not report this task."
 
 @dataclass(frozen=True, slots=True, order=True)
 class Claim:
-    """Who may write for a connector: the offset of a ``tasks-fencing-`` record on the config topic. The larger offset is the newer claim.
+    """The right to write for a connector: the offset of a ``tasks-fencing-`` record on the config topic. The larger is the newer.
 
-    Claims of two topic ids cannot be compared: the config topic was made anew, and the claim on the topic that exists holds.
+    Claims of two topic ids cannot be compared: the config topic was created anew, and the claim on the topic that exists holds.
     """
 
     offset: int
@@ -39,7 +39,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    """What an application is told. ``tasks`` None: all tasks that the connector has; otherwise these ids alone.
+    """What an application gets. ``tasks`` None: all tasks that the connector has; otherwise these ids alone.
 
     ``claim`` is given when an earlier step of the run has claimed and planned (``tasks.per.application``); None: the application does both.
     ``define`` is the config of a connector that a DAG file defines, raw, written to the config topic when the topic has none.
@@ -72,7 +72,7 @@ class RunState(StrEnum):
     """How an application ended."""
 
     DONE = "done"  # every task came to the end of what there was
-    STOPPED = "stopped"  # told to end: paused, stopped, deleted, killed gracefully, or a newer claim
+    STOPPED = "stopped"  # ended early: paused, stopped, deleted, killed gracefully, or a newer claim
     SKIPPED = "skipped"  # did nothing: the connector is not STARTED, gone, or a newer claim came first
     FAILED = "failed"  # the connector or at least one task FAILED
 

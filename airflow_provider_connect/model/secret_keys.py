@@ -1,10 +1,10 @@
-"""Which settings hold secrets, found by their names, and what is shown in their place."""
+"""Which settings hold secrets, found by their names, and what is shown instead."""
 
 import re
 from collections.abc import Iterator
 
 HIDDEN = "[hidden]"
-"""What is shown in place of a secret."""
+"""Shown instead of a secret."""
 
 SHORTEST = 4
 """Shorter values cannot be hidden in texts: they would blot out ordinary words."""

@@ -1,6 +1,6 @@
-"""What the status topic says: the state of every connector and task, and the topics that each connector has used (contract §2.9).
+"""The state of the status topic: of every connector and task, and the topics that each connector has used (contract §2.9).
 
-A status of ours carries the claim of the run that wrote it. A status without one is a real worker's and is taken as it comes.
+A status of ours carries the claim of the run that wrote it. A status without one is a real worker's and is applied as it comes.
 """
 
 from collections.abc import Mapping
@@ -173,7 +173,7 @@ class StatusState:
         self._put_tasks(tombstone.connector, later)
 
     def _task(self, status: TaskStatus) -> str:
-        """A real worker that gives a task up may say so after another has started it; among our own the claim has told them apart."""
+        """A real worker may report that it gave up a task after another has started it; among our own writers the claim decides."""
         known = self.task(status.connector, status.task)
         is_running = known is not None and known.state is State.RUNNING and known.generation >= status.generation
         if is_running and status.state is State.UNASSIGNED and status.claim is None:

@@ -1,4 +1,4 @@
-"""An upgrade of a connector to another version of its plugin: what is known of it, and which version holds meanwhile. Plain values.
+"""An upgrade of a connector to another version of its plugin: its state, and the version that holds meanwhile. Plain values.
 
 It lies on the config topic beside the connector's config, so that every process sees it, and one transaction changes both. The config
 itself is not touched before the new version has proved itself in a run.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.model.run import Claim
 
-if TYPE_CHECKING:  # every Airflow task reads upgrades, and few of them have a comparison to look at
+if TYPE_CHECKING:  # every Airflow task reads upgrades, and few of them have a comparison
     from airflow_provider_connect.model.preview_comparison import Comparison
 
 VERSION_KEY = "connector.plugin.version"
@@ -30,7 +30,7 @@ class UpgradeState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Upgrade:
     """``to`` is the range that was asked for, ``new`` the version that it stood for, ``old`` the one before, both exact. ``named`` and
-    ``class_name`` are what the config said when it was asked for: an upgrade says nothing of a config that names another version or class.
+    ``class_name`` are those of the config at the request: an upgrade does not hold for a config with another version or class.
 
     ``claim`` is the run that tries the new version, None: none has begun. ``passed`` are the tasks of it that have ended well.
     ``is_replanned``: after a failure, whether the tasks were planned anew by the old version. ``comparison`` is a Comparison as
@@ -59,7 +59,7 @@ class Upgrade:
         return self.state in (UpgradeState.REQUESTED, UpgradeState.TRIAL)
 
     def concerns(self, config: Mapping[str, str]) -> bool:
-        """Whether it holds for this config: nobody has named another version or class since."""
+        """Whether it holds for this config, which has the same version and class as at the request."""
         return config.get(VERSION_KEY) == self.named and config.get(CLASS_KEY) == self.class_name
 
     def version(self, *, is_trying: bool = True) -> str:
@@ -78,7 +78,7 @@ class Upgrade:
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> "Upgrade":
-        """Raises KeyError, TypeError or ValueError for what is no upgrade; what is not known is left alone."""
+        """Raises KeyError, TypeError or ValueError for values of another form; unknown keys are left out."""
         plain = {name: values[name] for name in _PLAIN if name in values}
         claim = values.get("claim")
         return cls(
@@ -98,15 +98,15 @@ def version_in_force(upgrade: Upgrade | None, config: Mapping[str, str], *, is_t
 
 
 def judged(upgrade: Upgrade, comparison: "Comparison") -> Upgrade:
-    """What a comparison of the two versions makes of an upgrade: TRIAL or HELD; or REQUESTED still, where there was nothing to compare."""
+    """The upgrade after a comparison of the two versions: TRIAL or HELD; or REQUESTED still, where there was nothing to compare."""
     seen = dataclasses.replace(upgrade, comparison=comparison.to_json())
     if not comparison.has_seen_enough:
         return dataclasses.replace(seen, reason="the source had no record to compare the versions by; the next run looks again")
     hindrances = comparison.hindrances(accept_schema_change=upgrade.accepts_schema_change)
     if not hindrances:
         return dataclasses.replace(seen, state=UpgradeState.TRIAL, reason="")
-    told = "; ".join(map(str, hindrances))
-    return dataclasses.replace(seen, state=UpgradeState.HELD, reason=f"version {upgrade.new} is not like {upgrade.old}: {told}")
+    reason = f"version {upgrade.new} is not like {upgrade.old}: {'; '.join(map(str, hindrances))}"
+    return dataclasses.replace(seen, state=UpgradeState.HELD, reason=reason)
 
 
 def refused(upgrade: Upgrade, reason: str) -> Upgrade:
@@ -132,5 +132,5 @@ def passed(upgrade: Upgrade, tasks: Collection[int], of: int) -> Upgrade:
 
 
 def postponed(upgrade: Upgrade) -> Upgrade:
-    """The trial was told to end before it could show anything; the next run is one."""
+    """The trial was ended before it had a result; the next run is one."""
     return dataclasses.replace(upgrade, claim=None, passed=())

@@ -135,7 +135,7 @@ def _number(digits: str) -> _Number:
 
 
 def _normalize(members: list[_Part]) -> None:
-    """Takes out the nothings (0, ``final``, empty lists) at the end, also those before lists that stand at the end."""
+    """Removes the empty parts (0, ``final``, empty lists) at the end, also those before lists that stand at the end."""
     for at in range(len(members) - 1, -1, -1):
         member = members[at]
         if member in (_Number(""), _RELEASE, []):
@@ -145,7 +145,7 @@ def _normalize(members: list[_Part]) -> None:
 
 
 def _compare(left: _Part | None, right: _Part | None) -> int:
-    """Below zero: ``left`` is the older. None stands for what a shorter version does not have."""
+    """Below zero: ``left`` is the older. None stands for a part that a shorter version lacks."""
     if left is None:
         return 0 if right is None else -_compare(right, None)
     if right is None:
@@ -197,7 +197,7 @@ class Restriction:
 
 @dataclass(frozen=True, slots=True)
 class VersionRange:
-    """A union of intervals; or, with ``recommended``, a version that somebody would like and that restricts nothing."""
+    """A union of intervals; or, with ``recommended``, a version that is wanted but not required."""
 
     restrictions: tuple[Restriction, ...]
     recommended: MavenVersion | None = None

@@ -1,6 +1,6 @@
-"""The folder for what is made once and used by every run: the Java and Spark shims, class-data archives, zips of this package, jars.
+"""The folder for files that are built once and used by every run: the Java and Spark shims, class-data archives, zips of code, jars.
 
-Everything in it can be deleted at any time; it is made again when needed. Knows nothing of Java or Spark.
+Everything in it can be deleted at any time; it is built again when needed. Knows nothing of Java or Spark.
 """
 
 import fcntl
@@ -20,7 +20,7 @@ CACHE_VARIABLE = "AIRFLOW_PROVIDER_CONNECT_CACHE"
 def cache_directory(environ: Mapping[str, str] | None = None) -> Path:
     """The cache folder, created with mode 0700: the environment variable's, else the user's, else one in the temporary folder.
 
-    What lies in it is run by the JVM, so a folder that somebody else owns or may write to is refused with ConnectException.
+    What lies in it is run by the JVM, so a folder that another user owns or may write to is refused with ConnectException.
     """
     environ = os.environ if environ is None else environ
     if CACHE_VARIABLE in environ:

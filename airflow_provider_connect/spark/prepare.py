@@ -20,13 +20,13 @@ from airflow_provider_connect.spark.spark_home import find_spark
 _STAMP = ".compiled-for-connect"
 
 
-def prepare(say: Callable[[str], None], *, cache: Path | None = None) -> None:
-    """Does all steps and says what each of them found or did."""
+def prepare(report: Callable[[str], None], *, cache: Path | None = None) -> None:
+    """Does all steps and reports the outcome of each."""
     cache = cache or cache_directory()
     java, spark = find_java(cache=cache), find_spark("local", cache=cache)
-    say(f"Java {java.version} in {java.real_home}; Spark {spark.version} in {spark.real}")
-    _timed(say, "bytecode", compile_packages)
-    _timed(say, "class-data archives", lambda: _build_archives(cache))
+    report(f"Java {java.version} in {java.real_home}; Spark {spark.version} in {spark.real}")
+    _timed(report, "bytecode", compile_packages)
+    _timed(report, "class-data archives", lambda: _build_archives(cache))
 
 
 def compile_packages() -> str:
@@ -39,7 +39,7 @@ def compile_packages() -> str:
     if stamp.exists() and stamp.stat().st_mtime_ns >= packages.stat().st_mtime_ns:
         return "there"
     if not os.access(packages, os.W_OK):
-        return f"{packages} belongs to somebody else"
+        return f"{packages} belongs to another user"
     compileall.compile_dir(packages, quiet=2, workers=0)  # a few files of other Python versions cannot be compiled
     stamp.touch()
     os.utime(stamp, ns=(packages.stat().st_mtime_ns,) * 2)
@@ -53,10 +53,10 @@ def _build_archives(cache: Path) -> str:
     return "there" if found.is_built else "not built"
 
 
-def _timed(say: Callable[[str], None], what: str, step: Callable[[], str]) -> None:
+def _timed(report: Callable[[str], None], what: str, step: Callable[[], str]) -> None:
     started = time.monotonic()
     result = step()
-    say(f"{what}: {result} ({time.monotonic() - started:.1f} s)")
+    report(f"{what}: {result} ({time.monotonic() - started:.1f} s)")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The private directory in which one try of a run keeps its files. Knows nothing of Airflow and Spark.
 
-``«base»/«dag»/«run»[/«map index»]/try-«n»``: a retry on the same host finds what the tries before it got done.
+``«base»/«dag»/«run»[/«map index»]/try-«n»``: a retry on the same host finds the results of the tries before it.
 """
 
 import hashlib
@@ -78,7 +78,7 @@ class RunDirectory:
         return (result for result in results if result is not None)
 
     def forget_secrets(self) -> None:
-        """Remove ``run.json``, for it holds secrets and once the application has ended nobody reads it, and what else it left behind."""
+        """Remove ``run.json``, which holds secrets and is not read after the end of the application, and the scratch folder."""
         (self.path / RUN_FILE).unlink(missing_ok=True)
         shutil.rmtree(self.path / "scratch", ignore_errors=True)
 
@@ -100,7 +100,7 @@ def forget_secrets_left(base: Path, dag_id: str, *, now: float) -> None:
 
 
 def remove_stale_runs(base: Path, dag_id: str, *, now: float) -> None:
-    """Remove what runs of this DAG left here that never succeeded and that nobody touched for a week; ``now`` in seconds since 1970."""
+    """Remove the directories of runs of this DAG that never succeeded and have not changed for a week; ``now`` in seconds since 1970."""
     for run in (base / _directory_name(dag_id)).glob("*"):
         try:
             if now - run.stat().st_mtime > _STALE_SECONDS:

@@ -51,7 +51,7 @@ def starts_from_links(master: str) -> bool:
 def find_spark(master: str, environ: Mapping[str, str] | None = None, *, cache: Path | None = None) -> SparkHome:
     """The Spark for ``master``: that of SPARK_HOME where it is set, else the installed PySpark's.
 
-    Raises ConnectException where there is none, or where its jars are not of the version of the Python package.
+    Raises ConnectException where it is missing, or where its jars are not of the version of the Python package.
     """
     environ = os.environ if environ is None else environ
     package = _package()

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.contradictions import Correction, RunFacts, correction, suspects, unconsumed
+from airflow_provider_connect.model.contradictions import Correction, RunFacts, contradicting, correction, unconsumed
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import ConnectorStatus, StatusState, TaskStatus
@@ -48,7 +48,7 @@ def statuses(connector: State | None, *tasks: State | None) -> StatusState:
 
 
 @pytest.mark.parametrize(
-    ("target", "count", "told", "is_suspect"),
+    ("target", "count", "told", "is_contradicting"),
     [
         (STARTED, 2, (R, R, F), False),
         (STARTED, 0, (R,), False),
@@ -74,9 +74,9 @@ def statuses(connector: State | None, *tasks: State | None) -> StatusState:
     ],
 )
 def test_whose_statuses_are_not_those_of_the_target_state(
-    target: TargetState | None, count: int, told: tuple[State | None, ...], is_suspect: bool
+    target: TargetState | None, count: int, told: tuple[State | None, ...], is_contradicting: bool
 ) -> None:
-    assert suspects(configs(target, count), statuses(*told)) == ({"c"} if is_suspect else set())
+    assert contradicting(configs(target, count), statuses(*told)) == ({"c"} if is_contradicting else set())
 
 
 @pytest.mark.parametrize(
