@@ -1,20 +1,17 @@
-"""Has the DAGs of stored connectors made, changed and, when they are new, run.
+"""Has the DAGs of stored connectors created, changed and, when they are new, run.
 
-Knows nothing of threads: ``DagFollower.tick`` is called every second, in one API server at a time. It asks again until it sees that it is
-done. So nothing is lost when a process dies between a config's record and its DAG, nor when the dag-processor drops a request for a file
-because it is parsing that file's old text just then.
+Knows nothing of threads. It repeats requests until it sees their effect. So nothing is lost when a process dies between a config's record
+and its DAG, nor when the dag-processor drops a request for a file because it is parsing that file's old text just then.
 """
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Protocol
 
-from sqlalchemy.orm import Session
-
-from airflow_provider_connect.api_server.dags import dag_marks
-from airflow_provider_connect.api_server.run_requests import dags_of, request_parse, start_run, with_runs
+from airflow_provider_connect.api_server.dags import Sessions, dag_marks, dags_of
+from airflow_provider_connect.api_server.parse_requests import request_parse
+from airflow_provider_connect.api_server.runs import start_run, with_runs
 from airflow_provider_connect.config.dag_settings import DEFINED_IN, DagCheck
 from airflow_provider_connect.dag_files.connector_files import file_for, mark_of, refusals, stored_connectors
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
@@ -22,7 +19,7 @@ from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.states import TargetState
 
 _LOOK_SECONDS = 60.0
-_HEAD_START_SECONDS = 1.5  # who creates a connector that is to run asks for its DAG himself
+_HEAD_START_SECONDS = 1.5  # the process that creates a connector that is to run requests its DAG itself
 _SHORTEST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.9, 30.0
 
 _log = logging.getLogger(__name__)
@@ -42,11 +39,11 @@ class RefusalControl(Protocol):
 
 class DagFollower:
     """``bundle`` is the name of the Dag bundle; ``worker_schedule`` that of connectors which name none; ``check`` decides which configs
-    become DAGs, and ``control`` is told of the others; ``now`` in seconds since 1970."""
+    become DAGs, and ``control`` refuses the others; ``now`` is in seconds since 1970."""
 
     def __init__(
         self,
-        sessions: Callable[[], AbstractContextManager[Session]],
+        sessions: Sessions,
         bundle: str,
         worker_schedule: str | None,
         *,
@@ -66,15 +63,16 @@ class DagFollower:
         self._wanted: dict[str, str] = {}  # connectors, and the marks that their DAGs should have
         self._made: set[str] = set()  # those whose DAGs have them
         self._ran: set[str] = set()
-        self._asked: dict[str, tuple[float, float]] = {}  # since when a DAG is missing, and when to ask for it again
+        self._requested: dict[str, tuple[float, float]] = {}  # since when a DAG is missing, and when to request it again
 
     def tick(self, state: ClusterConfigState) -> None:
-        """Ask for what differs. At rest this compares in memory; the database is read when a connector has changed, and each minute."""
+        """Called every second, in one API server at a time: request what differs. At rest this compares in memory; the database is read
+        when a connector has changed, and each minute."""
         now = self._now()
         if self._is_changed(state) or now > self._looked + _LOOK_SECONDS:
-            self._take_up(state, now)
+            self._compare(state, now)
         if missing := self._wanted.keys() - self._made:
-            self._ask(missing, now)
+            self._request(missing, now)
         if new := [name for name in self._made - self._ran if state.target_state(name) is TargetState.STARTED]:
             self._run(new, now)
 
@@ -87,13 +85,13 @@ class DagFollower:
             or old.target_states != new.target_states
         )
 
-    def _take_up(self, state: ClusterConfigState, now: float) -> None:
+    def _compare(self, state: ClusterConfigState, now: float) -> None:
         changed = {name: config for name, config in state.connector_configs.items() if self._state.connector_config(name) is not config}
         marks = {name: mark_of(keys) for name, keys in stored_connectors(changed, self._worker_schedule, self._check).items()}
-        self._take_up_refusals(changed, state)
+        self._compare_refusals(changed, state)
         for name in marks:
             if name not in self._wanted and state.target_state(name) is TargetState.STARTED:
-                self._asked[name] = (now, now + _HEAD_START_SECONDS)
+                self._requested[name] = (now, now + _HEAD_START_SECONDS)
         wanted = {name: mark for name, mark in self._wanted.items() if name in state and name not in changed} | marks
         self._made = {name for name in self._made if wanted.get(name) == self._wanted[name]}
         self._state, self._wanted, self._looked = state, wanted, now
@@ -102,10 +100,10 @@ class DagFollower:
         alive = {name for name in self._wanted if dag_id_for(name) in there}
         self._made &= alive
         self._ran &= alive
-        self._asked = {name: asked for name, asked in self._asked.items() if name in self._wanted}
+        self._requested = {name: requested for name, requested in self._requested.items() if name in self._wanted}
 
-    def _take_up_refusals(self, changed: Mapping[str, Mapping[str, str]], state: ClusterConfigState) -> None:
-        """Have the statuses of connectors without a DAG say why. One at a time: a connector's trouble is no other's."""
+    def _compare_refusals(self, changed: Mapping[str, Mapping[str, str]], state: ClusterConfigState) -> None:
+        """Write into the statuses of connectors without a DAG why they have none."""
         reasons = {name: "; ".join(refusals(name, config, self._check)) for name, config in changed.items() if DEFINED_IN not in config}
         for name, reason in reasons.items():
             if reason and self._refused.get(name) != reason:
@@ -116,20 +114,20 @@ class DagFollower:
         kept = {name: reason for name, reason in self._refused.items() if name in state and name not in changed}
         self._refused = kept | {name: reason for name, reason in reasons.items() if reason}
 
-    def _ask(self, missing: Iterable[str], now: float) -> None:
-        """Take note of the DAGs that have become as they should be; ask for the others, each second first, then less and less often."""
+    def _request(self, missing: Iterable[str], now: float) -> None:
+        """Note the DAGs that are as they should be; request the others, each second first, then less and less often."""
         ids = {dag_id_for(name): name for name in missing}
         with self._sessions() as session:
             found = dag_marks(session, ids)
             for dag_id, name in ids.items():
-                since, due = self._asked.get(name, (now, now))
+                since, due = self._requested.get(name, (now, now))
                 if found.get(dag_id) == self._wanted[name]:
                     self._made.add(name)
-                    self._asked.pop(name, None)
+                    self._requested.pop(name, None)
                 elif due <= now:
                     request_parse(session, self._bundle, file_for(name, len(self._wanted)))
                     wait = min(max((now - since) / 4, _SHORTEST_WAIT_SECONDS), _LONGEST_WAIT_SECONDS)
-                    self._asked[name] = (since, now + wait)
+                    self._requested[name] = (since, now + wait)
 
     def _run(self, connectors: Iterable[str], now: float) -> None:
         """Start the first run of a DAG that has had none, where its schedule does not."""

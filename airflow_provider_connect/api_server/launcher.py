@@ -1,13 +1,13 @@
-"""The herder's runs as Airflow's: whether one lives, how to end it, to start one, and to forget a connector. For the API server only."""
+"""The herder's launcher: starts, ends and finds runs of connectors as runs of their DAGs. For the API server only."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from sqlalchemy.orm import Session
 
-from airflow_provider_connect.api_server.dags import end_runs, has_running_task, running_connectors
-from airflow_provider_connect.api_server.run_requests import dags_of, has_dag, hide_dag, request_parse, start_run
+from airflow_provider_connect.api_server.dags import Sessions, dags_of, has_dag, hide_dag
+from airflow_provider_connect.api_server.parse_requests import request_parse
+from airflow_provider_connect.api_server.runs import end_runs, has_running_task, running_connectors, start_run
 from airflow_provider_connect.dag_files.connector_files import file_for
 from airflow_provider_connect.hooks.airflow_settings import BUNDLE, connectors_bundle
 from airflow_provider_connect.model.ids import dag_id_for
@@ -20,9 +20,9 @@ NO_BUNDLE = (
 
 
 class AirflowLauncher:
-    """The herder's Launcher. ``sessions`` opens a session of Airflow's database that commits when its body ends."""
+    """See the module."""
 
-    def __init__(self, sessions: Callable[[], AbstractContextManager[Session]]) -> None:
+    def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
     def is_running(self, connector: str) -> bool:
@@ -41,16 +41,16 @@ class AirflowLauncher:
             end_runs(session, dag_id_for(connector))
 
     def trigger(self, connector: str, tasks: Sequence[int] | None = None) -> None:
-        """Queue a run, of ``tasks`` alone where given; not if one waits or the schedule starts one now.
+        """Queue a run, of ``tasks`` alone where given; not if one is queued or the schedule starts one now.
 
-        Of a connector without a DAG the DAG is asked for instead: whoever follows the config topic starts its first run.
+        Of a connector without a DAG the DAG is requested instead: the DAG follower starts its first run.
         """
         dag_id = dag_id_for(connector)
         with self._sessions() as session:
             if has_dag(session, dag_id):
                 start_run(session, dag_id, now=datetime.now(UTC), tasks=tasks or None)
             else:
-                self._ask_for_dag(session, connector, 1)
+                self._request_dag(session, connector, 1)
 
     def obstacle(self, connector: str | None = None) -> str | None:
         """A connector that no DAG file defines gets its DAG from the bundle, so without a bundle it has no runs."""
@@ -66,11 +66,11 @@ class AirflowLauncher:
         """Have the connector's DAG removed, and its runs at once; Airflow's audit log stays. Nothing if it has none."""
         with self._sessions() as session:
             hide_dag(session, dag_id_for(connector))
-            drop_agreement(session, agreement_key(connector))  # one that is made under its name at once starts without a past
-            self._ask_for_dag(session, connector, 0)  # its file is written and parsed without it
+            drop_agreement(session, agreement_key(connector))  # one that is created under its name at once starts without a past
+            self._request_dag(session, connector, 0)  # its file is written and parsed without it
 
     @staticmethod
-    def _ask_for_dag(session: Session, connector: str, more: int) -> None:
+    def _request_dag(session: Session, connector: str, more: int) -> None:
         bundle = connectors_bundle()
         if bundle is not None:
             request_parse(session, bundle, file_for(connector, len(dags_of(session, bundle)) + more))

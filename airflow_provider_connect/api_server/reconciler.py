@@ -1,7 +1,7 @@
-"""Keeps paused flags and target states in agreement, and brings the configs that DAG files define to the config topic.
+"""Keeps paused flags and target states in agreement, and writes the configs that DAG files define to the config topic.
 
-Knows nothing of threads: ``Reconciler.tick`` is called every second by whoever runs it. Several processes may call it at once: one holds
-the lease and works, and should two work at once, each change is a compare-and-set of its row, flag or record, or may be made twice.
+Knows nothing of threads and leases. Should two processes work at once, each change is a compare-and-set of its row, flag or record, or
+does no harm when it is repeated.
 """
 
 import logging
@@ -10,8 +10,11 @@ from enum import StrEnum
 from functools import partial
 from typing import Protocol
 
-from airflow_provider_connect.api_server.dags import ConnectorDagRow, ConnectorDags, definition, end_paused_runs, set_paused
-from airflow_provider_connect.api_server.repeated_warnings import Complaints, Sessions
+from airflow_provider_connect.api_server.dags import ConnectorDagRow, ConnectorDags, Sessions, set_paused
+from airflow_provider_connect.api_server.parse_requests import request_parse
+from airflow_provider_connect.api_server.repeated_warnings import RepeatedWarnings
+from airflow_provider_connect.api_server.runs import end_paused_runs
+from airflow_provider_connect.api_server.serialized_dags import definition
 from airflow_provider_connect.config.dag_settings import DEFINED_IN
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.states import TargetState
@@ -20,13 +23,9 @@ from airflow_provider_connect.sql_mirror.queries import (
     agreement_key,
     agreements,
     drop_agreement,
-    drop_lease,
-    hold_lease,
     move_agreement,
 )
 
-LEASE = "reconciler"
-_LEASE_SECONDS = 10.0
 _WATCH_SECONDS = 10.0
 _NAMED = 20  # connectors in a line of the log
 
@@ -80,7 +79,7 @@ class Step(StrEnum):
 def next_step(paused: bool, target: TargetState, last: Agreement | None, *, is_new: bool = False) -> Step:
     """The rule: the side that differs from the last agreement has changed; if both have, or at first sight, the record wins.
 
-    Of a connector that ``is_new``, made from its DAG a moment ago, nobody has said anything but whoever set the flag: the flag wins.
+    Of a connector that ``is_new``, made from its DAG a moment ago, only the user who set the flag has asked for anything: the flag wins.
     """
     if paused == (target is not TargetState.STARTED):
         return Step.NOTHING if last == Agreement(paused, target) else Step.NOTE
@@ -89,8 +88,8 @@ def next_step(paused: bool, target: TargetState, last: Agreement | None, *, is_n
 
 
 def to_give_up(gone_since: Mapping[str, float], *, now: float, grace_seconds: float, limit: int) -> set[str]:
-    """The rule: which of the connectors whose DAGs are gone are stopped and given free. More than ``limit`` at once are a mount that is
-    late, a folder that was moved, a bundle that was not fetched: none is."""
+    """The rule: which of the connectors whose DAGs are gone are stopped and released. More than ``limit`` at once are a mount that is
+    late, a folder that was moved, a bundle that was not fetched: then none is."""
     if len(gone_since) > limit:
         return set()
     return {name for name, since in gone_since.items() if now - since >= grace_seconds}
@@ -98,7 +97,7 @@ def to_give_up(gone_since: Mapping[str, float], *, now: float, grace_seconds: fl
 
 def too_many_gone(count: int, limit: int) -> list[str]:
     """The warning about so many connectors whose DAGs are gone, if they are more than ``limit``; else nothing. It names none of them: not
-    everybody who sees it may know of all connectors."""
+    every user who sees it may know of all connectors."""
     if count <= limit:
         return []
     return [
@@ -108,88 +107,94 @@ def too_many_gone(count: int, limit: int) -> list[str]:
 
 
 class Reconciler:
-    """``holder`` names this process; ``now`` is in seconds since 1970. A connector is stopped when its DAG has been gone for
-    ``grace_seconds``, and none is while more than ``limit`` are gone."""
+    """Stops a connector when its DAG has been gone for ``grace_seconds``, and none while more than ``limit`` are gone. ``now`` is in
+    seconds since 1970."""
 
     def __init__(
         self,
         control: ConnectorControl,
         sessions: Sessions,
         *,
-        holder: str,
         now: Callable[[], float],
         grace_seconds: float = 600.0,
         limit: int = 10,
     ) -> None:
         self._control = control
         self._sessions = sessions
-        self._holder = holder
         self._now = now
         self._dags = ConnectorDags()
         self._defined: dict[str, str] = {}
         self._accepted: set[str] = set()  # connectors that may be FAILED for an earlier definition, and have a valid one now
         self._new: set[str] = set()
-        self._complaints = Complaints()
-        self._restart_complaints = Complaints()  # apart: a definition that changes nothing would make the others forget
+        self._files: dict[str, tuple[str, str]] = {}  # bundle and file that defined each connector last
+        self._warnings = RepeatedWarnings()
+        self._restart_warnings = RepeatedWarnings()  # apart: a definition that changes nothing would make the others forget
         self._grace_seconds = grace_seconds
         self._limit = limit
         self._gone_since: dict[str, float] = {}
         self._watch_due = float("-inf")
         self.warnings: list[str] = []
-        """What an admin has to know: too many DAGs are gone at once. Also where another process holds the lease."""
+        """What an admin has to know: too many DAGs are gone at once. Also where another process has the lease."""
 
-    def tick(self) -> bool:
-        """Compare everything once and change what differs. False: another process holds the lease. Raises what the stores raise."""
-        with self._sessions() as session:
-            is_held = hold_lease(session, LEASE, self._holder, now=self._now(), seconds=_LEASE_SECONDS)
-        if not is_held:
-            self._gone_since.clear()
-            self._defined.clear()  # whoever holds it may have changed things; look at all again after a change of holders
-            self._accepted.clear()
-            self._watch()
-            return False
+    def tick(self) -> None:
+        """Called every second by the process with the lease: compare everything once and change what differs. Raises what the stores
+        raise."""
         with self._sessions() as session:
             dags, last = self._dags.look(session), agreements(session)
         given_up = self._given_up(dags)
         self._accepted -= {dag.connector for dag in dags if dag.is_gone}
         for dag in dags:
             if not dag.is_gone or dag.connector in given_up:
-                attempt = self._complaints.attempt_bounded if dag.is_gone else self._complaints.attempt
+                attempt = self._warnings.attempt_bounded if dag.is_gone else self._warnings.attempt
                 attempt(dag.connector, partial(self._define, dag))
             else:
-                self._defined.pop(dag.connector, None)  # when it comes back it is taken in anew
+                self._defined.pop(dag.connector, None)  # when it returns it is written again
         self._restart_accepted()
         state = self._control.config_state()
         for dag in dags:
             target = state.target_state(dag.connector)
             if target is not None and not dag.is_gone:
-                self._complaints.attempt(dag.connector, partial(self._agree, dag, target, last.get(agreement_key(dag.connector))))
+                self._warnings.attempt(dag.connector, partial(self._agree, dag, target, last.get(agreement_key(dag.connector))))
         kept = {agreement_key(name) for name in state.connector_configs}
         self._forget(key for key in last if key not in kept)
         if any(dag.is_paused for dag in dags):
             with self._sessions() as session:
                 for dag_id in end_paused_runs(session):
                     _log.info("A run of %s is over, for it is paused", dag_id)
-        return True
 
-    def release(self) -> None:
-        """Let another process take over at once."""
+    def watch(self) -> None:
+        """Called instead of ``tick`` while another process has the lease: keep ``warnings`` right, and forget what that process may
+        change."""
+        self._gone_since.clear()
+        self._defined.clear()
+        self._accepted.clear()
+        now = self._now()
+        if now < self._watch_due:
+            return
+        self._watch_due = now + _WATCH_SECONDS
         with self._sessions() as session:
-            drop_lease(session, LEASE, self._holder)
+            dags = self._dags.look(session)
+        self.warnings = too_many_gone(len(self._gone(dags)), self._limit)
 
     def _define(self, dag: ConnectorDagRow) -> None:
-        """Take the config from the newest version of the DAG; when its file no longer has it, stop the connector and give it free."""
+        """Take the config from the newest version of the DAG; when its file no longer has it, stop and release the connector."""
         seen = "gone" if dag.is_gone else dag.version
         if self._defined.get(dag.connector) == seen:
             return
-        self._defined.pop(dag.connector, None)  # after a refused version the one before it is taken in anew
+        self._defined.pop(dag.connector, None)  # after a refused version the one before it is written again
         if dag.is_gone:
-            self._give_free(dag.connector)
+            self._files[dag.connector] = (dag.bundle, dag.file)
+            self._release(dag.connector)
         else:
             self._accepted.discard(dag.connector)
             with self._sessions() as session:
                 found = definition(session, dag.dag_id)
+                if found is None and (file := self._files.pop(dag.connector, None)) is not None:
+                    # The bundle of stored connectors has created the DAG, maybe just after the file returned: then the file's version is
+                    # no longer the newest, and is seen only when the file is parsed again.
+                    request_parse(session, *file)
             if found is not None:
+                self._files[dag.connector] = (dag.bundle, dag.file)
                 if self._control.config_state().connector_config(dag.connector) is None:
                     self._new.add(dag.connector)
                 self._control.define_connector(dag.connector, found.config, found.file)
@@ -199,13 +204,13 @@ class Reconciler:
     def _restart_accepted(self) -> None:
         """Restart the connectors that are FAILED for an earlier definition. One read for all: at the start of a process, all are new to it.
 
-        A connector whose restart fails is tried again in the next tick.
+        The next tick retries a restart that failed.
         """
         if not self._accepted:
             return
         self._accepted = set(self._control.refused_definitions(self._accepted))
         for name in sorted(self._accepted):
-            self._restart_complaints.attempt(name, partial(self._restart, name))
+            self._restart_warnings.attempt(name, partial(self._restart, name))
 
     def _restart(self, name: str) -> None:
         self._control.accept_definition(name)
@@ -233,17 +238,7 @@ class Reconciler:
         configs = self._control.config_state().connector_configs if gone else {}
         return {name: configs[name][DEFINED_IN] for name in gone if DEFINED_IN in configs.get(name, ())}
 
-    def _watch(self) -> None:
-        """Keep ``warnings`` right now and then while another process works."""
-        now = self._now()
-        if now < self._watch_due:
-            return
-        self._watch_due = now + _WATCH_SECONDS
-        with self._sessions() as session:
-            dags = self._dags.look(session)
-        self.warnings = too_many_gone(len(self._gone(dags)), self._limit)
-
-    def _give_free(self, connector: str) -> None:
+    def _release(self, connector: str) -> None:
         """1 note the target state 2 stop 3 release: killed in between, the next tick does what is left."""
         state = self._control.config_state()
         defined = (state.connector_config(connector) or {}).get(DEFINED_IN)
@@ -260,7 +255,7 @@ class Reconciler:
         if step is Step.NOTHING:
             return
         if step is Step.WRITE_RECORD:
-            # The record first, the row after: a crash in between is seen as a record that changed and says what the flag says.
+            # The record first, the row after: a crash in between is seen as a record that changed and agrees with the flag.
             _log.info("Connector %s: %s in Airflow", dag.connector, "paused" if dag.is_paused else "resumed")
             if dag.is_paused:
                 self._control.pause(dag.connector, keep_failed=True)  # it may have been Airflow itself, after too many failures
@@ -272,7 +267,7 @@ class Reconciler:
             if not move_agreement(session, dag.connector, last, Agreement(paused, target)):
                 return
             if dag.is_paused != paused and not set_paused(session, dag.dag_id, paused=paused):
-                session.rollback()  # the flag was changed meanwhile; the next tick looks again
+                session.rollback()  # the flag was changed meanwhile; the next tick compares again
                 return
         self._new.discard(dag.connector)
         if dag.is_paused != paused:

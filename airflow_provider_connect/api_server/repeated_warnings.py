@@ -1,17 +1,11 @@
-"""Troubles of single connectors in a loop over many: logged once, and never a reason to leave the others out."""
+"""Failures of single connectors in a loop over many: logged once, and never a reason to leave the others out."""
 
 import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from contextlib import AbstractContextManager
-
-from sqlalchemy.orm import Session
 
 from airflow_provider_connect.errors import ConnectException
-
-Sessions = Callable[[], AbstractContextManager[Session]]
-"""Opens a session of Airflow's database that commits when its body ends."""
 
 _WAIT_SECONDS = 0.2
 _MOST_AT_ONCE = 32
@@ -19,15 +13,15 @@ _MOST_AT_ONCE = 32
 _log = logging.getLogger(__name__)
 
 
-class Complaints:
-    """Remembers what each connector was complained of, so that it is logged when it changes, not every second."""
+class RepeatedWarnings:
+    """Remembers the last warning about each connector, so that one is logged when it changes, not every second."""
 
     def __init__(self) -> None:
         self._last: dict[str, str] = {}
         self._running: dict[str, Future[object]] = {}
 
     def attempt(self, connector: str, change: Callable[[], object]) -> None:
-        """Call ``change``; nothing while a change of the connector goes on that takes long (``attempt_bounded``), which would undo it.
+        """Call ``change``, but not while a long change of the connector (``attempt_bounded``) goes on, which would undo it.
 
         Raises only what concerns all connectors, because the topics cannot be reached.
         """
@@ -53,7 +47,8 @@ class Complaints:
         """
         running = self._running.get(connector)
         if running is None:
-            if sum(not other.done() for other in self._running.values()) >= _MOST_AT_ONCE:  # nobody may ask for one that has ended
+            # an ended change stays here until the next call for its connector, which may not come
+            if sum(not other.done() for other in self._running.values()) >= _MOST_AT_ONCE:
                 return
             running = self._running[connector] = _started(change)
             wait([running], timeout=_WAIT_SECONDS)
@@ -70,7 +65,7 @@ def _started(change: Callable[[], object]) -> "Future[object]":
     def run() -> None:
         try:
             outcome.set_result(change())
-        except BaseException as error:  # (raised again where the outcome is looked at)
+        except BaseException as error:  # (raised again where the outcome is read)
             outcome.set_exception(error)
 
     threading.Thread(target=run, name="connect-change", daemon=True).start()

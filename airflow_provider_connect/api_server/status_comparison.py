@@ -1,7 +1,7 @@
 """Statuses compared with target states and runs, so that what a killed process left half done is completed, and no dead run stays RUNNING.
 
-Statuses that do not fit their target state are about to be changed by a verb or a run; those that still do not after a while are looked
-into. Every minute all runs are looked at, for those that failed without a word.
+Statuses that contradict their target state are about to be changed by a verb or a run; those that still do after a while are corrected.
+Every minute all runs are read, for those that failed without a report.
 """
 
 import logging
@@ -10,8 +10,10 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Protocol
 
-from airflow_provider_connect.api_server.dags import ConnectorDags, definition, failed_since, run_facts, running_connectors
-from airflow_provider_connect.api_server.repeated_warnings import Complaints, Sessions
+from airflow_provider_connect.api_server.dags import ConnectorDags, Sessions
+from airflow_provider_connect.api_server.repeated_warnings import RepeatedWarnings
+from airflow_provider_connect.api_server.runs import failed_since, run_facts, running_connectors
+from airflow_provider_connect.api_server.serialized_dags import definition
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.contradictions import RunFacts, contradicting
 from airflow_provider_connect.model.states import TargetState
@@ -24,8 +26,8 @@ _OVERLAP = timedelta(seconds=30)  # for runs whose end was written late
 _log = logging.getLogger(__name__)
 
 
-class Told(Protocol):
-    """The topics at one moment."""
+class Snapshot(Protocol):
+    """The topics at one time."""
 
     @property
     def configs(self) -> ClusterConfigState: ...
@@ -37,30 +39,30 @@ class Told(Protocol):
 class StatusControl(Protocol):
     """What is asked of the herder."""
 
-    def snapshot(self) -> Told: ...
+    def snapshot(self) -> Snapshot: ...
 
     def correct(self, name: str, facts: RunFacts) -> bool: ...
 
 
 class StatusComparison:
-    """``tick`` is called every second by the process that holds the reconciler's lease, ``reset`` when it takes it. At rest a tick compares
-    two numbers. ``patience_seconds`` is how long verbs may take; ``has_bundle``: connectors that no DAG file defines get DAGs; ``now`` is
+    """``tick`` is called every second by the process with the lease, ``reset`` when it takes it. At rest a tick compares two numbers.
+    ``verb_seconds`` is how long verbs may take; ``has_bundle``: connectors that no DAG file defines get DAGs; ``now`` is
     in seconds since 1970."""
 
     def __init__(
-        self, control: StatusControl, sessions: Sessions, *, patience_seconds: float, has_bundle: bool, now: Callable[[], float]
+        self, control: StatusControl, sessions: Sessions, *, verb_seconds: float, has_bundle: bool, now: Callable[[], float]
     ) -> None:
         self._control = control
         self._sessions = sessions
-        self._patience_seconds = patience_seconds
+        self._verb_seconds = verb_seconds
         self._has_bundle = has_bundle
         self._now = now
-        self._complaints = Complaints()
+        self._warnings = RepeatedWarnings()
         self._dags = ConnectorDags()
         self.reset()
 
     def reset(self) -> None:
-        """Somebody else may have been at work: look at everything again."""
+        """Another process may have worked: compare everything again."""
         self._seen: tuple[int, int] | None = None
         self._due: dict[str, float] = {}
         self._all_due = 0.0
@@ -68,15 +70,15 @@ class StatusComparison:
 
     def tick(self) -> None:
         """Raises what the stores raise."""
-        now, told = self._now(), self._control.snapshot()
-        seen = (told.configs.offset, told.statuses.version)
+        now, topics = self._now(), self._control.snapshot()
+        seen = (topics.configs.offset, topics.statuses.version)
         if seen != self._seen:
-            found = contradicting(told.configs, told.statuses)
-            self._due = {name: self._due.get(name, now + self._patience_seconds) for name in found}
+            found = contradicting(topics.configs, topics.statuses)
+            self._due = {name: self._due.get(name, now + self._verb_seconds) for name in found}
             self._seen = seen
-        due = {name for name, moment in self._due.items() if moment <= now}
+        due = {name for name, at in self._due.items() if at <= now}
         if now >= self._all_due:
-            due |= self._contradicted(told)
+            due |= self._contradicted(topics)
             self._all_due = now + _ALL_SECONDS
         if due:
             self._correct(due, now)
@@ -87,22 +89,22 @@ class StatusComparison:
         for name in sorted(due):
             if name in self._due:
                 self._due[name] = now + _AGAIN_SECONDS
-            self._complaints.attempt_bounded(name, partial(self._control.correct, name, facts[name]))
+            self._warnings.attempt_bounded(name, partial(self._control.correct, name, facts[name]))
 
-    def _contradicted(self, told: Told) -> set[str]:
+    def _contradicted(self, topics: Snapshot) -> set[str]:
         """By what Airflow knows: runs that failed, runs of connectors that must have none, DAGs of connectors that do not exist."""
-        moment = datetime.now(UTC)
-        since = self._looked_back or moment - _FIRST_LOOK_BACK
+        started = datetime.now(UTC)
+        since = self._looked_back or started - _FIRST_LOOK_BACK
         with self._sessions() as session:
-            found = {name for name in failed_since(session, since - _OVERLAP) if name in told.configs}
-            found |= {name for name in running_connectors(session) if _must_not_run(told.configs, name)}
+            found = {name for name in failed_since(session, since - _OVERLAP) if name in topics.configs}
+            found |= {name for name in running_connectors(session) if _must_not_run(topics.configs, name)}
             dags = self._dags.look(session)
-            lost = [dag for dag in dags if dag.connector not in told.configs and not dag.is_gone]
+            lost = [dag for dag in dags if dag.connector not in topics.configs and not dag.is_gone]
             found |= {dag.connector for dag in lost if definition(session, dag.dag_id) is None}
         if not self._has_bundle:
             with_dags = {dag.connector for dag in dags}
-            found |= {name for name in told.configs.connector_configs if name not in with_dags and _must_run(told.configs, name)}
-        self._looked_back = moment
+            found |= {name for name in topics.configs.connector_configs if name not in with_dags and _must_run(topics.configs, name)}
+        self._looked_back = started
         return found
 
 

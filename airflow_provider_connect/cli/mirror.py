@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from airflow_provider_connect.api_server.mirror_thread import rebuild as rebuild_mirror
+from airflow_provider_connect.api_server.mirror import rebuild as rebuild_mirror
 from airflow_provider_connect.cli.settings import use_database
 from airflow_provider_connect.errors import ConnectException
 

@@ -100,7 +100,7 @@ PICTURE = {
     "sensors": "waits for connectors",
     "operators": "runs of connectors, and verbs as tasks",
     "dag_files": "ConnectorDag, the bundle of stored connectors, retries, links",
-    "api_server": "plugin, app, access, launcher, reconciler, mirror thread",
+    "api_server": "plugin, app, access, launcher; ticker of reconciler, DAG follower and mirror",
     "cli": "airflow connect …",
 }
 

@@ -125,18 +125,7 @@ def test_a_file_that_is_gone_for_a_while_stops_nothing_and_one_that_returns_brin
     wait_until(lambda: airflow.target_state(connector) is TargetState.STOPPED, 60, "STOPPED")
     wait_until(lambda: "airflow.defined.in" not in (airflow.config(connector) or {}), 30, "nobody's but REST's")
     file.write_text(text)
-    written = time.monotonic()
-
-    def is_started() -> bool:
-        nonlocal written
-        if time.monotonic() - written > 20:
-            # The bundle may have served the connector before the file was back; then the next parse of the file decides. Airflow parses
-            # every 30 s by default, this stack every 900 s.
-            file.touch()
-            written = time.monotonic()
-        return airflow.target_state(connector) is TargetState.STARTED
-
-    wait_until(is_started, 90, "STARTED again")
+    wait_until(lambda: airflow.target_state(connector) is TargetState.STARTED, 90, "STARTED again")
     assert airflow.config(connector) == config
     airflow.set_variable("connect_worker_config", None)
 

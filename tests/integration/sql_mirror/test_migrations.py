@@ -32,19 +32,19 @@ for to in sys.argv[1:]:
 _QUERIES = """
 from datetime import UTC, datetime
 from airflow.utils.session import create_session
-from airflow_provider_connect.api_server import dags as airflow_dags
+from airflow_provider_connect.api_server import dags, runs, serialized_dags
 
 names, dag_id = ["orders", "Orders"], "connect.orders"
 for ask in (
-    lambda session: airflow_dags.ConnectorDags().look(session),
-    lambda session: airflow_dags.run_facts(session, names),
-    lambda session: airflow_dags.failed_since(session, datetime.now(UTC)),
-    airflow_dags.running_connectors,
-    lambda session: airflow_dags.has_running_task(session, dag_id),
-    lambda session: airflow_dags.definition(session, dag_id),
-    lambda session: airflow_dags.set_paused(session, dag_id, paused=True),
-    lambda session: airflow_dags.end_runs(session, dag_id),
-    airflow_dags.end_paused_runs,
+    lambda session: dags.ConnectorDags().look(session),
+    lambda session: runs.run_facts(session, names),
+    lambda session: runs.failed_since(session, datetime.now(UTC)),
+    runs.running_connectors,
+    lambda session: runs.has_running_task(session, dag_id),
+    lambda session: serialized_dags.definition(session, dag_id),
+    lambda session: dags.set_paused(session, dag_id, paused=True),
+    lambda session: runs.end_runs(session, dag_id),
+    runs.end_paused_runs,
 ):
     with create_session() as session:
         print("answer", ask(session))

@@ -8,11 +8,12 @@ import pytest
 from sqlalchemy.orm import Session
 
 from airflow_provider_connect.api_server import reconciler
-from airflow_provider_connect.api_server.dags import ConnectorDagRow, ConnectorDags, Definition
+from airflow_provider_connect.api_server.dags import ConnectorDagRow, ConnectorDags
 from airflow_provider_connect.api_server.reconciler import Reconciler
+from airflow_provider_connect.api_server.serialized_dags import Definition
 from airflow_provider_connect.errors import ConnectException, RetriableException
 from airflow_provider_connect.model.ids import dag_id_for
-from airflow_provider_connect.model.states import State
+from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import StatusState
 from tests.unit.herder.conftest import CONFIG, SINK, Scene
 
@@ -23,23 +24,30 @@ VALID = {"tasks.max": "2"}
 
 
 class Dags:
-    """The DAG files, by connector: the config that each defines. ``has_lease``: whether this process is the one that works."""
+    """The DAG files, by connector: the config that each defines. ``stored``: connectors of which the bundle of stored connectors has parsed
+    a DAG last; ``requests``: the files that the dag-processor is to parse."""
 
     def __init__(self) -> None:
         self.configs: dict[str, dict[str, str]] = {}
         self.gone: set[str] = set()
-        self.has_lease = True
+        self.stored: set[str] = set()
+        self.requests: list[tuple[str, str]] = []
 
     def define(self, name: str, **config: str) -> None:
         file = f"{name}.py"
         self.configs[name] = {**SINK, "name": name, "airflow.defined.in": file, **config}
 
     def rows(self) -> list[ConnectorDagRow]:
-        return [ConnectorDagRow(name, dag_id_for(name), False, name in self.gone, str(config)) for name, config in self.configs.items()]
+        return [
+            ConnectorDagRow(name, dag_id_for(name), False, name in self.gone, "stored", "connectors", "connectors_000.py")
+            if name in self.stored
+            else ConnectorDagRow(name, dag_id_for(name), False, name in self.gone, str(config), "dags-folder", f"{name}.py")
+            for name, config in self.configs.items()
+        ]
 
-    def definition(self, dag_id: str) -> Definition:
+    def definition(self, dag_id: str) -> Definition | None:
         (name,) = [name for name in self.configs if dag_id_for(name) == dag_id]
-        return Definition(self.configs[name], f"{name}.py")
+        return None if name in self.stored else Definition(self.configs[name], f"{name}.py")
 
 
 @contextmanager
@@ -57,9 +65,10 @@ def dags(monkeypatch: pytest.MonkeyPatch) -> Dags:
     made = Dags()
     monkeypatch.setattr(ConnectorDags, "look", lambda _self, _session: made.rows())
     monkeypatch.setattr(reconciler, "definition", lambda _session, dag_id: made.definition(dag_id))
-    monkeypatch.setattr(reconciler, "hold_lease", lambda *_, **__: made.has_lease)
+    monkeypatch.setattr(reconciler, "request_parse", lambda _session, *file: made.requests.append(file))
     monkeypatch.setattr(reconciler, "agreements", lambda _session: {})
     monkeypatch.setattr(reconciler, "move_agreement", lambda *_: True)
+    monkeypatch.setattr(reconciler, "set_paused", lambda *_, **__: True)
     return made
 
 
@@ -77,8 +86,8 @@ def reads(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> list[StatusState]:
     return done
 
 
-def reconciler_of(scene: Scene) -> Reconciler:
-    return Reconciler(scene.herder, no_session, holder="api:0", now=lambda: 0.0)
+def reconciler_of(scene: Scene, *, released: bool = False) -> Reconciler:
+    return Reconciler(scene.herder, no_session, now=lambda: 0.0, grace_seconds=0.0 if released else 600.0)
 
 
 def refused(scene: Scene, dags: Dags, loop: Reconciler, *names: str) -> None:
@@ -187,6 +196,33 @@ def test_a_connector_whose_file_is_gone_before_its_restart_is_not_restarted(
     dags.gone = set()
     loop.tick()
     assert (scene.states("a")[0], scene.runs.taken()) == ("UNASSIGNED", [("trigger", "a", None)])
+
+
+def test_a_file_that_returns_as_the_bundle_serves_its_connector_is_parsed_again(scene: Scene, dags: Dags) -> None:
+    """Its version may be the newest for less than a tick: without the request the connector stays STOPPED until the next parse."""
+    loop = reconciler_of(scene, released=True)
+    dags.define("a")
+    loop.tick()
+    dags.gone = {"a"}
+    loop.tick()
+    assert stored(scene, "a") == (TargetState.STOPPED, None)
+    dags.gone, dags.stored = set(), {"a"}
+    for _ in range(3):
+        loop.tick()
+    assert dags.requests == [("dags-folder", "a.py")], "once: the file may be gone for good"
+    dags.stored = set()
+    loop.tick()
+    assert stored(scene, "a") == (TargetState.STARTED, "a.py")
+    dags.stored = {"a"}  # a parse of the bundle's file that began before the connector was defined again
+    loop.tick()
+    assert dags.requests == [("dags-folder", "a.py")] * 2
+    assert stored(scene, "a") == (TargetState.STARTED, "a.py")
+
+
+def stored(scene: Scene, name: str) -> tuple[TargetState | None, str | None]:
+    """The connector's target state, and the file that defines it."""
+    state = scene.configs.read()
+    return state.target_state(name), (state.connector_config(name) or {}).get("airflow.defined.in")
 
 
 def _away(_names: object) -> list[str]:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 PROGRAM = """
 import json, os
-from airflow_provider_connect.api_server import app as airflow_app
-from airflow_provider_connect.rest.loggers import Loggers
+from airflow_provider_connect.api_server import worker
 
 
 class Noted:  # in place of a herder with its broker: what it is made with is all that this is about
@@ -18,10 +17,11 @@ class Noted:  # in place of a herder with its broker: what it is made with is al
 
     def __init__(self, settings, *, holder):
         self.made.append(settings)
+        self.settings = settings
 
 
-airflow_app.Rounds = Noted
-loop = airflow_app.ReconcilerLoop(Loggers())
+worker.ServerWorker = Noted
+current = worker.CurrentWorker(holder="api:0")
 seen = []
 for name, value in (
     ("CONNECT_WORKER_CONFIG", json.dumps({"sasl.password": "${variable:kafka_password}"})),
@@ -29,8 +29,8 @@ for name, value in (
     ("CONNECT_WORKER_CONFIG", json.dumps({"version_ranges": {"org.example.Orders": "[1,2)"}})),
 ):
     os.environ["AIRFLOW_VAR_" + name] = value
-    loop._renew()
-    loop._renew()
+    current.renew()
+    current.renew()
     seen.append([len(Noted.made), Noted.made[-1].values.get("sasl.password"), dict(Noted.made[-1].version_ranges)])
 print("SEEN" + json.dumps(seen))
 """
@@ -42,27 +42,16 @@ UNUSABLE = (
 class Refused(Noted):
     def __init__(self, settings, *, holder):
         if settings.group_id == "refused":
-            raise airflow_app.ConnectException("no such cluster")
+            raise worker.ConnectException("no such cluster")
         super().__init__(settings, holder=holder)
 
-    def tick(self):
-        ticks.append(self)
 
-    @property
-    def herder(self):
-        return self
-
-    def config_state(self):
-        from airflow_provider_connect.model.cluster_state import ClusterConfigState
-        return ClusterConfigState()
-
-
-airflow_app.Rounds, ticks, seen = Refused, [], []
+worker.ServerWorker, ticks, seen = Refused, [], []
 for value in ('{"group.id": "good"}', '{"group.id": ', '{"group.id": "refused"}', '{"group.id": "better"}'):
     os.environ["AIRFLOW_VAR_CONNECT_WORKER_CONFIG"] = value
-    loop._settings_due = 0
-    loop._tick()
-    seen.append([len(ticks), Noted.made[-1].group_id, loop.warnings()])
+    current.renew()
+    current.act(ticks.append)
+    seen.append([len(ticks), current.settings().group_id, current.warnings()])
 print("SEEN" + json.dumps(seen))
 """
 )
@@ -80,14 +69,14 @@ class Lines(logging.Handler):
 
 
 lines, seen = [], []
-airflow_app._log.addHandler(Lines())
+worker._log.addHandler(Lines())
 for group, topics in (("one", ["configs"]), ("two", ["configs"]), ("three", ["configs", "status"])):
     os.environ["AIRFLOW_VAR_CONNECT_WORKER_CONFIG"] = json.dumps({"group.id": group})
     Noted.warnings = [f"Topic {name} keeps what was replaced" for name in topics]
-    if loop._rounds is not None:
-        loop._rounds.warnings = ["Topic configs keeps what was replaced"]
-    loop._renew()
-    loop._renew()
+    if current.worker is not None:
+        current.worker.warnings = ["Topic configs keeps what was replaced"]
+    current.renew()
+    current.renew()
     seen.append([line for line in lines if line.startswith("Topic")])
 print("SEEN" + json.dumps(seen))
 """
@@ -108,7 +97,7 @@ def _seen(program: str, home: Path) -> list[list[object]]:
     return found
 
 
-def test_the_reconciler_goes_on_with_the_settings_of_before_and_warns(tmp_path: Path) -> None:
+def test_the_worker_goes_on_with_the_settings_of_before_and_warns(tmp_path: Path) -> None:
     first, broken, refused, better = _seen(UNUSABLE, tmp_path)
     assert first == [1, "good", []]
     assert broken[:2] == [2, "good"]

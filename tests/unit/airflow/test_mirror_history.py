@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_provider_connect.api_server.mirror_thread import history_days
+from airflow_provider_connect.api_server.mirror import history_days
 from airflow_provider_connect.errors import ConfigException
 
 

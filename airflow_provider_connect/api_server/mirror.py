@@ -1,0 +1,92 @@
+"""The SQL mirror in Airflow's database: the part of the API server that fills it, and its rebuilding."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from airflow.utils.session import create_session
+
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.hooks.airflow_settings import own_option
+from airflow_provider_connect.sql_mirror.config_rows import Hide
+from airflow_provider_connect.sql_mirror.follower import MirrorFollower
+from airflow_provider_connect.sql_mirror.follower import rebuild as rebuild_rows
+from airflow_provider_connect.sql_mirror.queries import forget_history
+
+POLL_SECONDS = 1.0
+_STANDBY_SECONDS = 5.0
+_FORGET_SECONDS = 3600.0
+_DAY_SECONDS = 86400.0
+
+_log = logging.getLogger(__name__)
+
+
+def rebuild(*, keep_history: bool = True) -> None:
+    """Empty the mirror, and have a running API server fill it again from the topics, within some seconds.
+
+    For a process that may use Airflow's database, such as a command. ``keep_history`` as in ``sql_mirror.follower.rebuild``.
+    """
+    with create_session() as session:
+        rebuild_rows(session, keep_history=keep_history)
+
+
+class Mirror:
+    """Steps a follower of the topics, and replaces it when ``settings`` returns others than before. ``hide`` hides secrets of configs;
+    ``holder`` names this process."""
+
+    def __init__(self, settings: Callable[[], WorkerSettings | None], *, holder: str, hide: Hide) -> None:
+        self._settings, self._holder, self._hide = settings, holder, hide
+        self._follower: MirrorFollower | None = None
+        self._used: WorkerSettings | None = None
+        self._forget_due = 0.0
+
+    def step(self) -> float | None:
+        """Take in what has come, waiting up to ``POLL_SECONDS`` for it. Returns the seconds until the next step. None: no settings yet."""
+        settings = self._settings()
+        if settings is None:
+            return None
+        if settings is not self._used:
+            self.close()
+            sessions: Any = create_session  # its sessions are ORM sessions, and the follower needs no more than that
+            self._follower = MirrorFollower(settings, sessions, holder=self._holder, now=time.time, hide=self._hide)
+            self._used = settings
+        assert self._follower is not None
+        if not self._follower.step(POLL_SECONDS):
+            return _STANDBY_SECONDS
+        if time.monotonic() >= self._forget_due:
+            self._forget()
+        return 0.0
+
+    def close(self) -> None:
+        """Let another process follow."""
+        follower, self._follower, self._used = self._follower, None, None
+        if follower is not None:
+            follower.close()
+
+    def _forget(self) -> None:
+        """Once an hour, delete history that is older than the option ``mirror_history_days`` allows."""
+        self._forget_due = time.monotonic() + _FORGET_SECONDS
+        try:
+            days = history_days(own_option("mirror_history_days"))
+        except ConfigException as error:
+            _log.warning("No history is deleted: %s", error.message)
+            return
+        if days is not None:
+            with create_session() as session:
+                if forget_history(session, before_ms=int((time.time() - days * _DAY_SECONDS) * 1000)):
+                    self._forget_due = 0.0  # the rest follows, between two steps of the follower
+
+
+def history_days(text: str | None) -> float | None:
+    """How many days history is kept; None: without limit. Raises ConfigException."""
+    if text is None:
+        return None
+    try:
+        days = float(text)
+    except ValueError:
+        days = -1.0
+    if not 0 < days < float("inf"):
+        raise ConfigException.of("mirror_history_days", text, "give a number of days above 0")
+    return days

@@ -1,0 +1,202 @@
+"""The runs of connectors' DAGs in Airflow's database: whether one lives, why one failed, how one is started and ended.
+
+Internals of Airflow 3.3.2: ``DagRun``, ``TaskInstance``, ``Log``, ``DagModel.exceeds_max_non_backfill``, ``DBDagBag``,
+``create_dagrun``, ``set_dag_run_state_to_failed``. For the API server only: tasks and DAG files may not use the database.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.api.common.mark_tasks import set_dag_run_state_to_failed
+from airflow.models.dag import DagModel
+from airflow.models.dagbag import DBDagBag
+from airflow.models.dagrun import DagRun
+from airflow.models.log import Log
+from airflow.models.taskinstance import TaskInstance
+from airflow.utils.state import DagRunState, State, TaskInstanceState
+from airflow.utils.types import DagRunTriggeredByType, DagRunType
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from airflow_provider_connect.api_server.serialized_dags import connector_names, in_parts
+from airflow_provider_connect.model.contradictions import RunFacts
+from airflow_provider_connect.model.ids import DAG_ID_PREFIX, connector_for, dag_id_for, is_shortened
+from airflow_provider_connect.operators.run_conf import conf_for, covers
+
+_ALIVE = (TaskInstanceState.RUNNING, TaskInstanceState.RESTARTING)
+_UNFINISHED = (DagRunState.QUEUED, DagRunState.RUNNING)
+_FORGOTTEN = "connect: deleted"  # on runs of a connector that was deleted, until they are removed with its DAG
+_MARKS = ("patch_dag_run", "patch_task_instance", "patch_task_instance_by_map_index", "patch_task_group_instances")
+_AUDIT_DELAY = timedelta(seconds=5)
+ENDS = "It stays FAILED until a run with something to do has ended well, or a restart: POST /connectors/«name»/restart?includeTasks=true."
+
+
+def has_running_task(session: Session, dag_id: str) -> bool:
+    """Whether a task process of the DAG may live."""
+    statement = select(TaskInstance.id).where(TaskInstance.dag_id == dag_id, TaskInstance.state.in_(_ALIVE)).limit(1)
+    return session.scalar(statement) is not None
+
+
+def running_connectors(session: Session) -> list[str]:
+    """The connectors of whose DAGs a task process may live."""
+    statement = select(TaskInstance.dag_id).distinct().where(TaskInstance.state.in_(_ALIVE))
+    statement = statement.where(TaskInstance.dag_id.startswith(DAG_ID_PREFIX, autoescape=True))
+    return list(connector_names(session, session.scalars(statement)).values())
+
+
+def failed_since(session: Session, since: datetime) -> list[str]:
+    """The connectors with a run that failed after ``since``."""
+    statement = select(DagRun.dag_id).distinct().where(DagRun.state == DagRunState.FAILED, DagRun.end_date > since)
+    statement = statement.where(DagRun.dag_id.startswith(DAG_ID_PREFIX, autoescape=True))
+    return list(connector_names(session, session.scalars(statement)).values())
+
+
+def with_runs(session: Session, dag_ids: Iterable[str]) -> set[str]:
+    """Those of the DAGs that have, or had, a run since the connector was created."""
+    statement = select(DagRun.dag_id).distinct().where(DagRun.triggering_user_name.is_distinct_from(_FORGOTTEN))
+    return set(in_parts(session, statement, DagRun.dag_id, dag_ids))
+
+
+def mark_forgotten(session: Session, dag_id: str) -> None:
+    """The DAG's runs so far count no more in ``with_runs``."""
+    session.execute(update(DagRun).where(DagRun.dag_id == dag_id).values(triggering_user_name=_FORGOTTEN))
+
+
+def ended_since(dag_id: Any, since: datetime) -> Any:  # a column; an SQL condition
+    """Whether a run of the DAG has ended since ``since``, as a condition of a query on another table."""
+    return select(DagRun.id).where(DagRun.dag_id == dag_id, DagRun.end_date >= since).exists()
+
+
+def run_facts(session: Session, connectors: Iterable[str]) -> dict[str, RunFacts]:
+    """What is known of the connectors' runs; every one of them has an entry, one without a DAG an empty one."""
+    names = {dag_id_for(name): name for name in connectors}
+    live = set(in_parts(session, select(TaskInstance.dag_id).distinct().where(TaskInstance.state.in_(_ALIVE)), TaskInstance.dag_id, names))
+    unfinished = select(DagRun.dag_id).distinct().where(DagRun.state.in_(_UNFINISHED))
+    waiting = set(in_parts(session, unfinished, DagRun.dag_id, names))
+    age = func.row_number().over(partition_by=DagRun.dag_id, order_by=DagRun.end_date.desc())
+    ended = select(DagRun.id, DagRun.dag_id, age.label("age")).where(DagRun.end_date.is_not(None)).subquery()
+    last_runs = select(DagRun).join(ended, ended.c.id == DagRun.id).where(ended.c.age == 1)
+    last = {run.dag_id: run for run in in_parts(session, last_runs, ended.c.dag_id, names)}
+    return {name: _with_end(session, last.get(dag_id), RunFacts(dag_id in live, dag_id in waiting)) for dag_id, name in names.items()}
+
+
+def _with_end(session: Session, run: DagRun | None, facts: RunFacts) -> RunFacts:
+    """``facts`` with when the run ended and why it failed; a run that was killed has reported nothing itself."""
+    if run is None or run.end_date is None:
+        return facts
+    facts = replace(facts, ended_ms=int(run.end_date.timestamp() * 1000))
+    if run.state != DagRunState.FAILED:
+        return facts
+    failed = [task for task in _tasks(session, run) if task.state in State.failed_states]
+    user = _failed_by(session, run)
+    if user is not None:
+        return replace(facts, failure=f"Run {run.run_id} was marked as failed by user {user} in Airflow. {ENDS}", is_marked=True)
+    if not failed:
+        return replace(facts, failure=f"Run {run.run_id} failed before it started anything. {ENDS}")
+    tries = ", ".join(f"{task.task_id} (try {task.try_number}, {task.state}, on {task.hostname or 'no host'})" for task in failed)
+    failure = f"Run {run.run_id} failed and its application did not report this: {tries}. The log of that try in Airflow tells more. {ENDS}"
+    return replace(facts, failure=failure)
+
+
+def _tasks(session: Session, run: DagRun) -> Sequence[TaskInstance]:
+    return session.scalars(select(TaskInstance).where(TaskInstance.dag_id == run.dag_id, TaskInstance.run_id == run.run_id)).all()
+
+
+def _failed_by(session: Session, run: DagRun) -> str | None:
+    """The user who marked the run, or a task of it, as failed, by Airflow's audit log: its last such entry before the run ended. None: no
+    user did."""
+    entries = select(Log).where(Log.dag_id == run.dag_id, Log.run_id == run.run_id, Log.event.in_(_MARKS))
+    since, until = (run.start_date or run.queued_at or run.end_date) - _AUDIT_DELAY, run.end_date + _AUDIT_DELAY
+    latest = session.scalars(entries.where(Log.dttm.between(since, until)).order_by(Log.id.desc()))
+    entry = next((entry for entry in latest if '"failed"' in (entry.extra or "")), None)
+    return None if entry is None else str(entry.owner_display_name or entry.owner or "unknown")
+
+
+def start_run(session: Session, dag_id: str, *, now: datetime, tasks: Sequence[int] | None = None) -> bool:
+    """Queue a run of the DAG, of the connector's ``tasks`` alone where given. False where that is needless: a queued run does as much, or
+    the schedule starts one now.
+
+    Of a paused DAG the run waits until the DAG is unpaused.
+    """
+    dag = session.scalar(select(DagModel).where(DagModel.dag_id == dag_id, ~DagModel.is_stale).with_for_update(of=DagModel))
+    if dag is None or _is_covered(session, dag, now, tasks):
+        return False
+    serialized = DBDagBag().get_latest_version_of_dag(dag_id, session=session)
+    if serialized is None:
+        return False
+    serialized.create_dagrun(
+        run_id=serialized.timetable.generate_run_id(run_type=DagRunType.MANUAL, run_after=now, data_interval=None),
+        run_after=now,
+        conf=conf_for(tasks),
+        run_type=DagRunType.MANUAL,
+        triggered_by=DagRunTriggeredByType.REST_API,
+        state=DagRunState.QUEUED,
+        session=session,
+    )
+    return True
+
+
+def _is_covered(session: Session, dag: DagModel, now: datetime, tasks: Sequence[int] | None) -> bool:
+    if tasks is None and dag.next_dagrun_create_after is not None and dag.next_dagrun_create_after <= now:
+        return True
+    queued = session.scalars(select(DagRun).where(DagRun.dag_id == dag.dag_id, DagRun.state == DagRunState.QUEUED))
+    return any(covers(run.conf, tasks) for run in queued)
+
+
+def end_runs(session: Session, dag_id: str) -> None:
+    """Fail the runs in progress, so that Airflow kills their tasks, and the queued ones: of a paused DAG, they would wait for ever.
+
+    No run is deleted: the scheduler may just have read its row. On SQLite, where readers lock nothing, it would not find it again, and end
+    (``StaleDataError`` in ``_do_scheduling``).
+    """
+    queued = update(DagRun).where(DagRun.dag_id == dag_id, DagRun.state == DagRunState.QUEUED)
+    session.execute(queued.values(state=DagRunState.FAILED, end_date=datetime.now(UTC)))
+    dags = DBDagBag()
+    for run in session.scalars(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.state == DagRunState.RUNNING)).all():
+        dag = dags.get_dag_for_run(dag_run=run, session=session)
+        if dag is not None:
+            set_dag_run_state_to_failed(dag=dag, run_id=run.run_id, commit=True, session=session)
+    _allow_scheduling(session, [dag_id])
+
+
+def end_paused_runs(session: Session) -> list[str]:
+    """End runs of paused connectors in which no task lives; returns their DAGs' ids.
+
+    Airflow schedules nothing of a paused DAG, so such a run would stay in progress and keep the next one from starting. What it had not
+    started counts as skipped, without alert or failure; a run whose tasks had FAILED has failed.
+    """
+    statement = (
+        select(DagRun)
+        .join(DagModel, DagModel.dag_id == DagRun.dag_id)
+        .where(DagModel.is_paused, DagModel.dag_id.startswith(DAG_ID_PREFIX, autoescape=True), DagRun.state == DagRunState.RUNNING)
+        .with_for_update(skip_locked=True, of=DagRun)
+    )
+    runs = [run for run in session.scalars(statement) if connector_for(run.dag_id) is not None or is_shortened(run.dag_id)]
+    ended = [run.dag_id for run in runs if _end_paused(session, run)]
+    _allow_scheduling(session, ended)
+    return ended
+
+
+def _end_paused(session: Session, run: DagRun) -> bool:
+    tasks = _tasks(session, run)
+    if any(task.state in (*_ALIVE, TaskInstanceState.QUEUED) for task in tasks):
+        return False
+    for task in tasks:
+        if task.state not in State.finished:
+            task.set_state(TaskInstanceState.SKIPPED, session=session)
+            run.note = "paused"
+    failed = any(task.state in State.failed_states for task in tasks)
+    run.set_state(DagRunState.FAILED if failed else DagRunState.SUCCESS)
+    return True
+
+
+def _allow_scheduling(session: Session, dag_ids: Collection[str]) -> None:
+    """Clear the scheduler's mark on DAGs that have as many runs as they may have. The scheduler clears it only where it saw the run end
+    itself, or when the file is parsed again (Airflow 3.2 and later)."""
+    session.flush()
+    active = select(DagRun.id).where(DagRun.dag_id == DagModel.dag_id, DagRun.state.in_(_UNFINISHED))
+    for dag_id in dag_ids:
+        marked = update(DagModel).where(DagModel.dag_id == dag_id, DagModel.exceeds_max_non_backfill, ~active.exists())
+        session.execute(marked.values(exceeds_max_non_backfill=False), execution_options={"synchronize_session": False})

@@ -1,0 +1,96 @@
+"""The serialized DAGs in Airflow's database: what the tasks of a connector's DAG carry in their JSON.
+
+Internals of Airflow 3.3.2: ``SerializedDagModel``, and of its JSON ``dag``, ``tasks``, ``__var``, ``relative_fileloc`` and ``fileloc``. For
+the API server only: tasks and DAG files may not use the database.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from airflow.models.serialized_dag import SerializedDagModel
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from airflow_provider_connect.model.ids import connector_for, dag_id_for, is_shortened
+from airflow_provider_connect.operators.definition import ATTRIBUTE, CONNECTOR, MARK, stored_config
+
+_IN_LIMIT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a DAG file defines: the connector's config as it goes to the config topic, and the file, relative to its bundle."""
+
+    config: dict[str, str]
+    file: str
+
+
+def definition(session: Session, dag_id: str) -> Definition | None:
+    """What the newest version of a DAG defines; None: its connector is defined elsewhere."""
+    row = next(_rows(session, [dag_id]), None)
+    text = None if row is None else _carried(row, ATTRIBUTE)
+    connector = _connector(row) if text else None
+    if row is None or text is None or connector is None:
+        return None
+    file = str(row.data["dag"].get("relative_fileloc") or row.data["dag"]["fileloc"])
+    return Definition(stored_config(connector, json.loads(text), file), file)
+
+
+def marks(session: Session, dag_ids: Iterable[str]) -> dict[str, str]:
+    """The marks (``StoredConnectorDag``) in the newest versions of the DAGs; ``""`` for a DAG without one."""
+    return {row.dag_id: _carried(row, MARK) or "" for row in _rows(session, dag_ids)}
+
+
+def connector_names(session: Session, dag_ids: Iterable[str]) -> dict[str, str]:
+    """By DAG id, the connectors of those of the DAGs that are connectors'. A shortened id does not hold the name: the DAG's tasks do."""
+    ordered = list(dag_ids)
+    carried = {row.dag_id: _connector(row) for row in _rows(session, filter(is_shortened, ordered))}
+    return {dag_id: name for dag_id in ordered if (name := carried.get(dag_id) or connector_for(dag_id)) is not None}
+
+
+def versions(session: Session, dag_ids: Iterable[str]) -> dict[str, str]:
+    """The hash of each DAG's newest version."""
+    found: dict[str, str] = {}
+    for part in _parts(dag_ids):
+        newest = _newest(part)
+        rows = session.execute(select(newest.c.dag_id, SerializedDagModel.dag_hash).join(newest, newest.c.id == SerializedDagModel.id))
+        found |= {str(dag_id): str(dag_hash) for dag_id, dag_hash in rows}
+    return found
+
+
+def _rows(session: Session, dag_ids: Iterable[str]) -> Iterator[SerializedDagModel]:
+    """The newest version of each DAG."""
+    for part in _parts(dag_ids):
+        newest = _newest(part)
+        yield from session.scalars(select(SerializedDagModel).join(newest, newest.c.id == SerializedDagModel.id))
+
+
+def _newest(dag_ids: list[str]) -> Any:  # a subquery
+    """The id of each DAG's newest version: ids of version 7 rise with time, so the largest is the newest."""
+    latest = func.row_number().over(partition_by=SerializedDagModel.dag_id, order_by=SerializedDagModel.id.desc())
+    ranked = select(SerializedDagModel.dag_id, SerializedDagModel.id, latest.label("age")).where(SerializedDagModel.dag_id.in_(dag_ids))
+    found = ranked.subquery()
+    return select(found.c.dag_id, found.c.id).where(found.c.age == 1).subquery()
+
+
+def _carried(row: SerializedDagModel, attribute: str) -> str | None:
+    """The attribute of the first task that has it."""
+    return next((text for task in row.data["dag"]["tasks"] if isinstance(text := task["__var"].get(attribute), str) and text), None)
+
+
+def _connector(row: SerializedDagModel) -> str | None:
+    names = (task["__var"].get(CONNECTOR) for task in row.data["dag"]["tasks"])
+    return next((name for name in names if isinstance(name, str) and dag_id_for(name) == row.dag_id), connector_for(row.dag_id))
+
+
+def in_parts(session: Session, statement: Any, column: Any, names: Iterable[str]) -> Iterator[Any]:
+    """The rows of ``statement`` whose ``column`` is one of ``names``, with so many names at a time as a database takes."""
+    for part in _parts(names):
+        yield from session.scalars(statement.where(column.in_(part)))
+
+
+def _parts(names: Iterable[str]) -> Iterator[list[str]]:
+    ordered = sorted(names)
+    return (ordered[at : at + _IN_LIMIT] for at in range(0, len(ordered), _IN_LIMIT))

@@ -1,0 +1,121 @@
+"""What an API server does at intervals, in named parts: each has its own interval, counts its own failures, and stops no other part.
+
+Knows nothing of Airflow, Kafka and databases.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from airflow_provider_connect.errors import ConnectException
+
+_JOIN_SECONDS = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class Part:
+    """``act`` does the work once. It returns the seconds until the next time, or None for the part's interval ``seconds``.
+
+    Failures in a row double the wait, up to ``longest_seconds``. A part that ``is_slow`` gets a thread of its own. ``close`` is called in
+    the thread of ``act`` when the ticker stops.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        act: Callable[[], float | None],
+        *,
+        seconds: float,
+        longest_seconds: float = 30.0,
+        is_slow: bool = False,
+        close: Callable[[], None] | None = None,
+    ) -> None:
+        self.name, self.is_slow = name, is_slow
+        self.failures = 0
+        """Failures in a row; 0 after a success."""
+        self.error: str | None = None
+        """Why it failed last; None after a success."""
+        self.due = 0.0
+        self._act, self._close = act, close
+        self._seconds, self._longest_seconds = seconds, longest_seconds
+
+    def tick(self, now: Callable[[], float]) -> None:
+        """Act if that is due. Logs a failure whose reason is another than the last one's, and the end of failures. Raises nothing."""
+        if now() < self.due:
+            return
+        try:
+            wait = self._act()
+        except Exception as error:  # the boundary of the thread: no failure of any kind may end it
+            self.failures += 1
+            wait = min(self._seconds * 2 ** min(self.failures, 16), self._longest_seconds)
+            if (line := error_line(error)) != self.error:
+                _log.warning("Part %r of the API server failed and is retried: %s", self.name, line)
+                _log.debug("Part %r of the API server failed", self.name, exc_info=True)
+            self.error = line
+        else:
+            if self.failures:
+                _log.info("Part %r of the API server works again after %d failures", self.name, self.failures)
+            self.failures, self.error = 0, None
+        self.due = now() + (self._seconds if wait is None else wait)
+
+    def close(self) -> None:
+        """Called once, after the last ``tick``."""
+        if self._close is not None:
+            try:
+                self._close()
+            except Exception as error:  # the process ends, or has ended what it could
+                _log.info("Part %r of the API server ended with: %s", self.name, error_line(error))
+
+
+class Ticker:
+    """Calls parts when they are due: the quick ones in their order in one thread, each slow one in its own."""
+
+    def __init__(self, parts: Sequence[Part], *, now: Callable[[], float] = time.monotonic) -> None:
+        self._parts, self._now = tuple(parts), now
+        groups = [[part for part in parts if not part.is_slow], *([part] for part in parts if part.is_slow)]
+        self._threads = [_TickerThread(group, now) for group in groups if group]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End all threads, those of slow parts first, and close the parts."""
+        for thread in reversed(self._threads):
+            thread.stop()
+
+    def warnings(self) -> list[str]:
+        """A sentence for each part that fails, for ``/health``. It has no reason in it: a reason may name what not every user may see."""
+        return [
+            f"Part '{part.name}' of the API server has failed {part.failures} times in a row; the API server's log gives the reason."
+            for part in self._parts
+            if part.failures
+        ]
+
+
+class _TickerThread(threading.Thread):
+    def __init__(self, parts: Sequence[Part], now: Callable[[], float]) -> None:
+        super().__init__(name=f"connect-{parts[0].name.replace(' ', '-')}", daemon=True)
+        self._parts, self._now = parts, now
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        while not self._stopping.wait(max(0.0, min(part.due for part in self._parts) - self._now())):
+            for part in self._parts:
+                part.tick(self._now)
+        for part in reversed(self._parts):
+            part.close()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.join(_JOIN_SECONDS)
+
+
+def error_line(error: Exception) -> str:
+    """The error in a line. An SQL statement's parameters are left out."""
+    if isinstance(error, ConnectException):
+        return error.message
+    lines = str(getattr(error, "orig", None) or error).strip().splitlines()
+    return ": ".join([type(error).__name__, *lines[:1]])

@@ -1,0 +1,219 @@
+"""The worker of an API server process: a herder for one set of worker settings, and what the process with the lease does at intervals."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from functools import partial
+
+from airflow.utils.session import create_session
+
+from airflow_provider_connect.api_server.backing import airflow_backing
+from airflow_provider_connect.api_server.dag_follower import DagFollower
+from airflow_provider_connect.api_server.dags import DagRemoval
+from airflow_provider_connect.api_server.launcher import NO_BUNDLE, AirflowLauncher
+from airflow_provider_connect.api_server.reconciler import Reconciler
+from airflow_provider_connect.api_server.status_comparison import StatusComparison
+from airflow_provider_connect.config import config_providers
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.dag_files.dag_checks import dag_check
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, connectors_bundle, settings_now
+from airflow_provider_connect.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.sql_mirror.queries import drop_lease, hold_lease
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.worker.preview.runner import PreviewRunner
+
+LEASE = "reconciler"
+_LEASE_SECONDS = 10.0
+_SETTINGS_SECONDS = 10.0
+_START_SECONDS = 30.0
+_POLL_SECONDS = 0.05
+_VERB_SECONDS = 3.0
+_LONGEST_REQUEST_SECONDS = 100.0
+_OPEN_FILES = (
+    "Config provider %s gives every connector every file that the worker may read: set config.providers.%s.param.allowed.paths, or rules "
+    "(config.providers.«alias».access.«connectors»)"
+)
+
+_log = logging.getLogger(__name__)
+
+
+class ServerWorker:
+    """See the module. Of several API servers one holds the lease; ``holder`` names this process.
+
+    Each method below is a part of the ticker's. All are called in one thread, and raise what the stores and the database raise.
+    """
+
+    def __init__(self, settings: WorkerSettings, *, holder: str) -> None:
+        with closing(TopicAdmin(settings)) as admin:
+            admin.ensure_internal_topics()
+            self._slow = admin.slow_compaction()
+        for alias in config_providers.open_file_providers(settings.originals):
+            _log.warning(_OPEN_FILES, alias, alias)
+        self.settings, self._holder, bundle = settings, holder, connectors_bundle()
+        self._probe = PluginProbe(settings, secrets=_secrets)
+        check = dag_check(settings.dag_limits)
+        self.herder = Herder(
+            settings,
+            AirflowLauncher(create_session),
+            probe=self._probe,
+            previewer=PreviewRunner(settings, secrets=airflow_secrets, passwords=self._probe.passwords),
+            backing=airflow_backing(settings),
+            resolve=partial(_resolved, settings),
+            dag_check=check,
+        )
+        self._reconciler = Reconciler(
+            self.herder,
+            create_session,
+            now=time.time,
+            grace_seconds=settings.missing_dag_grace_seconds,
+            limit=settings.missing_dag_limit,
+        )
+        self._comparison = StatusComparison(
+            self.herder,
+            create_session,
+            verb_seconds=settings.task_shutdown_graceful_timeout_ms / 1000 + _VERB_SECONDS,
+            has_bundle=bundle is not None,
+            now=time.time,
+        )
+        self._removal = DagRemoval(create_session, now=time.time)
+        self._follower: DagFollower | None = None
+        self._has_lease = False
+        if bundle is None:
+            _log.warning("%s", NO_BUNDLE)
+        else:
+            self._follower = DagFollower(create_session, bundle, settings.schedule, check=check, control=self.herder, now=time.time)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What an admin has to correct."""
+        return [*self._slow, *self._reconciler.warnings]
+
+    def reconcile(self) -> None:
+        """Take or keep the lease, and reconcile. The other parts act only after this has succeeded: while it fails and waits, the lease
+        expires, and another process may take it."""
+        had_lease, self._has_lease = self._has_lease, False
+        with create_session() as session:
+            takes_lease = hold_lease(session, LEASE, self._holder, now=time.time(), seconds=_LEASE_SECONDS)
+        if not takes_lease:
+            self._reconciler.watch()
+            return
+        if not had_lease:
+            self._comparison.reset()
+        self._reconciler.tick()
+        self._has_lease = True
+
+    def follow_dags(self) -> None:
+        if self._has_lease and self._follower is not None:
+            self._follower.tick(self.herder.config_state())
+
+    def compare_statuses(self) -> None:
+        if self._has_lease:
+            self._comparison.tick()
+
+    def remove_dags(self) -> None:
+        if self._has_lease:
+            self._removal.tick(self.herder.config_state())
+
+    def release(self) -> None:
+        """Let another process take the lease at once."""
+        with create_session() as session:
+            drop_lease(session, LEASE, self._holder)
+
+    def close(self) -> None:
+        """Called when no request uses the herder any more."""
+        self.herder.close()
+        self._probe.close()
+
+
+def _secrets(config: Mapping[str, str | None]) -> Mapping[str, str]:
+    return airflow_secrets({key: text for key, text in config.items() if text is not None})
+
+
+def _resolved(settings: WorkerSettings, config: Mapping[str, str]) -> Mapping[str, str]:
+    providers = settings.config_providers(config["name"])
+    return config_providers.resolve(config, providers, config_providers.airflow_values(config, providers, airflow_secrets))
+
+
+class CurrentWorker:
+    """The worker for the settings in force, replaced when they change. ``renew`` and ``close`` are called in the ticker's thread, the rest
+    from any thread."""
+
+    def __init__(self, *, holder: str) -> None:
+        self.worker: ServerWorker | None = None
+        self._holder = holder
+        self._failure: str | None = None
+        self._former: list[tuple[float, ServerWorker]] = []
+        self._values: Mapping[str, str] | None = None
+        self._warnings: list[str] = []
+
+    def settings(self) -> WorkerSettings | None:
+        """The settings in force; None: there is no worker yet."""
+        return None if self.worker is None else self.worker.settings
+
+    def herder(self) -> Herder:
+        """The herder of this process; waits while it is created. Raises ConnectException with the reason why it cannot be."""
+        until = time.monotonic() + _START_SECONDS
+        while (worker := self.worker) is None:
+            if self._failure is not None or time.monotonic() > until:
+                raise ConnectException(self._failure or "The internal topics are still being searched")
+            time.sleep(_POLL_SECONDS)
+        return worker.herder
+
+    def warnings(self) -> list[str]:
+        """What an admin has to correct although requests are answered: settings that are not in force, DAGs that are gone."""
+        return [*self._warnings, *([] if self.worker is None else self.worker.warnings)]
+
+    def act(self, action: Callable[[ServerWorker], None]) -> None:
+        """Nothing while there is no worker."""
+        if self.worker is not None:
+            action(self.worker)
+
+    def renew(self) -> float:
+        """Apply settings that have changed; Variable, Connection and secrets can, at any time. Returns the seconds until the next time.
+
+        Settings that cannot be used leave the present worker in force, and become a warning.
+        """
+        try:
+            found = settings_now()
+            self._replace(found.settings)
+            warnings = [f"Worker setting {fault}" for fault in found.faults]
+        except Exception as error:
+            if self.worker is None:
+                self._failure = error.message if isinstance(error, ConnectException) else f"{type(error).__name__}: {error}"
+                raise
+            if not isinstance(error, ConnectException):
+                raise
+            warnings = [f"The worker settings of before are in force, for the present ones cannot be used: {error.message}"]
+            if warnings != self._warnings:
+                _log.warning("%s", warnings[0])
+        self._warnings = warnings
+        self._close_former(time.monotonic())
+        return _SETTINGS_SECONDS
+
+    def _replace(self, settings: WorkerSettings) -> None:
+        if settings.values == self._values:
+            return
+        former, self.worker = self.worker, ServerWorker(settings, holder=self._holder)
+        self._values, self._failure = settings.values, None
+        for warning in self.worker.warnings:
+            if former is None or warning not in former.warnings:
+                _log.warning("%s", warning)
+        if former is not None:
+            self._former.append((time.monotonic() + _LONGEST_REQUEST_SECONDS, former))
+
+    def _close_former(self, now: float) -> None:
+        """Close the workers that no request can use any more."""
+        for due, worker in [pair for pair in self._former if pair[0] <= now]:
+            self._former.remove((due, worker))
+            worker.close()
+
+    def close(self) -> None:
+        """Close all workers, and let another process take the lease."""
+        worker, self.worker = self.worker, None
+        self._close_former(float("inf"))
+        if worker is not None:
+            worker.release()
+            worker.close()
