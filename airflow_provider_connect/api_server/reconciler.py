@@ -79,11 +79,12 @@ class Step(StrEnum):
 def next_step(paused: bool, target: TargetState, last: Agreement | None, *, is_new: bool = False) -> Step:
     """The rule: the side that differs from the last agreement has changed; if both have, or at first sight, the record wins.
 
-    Of a connector that ``is_new``, made from its DAG a moment ago, only the user who set the flag has asked for anything: the flag wins.
+    Of a connector that ``is_new``, just created from its DAG and STARTED by that, only the user who set the flag has asked for anything:
+    the flag wins. A new one that is not STARTED was paused or stopped by another client already.
     """
     if paused == (target is not TargetState.STARTED):
         return Step.NOTHING if last == Agreement(paused, target) else Step.NOTE
-    record_changed = not is_new if last is None else target != last.target_state
+    record_changed = not (is_new and target is TargetState.STARTED) if last is None else target != last.target_state
     return Step.SET_FLAG if record_changed else Step.WRITE_RECORD
 
 

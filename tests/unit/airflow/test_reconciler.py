@@ -46,8 +46,13 @@ def test_who_has_changed_and_what_is_done(paused: bool, target: TargetState, las
     assert next_step(paused, target, last) is step
 
 
-def test_the_flag_of_a_connector_made_from_its_dag_a_moment_ago_is_kept() -> None:
+def test_the_flag_of_a_connector_just_created_from_its_dag_is_kept() -> None:
     assert next_step(True, STARTED, None, is_new=True) is Step.WRITE_RECORD
+
+
+@pytest.mark.parametrize("target", [PAUSED, STOPPED])
+def test_a_new_connector_that_another_client_paused_at_once_stays_paused(target: TargetState) -> None:
+    assert next_step(False, target, None, is_new=True) is Step.SET_FLAG
 
 
 @pytest.mark.parametrize(
