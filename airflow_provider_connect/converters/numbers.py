@@ -31,7 +31,13 @@ class NumberConverter(DataConverter):
     type_name: ClassVar[str]
     data_schema: ClassVar[Schema]
     width: ClassVar[int]
-    deserializer: ClassVar[str] = "Deserializer"  # Kafka's class, named in the text for a wrong length
+    deserializer: ClassVar[str]  # Kafka's class, named in the text for a wrong length
+
+    def __init_subclass__(cls, *, schema: Schema, width: int) -> None:
+        short = cls.__name__.removesuffix("Converter")
+        cls.class_name, cls.aliases = f"org.apache.kafka.connect.converters.{cls.__name__}", (cls.__name__, short)
+        cls.type_name, cls.data_schema, cls.width = short.lower(), schema, width
+        cls.deserializer = "Deserializer" if short in ("Float", "Double") else f"{short}Deserializer"
 
     def from_connect_column(self, topic: str, schema: Schema | None, column: pa.Array) -> pa.Array:
         if len(column) == 0 or pa.types.is_null(column.type):
@@ -84,52 +90,28 @@ class NumberConverter(DataConverter):
         return numbers.tobytes()
 
 
-class ShortConverter(NumberConverter):
+class ShortConverter(NumberConverter, schema=OPTIONAL_INT16_SCHEMA, width=2):
     """INT16 in two bytes."""
 
-    class_name = "org.apache.kafka.connect.converters.ShortConverter"
-    aliases = ("ShortConverter", "Short")
-    type_name, data_schema, width, deserializer = "short", OPTIONAL_INT16_SCHEMA, 2, "ShortDeserializer"
 
-
-class IntegerConverter(NumberConverter):
+class IntegerConverter(NumberConverter, schema=OPTIONAL_INT32_SCHEMA, width=4):
     """INT32 in four bytes."""
 
-    class_name = "org.apache.kafka.connect.converters.IntegerConverter"
-    aliases = ("IntegerConverter", "Integer")
-    type_name, data_schema, width, deserializer = "integer", OPTIONAL_INT32_SCHEMA, 4, "IntegerDeserializer"
 
-
-class LongConverter(NumberConverter):
+class LongConverter(NumberConverter, schema=OPTIONAL_INT64_SCHEMA, width=8):
     """INT64 in eight bytes."""
 
-    class_name = "org.apache.kafka.connect.converters.LongConverter"
-    aliases = ("LongConverter", "Long")
-    type_name, data_schema, width, deserializer = "long", OPTIONAL_INT64_SCHEMA, 8, "LongDeserializer"
 
-
-class FloatConverter(NumberConverter):
+class FloatConverter(NumberConverter, schema=OPTIONAL_FLOAT32_SCHEMA, width=4):
     """FLOAT32 in four bytes."""
 
-    class_name = "org.apache.kafka.connect.converters.FloatConverter"
-    aliases = ("FloatConverter", "Float")
-    type_name, data_schema, width = "float", OPTIONAL_FLOAT32_SCHEMA, 4
 
-
-class DoubleConverter(NumberConverter):
+class DoubleConverter(NumberConverter, schema=OPTIONAL_FLOAT64_SCHEMA, width=8):
     """FLOAT64 in eight bytes."""
 
-    class_name = "org.apache.kafka.connect.converters.DoubleConverter"
-    aliases = ("DoubleConverter", "Double")
-    type_name, data_schema, width = "double", OPTIONAL_FLOAT64_SCHEMA, 8
 
-
-class BooleanConverter(NumberConverter):
+class BooleanConverter(NumberConverter, schema=OPTIONAL_BOOLEAN_SCHEMA, width=1):
     """BOOLEAN in one byte, 0 or 1."""
-
-    class_name = "org.apache.kafka.connect.converters.BooleanConverter"
-    aliases = ("BooleanConverter", "Boolean")
-    type_name, data_schema, width, deserializer = "boolean", OPTIONAL_BOOLEAN_SCHEMA, 1, "BooleanDeserializer"
 
     def _checked(self, schema: Schema | None, column: pa.Array) -> pa.Array:
         if schema is not None and schema.type is not self.data_schema.type:

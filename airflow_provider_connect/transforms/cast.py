@@ -18,7 +18,7 @@ from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey
 from airflow_provider_connect.sdk.java_text import double_texts, in_hash_order, text_of
 from airflow_provider_connect.sdk.schema import DATE, DECIMAL, INTEGER_BITS, TIME, TIMESTAMP, Field, Schema, SchemaType, arrow_type
 from airflow_provider_connect.transforms.cast_values import FLOATS, OUTPUTS, cast_value, check_input, names_of
-from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, one_by_one
+from airflow_provider_connect.transforms.one_side import REPLACE_NULL, OneSide, of_key_and_value, one_by_one
 from airflow_provider_connect.transforms.requirements import require_map
 from airflow_provider_connect.transforms.simple_date_format import SimpleDateFormat
 from airflow_provider_connect.transforms.struct_columns import child, struct_column
@@ -127,18 +127,7 @@ def _cast_schema(schema: Schema, target: SchemaType, **attributes: Any) -> Schem
     return typed if default is None or typed.logical_name is not None else typed.with_default(default)
 
 
-class CastKey(Cast):
-    """Of keys."""
-
-    class_name = f"{PACKAGE}.Cast$Key"
-    side = "key"
-
-
-class CastValue(Cast):
-    """Of values."""
-
-    class_name = f"{PACKAGE}.Cast$Value"
-    side = "value"
+CastKey, CastValue = of_key_and_value(Cast)
 
 
 def cast_column(column: pa.Array, schema: Schema, target: SchemaType) -> pa.Array:

@@ -30,7 +30,7 @@ from airflow_provider_connect.sdk.schema import (
     SchemaType,
 )
 from airflow_provider_connect.transforms.cast_values import FLOATS
-from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, one_by_one
+from airflow_provider_connect.transforms.one_side import REPLACE_NULL, OneSide, of_key_and_value, one_by_one
 from airflow_provider_connect.transforms.requirements import Names, class_of_schema, class_of_value, require_map, require_struct
 from airflow_provider_connect.transforms.struct_columns import child, children, constant, schema_like, struct_column
 
@@ -129,18 +129,7 @@ def _with(value: Mapping[str, Any], inserted: list[tuple[str, Any]]) -> dict[str
     return in_hash_order([*value.items(), *inserted])
 
 
-class InsertFieldKey(InsertField):
-    """Into keys."""
-
-    class_name = f"{PACKAGE}.InsertField$Key"
-    side = "key"
-
-
-class InsertFieldValue(InsertField):
-    """Into values."""
-
-    class_name = f"{PACKAGE}.InsertField$Value"
-    side = "value"
+InsertFieldKey, InsertFieldValue = of_key_and_value(InsertField)
 
 
 EXCLUDE, INCLUDE, RENAMES = "exclude", "include", "renames"
@@ -223,18 +212,7 @@ class ReplaceField(OneSide):
         return child(column, field, fill=self.fills_null)
 
 
-class ReplaceFieldKey(ReplaceField):
-    """Of keys."""
-
-    class_name = f"{PACKAGE}.ReplaceField$Key"
-    side = "key"
-
-
-class ReplaceFieldValue(ReplaceField):
-    """Of values."""
-
-    class_name = f"{PACKAGE}.ReplaceField$Value"
-    side = "value"
+ReplaceFieldKey, ReplaceFieldValue = of_key_and_value(ReplaceField)
 
 
 FIELDS, REPLACEMENT = "fields", "replacement"
@@ -335,15 +313,4 @@ def _replacement(text: str, kind: str, java_class: str) -> Any:
     return wrapped(int(number), INTEGER_BITS[SchemaType(kind)])
 
 
-class MaskFieldKey(MaskField):
-    """Of keys."""
-
-    class_name = f"{PACKAGE}.MaskField$Key"
-    side = "key"
-
-
-class MaskFieldValue(MaskField):
-    """Of values."""
-
-    class_name = f"{PACKAGE}.MaskField$Value"
-    side = "value"
+MaskFieldKey, MaskFieldValue = of_key_and_value(MaskField)

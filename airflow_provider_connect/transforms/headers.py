@@ -18,7 +18,7 @@ from airflow_provider_connect.sdk.java_text import in_hash_order
 from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.transformation import Transformation
 from airflow_provider_connect.sdk.value_text import parse_value
-from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, one_by_one
+from airflow_provider_connect.transforms.one_side import REPLACE_NULL, OneSide, of_key_and_value, one_by_one
 from airflow_provider_connect.transforms.requirements import Names, check_not_empty, require_map, require_struct
 from airflow_provider_connect.transforms.struct_columns import child, schema_like, struct_column
 
@@ -112,18 +112,7 @@ class HeaderFrom(OneSide):
         return self.replaced_values(batch, kept, headers=headers)
 
 
-class HeaderFromKey(HeaderFrom):
-    """From keys."""
-
-    class_name = f"{PACKAGE}.HeaderFrom$Key"
-    side = "key"
-
-
-class HeaderFromValue(HeaderFrom):
-    """From values."""
-
-    class_name = f"{PACKAGE}.HeaderFrom$Value"
-    side = "value"
+HeaderFromKey, HeaderFromValue = of_key_and_value(HeaderFrom)
 
 
 def _check_given(name: str, value: Any) -> None:

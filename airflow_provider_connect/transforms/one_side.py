@@ -18,6 +18,8 @@ from airflow_provider_connect.sdk.transformation import Transformation
 Before = TypeVar("Before")
 After = TypeVar("After")
 
+Changes = TypeVar("Changes", bound="OneSide")
+
 Side = Literal["key", "value"]
 
 PACKAGE: Final = "org.apache.kafka.connect.transforms"
@@ -89,6 +91,24 @@ class OneSide(Transformation):
         if column is not None:
             return column
         return pa.nulls(batch.num_records, pa.null() if schema is None else arrow_type(schema))
+
+
+def of_key_and_value(changes: type[Changes]) -> tuple[type[Changes], type[Changes]]:
+    """The plugin for keys and the one for values, ``…$Key`` and ``…$Value`` by Connect's names."""
+    key, value = (
+        type(
+            f"{changes.__name__}{side}",
+            (changes,),
+            {
+                "__doc__": changes.__doc__,
+                "__module__": changes.__module__,
+                "class_name": f"{PACKAGE}.{changes.__name__}${side}",
+                "side": side.lower(),
+            },
+        )
+        for side in ("Key", "Value")
+    )
+    return key, value
 
 
 def schemaless_column(values: list[Any]) -> pa.Array:

@@ -17,7 +17,7 @@ from airflow_provider_connect.sdk.columns import conform
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, OneOf, Type
 from airflow_provider_connect.sdk.java_text import in_hash_order
 from airflow_provider_connect.sdk.schema import Field, Schema, SchemaType, Struct, arrow_type
-from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, one_by_one, schemaless_column
+from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, of_key_and_value, one_by_one, schemaless_column
 from airflow_provider_connect.transforms.requirements import Names, require_map, require_struct
 from airflow_provider_connect.transforms.struct_columns import child, children, schema_like, struct_column
 
@@ -73,18 +73,7 @@ class ExtractField(OneSide):
         return value
 
 
-class ExtractFieldKey(ExtractField):
-    """From keys."""
-
-    class_name = f"{PACKAGE}.ExtractField$Key"
-    side = "key"
-
-
-class ExtractFieldValue(ExtractField):
-    """From values."""
-
-    class_name = f"{PACKAGE}.ExtractField$Value"
-    side = "value"
+ExtractFieldKey, ExtractFieldValue = of_key_and_value(ExtractField)
 
 
 def field_path(text: str, config: Config) -> tuple[str, ...]:
@@ -151,18 +140,7 @@ class HoistField(OneSide):
         return self.replaced_values(batch, [{self._field: value} for value in values])
 
 
-class HoistFieldKey(HoistField):
-    """Of keys."""
-
-    class_name = f"{PACKAGE}.HoistField$Key"
-    side = "key"
-
-
-class HoistFieldValue(HoistField):
-    """Of values."""
-
-    class_name = f"{PACKAGE}.HoistField$Value"
-    side = "value"
+HoistFieldKey, HoistFieldValue = of_key_and_value(HoistField)
 
 
 DELIMITER = "delimiter"
@@ -232,18 +210,7 @@ class Flatten(OneSide):
         return f"{prefix}{self._delimiter}{name}" if prefix else name
 
 
-class FlattenKey(Flatten):
-    """Of keys."""
-
-    class_name = f"{PACKAGE}.Flatten$Key"
-    side = "key"
-
-
-class FlattenValue(Flatten):
-    """Of values."""
-
-    class_name = f"{PACKAGE}.Flatten$Value"
-    side = "value"
+FlattenKey, FlattenValue = of_key_and_value(Flatten)
 
 
 FIELDS = "fields"
@@ -337,15 +304,4 @@ def _renamed(schema: Schema, changes: Mapping[str, Any]) -> Schema:
     return after.with_default(Struct.of_values(after, values))
 
 
-class SetSchemaMetadataKey(SetSchemaMetadata):
-    """Of keys."""
-
-    class_name = f"{PACKAGE}.SetSchemaMetadata$Key"
-    side = "key"
-
-
-class SetSchemaMetadataValue(SetSchemaMetadata):
-    """Of values."""
-
-    class_name = f"{PACKAGE}.SetSchemaMetadata$Value"
-    side = "value"
+SetSchemaMetadataKey, SetSchemaMetadataValue = of_key_and_value(SetSchemaMetadata)

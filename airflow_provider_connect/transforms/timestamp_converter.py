@@ -27,7 +27,7 @@ from airflow_provider_connect.sdk.schema import (
     Struct,
     arrow_type,
 )
-from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, one_by_one
+from airflow_provider_connect.transforms.one_side import REPLACE_NULL, OneSide, of_key_and_value, one_by_one
 from airflow_provider_connect.transforms.requirements import class_of_value, require_map, require_struct
 from airflow_provider_connect.transforms.simple_date_format import SimpleDateFormat, SimpleDateParser
 from airflow_provider_connect.transforms.struct_columns import child, schema_like, struct_column
@@ -203,15 +203,4 @@ def _parsed_format(pattern: str) -> SimpleDateFormat:
         ) from error
 
 
-class TimestampConverterKey(TimestampConverter):
-    """Of keys."""
-
-    class_name = f"{PACKAGE}.TimestampConverter$Key"
-    side = "key"
-
-
-class TimestampConverterValue(TimestampConverter):
-    """Of values."""
-
-    class_name = f"{PACKAGE}.TimestampConverter$Value"
-    side = "value"
+TimestampConverterKey, TimestampConverterValue = of_key_and_value(TimestampConverter)

@@ -8,8 +8,7 @@ from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.records import Unreadable
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.wire.compact_json import JsonValue, dumps, loads
-from airflow_provider_connect.wire.record import Headers, WireRecord, shown
-from airflow_provider_connect.wire.shape import integer_of, map_of, number_of, text_of
+from airflow_provider_connect.wire.record import Headers, WireRecord, integer_of, map_of, number_of, shown, text_of
 
 
 def key_bytes(task: ConnectorTaskId) -> bytes:
@@ -38,7 +37,7 @@ def encode(record: BatchRecord | BatchReset) -> WireRecord:
 def decode(
     key: bytes | None, value: bytes | None, headers: Headers | None = (), *, offset: int = -1
 ) -> BatchRecord | BatchReset | Unreadable:
-    """What the record says, or why it says nothing. Never raises, whatever the bytes. Headers mean nothing here."""
+    """The record's content, or why it cannot be read. Never raises, whatever the bytes. Headers mean nothing here."""
     try:
         if key is None:
             raise DataException("record has no key")
@@ -83,7 +82,7 @@ def _span(value: JsonValue) -> tuple[int, int]:
 
 
 def _positions(value: JsonValue, name: str) -> Iterator[tuple[str, int, JsonValue]]:
-    """Topic, partition and what is said of it."""
+    """Topic, partition and value."""
     for topic, partitions in map_of(value, name).items():
-        for number, said in map_of(partitions, f"{name} of {topic}").items():
-            yield topic, int(number), said
+        for number, found in map_of(partitions, f"{name} of {topic}").items():
+            yield topic, int(number), found

@@ -20,8 +20,19 @@ from airflow_provider_connect.model.records import (
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.upgrades import Upgrade
 from airflow_provider_connect.wire.compact_json import JsonValue, dumps, loads
-from airflow_provider_connect.wire.record import Headers, WireRecord, claim_headers, claim_of, key_text, shown
-from airflow_provider_connect.wire.shape import count_of, integer_of, map_of, optional_text_of, text_of
+from airflow_provider_connect.wire.record import (
+    Headers,
+    WireRecord,
+    claim_headers,
+    claim_of,
+    count_of,
+    integer_of,
+    key_text,
+    map_of,
+    optional_text_of,
+    shown,
+    text_of,
+)
 
 __all__ = [
     "CommitRecord",
@@ -67,7 +78,7 @@ def _key_and_value(record: ConfigRecord) -> tuple[str, Mapping[str, object] | No
 def _other_key_and_value(
     record: RestartRecord | SessionKeyRecord | LoggerRecord | UpgradeRecord,
 ) -> tuple[str, Mapping[str, object] | None]:
-    """Records that say something to the workers that are up, and nothing about what there is to run; and the one of ours."""
+    """Records for the workers that are up, which do not change what runs; and the one of ours."""
     match record:
         case UpgradeRecord():
             return f"upgrade-{record.connector}", None if record.upgrade is None else record.upgrade.to_json()
@@ -92,7 +103,7 @@ def _target_state(state: TargetState | None) -> Mapping[str, object] | None:
 
 
 def decode(key: bytes | None, value: bytes | None, headers: Headers | None = (), *, offset: int = -1) -> ConfigRecord | Unreadable:
-    """What the record says, or why it says nothing. Never raises, whatever the bytes."""
+    """The record's content, or why it cannot be read. Never raises, whatever the bytes."""
     try:
         name = key_text(key)
         for prefix, read in _READERS:
@@ -160,7 +171,7 @@ def _read_upgrade(subject: str, value: JsonValue, _: Headers | None, offset: int
     try:
         return UpgradeRecord(subject, None if value is None else Upgrade.of_json(map_of(value, "value")), offset)
     except (KeyError, TypeError, ValueError) as error:
-        raise DataException(f"value is no upgrade: {error}") from error
+        raise DataException(f"value is not an upgrade: {error}") from error
 
 
 def _read_logger(subject: str, value: JsonValue, _: Headers | None, offset: int) -> ConfigRecord:

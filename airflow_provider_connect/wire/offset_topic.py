@@ -1,6 +1,6 @@
 """The offsets topic: a source partition's offset ↔ the bytes that Kafka Connect writes and reads (contract §2.6).
 
-Connect finds an offset by the exact bytes of its key: ``key_bytes`` is the one place where they are made.
+Connect finds an offset by the exact bytes of its key: ``key_bytes`` alone writes them.
 """
 
 from collections.abc import Mapping
@@ -9,8 +9,7 @@ from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.model.offsets import OffsetRecord
 from airflow_provider_connect.model.records import Unreadable
 from airflow_provider_connect.wire.compact_json import dumps, loads
-from airflow_provider_connect.wire.record import Headers, WireRecord, shown
-from airflow_provider_connect.wire.shape import map_of
+from airflow_provider_connect.wire.record import Headers, WireRecord, map_of, shown
 
 
 def key_bytes(connector: str, partition: Mapping[str, object]) -> bytes:
@@ -19,12 +18,12 @@ def key_bytes(connector: str, partition: Mapping[str, object]) -> bytes:
 
 
 def encode(connector: str, partition: Mapping[str, object], offset: Mapping[str, object] | None) -> WireRecord:
-    """The bytes of an offset; None: the partition has none any more."""
+    """The bytes of an offset; None: the partition has no offset any more."""
     return WireRecord(key_bytes(connector, partition), None if offset is None else dumps(offset), [])
 
 
 def decode(key: bytes | None, value: bytes | None, headers: Headers | None = (), *, offset: int = -1) -> OffsetRecord | Unreadable:
-    """What the record says, or why it says nothing. Never raises, whatever the bytes. Headers mean nothing here."""
+    """The record's content, or why it cannot be read. Never raises, whatever the bytes. Headers mean nothing here."""
     try:
         if key is None:
             raise DataException("record has no key")

@@ -1,12 +1,24 @@
-"""A record as its bytes stand on a topic, and the header by which ours carry the claim of their writer."""
+"""A record as its bytes stand on a topic, the claim of its writer in a header, and checks of decoded values."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.wire.compact_json import JsonValue
 
 CLAIM_HEADER = "claim"
+
+Kind = TypeVar("Kind", dict[str, JsonValue], str, int)
+_KINDS: dict[type, str] = {
+    dict: "a map",
+    list: "a list",
+    str: "text",
+    bool: "a boolean",
+    int: "an integer",
+    float: "a fraction",
+    type(None): "null",
+}
 
 Headers = Iterable[tuple[str, bytes | None]]
 
@@ -16,7 +28,7 @@ class WireRecord(NamedTuple):
 
     key: bytes
     value: bytes | None
-    headers: list[tuple[str, bytes]] = []  # noqa: RUF012  (a default of a NamedTuple; nobody appends)
+    headers: list[tuple[str, bytes]] = []  # noqa: RUF012  (a default of a NamedTuple; no code appends)
 
 
 def claim_headers(claim: Claim | None) -> list[tuple[str, bytes]]:
@@ -25,14 +37,14 @@ def claim_headers(claim: Claim | None) -> list[tuple[str, bytes]]:
 
 
 def claim_of(headers: Headers | None) -> Claim | None:
-    """The claim that the headers carry; None: they carry none, as a real worker's. Raises DataException for one that cannot be read."""
+    """The claim that the headers carry; None: they carry no claim, as those of a real worker. Raises DataException for a malformed one."""
     values = [value for name, value in headers or () if name == CLAIM_HEADER]
     if not values:
         return None
     try:
         return Claim.parse((values[-1] or b"").decode())
     except ValueError:
-        raise DataException(f"header {CLAIM_HEADER} is no claim: {values[-1]!r}") from None
+        raise DataException(f"header {CLAIM_HEADER} is not a claim: {values[-1]!r}") from None
 
 
 def key_text(key: bytes | None) -> str:
@@ -48,3 +60,40 @@ def key_text(key: bytes | None) -> str:
 def shown(key: bytes | None) -> str:
     """The key as a message shows it."""
     return "record" if key is None else key[:200].decode(errors="backslashreplace")
+
+
+# The shape that a decoded JSON value must have. ``name`` is the value's name in the DataException for another one.
+
+
+def map_of(value: JsonValue, name: str) -> dict[str, JsonValue]:
+    return _checked(value, dict, name)
+
+
+def text_of(value: JsonValue, name: str) -> str:
+    return _checked(value, str, name)
+
+
+def optional_text_of(value: JsonValue, name: str) -> str | None:
+    return None if value is None else text_of(value, name)
+
+
+def integer_of(value: JsonValue, name: str) -> int:
+    return _checked(value, int, name)
+
+
+def number_of(value: JsonValue, name: str) -> float:
+    return value if isinstance(value, float) else float(integer_of(value, name))
+
+
+def count_of(value: JsonValue, name: str) -> int:
+    """A number from 0 to the largest of Java's int."""
+    count = integer_of(value, name)
+    if not 0 <= count <= 0x7FFFFFFF:
+        raise DataException(f"{name} must be between 0 and {0x7FFFFFFF}, is {count}")
+    return count
+
+
+def _checked(value: JsonValue, kind: type[Kind], name: str) -> Kind:
+    if isinstance(value, kind) and not isinstance(value, bool):
+        return value
+    raise DataException(f"{name} must be {_KINDS[kind]}, is {_KINDS[type(value)]}")

@@ -10,8 +10,17 @@ from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, StatusRecord, TaskStatus, TopicReset, TopicStatus
 from airflow_provider_connect.wire.compact_json import JsonValue, dumps, loads
-from airflow_provider_connect.wire.record import Headers, WireRecord, claim_headers, claim_of, key_text, shown
-from airflow_provider_connect.wire.shape import integer_of, map_of, optional_text_of
+from airflow_provider_connect.wire.record import (
+    Headers,
+    WireRecord,
+    claim_headers,
+    claim_of,
+    integer_of,
+    key_text,
+    map_of,
+    optional_text_of,
+    shown,
+)
 
 FAILURES_HEADER = "failures"
 _DIGITS = 10
@@ -62,12 +71,13 @@ def _topic(status: TopicStatus | TopicReset) -> Mapping[str, object] | None:
 def decode(
     key: bytes | None, value: bytes | None, headers: Headers | None = (), *, offset: int = -1, timestamp: int = -1
 ) -> StatusRecord | Unreadable:
-    """What the record says, or why it says nothing. Never raises, whatever the bytes. ``timestamp`` is the record's own, in ms."""
+    """The record's content, or why it cannot be read. Never raises, whatever the bytes. ``timestamp`` is the record's own, in ms."""
     try:
         name, claim = key_text(key), claim_of(headers)
         for prefix, read in _READERS:
             if name.startswith(prefix):
-                found = read(name.removeprefix(prefix), None if value is None else loads(value), claim, (offset, timestamp))
+                found = read(name.removeprefix(prefix), None if value is None else loads(value), claim)
+                found = dataclasses.replace(found, offset=offset, timestamp=timestamp)
                 return dataclasses.replace(found, failures=_failures(headers)) if isinstance(found, TaskStatus) else found
         return Unreadable(f"unknown key {name}", key, offset)
     except DataException as error:
@@ -80,22 +90,19 @@ def _failures(headers: Headers | None) -> int:
     return int(values[-1]) if values and values[-1].isdigit() and len(values[-1]) < _DIGITS else 0
 
 
-_Place = tuple[int, int]
-
-
-def _read_connector(subject: str, value: JsonValue, claim: Claim | None, place: _Place) -> StatusRecord:
+def _read_connector(subject: str, value: JsonValue, claim: Claim | None) -> StatusRecord:
     if not subject:
         raise DataException("key names no connector")
     state, worker_id, trace, generation, version = _read_state(value)
-    return ConnectorStatus(subject, state, worker_id, trace, generation, version, claim, offset=place[0], timestamp=place[1])
+    return ConnectorStatus(subject, state, worker_id, trace, generation, version, claim)
 
 
-def _read_task(subject: str, value: JsonValue, claim: Claim | None, place: _Place) -> StatusRecord:
+def _read_task(subject: str, value: JsonValue, claim: Claim | None) -> StatusRecord:
     task = ConnectorTaskId.parse(subject)
     if task is None:
         raise DataException("key names no task")
     state, worker_id, trace, generation, version = _read_state(value)
-    return TaskStatus(task.connector, task.task, state, worker_id, trace, generation, version, claim, offset=place[0], timestamp=place[1])
+    return TaskStatus(task.connector, task.task, state, worker_id, trace, generation, version, claim)
 
 
 def _read_state(value: JsonValue) -> tuple[State, str, str | None, int, str | None]:
@@ -110,22 +117,22 @@ def _read_state(value: JsonValue) -> tuple[State, str, str | None, int, str | No
     return State(state), worker_id or "", trace, integer_of(fields.get("generation"), "generation"), version
 
 
-def _read_topic(subject: str, value: JsonValue, claim: Claim | None, place: _Place) -> StatusRecord:
+def _read_topic(subject: str, value: JsonValue, claim: Claim | None) -> StatusRecord:
     """Reads the draft of KIP-558 too: key without ``status-``, field ``timestamp``."""
     topic, colon, rest = subject.partition(":")
     connector = rest.removeprefix("connector-")
     if not (topic and colon and connector and rest.startswith("connector-")):
         raise DataException("key must be «topic»:connector-«connector»")
     if value is None:
-        return TopicReset(topic, connector, claim, offset=place[0], timestamp=place[1])
+        return TopicReset(topic, connector, claim)
     fields = map_of(map_of(value, "value").get("topic"), "topic")
     if (fields.get("name"), fields.get("connector")) != (topic, connector):
-        raise DataException(f"value speaks of topic {fields.get('name')!r} and connector {fields.get('connector')!r}")
+        raise DataException(f"value is of topic {fields.get('name')!r} and connector {fields.get('connector')!r}")
     discovered = integer_of(fields.get("discoverTimestamp", fields.get("timestamp")), "discoverTimestamp")
-    return TopicStatus(topic, connector, integer_of(fields.get("task"), "task"), discovered, claim, offset=place[0], timestamp=place[1])
+    return TopicStatus(topic, connector, integer_of(fields.get("task"), "task"), discovered, claim)
 
 
-_READERS: tuple[tuple[str, Callable[[str, JsonValue, Claim | None, _Place], StatusRecord]], ...] = (
+_READERS: tuple[tuple[str, Callable[[str, JsonValue, Claim | None], StatusRecord]], ...] = (
     ("status-connector-", _read_connector),
     ("status-task-", _read_task),
     ("status-topic-", _read_topic),

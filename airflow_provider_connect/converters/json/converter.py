@@ -7,12 +7,12 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from airflow_provider_connect.converters.data_converter import TYPE_KEY, DataConverter
 from airflow_provider_connect.converters.json.looks import begins_document, envelope_of, is_written_otherwise, leading, odd_ones
 from airflow_provider_connect.converters.json.reader import NotPlain, check_documents, json_column, read_column
-from airflow_provider_connect.converters.json.recent import Recent
 from airflow_provider_connect.converters.json.schemas import schema_of_json, schema_text
 from airflow_provider_connect.converters.json.text import read_json, read_json_before
 from airflow_provider_connect.converters.json.values import JsonRules, read_value, write_value
@@ -140,8 +140,9 @@ class JsonConverter(DataConverter):
         self._has_schemas: bool = self.settings[SCHEMAS_ENABLE]
         self._rules = JsonRules(self.settings[DECIMAL_FORMAT].upper() == "NUMERIC", self.settings[REPLACE_NULL])
         self._column_rules = dataclasses.replace(self._rules, takes_far_times=True)
-        self._envelopes: Recent[Schema | None, str] = Recent(self.settings[CACHE_SIZE])
-        self._schemas: Recent[bytes, Schema | None] = Recent(self.settings[CACHE_SIZE])
+        kept = lru_cache(max(self.settings[CACHE_SIZE], 1))
+        self._envelope: Callable[[Schema | None], str] = kept(self._new_envelope)
+        self._schema_of: Callable[[bytes], Schema | None] = kept(self._parsed_schema)
         self._fixed = self._fixed_schema(self.settings[SCHEMA_CONTENT])
         self._wary = 0
 
@@ -173,9 +174,9 @@ class JsonConverter(DataConverter):
         texts = column_text(schema, conform(column, schema), self._rules, before=before, after=after)
         return pc.if_else(column.is_valid(), texts.cast(pa.binary()), None) if column.null_count else texts.cast(pa.binary())
 
-    def _envelope(self, schema: Schema | None) -> str:
+    def _new_envelope(self, schema: Schema | None) -> str:
         """An envelope up to its payload."""
-        return self._envelopes.get(schema, lambda: f'{{"schema":{schema_text(schema, self._write)},"payload":')
+        return f'{{"schema":{schema_text(schema, self._write)},"payload":'
 
     def _write(self, schema: Schema | None, value: Any) -> str:
         try:
@@ -249,7 +250,7 @@ class JsonConverter(DataConverter):
                 return list(column_runs(_each(written_otherwise.to_pylist(), self._connect_column_data)))
             run = column.slice(0, leading(column, lambda part: pc.fill_null(pc.starts_with(part, prefix), False)))
             payloads = pc.binary_slice(run, len(prefix), _NO_END)
-            return self._read(_Records(run, payloads, self._schemas.get(prefix, lambda: None), b"}"))
+            return self._read(_Records(run, payloads, self._schema_of(prefix), b"}"))
         run = column.slice(0, leading(column, pc.is_valid))
         return self._read(_Records(run, run, self._fixed))
 
@@ -311,12 +312,16 @@ class JsonConverter(DataConverter):
         return self._connect_data(data, self._column_rules)
 
     def _prefix(self, record: bytes) -> bytes:
-        """An envelope's bytes up to its payload, the schema read into the cache; empty if the record is written in another way."""
+        """An envelope's bytes up to its payload, whose schema is valid; empty if the record is written in another way."""
         envelope = envelope_of(record)
         if envelope is None:
             return b""
-        self._schemas.get(envelope.prefix, lambda: schema_of_json(self._node(envelope.schema), self._read_node))
+        self._schema_of(envelope.prefix)
         return envelope.prefix
+
+    def _parsed_schema(self, prefix: bytes) -> Schema | None:
+        envelope = envelope_of(prefix)
+        return None if envelope is None else schema_of_json(self._node(envelope.schema), self._read_node)
 
     def _node(self, data: bytes, max_depth: int = MAX_DEPTH) -> Any:
         if not data.strip(b" \t\r\n"):

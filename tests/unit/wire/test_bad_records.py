@@ -105,7 +105,7 @@ STATUS = [
     (b"status-topic-t:c", None, "key must be"),
     (b"status-topic-t:connector-c", b"{}", "topic must be a map"),
     (b"status-topic-t:connector-c", b'{"topic":"t"}', "topic must be a map"),
-    (b"status-topic-t:connector-c", b'{"topic":{"name":"u","connector":"c","task":0,"discoverTimestamp":1}}', "value speaks of topic 'u'"),
+    (b"status-topic-t:connector-c", b'{"topic":{"name":"u","connector":"c","task":0,"discoverTimestamp":1}}', "value is of topic 'u'"),
     (b"status-topic-t:connector-c", b'{"topic":{"name":"t","connector":"d","task":0,"discoverTimestamp":1}}', "connector 'd'"),
     (b"status-topic-t:connector-c", b'{"topic":{"name":"t","connector":"c","task":"0","discoverTimestamp":1}}', "task must be an integer"),
     (b"status-topic-t:connector-c", b'{"topic":{"name":"t","connector":"c","task":0}}', "discoverTimestamp must be an integer"),
