@@ -52,7 +52,7 @@ class ChosenVersions:
             chosen = choice.all(name, config, _names(config, "transforms"), _names(config, "predicates"))
         except ConnectException:
             return {}
-        return {place: PluginView(plugin.class_name, str(plugin.kind), plugin.version) for place, plugin in chosen.placed()}
+        return {prefix: PluginView(plugin.class_name, str(plugin.kind), plugin.version) for prefix, plugin in chosen.by_prefix()}
 
     def _upgrade_of(self, name: str) -> Upgrade | None:
         looked, known = self._known_upgrades

@@ -21,7 +21,7 @@ CONVERTER_KINDS: Final = {"key": PluginKind.CONVERTER, "value": PluginKind.CONVE
 
 @dataclass(frozen=True, slots=True)
 class ChosenPlugins:
-    """What one run of a connector uses. The converters' roles are key, value and header; the others go by their alias."""
+    """What one run of a connector uses. The converters' roles are key, value and header; the others have their alias."""
 
     connector: Plugin
     converters: Mapping[str, Plugin]
@@ -29,15 +29,15 @@ class ChosenPlugins:
     predicates: Mapping[str, Plugin]
 
     def versions(self) -> dict[str, str]:
-        """The version of each by its place in the config: ``connector``, ``task``, ``key.converter``, ``transforms.«alias»``, …"""
-        return {place: plugin.version for place, plugin in self.placed()}
+        """The version of each by its prefix in the config: ``connector``, ``task``, ``key.converter``, ``transforms.«alias»``, …"""
+        return {prefix: plugin.version for prefix, plugin in self.by_prefix()}
 
     def locations(self) -> list[str]:
         """The paths of the locations in ``plugin.path`` that they lie in, each once."""
-        found = (plugin.location for _, plugin in self.placed())
+        found = (plugin.location for _, plugin in self.by_prefix())
         return list(dict.fromkeys(location.path for location in found if location is not None))
 
-    def placed(self) -> Iterator[tuple[str, Plugin]]:
+    def by_prefix(self) -> Iterator[tuple[str, Plugin]]:
         yield CONNECTOR, self.connector
         yield "task", self.connector
         yield from ((f"{role}.converter", plugin) for role, plugin in self.converters.items())
@@ -47,7 +47,7 @@ class ChosenPlugins:
 
 @dataclass(frozen=True, slots=True)
 class VersionRanges:
-    """The ranges that hold where a config says nothing, by connector and by class or alias."""
+    """The ranges that hold where a config names none, by connector and by class or alias."""
 
     ranges: Mapping[str, str]
 
@@ -64,8 +64,8 @@ class VersionRanges:
 
 @dataclass(frozen=True, slots=True)
 class PluginChoice:
-    """Chooses for one config. ``pinned`` names exact versions by place, as ``ChosenPlugins.versions`` gives them: a task uses what its
-    run has chosen. ``version``: the connector's version or range, whatever its config says, where an upgrade lays one down."""
+    """Chooses for one config. ``pinned`` are exact versions by prefix, from ``ChosenPlugins.versions``: a task uses those that its run has
+    chosen. ``version``: the connector's version or range by an upgrade, which has precedence over the config."""
 
     catalog: PluginCatalog
     settings: WorkerSettings
@@ -73,7 +73,7 @@ class PluginChoice:
     version: str | None = None
 
     def connector(self, name: str | None, config: Mapping[str, str]) -> Plugin:
-        """Raises ConfigException for a class that nobody has, PluginVersionException where no version fits."""
+        """Raises ConfigException for an unknown class, PluginVersionException where no version fits."""
         named = config.get("connector.class") or ""
         found = self.catalog.named(named, CONNECTOR_KINDS)
         spec = config.get(f"connector.{VERSION_ENDING}") if self.version is None else self.version
@@ -88,7 +88,7 @@ class PluginChoice:
             named, spec = config[key].strip(), config.get(f"{key}.{VERSION_ENDING}")
         else:
             named, spec = self.worker_converter(role)
-        return self.other(CONVERTER_KINDS[role], named, spec, place=key)
+        return self.other(CONVERTER_KINDS[role], named, spec, prefix=key)
 
     def worker_converter(self, role: str) -> tuple[str, str | None]:
         """Class name and version range of the converter that the worker settings name."""
@@ -101,10 +101,10 @@ class PluginChoice:
         named, about = chosen[role]
         return named, about.get(VERSION_ENDING)
 
-    def other(self, kind: PluginKind, named: str, spec: str | None, *, place: str = "") -> Plugin:
+    def other(self, kind: PluginKind, named: str, spec: str | None, *, prefix: str = "") -> Plugin:
         """The plugin of ``kind`` called ``named``. Raises PluginNotFoundException, PluginVersionException or ConfigException."""
         found = self.catalog.named(named, (kind,))
-        return self._pinned(place, found) or self.catalog.find(kind, named, self._ranges.for_class(found) if spec is None else spec)
+        return self._pinned(prefix, found) or self.catalog.find(kind, named, self._ranges.for_class(found) if spec is None else spec)
 
     def all(self, name: str | None, config: Mapping[str, str], transforms: Sequence[str], predicates: Sequence[str]) -> ChosenPlugins:
         """Every plugin of a config. Raises ConfigException with every error there is."""
@@ -121,10 +121,10 @@ class PluginChoice:
                 errors.extend(error.errors)
             return None
 
-        def aliased(kind: PluginKind, place: str) -> Plugin | None:
-            named = config.get(f"{place}.type", "").strip()
-            spec = config.get(f"{place}.{VERSION_ENDING}")
-            return chosen(lambda: self.other(kind, named, spec, place=place), f"{place}.type", named)
+        def aliased(kind: PluginKind, prefix: str) -> Plugin | None:
+            named = config.get(f"{prefix}.type", "").strip()
+            spec = config.get(f"{prefix}.{VERSION_ENDING}")
+            return chosen(lambda: self.other(kind, named, spec, prefix=prefix), f"{prefix}.type", named)
 
         connector = chosen(lambda: self.connector(name, config), "connector.class", config.get("connector.class"))
         converters = {
@@ -144,9 +144,9 @@ class PluginChoice:
     def _named(self, role: str, config: Mapping[str, str]) -> str:
         return config.get(f"{role}.converter") or self.worker_converter(role)[0]
 
-    def _pinned(self, place: str, found: Sequence[Plugin]) -> Plugin | None:
-        """The version that the run has chosen for this place. Raises PluginVersionException when it is no longer there."""
-        version = None if self.pinned is None else self.pinned.get(place)
+    def _pinned(self, prefix: str, found: Sequence[Plugin]) -> Plugin | None:
+        """The version that the run has chosen for this prefix. Raises PluginVersionException when it was removed."""
+        version = None if self.pinned is None else self.pinned.get(prefix)
         if version is None or not found:
             return None
         there = [plugin for plugin in found if plugin.version == version]

@@ -29,7 +29,7 @@ def read_location(location: Location) -> Declarations:
     """What a location declares. Raises nothing: what cannot be read is a problem among the others."""
     try:
         declared = _declared(location)
-    except Exception as error:  # (a stranger's archive can make zipfile raise almost anything)
+    except Exception as error:  # (a foreign archive can make zipfile raise almost anything)
         return Declarations([], [f"it cannot be read: {str(error) or type(error).__name__}"])
     if not declared.plugins and not declared.problems:
         declared.problems.append(

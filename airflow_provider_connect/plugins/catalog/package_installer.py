@@ -44,11 +44,11 @@ class Tool(StrEnum):
 
 
 Run = Callable[[Sequence[str]], int]
-"""Runs a command line to its end and returns the exit code; what it prints is for whoever waits."""
+"""Runs a command line to its end and returns the exit code; its output is for the user."""
 
 
 def run_printing(command: Sequence[str]) -> int:
-    """With all that it says on standard error."""
+    """With its output on standard error."""
     return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2, check=False).returncode
 
 
@@ -76,18 +76,18 @@ class PackageInstaller:
         return cls(tool, command)
 
     def fill(self, location: Path, asked: str, scratch: Path) -> None:
-        """Install ``asked``, a requirement or the path of a wheel, into the empty directory ``location``. ``scratch`` is a place to make
-        files in. Raises ConnectException when the tool fails, which has said why.
+        """Install ``asked``, a requirement or the path of a wheel, into the empty directory ``location``. ``scratch`` is a
+        directory for files. Raises ConnectException when the tool fails, which has printed the reason.
 
         A requirement of what is shared is checked against the version that is installed here, and met by a stand-in, which is removed.
         """
         stand_ins = _stand_ins(scratch)
         code = self.run([*self._install_command(), "--target", str(location), asked, *_requirements(stand_ins)])
         if code:
-            raise ConnectException(f"{asked} could not be installed: {self.tool} ended with exit code {code}, and has said why")
+            raise ConnectException(f"{asked} could not be installed: {self.tool} ended with exit code {code}, and has printed the reason")
         for found in list(importlib.metadata.distributions(path=[str(location)])):
             if canonicalize_name(found.metadata["Name"] or "") in stand_ins:
-                shutil.rmtree(str(found._path))  # type: ignore[attr-defined]  # nothing public tells where it lies
+                shutil.rmtree(str(found._path))  # type: ignore[attr-defined]  # there is no public attribute of its path
 
     def _install_command(self) -> list[str]:
         if self.tool is Tool.PIP:
@@ -96,7 +96,7 @@ class PackageInstaller:
 
 
 def shared_distributions() -> dict[str, str]:
-    """What brings the modules that plugins share with this package, as far as it is installed here: version by canonical name."""
+    """The distributions of the modules that plugins share with this package, where installed: version by canonical name."""
     found = {_OURS: __version__}
     for name in (name for names in BRINGING.values() for name in names if name != _OURS):
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -115,10 +115,10 @@ def _is_configured(pip: Sequence[str], environ: Mapping[str, str]) -> bool:
     """Whether an index, a proxy or the like is set for pip, and nothing for uv."""
     if any(name.startswith("UV_") for name in environ):
         return False
-    said = subprocess.run(
+    listed = subprocess.run(
         [*pip, "config", "list"], stdin=subprocess.DEVNULL, capture_output=True, text=True, env=dict(environ), check=False
     )
-    return bool(said.stdout.strip())
+    return bool(listed.stdout.strip())
 
 
 def _requirements(stand_ins: Mapping[str, Path]) -> list[str]:
@@ -127,12 +127,12 @@ def _requirements(stand_ins: Mapping[str, Path]) -> list[str]:
 
 def _stand_ins(directory: Path) -> dict[str, Path]:
     """A wheel without any module for each shared distribution, by its name."""
-    made = {}
+    wheels = {}
     for name, version in shared_distributions().items():
         stem = f"{name.replace('-', '_')}-{version}"
-        made[name] = directory / f"{stem}-py3-none-any.whl"
-        with zipfile.ZipFile(made[name], "w") as wheel:
+        wheels[name] = directory / f"{stem}-py3-none-any.whl"
+        with zipfile.ZipFile(wheels[name], "w") as wheel:
             wheel.writestr(f"{stem}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
             wheel.writestr(f"{stem}.dist-info/WHEEL", _WHEEL)
             wheel.writestr(f"{stem}.dist-info/RECORD", "".join(f"{stem}.dist-info/{file},,\n" for file in ("METADATA", "WHEEL", "RECORD")))
-    return made
+    return wheels

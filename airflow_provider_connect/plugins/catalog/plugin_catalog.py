@@ -1,7 +1,7 @@
 """Which plugins there are, in which versions, and where. Finds without importing; only ``Plugin.load`` imports.
 
-Three sources: the built-ins, the locations of ``plugin.path``, and distributions installed in the environment (those last ones are looked
-at only when a name is not a built-in's class). Several versions of one class stand side by side.
+Three sources: the built-ins, the locations of ``plugin.path``, and distributions installed in the environment (the last are read
+only when a name is not a built-in's class). Several versions of one class stand side by side.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Plugin:
     names: frozenset[str] = field(default=frozenset(), compare=False)
 
     def load(self) -> type:
-        """The class, by its location's own importer. Raises ConfigException naming plugin and place when it cannot be imported."""
+        """The class, by its location's own importer. Raises ConfigException with plugin and origin when it cannot be imported."""
         try:
             if self.location is not None:
                 from airflow_provider_connect.plugins.loading.plugin_loader import load
@@ -50,10 +50,12 @@ class Plugin:
             loaded: type = attrgetter(attribute)(import_module(module))
             return loaded
         except Exception as error:
-            raise ConfigException(f"Plugin {self.class_name} ({self.place}) cannot be imported: {type(error).__name__}: {error}") from error
+            raise ConfigException(
+                f"Plugin {self.class_name} ({self.origin}) cannot be imported: {type(error).__name__}: {error}"
+            ) from error
 
     @property
-    def place(self) -> str:
+    def origin(self) -> str:
         """Where it lies, for error texts."""
         return self.reference if self.location is None else f"{self.location.path}, {self.reference}"
 
@@ -61,7 +63,7 @@ class Plugin:
 class PluginCatalog:
     """The plugins of ``plugin_path`` and of the environment. May be used from several threads.
 
-    A look at a location that has changed is at most ``REFRESH_SECONDS`` old; nothing is read before the first question.
+    A change of a location is seen after ``REFRESH_SECONDS`` at most; nothing is read before the first call.
     """
 
     def __init__(self, plugin_path: Sequence[str] = (), *, now: Callable[[], float] = time.monotonic) -> None:
@@ -86,10 +88,10 @@ class PluginCatalog:
             return [*self._unreadable, *(broken for _, _, problems in self._read.values() for broken in problems)]
 
     def named(self, name: str, kinds: Iterable[PluginKind] = _KINDS) -> list[Plugin]:
-        """Every version of the plugin that goes by ``name``: its class name, that of its Python class, its simple name, or that without
-        ``Connector`` (``Converter``, …); oldest first, none if there is none.
+        """Every version of the plugin called ``name``: its class name, that of its Python class, its simple name, or that without
+        ``Connector`` (``Converter``, …); oldest first.
 
-        Raises ConfigException when plugins of several classes go by it.
+        Raises ConfigException when plugins of several classes have that name.
         """
         wanted = set(kinds)
         known = [plugin for plugin in (*self._built_ins, *self._on_path()) if name in plugin.names]
@@ -110,8 +112,8 @@ class PluginCatalog:
     def find(self, kind: PluginKind, name: str, spec: str | None = None) -> Plugin:
         """The newest version of the plugin of ``kind`` called ``name`` that satisfies ``spec`` (a ``….plugin.version``; None: the newest).
 
-        Raises PluginNotFoundException, which lists what there is; PluginVersionException, which lists the versions; ConfigException for a
-        name that several plugins go by, a spec that is no range, and a version that lies in two locations.
+        Raises PluginNotFoundException, which lists the known ones; PluginVersionException, which lists the versions; ConfigException for a
+        name of several plugins, a spec that is not a range, and a version that lies in two locations.
         """
         found = self.named(name, (kind,))
         if not found:
@@ -120,7 +122,7 @@ class PluginCatalog:
         return self._chosen(found, spec)
 
     def find_connector(self, name: str, spec: str | None = None) -> Plugin:
-        """The same for the source or sink connector called ``name``; ConfigException with Connect's words when there is none."""
+        """The same for the source or sink connector called ``name``; ConfigException in Connect's words for an unknown one."""
         found = self.named(name, CONNECTOR_KINDS)
         if not found:
             known = ", ".join(f"{plugin.class_name} {plugin.version}" for plugin in self.plugins(CONNECTOR_KINDS))
@@ -138,11 +140,11 @@ class PluginCatalog:
             choose_version(class_name, [version for _, version in of_all_kinds], spec)  # as Connect lists them, each once a kind
             raise
         chosen = [plugin for plugin in found if plugin.version == version]
-        placed = [plugin for plugin in chosen if plugin.location is not None]
-        if len(placed) > 1:
-            places = ", ".join(plugin.place for plugin in placed)
-            raise ConfigException(f"Version {version} of plugin {class_name} lies in {len(placed)} locations; please keep one: {places}")
-        return placed[0] if placed else chosen[0]
+        located = [plugin for plugin in chosen if plugin.location is not None]
+        if len(located) > 1:
+            origins = ", ".join(plugin.origin for plugin in located)
+            raise ConfigException(f"Version {version} of plugin {class_name} lies in {len(located)} locations; please keep one: {origins}")
+        return located[0] if located else chosen[0]
 
     def _all(self) -> list[Plugin]:
         return [*self._built_ins, *self._on_path(), *self._in_environment()]
@@ -173,10 +175,10 @@ class PluginCatalog:
         before, self._read = self._read, {}
         for location in found:
             known = before.get(location.path)
-            self._read[location.path] = known if known is not None and known[0] == location else _placed(location, read_location(location))
+            self._read[location.path] = known if known is not None and known[0] == location else _located(location, read_location(location))
 
 
-def _placed(location: Location, declared: Declarations) -> tuple[Location, list[Plugin], list[BrokenLocation]]:
+def _located(location: Location, declared: Declarations) -> tuple[Location, list[Plugin], list[BrokenLocation]]:
     plugins = [_plugin(each, location) for each in declared.plugins]
     return location, plugins, [BrokenLocation(location.path, problem) for problem in declared.problems]
 

@@ -1,6 +1,6 @@
 """Installing a plugin as a location of its own below a directory of ``plugin.path``, and removing it again.
 
-A location appears whole or not at all: it is filled in a hidden directory beside its place, which catalogs pass over, and then renamed.
+A location appears whole or not at all: it is filled in a hidden directory beside its path, which catalogs ignore, and then renamed.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def install(wanted: str, directory: Path, installer: PackageInstaller) -> Instal
     """Install ``wanted``, a requirement (``orders-connector==1.2``) or the path of a wheel, with its dependencies as
     ``directory``/«name»-«version».
 
-    1 fill a hidden directory 2 look at what it declares 3 rename it. Raises BadRequestException for what is no requirement,
-    AlreadyExistsException when the version is there, ConnectException when the installer fails or what it brought cannot be used; then
+    1 fill a hidden directory 2 read its declarations 3 rename it. Raises BadRequestException for what is no requirement,
+    AlreadyExistsException when the version is there, ConnectException when the installer fails or its result cannot be used; then
     nothing has changed.
     """
     name, asked = _parsed(wanted)
@@ -67,7 +67,7 @@ def remove(wanted: str, directory: Path) -> str:
     """Remove the location that ``install`` made for ``wanted``, a name, or a name with a version; returns its path.
 
     It is gone at once for those who look; a run that has begun with it may miss modules that it has not imported yet, and its task is
-    FAILED. Raises BadRequestException for what is no requirement or fits several versions, NotFoundException when there is none.
+    FAILED. Raises BadRequestException for text that is not a requirement or fits several versions, NotFoundException when none fits.
     """
     try:
         asked = Requirement(wanted)
@@ -82,7 +82,7 @@ def remove(wanted: str, directory: Path) -> str:
         raise NotFoundException(f"{directory} has no location of {wanted}; of {name} there are: {there}")
     if len(found) > 1:
         versions = ", ".join(map(str, found))
-        raise BadRequestException(f"{directory} has several versions of {name}, {versions}: say which, such as {name}=={found[0]}")
+        raise BadRequestException(f"{directory} has several versions of {name}, {versions}: name one, such as {name}=={found[0]}")
     path = known[found[0]]
     with _hidden(directory, _REMOVING) as hidden:
         path.rename(hidden / path.name)
@@ -121,9 +121,9 @@ def _refuse_missing(directory: Path) -> None:
 
 @contextmanager
 def _hidden(directory: Path, prefix: str) -> Iterator[Path]:
-    """A directory on the same file system that no catalog looks into, removed at the end; and so are those that killed processes left."""
+    """A directory on the same file system that no catalog reads, removed at the end; leftovers of killed processes are removed too."""
     for left in directory.glob(f"{prefix}*"):
-        with suppress(FileNotFoundError):  # another process may be done with it in this moment
+        with suppress(FileNotFoundError):  # another process may have removed it
             if time.time() - left.stat().st_mtime > _LEFT_SECONDS:
                 shutil.rmtree(left, ignore_errors=True)
     try:
@@ -140,7 +140,7 @@ def _version_of(name: str, location: Path) -> str:
     for found in importlib.metadata.distributions(path=[str(location)]):
         if canonicalize_name(found.metadata["Name"] or "") == name:
             return found.version
-    raise ConnectException(f"{name} is not installed: the installer brought no distribution of that name")
+    raise ConnectException(f"{name} is not installed: the installer added no distribution of that name")
 
 
 def _usable(location: Path) -> list[Declared]:
@@ -163,7 +163,7 @@ def _rename(location: Path, target: Path) -> None:
         location.rename(target)
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-            raise ConnectException(f"{target} cannot be made: {error.strerror or error}") from error
+            raise ConnectException(f"{target} cannot be created: {error.strerror or error}") from error
         raise AlreadyExistsException(f"{target} is there already: remove it first, with airflow connect plugins remove") from error
 
 

@@ -1,4 +1,4 @@
-"""What distributions say of the plugins that they bring: entry points of one group, and a version. Reads files, imports nothing."""
+"""The plugins that distributions declare: entry points of one group, and a version. Reads files, imports nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GROUP = "airflow_provider_connect.plugins"
 _ENTRY_POINTS, _METADATA = "entry_points.txt", "METADATA"
 _REFERENCE = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
 _HEAD_BYTES = 65_536  # of METADATA: its headers come first, the long description after
-_MOST_BYTES = 1 << 20  # of entry points: nobody has as many
+_MOST_BYTES = 1 << 20  # of entry points
 
 
 def in_tree(tree: str) -> Declarations:
@@ -30,7 +30,7 @@ def installed_in(tree: str) -> Declarations:
 
 
 def in_wheel(path: str) -> Declarations:
-    """What a wheel declares. Raises OSError or BadZipFile when it is none."""
+    """What a wheel declares. Raises OSError or BadZipFile for other files."""
     with zipfile.ZipFile(path) as wheel:
         names = wheel.namelist()
         escaping = escaping_member(names)

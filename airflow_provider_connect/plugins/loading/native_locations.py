@@ -1,6 +1,6 @@
 """The locations with compiled modules that this process uses. They come first on ``sys.path``, as a process loads such a module once.
 
-So two of them must agree on what both bring, and with what the process has loaded before; where they do not, ImportError says what to do.
+So two of them must agree on the modules of both, and with those that the process has loaded before; else ImportError names the remedy.
 What is shared with plugins comes from the environment even so.
 """
 
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """One importable name of a location: the distribution that it belongs to, with its version; both empty where nothing tells."""
+    """One importable name of a location: the distribution that it belongs to, with its version; both empty where unknown."""
 
     name: str
     distribution: str = ""
@@ -44,7 +44,7 @@ class Brought:
         return f"{self.name} {self.version}".strip()
 
     def agrees(self, version: str) -> bool:
-        """A version that nobody tells is like no other."""
+        """An unknown version equals no other."""
         return bool(self.version) and self.version == version
 
 
@@ -73,8 +73,8 @@ class NativeLocations:
         brought = _brought_by(tree)
         for path, others in self._brought.items():
             if differing := sorted(name for name in brought.keys() & others.keys() if not brought[name].agrees(others[name].version)):
-                told = ", ".join(f"{brought[name]} here, {others[name]} there" for name in differing)
-                raise ImportError(f"it holds compiled code, as {path} does, and a process can load one of {told}; {_WAY_OUT}")
+                names = ", ".join(f"{brought[name]} here, {others[name]} there" for name in differing)
+                raise ImportError(f"it holds compiled code, as {path} does, and a process can load one of {names}; {_WAY_OUT}")
         for name in sorted(brought.keys() & sys.modules.keys()):
             _refuse_loaded(brought[name], sys.modules[name], tree)
         if not self._brought:
@@ -117,7 +117,7 @@ def _is_importable(entry: os.DirEntry[str]) -> bool:
 
 
 def _installed(distribution: str) -> str:
-    """Its version in the environment; nothing where it has none."""
+    """Its version in the environment; empty where it is not installed."""
     try:
         return importlib.metadata.version(distribution) if distribution else ""
     except importlib.metadata.PackageNotFoundError:

@@ -2,7 +2,7 @@
 
 Modules of a location are imported under names of their own, ``connect_plugins.«location».«module»``, by Python's usual machinery, so
 ``sys.modules``, relative imports, dataclasses and pickling within the process work. What makes it private: the modules' ``__builtins__``
-hold an ``__import__`` that looks into the location before the environment. The standard library, this package and what it shares with
+hold an ``__import__`` that searches the location before the environment. The standard library, this package and what it shares with
 plugins (``SHARED``) always come from the environment, so ``isinstance`` holds and there is one Arrow.
 
 A location with compiled modules cannot be private: ``native_locations`` has those.
@@ -43,7 +43,7 @@ def load(location: Location, reference: str) -> type:
 
 def make_way(paths: Iterable[str]) -> None:
     """Put those of the locations at ``paths`` that hold compiled code first on ``sys.path``. For a process that is about to run plugins of
-    theirs and has loaded nothing yet that they may need in a version of their own, NumPy above all; what cannot be is said by ``load``."""
+    theirs and has loaded nothing yet that they may need in a version of their own, NumPy above all; ``load`` reports what is impossible."""
     for path in paths:
         location = Location(path, LocationForm.of(path), stamp="")
         if location.is_native():

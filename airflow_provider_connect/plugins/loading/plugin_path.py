@@ -1,4 +1,4 @@
-"""Where plugins lie: the locations below the directories of ``plugin.path``, told apart and dated without reading what is in them.
+"""Where plugins lie: the locations below the directories of ``plugin.path``, with form and time stamp, without reading their content.
 
 A location is one sub-directory (a ``pip install --target`` tree, or single modules), one wheel, or one module file; a directory of
 ``plugin.path`` that itself holds ``*.dist-info`` is one location. Hidden entries and files of other kinds are passed over.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -98,7 +99,7 @@ def _below(directory: str) -> Iterator[Location]:
         if child.is_dir():
             yield Location(child.path, LocationForm.TREE, _tree_stamp(child.path))
         elif child.name.endswith((*_WHEEL_ENDINGS, ".py")) and child.is_file():  # a pipe would be read for ever
-            with contextlib.suppress(FileNotFoundError):  # removed in this moment
+            with contextlib.suppress(FileNotFoundError):  # removed meanwhile
                 yield Location(child.path, LocationForm.of(child.path), _stamp(child.path))
 
 
@@ -118,17 +119,17 @@ def _tree_stamp(tree: str) -> str:
     """Installers rename ``*.dist-info`` into place, so the directory's own time tells; for single modules each file's does."""
     try:
         with os.scandir(tree) as entries:
-            dated = sorted(f"{entry.name} {_told(entry.stat())}" for entry in entries if entry.name.endswith((METADATA_ENDING, ".py")))
+            dated = sorted(f"{entry.name} {_stat_text(entry.stat())}" for entry in entries if entry.name.endswith((METADATA_ENDING, ".py")))
         return ";".join([_stamp(tree), *dated])
     except OSError as error:
         return f"unreadable {error.errno}"
 
 
 def _stamp(path: str) -> str:
-    return _told(os.stat(path))
+    return _stat_text(os.stat(path))
 
 
-def _told(status: os.stat_result) -> str:
+def _stat_text(status: os.stat_result) -> str:
     return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
 
 
@@ -145,3 +146,36 @@ def _files(path: str, form: LocationForm) -> Iterator[tuple[str, os.stat_result]
                         pending.append(entry.path)
                 else:
                     yield entry.path, entry.stat(follow_symlinks=False)
+
+
+# --- locations in one zip, for machines without ``plugin.path``: each in a numbered directory, an entry of theirs ---------------------
+
+
+def write_archive(paths: Sequence[str], target: str) -> None:
+    """Write the locations at ``paths`` to the zip ``target``. Raises OSError when one has gone.
+
+    Links are followed: a location holds all that it needs.
+    """
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1, strict_timestamps=False) as archive:
+        for number, path in enumerate(paths):
+            for file in _archived_files(path):
+                archive.write(file, os.path.join(str(number), os.path.relpath(file, os.path.dirname(path))))
+
+
+def unpacked_paths(root: str, paths: Sequence[str]) -> list[str]:
+    """Where the locations that were at ``paths`` are once their archive was unpacked into ``root``: each below an entry of a
+    ``plugin.path`` of its own."""
+    return [os.path.join(root, str(number), os.path.basename(path)) for number, path in enumerate(paths)]
+
+
+def _archived_files(path: str) -> Iterator[str]:
+    if not os.path.isdir(path):
+        yield path
+        return
+    for folder, folders, files in os.walk(path, onerror=_raise):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        yield from (os.path.join(folder, name) for name in sorted(files))
+
+
+def _raise(error: OSError) -> None:
+    raise error

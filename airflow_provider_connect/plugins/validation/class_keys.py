@@ -24,7 +24,7 @@ INTERFACES: Final[Mapping[PluginKind, type[PluginClass]]] = {
 
 
 def found(catalog: PluginCatalog, kind: PluginKind, key: str, named: str) -> list[Plugin]:
-    """Every version of the plugin that ``key`` names. Raises ConfigException for a name that nobody of this kind has."""
+    """Every version of the plugin that ``key`` names. Raises ConfigException for a name that no plugin of this kind has."""
     plugins = catalog.named(named, (kind,))
     if plugins:
         return plugins
@@ -35,7 +35,7 @@ def found(catalog: PluginCatalog, kind: PluginKind, key: str, named: str) -> lis
     raise ConfigException.of(key, named, f"Class {named} could not be found.")
 
 
-def made(plugin: Plugin, kind: PluginKind, key: str) -> Any:
+def instance_of(plugin: Plugin, kind: PluginKind, key: str) -> Any:
     """An instance of the plugin's class, which is an ``INTERFACES[kind]``. Raises ConfigException in Connect's words."""
     loaded = plugin.load()
     interface = INTERFACES[kind]
@@ -58,7 +58,7 @@ def _because(error: Exception) -> str:
 
 
 class ClassCheck:
-    """Validator of such a key: some version of the class is there, and the chosen one can be made. A missing value is fine."""
+    """Validator of such a key: some version of the class exists, and the chosen one can be created. A missing value is fine."""
 
     def __init__(self, choice: PluginChoice, kind: PluginKind) -> None:
         self._choice = choice
@@ -71,8 +71,8 @@ class ClassCheck:
         try:
             plugin = self._choice.other(self._kind, value, None)
         except (PluginVersionException, PluginNotFoundException):
-            return  # told with the version that was asked for
-        made(plugin, self._kind, name)
+            return  # reported at the key of the version
+        instance_of(plugin, self._kind, name)
 
 
 class ClassChoices:
@@ -107,7 +107,7 @@ class VersionChoices:
         named = parsed.get(self._named_by)
         try:
             return self._versions(str(named)) if named is not None else []
-        except ConnectException:  # said of the class
+        except ConnectException:  # reported at the key of the class
             return []
 
 

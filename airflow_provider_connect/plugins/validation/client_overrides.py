@@ -1,4 +1,4 @@
-"""What validation says of the client settings in a connector's config (``producer.override.…`` and the like): contract §5.2, part 4.
+"""The validation of the client settings in a connector's config (``producer.override.…`` and the like): contract §5.2, part 4.
 
 The settings of Kafka's own clients stand here as version 4.3.1 of them defines: what an override may be given, and of what type.
 """

@@ -14,7 +14,7 @@ from airflow_provider_connect.model.connector_keys import common_config_def, sin
 from airflow_provider_connect.model.versions import requirement
 from airflow_provider_connect.plugins.catalog.chosen_plugins import CONVERTER_KINDS, VERSION_ENDING, PluginChoice
 from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, Plugin, PluginKind
-from airflow_provider_connect.plugins.validation.class_keys import ClassCheck, ClassChoices, VersionChoices, check_range, found, made
+from airflow_provider_connect.plugins.validation.class_keys import ClassCheck, ClassChoices, VersionChoices, check_range, found, instance_of
 from airflow_provider_connect.sdk.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Lambda, Recommender, Type, Validator, Width
 
 CLASS_KEY: Final = "connector.class"
@@ -51,10 +51,10 @@ class ConnectorDefinition:
         self._config = config
         self._connector = connector
         self.stage_errors: dict[str, list[str]] = {}
-        """By key, what was found out about stages beside what their validators say."""
+        """By key, errors of stages beside those of their validators."""
 
     def bare(self) -> ConfigDef:
-        """What can be said without the connector: no plugin is looked at but for its versions."""
+        """The keys that need no connector: of plugins only the versions are read."""
         keys = dict(common_config_def().keys)
         keys[VERSION_KEY] = self._version_key(keys[VERSION_KEY])
         for role in CONVERTER_KINDS:
@@ -81,7 +81,7 @@ class ConnectorDefinition:
     def _version(self, choose: Callable[[], Plugin]) -> str | None:
         try:
             return choose().version
-        except ConnectException:  # said of the class
+        except ConnectException:  # reported at the key of the class
             return None
 
     def _enrich_converter(self, keys: dict[str, ConfigKey], role: str) -> None:
@@ -144,7 +144,7 @@ class ConnectorDefinition:
         name = named.strip()
         try:
             requirement(spec)
-        except ConfigException:  # said by the version's own validator
+        except ConfigException:  # reported by the version's own validator
             return None, None
         try:
             found(self._choice.catalog, stages.kind, key, name)
@@ -155,7 +155,7 @@ class ConnectorDefinition:
         except ConfigException as error:
             return None, error
         try:
-            definition: ConfigDef = made(plugin, stages.kind, key).config_def
+            definition: ConfigDef = instance_of(plugin, stages.kind, key).config_def
         except ConfigException as error:
             text = f"Error getting config definition from {stages.word}: {error}"
             return None, error if error.message.startswith(("Class class", "This class")) else ConfigException.of(key, name, text)
@@ -182,7 +182,7 @@ class _StageCheck:
 
 
 def _as_shown(definition: ConfigDef) -> list[ConfigKey]:
-    """By group, place in it, whether required, importance and name: how Kafka sorts the keys that it embeds."""
+    """By group, order in it, whether required, importance and name: how Kafka sorts the keys that it embeds."""
     groups, importances = definition.groups(), list(Importance)
 
     def rank(key: ConfigKey) -> tuple[int, int, bool, int, str]:
@@ -207,7 +207,7 @@ def _embedded(key: ConfigKey, prefix: str, group: str, order: int) -> ConfigKey:
 
 
 class _EmbeddedCheck:
-    """A validator that is told the name without the prefix, and names it so."""
+    """A validator that gets the name without the prefix, and reports it so."""
 
     def __init__(self, prefix: str, check: Validator) -> None:
         self._prefix = prefix
@@ -218,7 +218,7 @@ class _EmbeddedCheck:
 
 
 class _EmbeddedChoices:
-    """A recommender that is told its own settings alone, without the prefix."""
+    """A recommender that gets its own settings alone, without the prefix."""
 
     def __init__(self, prefix: str, choices: Recommender) -> None:
         self._prefix = prefix

@@ -1,8 +1,8 @@
-"""What plugins say of themselves and of configs, asked by who must not run their code: REST, herder, command line.
+"""What plugins report of themselves and of configs, for processes that must not run their code: REST, herder, command line.
 
 Their code runs in processes of its own, kept warm, with limits on time and memory (``plugin.probe.timeout.ms``,
-``plugin.probe.memory.bytes``); a plugin that hangs, dies or eats everything costs its own request. What plugins there are is told without
-any process.
+``plugin.probe.memory.bytes``); a plugin that hangs, dies or eats everything costs its own request. The list of plugins needs no
+such process.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 CLASS_KEY, VERSION_KEY = "connector.class", f"connector.{VERSION_ENDING}"
 _SETTINGS_OF_PLUGINS: Final = ("key.converter", "value.converter", "header.converter")
-_TOLD: Final = (
+_PASSED_ON: Final = (
     "group.id",
     "plugin.path",
     "connectors.allowed.paths",
@@ -66,17 +66,17 @@ class PluginProbe:
         self._secrets = secrets
         self._catalog = PluginCatalog(settings.plugin_path)
         self._choice = PluginChoice(self._catalog, settings)
-        told = {name: value for name, value in settings.values.items() if name in _TOLD or name.startswith("version_ranges.")}
+        passed_on = {name: value for name, value in settings.values.items() if name in _PASSED_ON or name.startswith("version_ranges.")}
         memory = settings.plugin_probe_memory_bytes
-        self._pool = ProbePool(lambda: ProbeProcess(told, memory), settings.plugin_probe_timeout_ms / 1000)
-        self._telling = threading.Lock()
+        self._pool = ProbePool(lambda: ProbeProcess(passed_on, memory), settings.plugin_probe_timeout_ms / 1000)
+        self._logging = threading.Lock()
         self._broken: set[BrokenLocation] = set()
         self._keys: dict[tuple[Plugin, str], list[ConfigKeyView]] = {}
 
     def plugins(self, connectors_only: bool = True) -> list[PluginView]:
         """Every plugin in every version, in Connect's order."""
         found = self._catalog.plugins(CONNECTOR_KINDS if connectors_only else tuple(PluginKind))
-        self._tell_broken()
+        self._log_broken()
         return [PluginView(p.class_name, str(p.kind), None if p.version == UNDEFINED else p.version) for p in found]
 
     def broken(self) -> list[BrokenLocation]:
@@ -102,7 +102,7 @@ class PluginProbe:
         return [*keys, *(key_view(key) for key in more if key.name not in defined)]
 
     def validate(self, plugin: str | None, config: Given) -> Validation:
-        """What plugin and framework say of ``config``, whose variables are still in it; no value of theirs is in the answer.
+        """The validation of ``config`` by plugin and framework. Its variables are unresolved; the answer has none of their values.
 
         ``plugin`` must be a tail of the config's class, as in the request's path; None: whatever the config names. Raises
         BadRequestException or ConfigException where nothing can be validated, ConnectException when the plugin's code does not answer.
@@ -132,7 +132,7 @@ class PluginProbe:
         config: Mapping[str, str],
         offsets: Sequence[tuple[Mapping[str, object] | None, Mapping[str, object] | None]] | None,
     ) -> bool:
-        """Ask the connector's own hook about these offsets; None: all are to be reset. False: it has none, or is not sure.
+        """Ask the connector's own hook about these offsets; None: all are reset. False: it has no hook, or does not know.
 
         Raises what the hook raises, with its text: NotImplementedError, RetriableException, BadRequestException, ConfigException, or
         ConnectException for everything else; RetriableException when it does not answer in time.
@@ -153,9 +153,9 @@ class PluginProbe:
             return set()
         return {text for key in keys if key.type == "PASSWORD" and (text := resolved.get(key.name))}
 
-    def _tell_broken(self) -> None:
+    def _log_broken(self) -> None:
         """In the log, each once; again when it has been whole in between."""
-        with self._telling:
+        with self._logging:
             broken = set(self._catalog.broken())
             new, self._broken = broken - self._broken, broken
         for each in sorted(new, key=lambda location: location.path):
@@ -215,15 +215,15 @@ class PluginProbe:
                 asked.append(lambda kind=kind, named=named, spec=spec: self._choice.other(kind, named, spec))  # type: ignore[misc]
         found = []
         for choose in asked:
-            with suppress(ConnectException):  # validation says it
+            with suppress(ConnectException):  # the validation reports it
                 found.append(choose())
         return _fingerprints(found)
 
 
 def _fingerprints(plugins: Sequence[Plugin]) -> Fingerprints:
-    placed = {plugin.location.path: plugin.location for plugin in plugins if plugin.location is not None}
+    located = {plugin.location.path: plugin.location for plugin in plugins if plugin.location is not None}
     try:
-        return frozenset((path, location.fingerprint()) for path, location in placed.items())
+        return frozenset((path, location.fingerprint()) for path, location in located.items())
     except OSError as error:
         raise ConnectException(f"A plugin's location cannot be read: {error}") from error
 
@@ -257,7 +257,7 @@ def _masked(validation: Validation, config: Given, resolved: Mapping[str, str | 
 
 
 def _masked_key(key: ConfigKeyView, mask: Mask) -> ConfigKeyView:
-    """Definitions are made of a config too: of aliases of transformations, and by plugins' own code."""
+    """Definitions depend on a config too: on aliases of transformations, and on plugins' own code."""
     return dataclasses.replace(
         key,
         name=mask(key.name),

@@ -1,13 +1,12 @@
-"""What a probe and the process that runs plugins' code tell each other: one JSON object a line, views and errors as plain values.
+"""Messages between a probe and the process that runs plugins' code: one JSON object a line, views and errors as plain values.
 
-Answers come from a process in which anybody's code has run, so they are read as data, with a limit on their length.
+Answers come from a process in which foreign code has run, so they are read as data, with a limit on their length.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, Final
 
 from airflow_provider_connect import errors
@@ -49,12 +48,8 @@ def error_of(answer: Mapping[str, Any]) -> ConnectException | NotImplementedErro
     return raised(text)
 
 
-def validation_message(validation: Validation) -> dict[str, object]:
-    return asdict(validation)
-
-
 def validation_of(answer: Mapping[str, Any]) -> Validation:
-    """Raises KeyError, TypeError or ValueError for what is no validation."""
+    """Raises KeyError, TypeError or ValueError for another form."""
     configs = tuple(ValidatedKey(None if key is None else key_of(key), _value_of(value)) for key, value in answer["configs"])
     return Validation.counted(str(answer["name"]), tuple(map(str, answer["groups"])), configs, int(answer["counted_by_key"]))
 

@@ -27,7 +27,7 @@ _PASSED_ON: Final = {
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "KRB5_CONFIG"),
     *("PGSSLMODE", "PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY", "PGPASSFILE"),
 }
-"""Variables of the environment that say how programs run here. All others stay behind: those of an API server hold its secrets."""
+"""Variables of the environment that programs need here. The others are not passed on: those of an API server hold its secrets."""
 _PREFIXES_PASSED_ON: Final = ("LC_", "PYTHON")
 _TAIL_BYTES: Final = 2000
 _ENDING_SECONDS: Final = 1.0  # for a process that has closed its answers to end
@@ -42,19 +42,19 @@ def environment_of_plugins(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 class ProbeProcess:
-    """Started when made. Not for two threads at once."""
+    """Started when created. Not for two threads at once."""
 
     def __init__(
         self, settings: Mapping[str, str], memory_bytes: int, *, module: str = PROBE, secrets: Mapping[str, str] | None = None
     ) -> None:
         """The process gets ``settings``, the ``secrets`` that variables stand for, and of the environment what programs need to run.
         ``module`` is what it runs: one that ends in ``probe_worker.serve``."""
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the process)
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the process)
         self._child = subprocess.Popen(
             (sys.executable, "-m", module),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._said,
+            stderr=self._stderr,
             env=_SMALL | environment_of_plugins(os.environ),
             bufsize=0,
             start_new_session=True,
@@ -120,8 +120,8 @@ class ProbeProcess:
             code = self._child.wait(_ENDING_SECONDS)
         except subprocess.TimeoutExpired:
             return "broke off without an answer, and was ended"
-        size = os.fstat(self._said.fileno()).st_size
-        tail = os.pread(self._said.fileno(), _TAIL_BYTES, max(0, size - _TAIL_BYTES)).decode("utf-8", "replace").strip()
+        size = os.fstat(self._stderr.fileno()).st_size
+        tail = os.pread(self._stderr.fileno(), _TAIL_BYTES, max(0, size - _TAIL_BYTES)).decode("utf-8", "replace").strip()
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         return f"{how}: {tail.splitlines()[-1]}" if tail else how
 

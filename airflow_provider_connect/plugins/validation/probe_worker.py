@@ -12,6 +12,7 @@ import resource
 import signal
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any, BinaryIO
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
@@ -20,7 +21,7 @@ from airflow_provider_connect.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.model.offsets import OFFSET, PARTITION, TOPIC
 from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog, PluginKind
-from airflow_provider_connect.plugins.validation.probe_messages import error_message, from_line, to_line, validation_message
+from airflow_provider_connect.plugins.validation.probe_messages import error_message, from_line, to_line
 from airflow_provider_connect.plugins.validation.validation import key_view, validate_config
 from airflow_provider_connect.sdk.config_def import ConfigDef
 from airflow_provider_connect.sdk.connector import Connector
@@ -30,7 +31,7 @@ GRACE_SECONDS = 5
 
 
 class Answers:
-    """What the process can be asked. Made with the first request, which brings the worker settings."""
+    """The requests that the process answers. Created with the first one, which has the worker settings."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         self._choice = PluginChoice(PluginCatalog(settings.plugin_path), settings)
@@ -38,12 +39,12 @@ class Answers:
     def answer(self, request: Mapping[str, Any]) -> dict[str, object]:
         match request["ask"]:
             case "validate":
-                return validation_message(validate_config(self._choice, request["config"]))
+                return asdict(validate_config(self._choice, request["config"]))
             case "keys":
                 return {"keys": self._keys(PluginKind(request["kind"]), request["class"], request["version"])}
             case "alter_offsets":
                 return {"agreed": self._alter_offsets(request["connector"], request["config"], request["offsets"])}
-        raise ValueError(f"nobody knows how to {request['ask']}")
+        raise ValueError(f"unknown request: {request['ask']}")
 
     def _keys(self, kind: PluginKind, class_name: str, version: str) -> list[dict[str, object]]:
         found = next(plugin for plugin in self._choice.catalog.named(class_name, (kind,)) if plugin.version == version)
@@ -68,7 +69,7 @@ Answer = Callable[[Mapping[str, Any]], dict[str, object]]
 
 
 def serve(make: Callable[[WorkerSettings, Mapping[str, str]], Answer]) -> None:
-    """Answer requests until nobody asks any more. ``make`` is given the worker settings and the values of variables, once."""
+    """Answer requests until the end of standard input. ``make`` gets the worker settings and the values of variables, once."""
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
@@ -91,7 +92,7 @@ def serve(make: Callable[[WorkerSettings, Mapping[str, str]], Answer]) -> None:
 def _read(requests: BinaryIO, pending: queue.SimpleQueue[bytes]) -> None:
     for line in requests:
         pending.put(line)
-    os._exit(0)  # nobody asks any more, whatever the plugin is doing
+    os._exit(0)  # the parent has gone, whatever the plugin is doing
 
 
 def _answered(answer: Answer, request: Mapping[str, Any]) -> dict[str, object]:

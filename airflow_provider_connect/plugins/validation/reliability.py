@@ -1,4 +1,4 @@
-"""What validation says of delivery: exactly once, transaction boundaries, guarantees, and the consumer group of a sink (contract §5.3)."""
+"""Validation of delivery settings: exactly once, transaction boundaries, guarantees, and the consumer group of a sink (contract §5.3)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def offsets_topic_errors(settings: WorkerSettings, config: Mapping[str, str]) ->
 
 
 def guarantee_errors(settings: WorkerSettings, config: Mapping[str, str], connector: Connector) -> list[str]:
-    """Why ``delivery.guarantee=exactly_once`` cannot be had."""
+    """Why ``delivery.guarantee=exactly_once`` is impossible."""
     if (config.get(GUARANTEE) or "").strip() != Guarantee.EXACTLY_ONCE:
         return []
     if isinstance(connector, SourceConnector):
@@ -84,7 +84,7 @@ def guarantee_errors(settings: WorkerSettings, config: Mapping[str, str], connec
 def data_topic_errors(settings: WorkerSettings, config: Mapping[str, str], connector: Connector) -> dict[str, list[str]]:
     """By key, the topics of records that are internal ones: a record there would be a config, or an offset of another connector.
 
-    What transformations make of a source's topics, and those that it does not tell, are looked at before each write.
+    Topics after transformations, and those that a source does not report, are checked before each write.
     """
     named: list[tuple[str, str]] = []
     if isinstance(connector, SourceConnector):
@@ -113,12 +113,12 @@ def _refusal_of_name(key: str, topic: str, config: Mapping[str, str]) -> str:
 def _output_topics(connector: SourceConnector, config: Mapping[str, str]) -> Sequence[str]:
     try:
         return connector.output_topics(config) or ()
-    except Exception:  # (the connector's own code: what is wrong with its settings is told by its validation)
+    except Exception:  # (the connector's own code: its validation reports errors of its settings)
         return ()
 
 
 def group_errors(settings: WorkerSettings, config: Mapping[str, str | None]) -> list[str]:
-    """Why a sink must not use the group that its config names: to commit there would move the offsets of somebody else."""
+    """Why a sink must not use the group that its config names: to commit there would move the offsets of another consumer."""
     group = (config.get(GROUP) or "").strip()
     if not group:
         return []
@@ -181,7 +181,7 @@ def _support_errors(connector: Connector, config: Mapping[str, str]) -> list[str
 
 
 def boundary_errors(connector: SourceConnector, config: Mapping[str, str]) -> list[str]:
-    """Why ``transaction.boundary=connector`` cannot be had."""
+    """Why ``transaction.boundary=connector`` is impossible."""
     try:
         can = connector.can_define_transaction_boundaries(config)
     except Exception as error:  # (the connector's own code)

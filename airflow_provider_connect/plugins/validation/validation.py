@@ -1,6 +1,6 @@
 """The whole validation of a connector's config, as ``PUT /connector-plugins/«p»/config/validate`` answers it (contract §5.2).
 
-Runs the plugins' code, so it belongs into a process that may hang or die: ``probe`` is the door for everybody else.
+Runs the plugins' code, so it needs a process that may hang or die: ``probe`` is the entry point for other processes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from airflow_provider_connect.model.connector_settings import NULL_VALUE, check_
 from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, ValidatedKey, Validation
 from airflow_provider_connect.plugins.catalog.chosen_plugins import CONVERTER_KINDS, VERSION_ENDING, PluginChoice
 from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, Plugin, PluginKind
-from airflow_provider_connect.plugins.validation.class_keys import made
+from airflow_provider_connect.plugins.validation.class_keys import instance_of
 from airflow_provider_connect.plugins.validation.client_overrides import validate_overrides
 from airflow_provider_connect.plugins.validation.connector_definition import CLASS_KEY, VERSION_KEY, ConnectorDefinition
 from airflow_provider_connect.plugins.validation.reliability import (
@@ -38,15 +38,15 @@ _TYPE: Final = "converter.type"
 
 @dataclass(slots=True)
 class _Part:
-    """Some keys with their values, and the groups that they bring."""
+    """Some keys with their values, and their groups."""
 
     groups: Iterable[str]
     pairs: list[Pair]
 
 
 def validate_config(choice: PluginChoice, config: Given) -> Validation:
-    """Validate ``config``, whose variables are resolved. Raises BadRequestException or ConfigException where there is no validating it:
-    no class, nobody's class, a version range that is none."""
+    """Validate ``config``, whose variables are resolved. Raises BadRequestException or ConfigException where validation is impossible:
+    no class, an unknown class, a wrong version range."""
     named = config.get(CLASS_KEY)
     if named is None:
         raise BadRequestException(f"Connector config {cut(java_map(config), LONGEST_ERROR)} contains no connector type")
@@ -67,7 +67,7 @@ def java_map(config: Given) -> str:
 
 
 def _without_connector(named: str, definition: ConfigDef, config: Given, error: str) -> Validation:
-    """What can be said when no version of the connector is in the range asked for."""
+    """The validation where no version of the connector is in the requested range."""
     found = {value.name: value for value in definition.validate(config)}
     for key in (CLASS_KEY, VERSION_KEY):
         found[key].errors.append(error)
@@ -128,7 +128,7 @@ class _Validating:
         return found
 
     def _show_class_names(self, found: Mapping[str, ConfigValue]) -> None:
-        """A class that is an alias shows as the class; one that nobody has shows as nothing."""
+        """A class that is an alias shows as the class; an unknown one shows as null."""
         for name, value in found.items():
             kind = _kind_of(name)
             if kind is None or value.value is None:
@@ -155,7 +155,7 @@ class _Validating:
         return {name: key for name, key in own_config_def().keys.items() if name in self._config and name not in connector.config_def.keys}
 
     def _converter(self, role: str, found: Mapping[str, ConfigValue]) -> _Part | None:
-        """The settings of a converter that the config itself names; None where there is none, or something is wrong with it."""
+        """The settings of a converter that the config itself names; None where there is none, or it has errors."""
         name = f"{role}.converter"
         of_class, of_version = found[name], found[f"{name}.{VERSION_ENDING}"]
         named = self._config.get(name)
@@ -164,7 +164,7 @@ class _Validating:
         kind = CONVERTER_KINDS[role]
         try:
             plugin = self._choice.other(kind, named.strip(), self._config.get(f"{name}.{VERSION_ENDING}"))
-            definition: ConfigDef = made(plugin, kind, name).config_def
+            definition: ConfigDef = instance_of(plugin, kind, name).config_def
         except PluginVersionException as error:
             of_class.errors.append(error.message)
             of_version.errors.append(error.message)
@@ -196,7 +196,7 @@ def _kind_of(key: str) -> PluginKind | None:
 
 
 def _add_null_errors(known: Mapping[str, ConfigValue], config: Given, into: dict[str, ConfigValue] | None = None) -> None:
-    """Null is never a value. A key that nobody defines gets a value of its own, to say so."""
+    """Null is never a value. An undefined key gets a value of its own with that error."""
     for key, text in config.items():
         if text is not None:
             continue
@@ -207,7 +207,7 @@ def _add_null_errors(known: Mapping[str, ConfigValue], config: Given, into: dict
 
 
 def _paired(keys: Mapping[str, ConfigKey], found: Mapping[str, ConfigValue]) -> Iterator[Pair]:
-    """Values that nobody defines come first, then every key in its order."""
+    """Values without a definition come first, then every key in its order."""
     yield from ((None, value) for name, value in found.items() if name not in keys)
     yield from ((key, found.get(name)) for name, key in keys.items())
 

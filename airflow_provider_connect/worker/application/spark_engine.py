@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.model.run import TaskResult
-from airflow_provider_connect.plugins.loading.location_archive import unpacked_paths, write_archive
+from airflow_provider_connect.plugins.loading.plugin_path import unpacked_paths, write_archive
 from airflow_provider_connect.worker.task.task_payload import TaskPayload, refuse_second_attempt
 
 if TYPE_CHECKING:

@@ -105,7 +105,7 @@ def test_one_of_several_versions_is_removed_by_name(wheels: Path, plugins: Path)
     (plugins / "echo-extras-9.0").mkdir()
     (plugins / ".removing-killed").mkdir()
     os.utime(plugins / ".removing-killed", (0, 0))
-    with pytest.raises(BadRequestException, match=r"several versions of echo, 1\.0, 1\.1, 2\.0: say which, such as echo==1\.0"):
+    with pytest.raises(BadRequestException, match=r"several versions of echo, 1\.0, 1\.1, 2\.0: name one, such as echo==1\.0"):
         remove("echo", plugins)
     with pytest.raises(NotFoundException, match=r"no location of echo==3; of echo there are: echo-1\.0, echo-1\.1, echo-2\.0"):
         remove("echo==3", plugins)
