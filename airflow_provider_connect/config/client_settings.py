@@ -5,13 +5,13 @@ through: some of librdkafka's own run commands or load libraries, and a connecto
 """
 
 import logging
-import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from pathlib import PurePath
 
+from airflow_provider_connect.config.client_security import login_module, sasl_config, tls_config
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.java_text import parse_integer
 
 
 class ClientKind(StrEnum):
@@ -72,8 +72,6 @@ _BUILT_IN: Mapping[ClientKind, Mapping[str, str]] = {
     ClientKind.ADMIN: {},
 }
 
-_FLAG = re.compile(r"(?:required|requisite|sufficient|optional)\b")
-_OPTION = re.compile(r"""(?<![\w.])([\w.]++)\s*+=\s*+(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
 _INT_MAX = 2**31 - 1
 _LARGEST_REQUEST = 1_048_576  # the default of Java's max.request.size; librdkafka's own is 1,000,000
 
@@ -116,7 +114,7 @@ LEADING = _words("""
     bootstrap.servers security.protocol sasl.oauthbearer.token.endpoint.url ssl.endpoint.identification.algorithm
     enable.ssl.certificate.verification ssl.truststore.location ssl.truststore.certificates ssl.truststore.type
 """)
-"""Settings that decide to whom a client shows its credentials."""
+"""Settings that decide which server receives a client's credentials."""
 _CREDENTIALS = (
     *("sasl.jaas.config", "sasl.username", "sasl.password", "sasl.oauthbearer.", "sasl.kerberos.", "sasl.login.", "sasl.client."),
     *("ssl.keystore.", "ssl.key.", "ssl.certificate."),
@@ -130,7 +128,7 @@ def check_files(settings: WorkerSettings, overrides: Mapping[str, str]) -> dict[
     for name in _FILES & overrides.keys():
         if overrides[name].strip():
             checked[name] = settings.allowed_paths.resolved(name, overrides[name].strip())
-    key_tab = _jaas(overrides)[1].get("keyTab")
+    key_tab = login_module(overrides)[1].get("keyTab")
     if key_tab:
         settings.allowed_paths.resolved("sasl.jaas.config", key_tab)
     return checked
@@ -161,12 +159,12 @@ def internal_client_id(settings: WorkerSettings, purpose: str) -> str:
 
 
 def connector_overrides(config: Mapping[str, str], kind: ClientKind | str) -> dict[str, str]:
-    """What a connector's config says under ``producer.override.`` (or consumer, admin), without the prefix."""
+    """The settings of a connector's config under ``producer.override.`` (or consumer, admin), without the prefix."""
     return _under(config, f"{ClientKind(kind)}.override.")
 
 
 def clients_of(settings: WorkerSettings, config: Mapping[str, str], *, is_sink: bool) -> list[ClientKind]:
-    """The kinds of client that such a connector uses: overrides of others are nobody's affair (contract §4.5)."""
+    """The kinds of client that such a connector uses: overrides of other kinds are not checked (contract §4.5)."""
     if is_sink:
         has_dead_letters = bool(config.get("errors.deadletterqueue.topic.name", "").strip())
         return [*ClientKind] if has_dead_letters else [ClientKind.CONSUMER]
@@ -247,7 +245,7 @@ def librdkafka_config(java: Mapping[str, str], kind: ClientKind | str) -> Client
     for name, value in java.items():
         if "\0" in value:
             raise ConfigException(f"Invalid value for configuration {name}: it holds a NUL character. Give it without.", keys=[name])
-    config: ClientConfig = {"log_level": 0}  # errors come by error_cb; librdkafka's own lines on stderr would be nobody's
+    config: ClientConfig = {"log_level": 0}  # errors come by error_cb, not as librdkafka's lines on stderr
     for name, value in java.items():
         if name in _SAME_NAME or name in _NATIVE:
             config[name] = value.strip()
@@ -255,7 +253,7 @@ def librdkafka_config(java: Mapping[str, str], kind: ClientKind | str) -> Client
             config[_RENAMED[name]] = value.strip()
         elif name not in _TRANSLATED:
             _log.debug("Client setting %s has no counterpart in librdkafka and is not used", name)
-    config |= _sized(java) | _sasl(java) | _tls(java)
+    config |= _sized(java) | sasl_config(java) | tls_config(java)
     if kind == ClientKind.PRODUCER:
         ignores_keys = java.get("partitioner.ignore.keys", "").strip().lower() == "true"
         config.setdefault("message.max.bytes", _LARGEST_REQUEST)
@@ -320,117 +318,7 @@ _SIZES = {
 
 
 def _number(java: Mapping[str, str], name: str) -> int:
-    try:
-        return min(int(java[name].strip()), _INT_MAX * 1024)
-    except ValueError:
-        raise ConfigException.of(name, java[name], "Not a number of type LONG") from None
-
-
-def _sasl(java: Mapping[str, str]) -> ClientConfig:
-    """``sasl.jaas.config`` as user name, password and the like. Only modules that need no Java code can be used."""
-    service = java.get("sasl.kerberos.service.name", "").strip()
-    if service and not _plain(service, "_.-"):
-        raise ConfigException.of("sasl.kerberos.service.name", service, "letters, digits, '_', '.' and '-' are taken")
-    module, options = _jaas(java)
-    if not module:
-        return {}
-    names = _LOGIN_MODULES.get(module)
-    if names is None:
-        raise ConfigException.of("sasl.jaas.config", "[hidden]", f"login module {module} needs Java; there are {', '.join(_LOGIN_MODULES)}")
-    if not _plain(options.get("principal", "p"), "_.-/@"):
-        raise ConfigException.of("sasl.jaas.config", "[hidden]", "a principal is of letters, digits and '_', '.', '-', '/', '@'")
-    if not _is_plain_path(options.get("keyTab", "/k")):
-        raise ConfigException.of("sasl.jaas.config", "[hidden]", f"keyTab must be {_PLAIN_PATH}")
-    config: ClientConfig = {ours: options[theirs] for theirs, ours in names.items() if theirs in options}
-    if module == "OAuthBearerLoginModule" and "clientId" in options:
-        config["sasl.oauthbearer.method"] = "oidc"
-    return config
-
-
-def _jaas(java: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """The login module of ``sasl.jaas.config``, without its package, and its options; empty where there is none."""
-    text = java.get("sasl.jaas.config", "").strip()
-    if not text:
-        return "", {}
-    name, rest = (*text.split(None, 1), "")[:2]
-    flag = _FLAG.match(rest)
-    module = name.rpartition(".")[2]
-    if flag is None or not _plain(module, "_"):
-        raise ConfigException.of("sasl.jaas.config", "[hidden]", "expected '«login module» required «option»=\"«value»\" …;'")
-    found = _OPTION.findall(rest, flag.end())
-    return module, {key: _unquoted(double, single, bare) for key, double, single, bare in found}
-
-
-def _plain(text: str, marks: str) -> bool:
-    """Whether ``text`` holds letters, digits and ``marks`` alone, and begins with no mark: librdkafka puts some settings into a command."""
-    return bool(text) and text.isascii() and text[0].isalnum() and all(character.isalnum() or character in marks for character in text)
-
-
-def _is_plain_path(path: str) -> bool:
-    return path.startswith("/") and all(character.isalnum() or character in "/_.-+=,@~: " for character in path)
-
-
-_PLAIN_PATH = "an absolute path of letters, digits, spaces and / _ . - + = , @ ~ :"
-_LOGIN_MODULES: Mapping[str, Mapping[str, str]] = {
-    "PlainLoginModule": {"username": "sasl.username", "password": "sasl.password"},
-    "ScramLoginModule": {"username": "sasl.username", "password": "sasl.password"},
-    "OAuthBearerLoginModule": {
-        "clientId": "sasl.oauthbearer.client.id",
-        "clientSecret": "sasl.oauthbearer.client.secret",
-        "scope": "sasl.oauthbearer.scope",
-    },
-    "Krb5LoginModule": {"principal": "sasl.kerberos.principal", "keyTab": "sasl.kerberos.keytab"},
-}
-
-
-def _unquoted(double: str, single: str, bare: str) -> str:
-    return re.sub(r"\\(.)", r"\1", double or single) or bare
-
-
-def _tls(java: Mapping[str, str]) -> ClientConfig:
-    """Key and trust stores: PEM as text or file, PKCS12 for keys. Java's own JKS cannot be read outside Java."""
-    config: ClientConfig = {}
-    if "ssl.endpoint.identification.algorithm" in java:
-        config["ssl.endpoint.identification.algorithm"] = java["ssl.endpoint.identification.algorithm"].strip() or "none"
-    for theirs, ours in _PEM_TEXTS.items():
-        if java.get(theirs):
-            config[ours] = java[theirs]
-    if java.get("ssl.key.password"):
-        config["ssl.key.password"] = java["ssl.key.password"]
-    trust = java.get("ssl.truststore.location", "").strip()
-    for name in ("ssl.truststore.location", "ssl.keystore.location"):
-        if (path := java.get(name, "").strip()) and not _is_plain_path(path):
-            raise ConfigException.of(name, path, f"it must be {_PLAIN_PATH}")
-    if trust:
-        if _store_type(java, "ssl.truststore", trust) != "PEM":
-            raise ConfigException.of(
-                "ssl.truststore.location", trust, "a trust store must be PEM (ssl.truststore.type=PEM) to be read outside Java"
-            )
-        config["ssl.ca.location"] = trust
-    keys = java.get("ssl.keystore.location", "").strip()
-    if keys:
-        config |= _key_store(java, keys)
-    return config
-
-
-_PEM_TEXTS = {
-    "ssl.truststore.certificates": "ssl.ca.pem",
-    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
-    "ssl.keystore.key": "ssl.key.pem",
-}
-
-
-def _key_store(java: Mapping[str, str], location: str) -> ClientConfig:
-    match _store_type(java, "ssl.keystore", location):
-        case "PEM":
-            return {"ssl.certificate.location": location, "ssl.key.location": location}
-        case "PKCS12":
-            return {"ssl.keystore.location": location, "ssl.keystore.password": java.get("ssl.keystore.password", "")}
-    raise ConfigException.of(
-        "ssl.keystore.location", location, "a key store must be PEM or PKCS12 (ssl.keystore.type) to be read outside Java"
-    )
-
-
-def _store_type(java: Mapping[str, str], prefix: str, location: str) -> str:
-    by_ending = {".pem": "PEM", ".crt": "PEM", ".cer": "PEM", ".p12": "PKCS12", ".pfx": "PKCS12"}
-    return java.get(f"{prefix}.type", "").strip().upper() or by_ending.get(PurePath(location).suffix.lower(), "JKS")
+    number = parse_integer(java[name].strip(), 64)
+    if number is None:
+        raise ConfigException.of(name, java[name], "Not a number of type LONG")
+    return min(number, _INT_MAX * 1024)

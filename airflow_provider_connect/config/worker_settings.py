@@ -26,6 +26,7 @@ from airflow_provider_connect.config.dag_settings import (
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
+from airflow_provider_connect.sdk.java_text import parse_double, parse_integer
 
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 SIMPLE_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
@@ -34,7 +35,7 @@ MAX_TASKS_SETTING = "connectors.max.tasks"
 DEFAULT_MAX_TASKS = 1024  # Airflow maps a task over no more ([core] max_map_length)
 
 _log = logging.getLogger(__name__)
-_INT_MAX, _LONG_MAX, _SHORT_MAX = 2**31 - 1, 2**63 - 1, 2**15 - 1
+_KINDS = {16: "SHORT", 32: "INT", 64: "LONG"}
 _REPLICATION_TEXT = (
     "Replication factor must be positive and not larger than the number of brokers in the Kafka cluster, or -1 to use the broker's default"
 )
@@ -53,14 +54,14 @@ COMPACTED_SOON = {
     "min.cleanable.dirty.ratio": "0.1",
     "max.compaction.lag.ms": "1800000",
 }
-"""What lies on an internal topic grows with every run; of what was replaced readers are rid within the hour."""
+"""An internal topic grows with every run; replaced records are compacted away within the hour."""
 
 _NOT_PASSED_ON = ("topic", "partitions", "replication.factor", "cleanup.policy")
 
 
 @dataclass(frozen=True, slots=True)
 class StatusRetry:
-    """How a status write that failed is tried again (KIP-1278)."""
+    """How a failed status write is retried (KIP-1278)."""
 
     max_retries: int = 5
     initial_backoff_ms: int = 300
@@ -145,9 +146,9 @@ class WorkerSettings:
         return self.exactly_once_source == "enabled"
 
     def config_providers(self, connector: str | None = None) -> Mapping[str, ConfigProvider]:
-        """The providers of values for a config of ``connector``, with what that one may look up; None: for the worker's own settings.
+        """The providers of values for a config of ``connector``, with its access rights; None: for the worker's own settings.
 
-        Made anew at each call: they remember what they have looked up.
+        New objects at each call, since they keep the values that they have resolved.
         """
         return config_providers.providers_of(self.originals, connector)
 
@@ -164,7 +165,7 @@ class WorkerSettings:
 
 
 class _Reader:
-    """Reads typed values out of a mapping and gathers what is wrong instead of stopping at the first."""
+    """Reads typed values out of a mapping and collects all errors."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self.values = values
@@ -188,41 +189,35 @@ class _Reader:
     def text(self, name: str, default: str = "") -> str:
         return self.values.get(name, default).strip()
 
-    def filled(self, name: str, default: str, blank: str) -> str:
+    def filled(self, name: str, default: str, blank: str = "") -> str:
         text = self.text(name, default)
         if not text:
-            self.note(name, blank)
+            self.note(name, blank or f"Invalid value  for configuration {name}: String must be non-empty")
         return text
 
     def names(self, name: str) -> tuple[str, ...]:
         return tuple(part.strip() for part in self.text(name).split(",") if part.strip())
 
     def flag(self, name: str, default: bool) -> bool:
-        text = self.values.get(name)
-        if text is None:
-            return default
+        text = self.values.get(name, str(default))
         if text.strip().lower() not in ("true", "false"):
             self.refuse(name, text, "Expected value to be either true or false")
         return text.strip().lower() == "true"
 
-    def number(self, name: str, default: int, at_least: int = 0, *, limit: int = _LONG_MAX) -> int:
+    def number(self, name: str, default: int, at_least: int = 0, *, bits: int = 64) -> int:
         text = self.values.get(name)
         if text is None:
             return default
-        try:
-            value = int(text.strip())
-        except ValueError:
-            value = limit + 1
-        if not -limit - 1 <= value <= limit:
-            kind = {_SHORT_MAX: "SHORT", _INT_MAX: "INT"}.get(limit, "LONG")
-            self.refuse(name, text, f"Not a number of type {kind}")
+        value = parse_integer(text.strip(), bits)
+        if value is None:
+            self.refuse(name, text, f"Not a number of type {_KINDS[bits]}")
             return default
         if value < at_least:
             self.refuse(name, value, f"Value must be at least {at_least}")
         return value
 
-    def positive_or_default(self, name: str, default: int, reason: str, *, limit: int) -> int:
-        value = self.number(name, default, -limit, limit=limit)
+    def positive_or_default(self, name: str, default: int, reason: str, *, bits: int) -> int:
+        value = self.number(name, default, -(1 << (bits - 1)), bits=bits)
         if value != -1 and value < 1:
             self.refuse(name, value, reason)
         return value
@@ -231,9 +226,8 @@ class _Reader:
         text = self.values.get(name)
         if text is None:
             return default
-        try:
-            value = float(text.strip())
-        except ValueError:
+        value = parse_double(text)
+        if value is None:
             self.refuse(name, text, "Not a number of type DOUBLE")
             return default
         if not value >= at_least:
@@ -267,7 +261,7 @@ def _settings(read: _Reader, originals: Mapping[str, str], values: Mapping[str, 
     topics = _internal_topics(read)
     config, offset, status, batch = (topic.name for topic in topics)
     return WorkerSettings(
-        group_id=read.filled("group.id", "connect", "Invalid value  for configuration group.id: String must be non-empty"),
+        group_id=read.filled("group.id", "connect"),
         client_id=read.text("client.id"),
         bootstrap_servers=_bootstrap_servers(read),
         config_topic=config,
@@ -275,9 +269,9 @@ def _settings(read: _Reader, originals: Mapping[str, str], values: Mapping[str, 
         status_topic=status,
         batch_topic=batch,
         internal_topics=topics,
-        key_converter=_class_name(read, "key.converter", JSON_CONVERTER),
-        value_converter=_class_name(read, "value.converter", JSON_CONVERTER),
-        header_converter=_class_name(read, "header.converter", SIMPLE_HEADER_CONVERTER),
+        key_converter=read.filled("key.converter", JSON_CONVERTER),
+        value_converter=read.filled("value.converter", JSON_CONVERTER),
+        header_converter=read.filled("header.converter", SIMPLE_HEADER_CONVERTER),
         key_converter_settings=read.under("key.converter."),
         value_converter_settings=read.under("value.converter."),
         header_converter_settings=read.under("header.converter."),
@@ -294,7 +288,7 @@ def _settings(read: _Reader, originals: Mapping[str, str], values: Mapping[str, 
         plugin_path=read.names("plugin.path"),
         allowed_paths=_allowed_paths(read),
         version_ranges=read.under("version_ranges."),
-        max_tasks=read.number(MAX_TASKS_SETTING, DEFAULT_MAX_TASKS, 1, limit=_INT_MAX),
+        max_tasks=read.number(MAX_TASKS_SETTING, DEFAULT_MAX_TASKS, 1, bits=32),
         plugin_probe_timeout_ms=read.number("plugin.probe.timeout.ms", 30_000, 1),
         plugin_probe_memory_bytes=read.number("plugin.probe.memory.bytes", 4 << 30, 256 << 20),
         batch_max_records=read.number("batch.max.records", 1, 1) if "batch.max.records" in values else None,
@@ -320,10 +314,6 @@ def _bootstrap_servers(read: _Reader) -> str:
     return ",".join(servers)
 
 
-def _class_name(read: _Reader, name: str, default: str) -> str:
-    return read.filled(name, default, f"Invalid value  for configuration {name}: String must be non-empty")
-
-
 def _allowed_paths(read: _Reader) -> AllowedPaths:
     """The folders whose files connectors may reach. Where the worker's own folder is known, the default was put into the mapping."""
     folders = read.names(ALLOWED_PATHS)
@@ -334,7 +324,7 @@ def _allowed_paths(read: _Reader) -> AllowedPaths:
 
 
 def _schedule(read: _Reader) -> str | None:
-    """When connectors run whose configs do not say; None: every five minutes."""
+    """The schedule of connectors without one of their own; None: every five minutes."""
     text = read.values.get(SCHEDULE)
     if text is not None:
         try:
@@ -375,7 +365,7 @@ def _internal_topic(read: _Reader, kind: str, default: str, partitions: int, bla
     prefix = f"{kind}.storage."
     given = read.under(prefix)
     if kind != "config":  # the config topic has one partition, whatever is asked for
-        partitions = read.positive_or_default(prefix + "partitions", partitions, _PARTITIONS_TEXT, limit=_INT_MAX)
+        partitions = read.positive_or_default(prefix + "partitions", partitions, _PARTITIONS_TEXT, bits=32)
     for name in ("cleanup.policy", *(("partitions",) if kind == "config" else ())):
         if name in given:
             _log.warning("Ignoring '%s%s=%s', since it is always set by the worker", prefix, name, given[name])
@@ -385,7 +375,7 @@ def _internal_topic(read: _Reader, kind: str, default: str, partitions: int, bla
         setting=prefix + "topic",
         purpose=_PURPOSES[kind],
         partitions=partitions,
-        replication_factor=read.positive_or_default(prefix + "replication.factor", -1, _REPLICATION_TEXT, limit=_SHORT_MAX),
+        replication_factor=read.positive_or_default(prefix + "replication.factor", -1, _REPLICATION_TEXT, bits=16),
         configs={**COMPACTED_SOON, **configs, "cleanup.policy": "compact"},
     )
 
@@ -393,7 +383,7 @@ def _internal_topic(read: _Reader, kind: str, default: str, partitions: int, bla
 def _status_retry(read: _Reader) -> StatusRetry:
     prefix = "status.storage.retry."
     retry = StatusRetry(
-        max_retries=read.number(prefix + "max.retries", 5, limit=_INT_MAX),
+        max_retries=read.number(prefix + "max.retries", 5, bits=32),
         initial_backoff_ms=read.number(prefix + "initial.backoff.ms", 300),
         max_backoff_ms=read.number(prefix + "max.backoff.ms", 10_000),
         backoff_multiplier=read.real(prefix + "backoff.multiplier", 2.0, 1.0),

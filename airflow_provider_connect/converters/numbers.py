@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 from airflow_provider_connect.converters.data_converter import DataConverter
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.columns import is_json
 from airflow_provider_connect.sdk.converter import ColumnRun
 from airflow_provider_connect.sdk.schema import (
@@ -19,7 +20,6 @@ from airflow_provider_connect.sdk.schema import (
     OPTIONAL_INT32_SCHEMA,
     OPTIONAL_INT64_SCHEMA,
     Schema,
-    arrow_type,
 )
 
 _CODES: Final = {2: "h", 4: "i", 8: "q"}

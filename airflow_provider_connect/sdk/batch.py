@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.arrow_schema import schema_of
 from airflow_provider_connect.sdk.columns import column_of, conform, is_json, row_numbers, values_of
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, HeaderConverter
 from airflow_provider_connect.sdk.records import Header, Headers, SinkRecord, SourceRecord, TopicPartition
-from airflow_provider_connect.sdk.schema import Schema, schema_of
+from airflow_provider_connect.sdk.schema import Schema
 
 _COLUMNS = ("value", "key", "headers", "timestamp", "kafka_offset")
 

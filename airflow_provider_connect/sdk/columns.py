@@ -14,7 +14,8 @@ from typing import Any
 
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.schema import TIMESTAMP, Schema, SchemaType, Struct, arrow_type
+from airflow_provider_connect.sdk.arrow_schema import arrow_type
+from airflow_provider_connect.sdk.schema import TIMESTAMP, Schema, SchemaType, Struct
 
 
 def row_numbers(count: int, first: int = 0) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Kafka Connect's data schemas, the Struct, and how both map to Arrow types (contract §11.1).
+"""Kafka Connect's data schemas and the Struct (contract §11.1).
 
 Python values of the logical types: ``decimal.Decimal``, ``datetime.date``, ``datetime.time`` and an aware ``datetime.datetime``.
 Everything else has the plain Python value; maps are dicts, arrays are lists, structs are ``Struct``.
@@ -6,21 +6,15 @@ Everything else has the plain Python value; maps are dicts, arrays are lists, st
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import datetime
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_provider_connect.errors import DataException, SchemaException
-from airflow_provider_connect.sdk.arrow import pa
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class SchemaType(StrEnum):
@@ -46,7 +40,7 @@ TIME: Final = "org.apache.kafka.connect.data.Time"
 TIMESTAMP: Final = "org.apache.kafka.connect.data.Timestamp"
 SCALE: Final = "scale"
 PRECISION: Final = "connect.decimal.precision"
-_MOST_DIGITS: Final = 76  # of a decimal of 256 bits
+MOST_DIGITS: Final = 76  # of a decimal of 256 bits
 
 _LOGICAL_TYPE: Final = {DECIMAL: SchemaType.BYTES, DATE: SchemaType.INT32, TIME: SchemaType.INT32, TIMESTAMP: SchemaType.INT64}
 
@@ -140,7 +134,18 @@ class Schema:
     @property
     def scale(self) -> int:
         """Digits after the point of a Decimal, from -76 to 76."""
-        return _decimal_number(self, SCALE)
+        return decimal_number(self, SCALE)
+
+
+def decimal_number(schema: Schema, name: str, missing: str = "") -> int:
+    """A parameter of a Decimal. Raises SchemaException for one beyond Arrow's widest decimal."""
+    try:
+        number = int((schema.parameters or {}).get(name, missing))
+    except ValueError as error:
+        raise SchemaException(f"Invalid Decimal schema: {name} parameter not found or not a number") from error
+    if abs(number) > MOST_DIGITS:
+        raise SchemaException(f"Invalid Decimal schema: {name} {number} is not from -{MOST_DIGITS} to {MOST_DIGITS}")
+    return number
 
 
 def _refuse_double_fields(fields: tuple[Field, ...]) -> None:
@@ -286,7 +291,7 @@ INTEGER_BITS: Final = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT3
 
 
 def validate_value(schema: Schema, value: object, location: str = "value") -> None:
-    """Raise DataException, worded as in Connect, unless ``value`` fits ``schema``. ``location`` says in the text what was looked at."""
+    """Raise DataException, worded as in Connect, unless ``value`` fits ``schema``. ``location`` is in the message."""
     if value is None:
         if not schema.optional:
             raise DataException(f"Invalid value: null used for required {location}, schema type: {schema.type.name}")
@@ -326,175 +331,3 @@ def _validate_width(type: SchemaType, value: Any, location: str) -> None:
     limit = 1 << (INTEGER_BITS[type] - 1)
     if not -limit <= value < limit:
         raise DataException(f"Invalid value: {value} is out of range for {location}, schema type: {type.name}")
-
-
-# Arrow
-
-
-def arrow_type(schema: Schema) -> pa.DataType:
-    """The Arrow type of values of ``schema``. What Arrow's types cannot say of inner schemas stands in their fields' metadata."""
-    logical = schema.logical_name
-    if logical is not None:
-        return _logical_arrow_type(logical, schema)
-    if schema.value_schema is not None:
-        if schema.key_schema is not None:
-            return pa.map_(arrow_field("key", schema.key_schema).with_nullable(False), arrow_field("value", schema.value_schema))
-        return pa.list_(arrow_field("item", schema.value_schema))
-    if schema.type is SchemaType.STRUCT:
-        return pa.struct([arrow_field(field.name, field.schema) for field in schema.fields])
-    return getattr(pa, _PLAIN_ARROW_TYPES[schema.type])()
-
-
-_PLAIN_ARROW_TYPES: Final = {
-    SchemaType.INT8: "int8",
-    SchemaType.INT16: "int16",
-    SchemaType.INT32: "int32",
-    SchemaType.INT64: "int64",
-    SchemaType.FLOAT32: "float32",
-    SchemaType.FLOAT64: "float64",
-    SchemaType.BOOLEAN: "bool_",
-    SchemaType.STRING: "string",
-    SchemaType.BYTES: "binary",
-}
-
-
-def _logical_arrow_type(logical: str, schema: Schema) -> pa.DataType:
-    if logical in (DATE, TIME):
-        return pa.date32() if logical == DATE else pa.time32("ms")
-    if logical == TIMESTAMP:
-        return pa.timestamp("ms", "UTC")
-    precision = _MOST_DIGITS if abs(schema.scale) > 38 else _decimal_number(schema, PRECISION, "38")
-    return pa.decimal256(precision, schema.scale) if precision > 38 else pa.decimal128(38, schema.scale)
-
-
-def _decimal_number(schema: Schema, name: str, missing: str = "") -> int:
-    """A parameter of a Decimal. Raises SchemaException for what Arrow's widest decimal does not have."""
-    try:
-        number = int((schema.parameters or {}).get(name, missing))
-    except ValueError as error:
-        raise SchemaException(f"Invalid Decimal schema: {name} parameter not found or not a number") from error
-    if abs(number) > _MOST_DIGITS:
-        raise SchemaException(f"Invalid Decimal schema: {name} {number} is not from -{_MOST_DIGITS} to {_MOST_DIGITS}")
-    return number
-
-
-def arrow_field(name: str, schema: Schema) -> pa.Field:
-    """An Arrow field that holds all of ``schema``: nullable = optional, and the rest, where there is any, as metadata ``connect.…``."""
-    metadata = {
-        "connect.name": schema.name,
-        "connect.version": None if schema.version is None else str(schema.version),
-        "connect.doc": schema.doc,
-        "connect.parameters": None if schema.parameters is None else json.dumps(dict(schema.parameters)),
-        "connect.default": None if schema.default is None else json.dumps(_default_to_json(schema, schema.default)),
-    }
-    given = {key: text for key, text in metadata.items() if text is not None}
-    return pa.field(name, arrow_type(schema), nullable=schema.optional, metadata=given or None)
-
-
-def schema_of(field: pa.Field) -> Schema:
-    """The schema of an Arrow field: exactly the one that ``arrow_field`` was given, or the nearest for any other field.
-
-    Widths without a schema type of their own take the next larger (uint8 → INT16); times finer than a millisecond become Time and
-    Timestamp, which have milliseconds; a timestamp without a zone counts as UTC. Raises SchemaException for what Connect cannot hold.
-    """
-    metadata = {key.decode(): text.decode() for key, text in (field.metadata or {}).items() if key.startswith(b"connect.")}
-    schema = dataclasses.replace(_schema_of_type(field.type, metadata), optional=field.nullable)
-    changes: dict[str, Any] = {key: metadata[f"connect.{key}"] for key in ("name", "doc") if f"connect.{key}" in metadata}
-    if "connect.version" in metadata:
-        changes["version"] = int(metadata["connect.version"])
-    elif "name" in changes:
-        changes["version"] = None
-    if "connect.parameters" in metadata:
-        changes["parameters"] = json.loads(metadata["connect.parameters"])
-    if "connect.default" in metadata:
-        typed = dataclasses.replace(schema, **changes)
-        changes["default"] = _default_from_json(typed, json.loads(metadata["connect.default"]))
-    return dataclasses.replace(schema, **changes) if changes else schema
-
-
-def _schema_of_type(type: pa.DataType, metadata: Mapping[str, str]) -> Schema:
-    types = pa.types
-    if types.is_dictionary(type):
-        return _schema_of_type(type.value_type, metadata)
-    if types.is_struct(type):
-        return Schema.struct({field.name: schema_of(field) for field in type})
-    if types.is_map(type):
-        return Schema.map(schema_of(type.key_field), schema_of(type.item_field))
-    if types.is_list(type) or types.is_large_list(type) or types.is_fixed_size_list(type):
-        return Schema.array(schema_of(type.value_field))
-    if types.is_decimal(type):
-        wide = {} if type.precision <= 38 else {PRECISION: str(type.precision)}
-        return decimal_schema(type.scale, parameters={SCALE: str(type.scale), **wide})
-    for is_type, schema in _scalar_tests():
-        if is_type(type):
-            return schema
-    raise SchemaException(f"Arrow type {type} has no Connect schema")
-
-
-def _scalar_tests() -> list[tuple[Callable[[pa.DataType], bool], Schema]]:
-    types = pa.types
-    return [
-        (types.is_string, STRING_SCHEMA),
-        (types.is_int64, INT64_SCHEMA),
-        (types.is_int32, INT32_SCHEMA),
-        (types.is_binary, BYTES_SCHEMA),
-        (types.is_float64, FLOAT64_SCHEMA),
-        (types.is_boolean, BOOLEAN_SCHEMA),
-        (types.is_float32, FLOAT32_SCHEMA),
-        (types.is_date, DATE_SCHEMA),
-        (types.is_timestamp, TIMESTAMP_SCHEMA),
-        (types.is_time, TIME_SCHEMA),
-        (types.is_int16, INT16_SCHEMA),
-        (types.is_int8, INT8_SCHEMA),
-        (lambda type: types.is_large_string(type) or types.is_string_view(type), STRING_SCHEMA),
-        (lambda type: types.is_large_binary(type) or types.is_fixed_size_binary(type) or types.is_binary_view(type), BYTES_SCHEMA),
-        (types.is_float16, FLOAT32_SCHEMA),
-        (types.is_uint8, INT16_SCHEMA),
-        (types.is_uint16, INT32_SCHEMA),
-        (types.is_uint32, INT64_SCHEMA),
-        (types.is_uint64, INT64_SCHEMA),
-    ]
-
-
-def _default_to_json(schema: Schema, value: Any) -> Any:
-    """A default as JSON, by its schema, so that ``_default_from_json`` gives the very same value."""
-    if value is None:
-        return None
-    if schema.logical_name is not None or schema.type is SchemaType.BYTES:
-        return _scalar_text(value)
-    if isinstance(value, Struct):
-        return [_default_to_json(field.schema, value.get_without_default(field.name)) for field in schema.fields]
-    if schema.value_schema is not None and schema.key_schema is not None:
-        return [[_default_to_json(schema.key_schema, k), _default_to_json(schema.value_schema, v)] for k, v in value.items()]
-    if schema.value_schema is not None:
-        return [_default_to_json(schema.value_schema, entry) for entry in value]
-    return value
-
-
-def _scalar_text(value: Any) -> str:
-    if isinstance(value, Decimal):
-        return str(value)
-    return base64.b64encode(value).decode() if isinstance(value, bytes | bytearray | memoryview) else value.isoformat()
-
-
-_FROM_TEXT: Final[Mapping[str, Callable[[str], Any]]] = {
-    DECIMAL: Decimal,
-    DATE: datetime.date.fromisoformat,
-    TIME: datetime.time.fromisoformat,
-    TIMESTAMP: datetime.datetime.fromisoformat,
-    SchemaType.BYTES: base64.b64decode,
-}
-
-
-def _default_from_json(schema: Schema, value: Any) -> Any:
-    if value is None:
-        return None
-    if schema.logical_name is not None or schema.type is SchemaType.BYTES:
-        return _FROM_TEXT[schema.logical_name or schema.type](value)
-    if schema.type is SchemaType.STRUCT:
-        return Struct.of_values(schema, [_default_from_json(f.schema, v) for f, v in zip(schema.fields, value, strict=True)])
-    if schema.value_schema is not None and schema.key_schema is not None:
-        return {_default_from_json(schema.key_schema, k): _default_from_json(schema.value_schema, v) for k, v in value}
-    if schema.value_schema is not None:
-        return [_default_from_json(schema.value_schema, entry) for entry in value]
-    return value

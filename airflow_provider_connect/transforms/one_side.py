@@ -8,11 +8,12 @@ from typing import Any, ClassVar, Final, Literal, TypeVar
 
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import column_of, json_column, values_of
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Importance, Type
 from airflow_provider_connect.sdk.plugin import class_name_of
-from airflow_provider_connect.sdk.schema import Schema, arrow_type
+from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.transformation import Transformation
 
 Before = TypeVar("Before")

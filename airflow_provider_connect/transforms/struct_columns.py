@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.columns import column_of, conform, row_numbers
-from airflow_provider_connect.sdk.schema import Field, Schema, SchemaType, arrow_type
+from airflow_provider_connect.sdk.schema import Field, Schema, SchemaType
 
 
 def child(column: pa.Array, field: Field, *, fill: bool) -> pa.Array:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import column_of, values_of
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, OneOf
@@ -25,7 +26,6 @@ from airflow_provider_connect.sdk.schema import (
     Schema,
     SchemaType,
     Struct,
-    arrow_type,
 )
 from airflow_provider_connect.transforms.one_side import REPLACE_NULL, OneSide, of_key_and_value, one_by_one
 from airflow_provider_connect.transforms.requirements import class_of_value, require_map, require_struct

@@ -19,17 +19,12 @@ from airflow_provider_connect.converters.json.values import JsonRules, read_valu
 from airflow_provider_connect.converters.json.writer import column_text, texts_of
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.arrow_schema import schema_of
 from airflow_provider_connect.sdk.columns import conform, is_json, values_of
 from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, Importance, OneOf, Type, Width
 from airflow_provider_connect.sdk.converter import NULL, ColumnRun, SchemaAndValue, column_runs
 from airflow_provider_connect.sdk.json_text import MAX_DEPTH
-from airflow_provider_connect.sdk.schema import (
-    OPTIONAL_BOOLEAN_SCHEMA,
-    OPTIONAL_INT64_SCHEMA,
-    OPTIONAL_STRING_SCHEMA,
-    Schema,
-    schema_of,
-)
+from airflow_provider_connect.sdk.schema import OPTIONAL_BOOLEAN_SCHEMA, OPTIONAL_INT64_SCHEMA, OPTIONAL_STRING_SCHEMA, Schema
 
 SCHEMAS_ENABLE, CACHE_SIZE, SCHEMA_CONTENT = "schemas.enable", "schemas.cache.size", "schema.content"
 DECIMAL_FORMAT, REPLACE_NULL = "decimal.format", "replace.null.with.default"

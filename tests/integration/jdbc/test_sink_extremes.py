@@ -6,9 +6,10 @@ import pytest
 
 from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.schema import DATE_SCHEMA, INT64_SCHEMA, TIME_SCHEMA, TIMESTAMP_SCHEMA, Schema, arrow_type
+from airflow_provider_connect.sdk.schema import DATE_SCHEMA, INT64_SCHEMA, TIME_SCHEMA, TIMESTAMP_SCHEMA, Schema
 from tests.integration.jdbc.sinks import KEY, Place, Reported, Sink
 
 INFINITY, MINUS_INFINITY = 9223372036825200000, -9223372036832400000  # as PostgreSQL's JDBC driver has them

@@ -12,9 +12,9 @@ import sys
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.schema import arrow_type
 from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext
 from tests.integration.jdbc.sinks import NOTE, Place, Sink
 from tests.integration.worker.test_jdbc_source import started

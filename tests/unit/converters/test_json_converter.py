@@ -23,6 +23,7 @@ from airflow_provider_connect.converters.header import SimpleHeaderConverter
 from airflow_provider_connect.converters.json.converter import JsonConverter
 from airflow_provider_connect.converters.string import StringConverter
 from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.columns import column_of, is_json, values_of
 from airflow_provider_connect.sdk.schema import (
     BOOLEAN_SCHEMA,
@@ -42,7 +43,6 @@ from airflow_provider_connect.sdk.schema import (
     Schema,
     SchemaType,
     Struct,
-    arrow_type,
     decimal_schema,
 )
 

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from airflow_provider_connect.sdk.arrow_schema import arrow_field, arrow_type, schema_of
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import column_of, values_of
 from airflow_provider_connect.sdk.records import Headers, SinkRecord, SourceRecord
@@ -22,10 +23,7 @@ from airflow_provider_connect.sdk.schema import (
     Schema,
     SchemaType,
     Struct,
-    arrow_field,
-    arrow_type,
     decimal_schema,
-    schema_of,
     validate_value,
 )
 

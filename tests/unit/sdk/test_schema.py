@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.errors import DataException, SchemaException
+from airflow_provider_connect.sdk.arrow_schema import arrow_field, arrow_type, schema_of
 from airflow_provider_connect.sdk.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
@@ -27,10 +28,7 @@ from airflow_provider_connect.sdk.schema import (
     Schema,
     SchemaType,
     Struct,
-    arrow_field,
-    arrow_type,
     decimal_schema,
-    schema_of,
     validate_value,
 )
 

@@ -18,7 +18,8 @@ from airflow_provider_connect.connectors.jdbc.source.config import AS_TEXT, Nume
 from airflow_provider_connect.connectors.jdbc.source.far_times import has_wrapped_times, unwrapped_days, unwrapped_milliseconds
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.schema import DECIMAL, Schema, SchemaType, arrow_field, arrow_type
+from airflow_provider_connect.sdk.arrow_schema import arrow_field, arrow_type
+from airflow_provider_connect.sdk.schema import DECIMAL, Schema, SchemaType
 
 UTC: Final = "UTC"
 _NANOS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}

@@ -27,8 +27,8 @@ from airflow_provider_connect.connectors.jdbc.source.settings import SourceSetti
 from airflow_provider_connect.connectors.jdbc.source.table_parts import TablePart
 from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.schema import arrow_type
 
 WAITING: Final[tuple[Batch, ...]] = ()
 """Nothing now; ask again."""
