@@ -34,7 +34,7 @@ class ClusterConfigState:
     """The config topic up to ``offset`` (the next record to read).
 
     ``claims`` holds each connector's newest claim, ``fencing_counts`` how many of its task ids may be alive, ``applied_configs`` the
-    connector config that its committed tasks were made from, ``generations`` how many task sets this reader has seen committed (in
+    connector config that its committed tasks were planned from, ``generations`` how many task sets this reader has seen committed (in
     memory only), ``inconsistent`` the connectors whose last commit record lacked tasks, ``pending_fencing`` those with a task set
     committed since their last fencing record. A deleted connector keeps its count, claim and generation. ``log_levels`` are the newest
     requests by logger; they are for workers that are up when they are written. ``upgrades`` are the requested ones, by connector.

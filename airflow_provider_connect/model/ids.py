@@ -14,7 +14,7 @@ TOPIC_LENGTH = 249  # Kafka's own limit
 _READABLE_LENGTH = 160
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
 _SHORTENED = re.compile(r"--h[0-9a-f]{32}$")  # no id that is not shortened holds ``--h``: there two hexadecimal digits follow
-_PLAIN = re.compile(r"\w+([-.]\w+)*", re.ASCII)  # names that are as they are in their DAG's id; lists of a thousand are made of such
+_PLAIN = re.compile(r"\w+([-.]\w+)*", re.ASCII)  # names that stay as they are in their DAG's id: the fast path, for lists of thousands
 _MASK = 0xFFFFFFFF
 
 

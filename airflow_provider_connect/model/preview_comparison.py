@@ -70,7 +70,7 @@ class Comparison:
 
 
 def compared(old: Preview, new: Preview) -> Comparison:
-    """``old`` was made first, so that the new version may have found a little more where the source was at its end."""
+    """``old`` ran first, so the new version may have found a few more records at the source's end."""
     before, after = ({topic.topic: topic for topic in preview.topics} for preview in (old, new))
     differences = [*_topics(before, after), *_fields(Subject.OFFSETS, "", old.offsets, new.offsets), *_counts(old, new)]
     for name in before.keys() & after.keys():

@@ -14,7 +14,7 @@ from airflow_provider_connect.model.upgrades import Upgrade
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A record that is skipped, and why. A reader counts it, logs the reason once, and goes on."""
+    """A record that is skipped, and why. A reader counts it, logs the reason once, and continues."""
 
     reason: str
     key: bytes | None = None

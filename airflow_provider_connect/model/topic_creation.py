@@ -25,7 +25,7 @@ _PARTITIONS: Final = "Number of partitions must be positive, or -1 to use the br
 
 @dataclass(frozen=True, slots=True)
 class TopicGroup:
-    """What the topics of one group are made with. Partitions and replication factor -1: the broker's default."""
+    """The settings of one group's new topics. Partitions and replication factor -1: the broker's default."""
 
     name: str
     partitions: int
@@ -86,9 +86,9 @@ def _group_in(key: str, names: set[str]) -> bool:
 
 
 def _parsed(config: Mapping[str, str], group: str, partitions: object, replicas: object, errors: list[str]) -> dict[str, Any]:
-    """A group's own four settings, by their names without the prefix; what is wrong goes to ``errors``."""
+    """A group's own four settings, by their names without the prefix; errors are added to ``errors``."""
     prefix = f"{PREFIX}{group}."
-    is_default = group == DEFAULT  # whose patterns are everything and nothing, whatever the config says
+    is_default = group == DEFAULT  # which includes every topic and excludes none, by any config
     patterns = [] if is_default else [ConfigKey(f"{prefix}{key}", Type.LIST, "", validator=_REGEXES) for key in ("include", "exclude")]
     definition = ConfigDef(
         *patterns,

@@ -101,7 +101,7 @@ def judged(upgrade: Upgrade, comparison: "Comparison") -> Upgrade:
     """The upgrade after a comparison of the two versions: TRIAL or HELD; or REQUESTED still, where there was nothing to compare."""
     seen = dataclasses.replace(upgrade, comparison=comparison.to_json())
     if not comparison.has_seen_enough:
-        return dataclasses.replace(seen, reason="the source had no record to compare the versions by; the next run looks again")
+        return dataclasses.replace(seen, reason="the source had no record to compare the versions by; the next run compares again")
     hindrances = comparison.hindrances(accept_schema_change=upgrade.accepts_schema_change)
     if not hindrances:
         return dataclasses.replace(seen, state=UpgradeState.TRIAL, reason="")

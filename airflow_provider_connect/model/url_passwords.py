@@ -1,4 +1,4 @@
-"""Where URLs hold passwords, and what is shown in their place. Knows no driver: it hides whatever any of them may take for a password.
+"""Where URLs hold passwords, and what is shown instead. Knows no driver: it hides all text that any of them may take for a password.
 
 Drivers disagree about which characters a password may hold and where it ends. So a setting is read liberally: its user-info reaches to the
 last ``@``, and an option reaches to the next ``&``, or ``;``, whatever stands between. In a text with other words URLs end at white space.

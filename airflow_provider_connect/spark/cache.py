@@ -75,7 +75,7 @@ def made_once(target: Path, make: Callable[[Path], None]) -> Path:
 
 
 def forget_old(folder: Path, now: float, *, days: float = 14) -> None:
-    """Deletes what lies in ``folder`` and was made so long ago. What is still used is made again; a process that has it open keeps it."""
+    """Deletes entries of ``folder`` that are older. Those still in use are built again; a process that has one open keeps it."""
     for entry in folder.iterdir():
         if entry.is_dir() and not entry.name.startswith(".") and entry.stat().st_mtime < now - days * 86400:
             shutil.rmtree(entry, ignore_errors=True)

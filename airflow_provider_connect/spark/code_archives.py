@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 def code_archive(cache: Path) -> Path:
-    """The zip of the package as it is now; made when a file has changed since the last one."""
+    """The zip of the package as it is now; written when a file has changed since the last one."""
     files = sorted(file for file in _PACKAGE.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
     digest = hashlib.sha256()
     for file in files:
@@ -63,7 +63,7 @@ class _Plugin:
 
 
 def plugin_archives(cache: Path) -> list[Path]:
-    """One zip a distribution, made when a file has changed since the last one. What holds compiled code cannot be imported from a zip and
+    """One zip a distribution, written when a file has changed since. What holds compiled code cannot be imported from a zip and
     is left out with a warning; what lies in a zip already is on the command line already."""
     by_distribution: dict[str, tuple[Distribution, list[EntryPoint]]] = {}
     for entry in entry_points(group=GROUP):

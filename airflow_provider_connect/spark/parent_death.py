@@ -13,7 +13,7 @@ _libc = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
 def die_with_parent(parent: int | None = None) -> None:
     """From now on this process is killed when the thread that started it ends; at once, if its parent is no longer ``parent``.
 
-    Without ``parent`` an end before the call goes unseen: for those who ask their parent for something next, and fail by that. Not for
+    Without ``parent`` an end before the call goes unseen: for processes that next send a request to their parent, and fail then. Not for
     Spark's Python worker daemon: its parent is a thread of the JVM, which may end while the JVM lives.
     """
     if _libc is None:

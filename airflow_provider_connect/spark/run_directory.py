@@ -25,7 +25,7 @@ class RunDirectory:
 
     @classmethod
     def make(cls, base: Path, dag_id: str, run_id: str, *, map_index: int = -1, try_number: int = 1) -> "RunDirectory":
-        """Make the directory of a try, mode 0700. A try that is made a second time (Airflow starts a copy) gets one of its own."""
+        """Make the directory of a try, mode 0700. A second copy of a try (Airflow may start one) gets one of its own."""
         run = base / _directory_name(dag_id) / _directory_name(run_id)
         if map_index >= 0:
             run /= str(map_index)

@@ -63,7 +63,7 @@ class MirrorFollower:
     def step(self, wait_seconds: float) -> bool:
         """Take in what has come; waits up to ``wait_seconds`` for it. False, at once: another process follows.
 
-        Raises what the stores and the database raise; a later step goes on from what was committed.
+        Raises what the stores and the database raise; a later step continues from the last commit.
         """
         try:
             return self._step(wait_seconds)

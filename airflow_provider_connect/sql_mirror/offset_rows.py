@@ -127,7 +127,7 @@ class _Positions:
         self._by_partition.setdefault((task.connector, at), {})[task.task] = row
 
     def moved(self, record: StateRecord, value: BatchRecord | BatchReset) -> list[Entry]:
-        """The task's positions are now what the entry says, all of them; an altered or reset task has none."""
+        """Replace all of the task's positions by those of the entry; an altered or reset task has none."""
         wanted = _positions(value.next) if isinstance(value, BatchRecord) and value.type is ConnectorType.SINK else {}
         entries = []
         for at in sorted({*self._by_task.get(value.task, ()), *wanted}):

@@ -158,7 +158,7 @@ def offsets_before(session: Database, connector: str, change_id: int) -> list[Of
     return [OffsetView(json.loads(subject), None if old is None else json.loads(old)) for subject, old in first.items()]
 
 
-def run_figures(session: Database, connector: str | None = None, *, before_ms: int | None = None, limit: int = 100) -> list[RunMetrics]:
+def run_metrics(session: Database, connector: str | None = None, *, before_ms: int | None = None, limit: int = 100) -> list[RunMetrics]:
     """The runs that delivered something, the newest first: of one connector or of all, with their last entry before ``before_ms``."""
     last = func.max(batch.c.last_ms)
     statement = (

@@ -34,7 +34,7 @@ class Rows:
         return tuple(row[name] for name in self._keys)
 
     def put(self, row: Row) -> None:
-        """The row, whole, takes the place of the one of its key."""
+        """The whole row replaces the one of its key."""
         self.now[self.key(row)] = row
 
     def write(self, database: Database) -> None:

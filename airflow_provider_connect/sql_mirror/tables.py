@@ -27,7 +27,7 @@ agreement = Table(
     Column("paused", Boolean, nullable=False),
     Column("target_state", String(20), nullable=False),
 )
-"""The last pair of paused flag and target state that the reconciler made agree."""
+"""The last paused flag and target state on which the reconciler agreed."""
 
 lease = Table(
     "connect_lease",
@@ -38,7 +38,7 @@ lease = Table(
 )
 """Who does a job that one process at a time should do, until when (seconds since 1970). It saves work; nothing relies on it."""
 
-# --- the mirror: what the topics say now ----------------------------------------------------------------------------------------------
+# --- the mirror: the current state of the topics --------------------------------------------------------------------------------------
 
 connector_config = Table(
     "connect_config",
@@ -168,7 +168,7 @@ batch = Table(
     Index("connect_batch_claim", "claim"),
 )
 """What each task delivered under each claim (a try of an Airflow run), by its last entry in the batch log; ``ranges`` as JSON maps topic
-and partition to first and next offset. Between ``first_ms`` and ``last_ms`` the entries were written. Stays when the connector goes."""
+and partition to first and next offset. The entries were written between ``first_ms`` and ``last_ms``. Kept after a deletion."""
 
 # --- the mirror: how it came to be so -------------------------------------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ history = Table(
     Index("connect_history_at", "at_ms"),
 )
 """Every change that the mirror saw, in the order in which it did. ``old`` or ``new`` empty: there was or is none. ``topic``,
-``topic_partition`` and ``topic_offset`` say which record made the change; offset -1: none did (see ``note``)."""
+``topic_partition`` and ``topic_offset`` are those of the record that made the change; offset -1: none did (see ``note``)."""
 
 position = Table(
     "connect_position",

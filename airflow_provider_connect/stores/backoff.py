@@ -14,7 +14,7 @@ class Backoff:
     jitter: float = 0.0
 
     def delay_ms(self, attempt: int, random: _random.Random) -> float:
-        """The wait before attempt ``attempt`` is made again; the first failure is attempt 0. Never above ``max_ms`` × (1 + jitter)."""
+        """The wait after failed attempt ``attempt``; the first is 0. Never above ``max_ms`` × (1 + jitter)."""
         try:
             delay = min(self.initial_ms * self.multiplier**attempt, self.max_ms)
         except OverflowError:

@@ -1,4 +1,4 @@
-"""Whether Kafka's clients take the worker settings: made and thrown away, without a broker to go to."""
+"""Whether Kafka's clients accept the worker settings: they are created and dropped, without a broker."""
 
 import re
 from collections.abc import Mapping

@@ -66,7 +66,7 @@ class ConfigCache:
     def read(self, settings: WorkerSettings, connector: str | None, *, timeout_seconds: float = 120.0) -> ConfigSnapshot:
         """What the topic holds at its end of ``connector``, None: of all. Raises TopicMissingException, StoreTimeoutException.
 
-        What was read before a time-out is kept where possible, so that the next call goes on from there.
+        What was read before a time-out is kept where possible, so that the next call continues from there.
         """
         topic = settings.config_topic
         with closing(TopicAdmin(settings)) as admin:

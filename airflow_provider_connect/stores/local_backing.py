@@ -49,7 +49,7 @@ class LocalBacking:
         return self._statuses.under(claim)
 
     def offsets(self, location: OffsetLocation, *, settle_seconds: float | None = None) -> Offsets:
-        """The file, whatever ``offsets.storage.topic`` says."""
+        """The file; ``offsets.storage.topic`` has no effect."""
         return FileOffsets(self._file)
 
     def committer(self, connector: str, claim: Claim) -> OffsetCommitter | None:

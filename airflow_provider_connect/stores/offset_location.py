@@ -43,7 +43,7 @@ class OffsetLocation:
 
 
 def is_elsewhere(settings: WorkerSettings, overrides: Overrides, kind: ClientKind = ClientKind.PRODUCER) -> bool:
-    """Whether a client with these overrides goes to another cluster than the worker's own clients."""
+    """Whether a client with these overrides uses another cluster than the worker's own clients."""
     found = str(client_config(settings, kind, overrides).get("bootstrap.servers", ""))
     return _servers(found) != _servers(settings.bootstrap_servers)
 

@@ -1,4 +1,4 @@
-"""Who answers: this package's version and the Kafka cluster behind it, as Kafka Connect's ``GET /`` says it (contract §3.7)."""
+"""This package's version and the Kafka cluster, as in Kafka Connect's answer to ``GET /`` (contract §3.7)."""
 
 from importlib.metadata import PackageNotFoundError, version
 

@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Update:
-    """The latest value of one key that is not on the topic yet. ``number`` tells it from the values that it replaced."""
+    """The latest value of one key that is not on the topic yet. ``number`` differs from those of the values that it replaced."""
 
     record: StatusRecord
     key: bytes
@@ -188,7 +188,7 @@ def _producer(settings: WorkerSettings) -> Producer:
 def _poll(producer: Producer) -> None:
     try:
         producer.poll(_POLL_SECONDS)
-    except (KafkaException, SystemError) as error:  # a fatal error, which the delivery reports bring too
+    except (KafkaException, SystemError) as error:  # a fatal error, which is also in the delivery reports
         _log.debug("Status producer: %s", error)
 
 

@@ -62,7 +62,7 @@ class TopicSpec:
 class Creation(StrEnum):
     """The outcome of creating a topic. FORBIDDEN: this client may not create it, nor learn whether it exists."""
 
-    MADE = "made"
+    CREATED = "created"
     EXISTS = "exists"
     FORBIDDEN = "forbidden"
 
@@ -145,7 +145,7 @@ class TopicAdmin:
 
     def create(self, spec: TopicSpec) -> bool:
         """Creates the topic. False: it exists already, or this client may not create topics, which Connect takes for success too."""
-        return self.try_create(spec) is Creation.MADE
+        return self.try_create(spec) is Creation.CREATED
 
     def try_create(self, spec: TopicSpec) -> Creation:
         """Creates the topic if it does not exist. Raises StoreException where the broker refuses its settings, StoreTimeoutException."""
@@ -166,7 +166,7 @@ class TopicAdmin:
             raise unreachable(
                 self._connection.bootstrap_servers, self._connection.timeout_seconds, f"creating {spec.name}", "none"
             ) from error
-        return Creation.MADE
+        return Creation.CREATED
 
     def end_offsets(self, partitions: Iterable[TopicPartition], *, read_committed: bool = True) -> dict[TopicPartition, int]:
         """The ends: the last stable offsets, or with ``read_committed`` false the high watermarks."""
@@ -214,12 +214,12 @@ class TopicAdmin:
         """
         topics = self._settings.internal_topics
         ids = self._ids(topics)
-        made = self._create_missing([topic for topic in topics if topic.name not in ids])
-        self._check_policies([topic for topic in topics if topic.name not in made])
+        created = self._create_missing([topic for topic in topics if topic.name not in ids])
+        self._check_policies([topic for topic in topics if topic.name not in created])
         if len(ids) == len(topics):
             return ids
         ids = self._wait_for(topics)
-        self._warn_of_single_replicas(made)
+        self._warn_of_single_replicas(created)
         return ids
 
     def _ids(self, topics: Iterable[InternalTopic]) -> dict[str, str]:

@@ -72,7 +72,7 @@ class TopicLog(Closing):
         return self._again_if_anew(lambda: self._read(timeout_seconds))
 
     def read_on(self, take: Callable[[LogRecord], None], timeout_seconds: float = 30.0) -> None:
-        """As ``read_to_end``, but ``take`` is given each record as it comes. After a time-out the next call goes on behind the last one."""
+        """As ``read_to_end``, but ``take`` is given each record as it comes. After a time-out the next call continues behind the last."""
 
         def take_in(record: LogRecord) -> None:
             take(record)

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class LocationModule:
     """One importable name of a location: the distribution that it belongs to, with its version; both empty where unknown."""
 
     name: str
@@ -53,12 +53,12 @@ class NativeLocations:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._brought: dict[str, Mapping[str, Brought]] = {}  # by path
+        self._modules: dict[str, Mapping[str, LocationModule]] = {}  # by path
 
     def put_first(self, location: Location) -> None:
         """Have the location's modules found before all others. Raises ImportError where this process cannot have them."""
         with self._lock:
-            if location.path not in self._brought:
+            if location.path not in self._modules:
                 self._put_first(location.path)
 
     def module(self, location: Location, name: str) -> types.ModuleType:
@@ -70,42 +70,42 @@ class NativeLocations:
         return module
 
     def _put_first(self, tree: str) -> None:
-        brought = _brought_by(tree)
-        for path, others in self._brought.items():
-            if differing := sorted(name for name in brought.keys() & others.keys() if not brought[name].agrees(others[name].version)):
-                names = ", ".join(f"{brought[name]} here, {others[name]} there" for name in differing)
+        modules = _modules_of(tree)
+        for path, others in self._modules.items():
+            if differing := sorted(name for name in modules.keys() & others.keys() if not modules[name].agrees(others[name].version)):
+                names = ", ".join(f"{modules[name]} here, {others[name]} there" for name in differing)
                 raise ImportError(f"it holds compiled code, as {path} does, and a process can load one of {names}; {_WAY_OUT}")
-        for name in sorted(brought.keys() & sys.modules.keys()):
-            _refuse_loaded(brought[name], sys.modules[name], tree)
-        if not self._brought:
-            sys.meta_path.insert(0, _SharedFinder(self._brought))
-        self._brought[tree] = brought
+        for name in sorted(modules.keys() & sys.modules.keys()):
+            _refuse_loaded(modules[name], sys.modules[name], tree)
+        if not self._modules:
+            sys.meta_path.insert(0, _SharedFinder(self._modules))
+        self._modules[tree] = modules
         sys.path.insert(0, tree)
         importlib.invalidate_caches()
 
 
-def _refuse_loaded(needed: Brought, loaded: types.ModuleType, tree: str) -> None:
+def _refuse_loaded(needed: LocationModule, loaded: types.ModuleType, tree: str) -> None:
     """What the process has loaded from elsewhere stays. Where it is compiled it must be the version that the location needs."""
     if _lies_in(loaded, tree) or needed.agrees(_installed(needed.distribution)):
         return
     if _is_compiled(needed.name):
         raise ImportError(
-            f"it brings {needed} with compiled code, and this process has loaded another one from {_origin(loaded)}; "
+            f"it has {needed} with compiled code, and this process has loaded another one from {_origin(loaded)}; "
             f"have the same version in the location and in the environment"
         )
-    log.warning("Location %s brings %s; this process has loaded another one from %s, and uses that", tree, needed, _origin(loaded))
+    log.warning("Location %s has %s; this process has loaded another one from %s, and uses that", tree, needed, _origin(loaded))
 
 
-def _brought_by(tree: str) -> dict[str, Brought]:
+def _modules_of(tree: str) -> dict[str, LocationModule]:
     """The importable names in a tree, without those that come from the environment whatever it holds."""
     with os.scandir(tree) as entries:
         names = {entry.name.partition(".")[0] for entry in entries if _is_importable(entry)} - SHARED - sys.stdlib_module_names
-    found = {name: Brought(name) for name in names}
+    found = {name: LocationModule(name) for name in names}
     for distribution in importlib.metadata.distributions(path=[tree]):
         called = distribution.metadata["Name"] or ""
         tops = {file.parts[0].partition(".")[0] for file in distribution.files or () if file.parts}
         for name in names & {*tops, called.replace("-", "_")}:
-            found[name] = Brought(name, called, distribution.version)
+            found[name] = LocationModule(name, called, distribution.version)
     return found
 
 
@@ -126,17 +126,17 @@ def _installed(distribution: str) -> str:
 
 def _lies_in(module: types.ModuleType, tree: str) -> bool:
     root = os.path.realpath(tree) + os.sep
-    return any(os.path.realpath(place).startswith(root) for place in _places(module))
+    return any(os.path.realpath(directory).startswith(root) for directory in _paths(module))
 
 
 def _origin(module: types.ModuleType) -> str:
-    return next(iter(_places(module)), "the interpreter")
+    return next(iter(_paths(module)), "the interpreter")
 
 
-def _places(module: types.ModuleType) -> list[str]:
+def _paths(module: types.ModuleType) -> list[str]:
     """Its file, or the directories of a package without one."""
     file: str | None = getattr(module, "__file__", None)
-    return [str(place) for place in getattr(module, "__path__", ())] if file is None else [file]
+    return [str(directory) for directory in getattr(module, "__path__", ())] if file is None else [file]
 
 
 def _is_compiled(name: str) -> bool:

@@ -62,7 +62,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class BrokenLocation:
-    """What cannot be used, and why; everything else goes on without it."""
+    """A location that cannot be used, and why; the others stay usable."""
 
     path: str
     reason: str

@@ -185,7 +185,7 @@ class NewTopics:
                 f"Task failed to create new topic {_described(topic, group)}. Ensure that the task is authorized to create topics or that "
                 "the topic exists and restart the task"
             )
-        if outcome is Creation.MADE:
+        if outcome is Creation.CREATED:
             log.info("Task %s: created topic %s using creation group %s", self._task, _described(topic, group), group.name)
             self._made(topic)
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, create_engine, select
 
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.sql_mirror.changes import Kind
-from airflow_provider_connect.sql_mirror.queries import changes, offsets_before, run_figures
+from airflow_provider_connect.sql_mirror.queries import changes, offsets_before, run_metrics
 from airflow_provider_connect.sql_mirror.tables import connector_config, source_offset, task_status
 from tests.integration.airflow.conftest import Airflow, wait_until
 
@@ -38,7 +38,7 @@ def test_a_run_is_in_the_mirror_with_its_figures(airflow: Airflow, engine: Engin
         with engine.connect() as connection:
             return question(connection)
 
-    (figures,) = wait_until(lambda: ask(lambda connection: run_figures(connection, name)), 30, "the run's figures")
+    (figures,) = wait_until(lambda: ask(lambda connection: run_metrics(connection, name)), 30, "the run's figures")
     assert (figures.run, figures.type, figures.records, figures.tries) == (run, "source", 100, 1)
     assert figures.seconds > 0
     assert figures.cpu_seconds > 0
@@ -53,7 +53,7 @@ def test_a_run_is_in_the_mirror_with_its_figures(airflow: Airflow, engine: Engin
     with file.open("a") as more:
         more.write("one more\n")
     second = airflow.run(name)
-    wait_until(lambda: len(ask(lambda connection: run_figures(connection, name))) == 2, 30, "the second run's figures")
+    wait_until(lambda: len(ask(lambda connection: run_metrics(connection, name))) == 2, 30, "the second run's figures")
     wait_until(lambda: len(ask(lambda connection: changes(connection, name, kinds=[Kind.OFFSET]))) == 2, 30, "the second offset")
     newest = ask(lambda connection: changes(connection, name, kinds=[Kind.OFFSET]))[0]
     assert newest.run == second

@@ -16,7 +16,7 @@ from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sql_mirror.changes import Kind
 from airflow_provider_connect.sql_mirror.follower import rebuild
-from airflow_provider_connect.sql_mirror.queries import changes, offsets_before, run_figures, sink_lags
+from airflow_provider_connect.sql_mirror.queries import changes, offsets_before, run_metrics, sink_lags
 from airflow_provider_connect.sql_mirror.tables import (
     CURRENT,
     active_topic,
@@ -134,7 +134,7 @@ def test_statuses_and_topics_and_which_run_wrote_them(settings: WorkerSettings, 
     until(lambda: [row["worker_id"] for row in rows(database, task_status)] == ["host:3"], follower)
     until(lambda: count(database, active_topic) == 1 and count(database, connector_status) == 1, follower)
     with database.connect() as connection:
-        until(lambda: run_figures(connection, "orders"), follower)
+        until(lambda: run_metrics(connection, "orders"), follower)
         lines = changes(connection, "orders", kinds=[Kind.TASK_STATUS])
     assert [(line.who, line.run) for line in reversed(lines)] == [("host:1", "scheduled__1"), ("host:3", "scheduled__1")]
     assert json.loads(lines[-1].new or "")["trace"] == "Traceback\n\0"
@@ -181,7 +181,7 @@ def test_runs_with_their_figures_and_the_lag_that_is_left(settings: WorkerSettin
     write_batch(settings, "sink", 1, "two", second, positions=moved, records=5, size=50, seconds=1.0, cpu_seconds=0.1)
     until(lambda: len(rows(database, sink_position)) == 3 and len(told(database, "sink")) >= 5, follower)
     with database.connect() as connection:
-        runs = run_figures(connection, "sink")
+        runs = run_metrics(connection, "sink")
         lags = sink_lags(connection, "sink", {TopicPartition("lines", 0): 20, TopicPartition("lines", 1): 9})
     assert [(run.run, run.tasks, run.tries, run.records, run.bytes, run.seconds) for run in runs] == [
         ("two", 2, 1, 7, 70, 2.0),

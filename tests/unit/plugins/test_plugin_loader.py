@@ -242,5 +242,5 @@ def test_compiled_code_that_the_process_has_loaded_from_elsewhere_is_not_mixed(t
     native(tmp_path / "site", "1.0", "6.0", extension)
     loaded = f"sys.path.insert(0, {str(tmp_path / 'site')!r})\nimport fast._speedups"
     said = in_a_process(tmp_path / "plugins", loaded, WHO)
-    assert f"it brings fast 7.0 with compiled code, and this process has loaded another one from {tmp_path}/site/fast/__init__.py" in said
+    assert f"it has fast 7.0 with compiled code, and this process has loaded another one from {tmp_path}/site/fast/__init__.py" in said
     assert "have the same version in the location and in the environment" in said

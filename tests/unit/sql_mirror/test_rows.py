@@ -19,7 +19,7 @@ from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.sql_mirror.changes import Entry, Kind, write_history
 from airflow_provider_connect.sql_mirror.config_rows import take_configs
 from airflow_provider_connect.sql_mirror.offset_rows import take_batches, take_offsets
-from airflow_provider_connect.sql_mirror.queries import changes, forget_history, offset_topics, offsets_before, run_figures
+from airflow_provider_connect.sql_mirror.queries import changes, forget_history, offset_topics, offsets_before, run_metrics
 from airflow_provider_connect.sql_mirror.status_rows import take_statuses
 from airflow_provider_connect.sql_mirror.sweep import Sweep
 from airflow_provider_connect.sql_mirror.tables import (
@@ -92,7 +92,7 @@ def test_how_records_are_cut_into_batches_makes_no_difference(database: Connecti
         (partition, '{"kafka_offset":7}', '{"kafka_offset":8}'),
         (partition, '{"kafka_offset":8}', '{"kafka_offset":7}'),
     ]
-    assert [(run.run, run.records, run.cpu_seconds, run.first_ms, run.last_ms) for run in run_figures(database)] == [
+    assert [(run.run, run.records, run.cpu_seconds, run.first_ms, run.last_ms) for run in run_metrics(database)] == [
         ("two", 0, 0.0, 2000, 2000),
         ("one", 9, 0.7, 0, 1000),
     ]
@@ -118,7 +118,7 @@ def test_what_every_database_can_keep_is_mirrored_and_nothing_else(database: Con
         replace(foreign, next={"lines": {2**31: 1}}),
     ]
     assert take_batches(database, stream("batches", *odd)) == []
-    assert run_figures(database) == []
+    assert run_metrics(database) == []
 
 
 def test_a_zombie_changes_nothing_and_a_real_worker_everything(database: Connection) -> None:
@@ -166,7 +166,7 @@ def test_old_history_can_be_forgotten(database: Connection) -> None:
     while forget_history(database, before_ms=2000, most=1):
         continue
     assert {change.at_ms for change in changes(database)} == {2000, 3000}
-    assert [run.run for run in run_figures(database)] == ["two"]
+    assert [run.run for run in run_metrics(database)] == ["two"]
     assert rows(database, source_offset, "source_offset") == [('{"position":2}',)]
 
 
