@@ -148,7 +148,7 @@ MAY_IMPORT_LATE = {
     "connectors/jdbc/source/far_times": "numpy is for times that Arrow's columns cannot hold, and not for the import of a connector",
     "connectors/jdbc/sink/keys": "polars is for records that move, and not for the import of a connector",
     "connectors/jdbc/database/sqlalchemy_database": "SQLAlchemy is for the databases that have no driver of columns",
-    "connectors/jdbc/catalog/inspected_catalog": "SQLAlchemy is for the databases that have no driver of columns",
+    "connectors/jdbc/catalog/metadata": "SQLAlchemy is for the databases that have no driver of columns",
     "sdk/json_text": "numpy is for documents that are long enough to nest deep",
     "converters/json/base64_column": "numpy and polars are for columns of bytes and decimals",
     "connectors/lines": "numpy is not for a run that has nothing to do",

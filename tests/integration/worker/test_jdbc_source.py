@@ -14,7 +14,7 @@ from typing import Any
 import psycopg2
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.source import key_ranges, row_reader, table_planning
+from airflow_provider_connect.connectors.jdbc.source import key_ranges, row_reader, shares
 from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
 from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset
 from airflow_provider_connect.connectors.jdbc.source.task import ConnectionLostException
@@ -225,7 +225,7 @@ def test_table_whose_writers_do_not_end_is_left_to_the_next_run(shop: Shop) -> N
 def test_ranges_of_one_table_wait_for_its_writers_together(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for module in (key_ranges, table_planning):
+    for module in (key_ranges, shares):
         monkeypatch.setattr(module, "SIZE", 1000)
     shop.make_orders()
     shop.do("INSERT INTO orders (id, word) SELECT n, 'x' FROM generate_series(1, 4500) n WHERE n != 500")
@@ -530,7 +530,7 @@ def test_sqlite_goes_by_adbc(scene: Scene, unique: str) -> None:
 
 
 def test_large_table_is_read_by_several_tasks_and_gone_on_with_by_one(scene: Scene, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (key_ranges, table_planning):
+    for module in (key_ranges, shares):
         monkeypatch.setattr(module, "SIZE", 1000)
     shop.make_orders()
     shop.do("INSERT INTO orders (word) SELECT 'x' FROM generate_series(1, 4500)")

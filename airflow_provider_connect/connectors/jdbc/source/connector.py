@@ -21,8 +21,7 @@ from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery
 from airflow_provider_connect.connectors.jdbc.source.row_reader import clock
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource, query_source, table_source
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings, errors_of
-from airflow_provider_connect.connectors.jdbc.source.table_parts import Share, shares_text
-from airflow_provider_connect.connectors.jdbc.source.table_planning import is_behind, planned_shares
+from airflow_provider_connect.connectors.jdbc.source.shares import Share, is_behind, planned_shares, shares_text
 from airflow_provider_connect.connectors.jdbc.source.task import TABLES, JdbcSourceTask
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex

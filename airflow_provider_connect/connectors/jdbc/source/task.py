@@ -13,12 +13,10 @@ from airflow_provider_connect.connectors.jdbc.database.table_name import TableNa
 from airflow_provider_connect.connectors.jdbc.source.config import CONFIG_DEF
 from airflow_provider_connect.connectors.jdbc.source.key_ranges import Progress, ranges_between
 from airflow_provider_connect.connectors.jdbc.source.offset import QUERY_PARTITION, SourceOffset, known_offset
-from airflow_provider_connect.connectors.jdbc.source.open_transactions import OpenTransactions
-from airflow_provider_connect.connectors.jdbc.source.row_reader import WAITING, RowReader
+from airflow_provider_connect.connectors.jdbc.source.row_reader import WAITING, OpenTransactions, RowReader
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource, query_source, table_source
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
-from airflow_provider_connect.connectors.jdbc.source.table_parts import Share, TablePart, shares_of
-from airflow_provider_connect.connectors.jdbc.source.table_planning import extent_of
+from airflow_provider_connect.connectors.jdbc.source.shares import Share, TablePart, extent_of, shares_of
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Type
@@ -27,7 +25,7 @@ from airflow_provider_connect.sdk.task import SourceTask
 log = logging.getLogger(__name__)
 
 TABLES = "tables"
-"""In a task's config: what it reads, as ``table_parts.shares_text`` writes it."""
+"""In a task's config: what it reads, as ``shares.shares_text`` writes it."""
 
 
 class ConnectionLostException(ConnectException):

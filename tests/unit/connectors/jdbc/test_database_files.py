@@ -17,7 +17,7 @@ from airflow_provider_connect.connectors.jdbc.database.database_url import parse
 from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import SqlAlchemyDatabase
 from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
 from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
-from airflow_provider_connect.connectors.jdbc.source.query_columns import read_query_columns
+from airflow_provider_connect.connectors.jdbc.source.row_source import read_query_columns
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.sdk import AllowedPaths
 from tests.reaching import reaching

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
-from airflow_provider_connect.connectors.jdbc.source import key_ranges, table_planning
+from airflow_provider_connect.connectors.jdbc.source import key_ranges, shares
 from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
 from airflow_provider_connect.connectors.jdbc.source.key_ranges import KeyRange, Progress, ranges_between
 from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset, refuse_wrong
-from airflow_provider_connect.connectors.jdbc.source.table_parts import shares_of
+from airflow_provider_connect.connectors.jdbc.source.shares import shares_of
 from airflow_provider_connect.sdk.testing_contexts import MemoryConnectorContext, MemorySourceContext, Offsets, partition_key
 from tests.reaching import reaching
 
@@ -24,7 +24,7 @@ TABLE = TableName("lines")
 
 @pytest.fixture(autouse=True)
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (key_ranges, table_planning):
+    for module in (key_ranges, shares):
         monkeypatch.setattr(module, "SIZE", 100)
 
 
