@@ -44,7 +44,7 @@ class AirflowAccess:
 
     @classmethod
     def alone(cls) -> Self:
-        """For a process that is not the API server, where Airflow has not made its auth manager yet."""
+        """For a process that is not the API server, where Airflow has not created its auth manager yet."""
         create_auth_manager().init()
         return cls()
 
@@ -113,8 +113,8 @@ def _own_address() -> str:
 def teams_of(dag_id: str) -> list[str | None]:
     """The teams in each of which a user needs the right on a DAG: that of its bundle; None: a bundle of no team.
 
-    Of a DAG that Airflow does not know (yet), that of the bundle which makes DAGs of stored connectors. Where there is no such bundle
-    nobody can say whose it will be, and all teams count.
+    Of a DAG that Airflow does not know (yet), that of the bundle that creates DAGs of stored connectors. Where there is no such bundle
+    its team is not known yet, and all teams count.
     """
     with create_session() as session:
         bundle = session.scalar(select(DagModel.bundle_name).where(DagModel.dag_id == dag_id)) or connectors_bundle()
@@ -155,7 +155,7 @@ class BasicTokens:
         return str(answer.json()["access_token"])
 
     def _auth_app(self) -> Any:
-        """The auth manager's own app, made once and never in the event loop: FAB's is a whole web application, which takes seconds."""
+        """The auth manager's own app, created once and never in the event loop: FAB's is a whole web application, which takes seconds."""
         with self._lock:
             if self._app is None:
                 self._app = get_auth_manager().get_fastapi_app()

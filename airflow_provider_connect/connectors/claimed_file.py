@@ -8,10 +8,10 @@ copies the committed part to a new file and renames that over the old: the other
 commits as an older claim, which no reader takes. A writer that finds a newer claim, or another file under the name, is fenced.
 
 A process may stop anywhere and wake after a newer claim has come and gone: each step that destroys anything (cut, rename) is taken behind
-a lock that the newer one would have needed, and after one more look for newer claims. Only a process that stops in the middle of such a
+a lock that the newer one would have needed, and after one more check for newer claims. Only a process that stops in the middle of such a
 copy holds others up; they fail, to be tried again.
 
-Beside the file there are also ``.out.txt.lock``, locked while somebody copies it or alters offsets, and ``.out.txt.lock.«claim order»``,
+Beside the file there are also ``.out.txt.lock``, locked while a process copies it or alters offsets, and ``.out.txt.lock.«claim order»``,
 for tasks that share it.
 """
 
@@ -57,7 +57,7 @@ class ClaimedFile:
         return sum(len(piece) for piece in self._waiting)
 
     def take_over(self, *, keep_all: bool = False) -> dict[TopicPartition, int]:
-        """Become the one that may write; the offsets that the file holds. ``keep_all``: somebody who keeps no such state has written behind
+        """Become the one that may write; the offsets that the file holds. ``keep_all``: a process without such state has written behind
         what is committed, so nothing is cut off.
 
         1 adopt the newest committed state under the own claim: from here on older ones are refused 2 lock the file, or a copy of its
@@ -126,7 +126,7 @@ class ClaimedFile:
             self._position = write_all(self._descriptor, self._missing_line_end(), self._position)
 
     def _adopted(self, truth: Committed | None, *, is_ours: bool, keep_all: bool) -> Committed:
-        """The state to go on from: the truth, or the file as it is if nothing was ever committed or somebody put another file there."""
+        """The state to go on from: the truth, or the file as it is if nothing was ever committed or another file was put there."""
         own = self._committed
         try:
             status = self._folder.stat(self._name)
@@ -140,7 +140,7 @@ class ClaimedFile:
             return replace(adopted, length=size) if keep_all else adopted
         if truth.inode in (None, inode) and inode >= 0:
             raise StoreException(
-                f"{self._path} is {size} bytes long, but {truth.length} bytes were committed: somebody has cut it. "
+                f"{self._path} is {size} bytes long, but {truth.length} bytes were committed: another process has cut it. "
                 "Put the lost part back, or move the file away: then a new one is begun, at the offsets reached"
             )
         log.warning(
@@ -208,7 +208,7 @@ class ClaimedFile:
         while position < length:
             piece = os.pread(source, min(_COPY_BYTES, length - position), position)
             if not piece:
-                raise StoreException(f"{self._path} ends at byte {position}, but {length} bytes were committed: somebody has cut it")
+                raise StoreException(f"{self._path} ends at byte {position}, but {length} bytes were committed: another process has cut it")
             position = write_all(copy, [memoryview(piece)], position)
         os.fsync(copy)
 
@@ -249,7 +249,7 @@ class ClaimedFile:
         size = os.fstat(self._descriptor).st_size
         if size < self._committed.length:
             raise StoreException(
-                f"{self._path} is {size} bytes long, but {self._committed.length} bytes were committed: somebody has cut it"
+                f"{self._path} is {size} bytes long, but {self._committed.length} bytes were committed: another process has cut it"
             )
         pieces = [*self._missing_line_end(), *self._waiting] if self._waiting else []
         self._position = write_all(self._descriptor, pieces, self._committed.length)
@@ -264,7 +264,7 @@ class ClaimedFile:
         size = os.fstat(self._descriptor).st_size
         if size != self._position:
             raise StoreException(
-                f"{self._path} is {size} bytes long, but this task has written {self._position}: somebody else writes to it or cuts it"
+                f"{self._path} is {size} bytes long, but this task has written {self._position}: another process writes to it or cuts it"
             )
 
     def _refuse_if_newer(self) -> None:
@@ -294,7 +294,7 @@ def write_all(descriptor: int, pieces: list[memoryview], position: int) -> int:
 
 
 def alter_offsets(folder: AllowedFolder, name: str, changes: Mapping[TopicPartition, int | None]) -> None:
-    """Change the offsets that a file is committed with; None forgets one. Whoever writes to the file now is refused from here on."""
+    """Change the offsets that a file is committed with; None forgets one. A process that writes to the file now is refused from here on."""
     sidecars = Sidecars(folder, name)
     with sidecars.lock(fcntl.LOCK_EX):
         newest = newest_of(sidecars.read())
@@ -306,7 +306,7 @@ def alter_offsets(folder: AllowedFolder, name: str, changes: Mapping[TopicPartit
 
 
 def forget(folder: AllowedFolder, name: str) -> None:
-    """Remove all committed states: from here on somebody appends who does not keep them."""
+    """Remove all committed states: from here on a process appends that does not keep them."""
     sidecars = Sidecars(folder, name)
     for committed in sidecars.read():
         sidecars.remove(committed)

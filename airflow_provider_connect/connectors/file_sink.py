@@ -211,7 +211,7 @@ class FileStreamSinkConnector(SinkConnector):
             return ExactlyOnceSupport.UNSUPPORTED
         try:
             real = self.allowed_paths.resolved(FILE, path)
-        except ConfigException:  # whoever names a path outside learns nothing of it
+        except ConfigException:  # the author of a path outside learns nothing of it
             return ExactlyOnceSupport.SUPPORTED
         is_file = not real.startswith("/dev/") and (os.path.isfile(real) or not os.path.lexists(real))
         return ExactlyOnceSupport.SUPPORTED if is_file else ExactlyOnceSupport.UNSUPPORTED
@@ -238,7 +238,7 @@ def _path_of(config: Config) -> str:
         raise ConfigException.of(
             FILE,
             "null" if path is None else path,
-            "Without a file Kafka Connect writes to standard output, which nobody sees of a scheduled run. "
+            "Without a file Kafka Connect writes to standard output, which is lost in a scheduled run. "
             "Set it to the path of the file to write.",
         )
     return path

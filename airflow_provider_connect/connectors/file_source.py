@@ -83,7 +83,7 @@ class FileReader:
         return (status.st_dev, status.st_ino) != self._identity
 
     def finish(self) -> bool:
-        """Nobody will write on: read up to the very end, a last line without terminator too. False if this was said before."""
+        """No process will write on: read up to the very end, a last line without terminator too. False if this was done before."""
         was_last, self._is_last = self._is_last, True
         self._end = max(self._end, os.fstat(self._fd).st_size)
         return not was_last
@@ -237,7 +237,7 @@ class FileStreamSourceTask(SourceTask):
 
 
 class FileStreamSourceConnector(SourceConnector):
-    """Brings the lines of one text file into a topic, one record a line. One task, whatever ``tasks.max`` says."""
+    """Brings the lines of one text file into a topic, one record a line. One task, whatever ``tasks.max`` is."""
 
     class_name = "org.apache.kafka.connect.file.FileStreamSourceConnector"
     aliases = ("FileStreamSource", "FileStreamSourceConnector")
@@ -302,7 +302,7 @@ class FileStreamSourceConnector(SourceConnector):
             size = os.fstat(file.fileno()).st_size
             return size != position and (size < position or _may_hold_line(file, position))
 
-    def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, looked at here
+    def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
         """Checks as Connect does, in its order and words. Null offsets are agreed to whatever their partition is, to clean up with."""
         if not self.config_def.parse(config)[FILE]:
             raise ConnectException(

@@ -26,7 +26,7 @@ LOCK_SECONDS: Final = 2.0  # a process that ends lets go at once
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What one claim has committed. ``order`` and ``revision`` say which of two is newer, if both claims are of one ``scope``."""
+    """What one claim has committed. Of two in one ``scope`` that with the higher ``order`` and ``revision`` is newer."""
 
     claim: str
     order: int
@@ -105,7 +105,7 @@ class Sidecars:
 
     @contextlib.contextmanager
     def lock(self, kind: int, *names: str) -> Iterator[None]:
-        """Hold a lock file for the time of the block. Raises RetriableException when somebody else holds it for long."""
+        """Hold a lock file for the time of the block. Raises RetriableException when another process holds it for long."""
         name = ".".join(["", self._name, "lock", *names])
         descriptor = self.folder.open(name, os.O_RDWR | os.O_CREAT, 0o666)
         try:

@@ -69,7 +69,7 @@ class ConnectorsBundle(BaseDagBundle):  # type: ignore[misc]  # Airflow is not t
                 settings = worker_settings()
                 state = self._read(settings)
             except TopicMissingException:
-                return  # nobody has made a connector yet
+                return  # there is no connector yet
             except ConnectException as error:
                 _log.warning("The files of bundle %s stay as they are, for the config topic cannot be read: %s", self.name, error.message)
                 return
@@ -94,7 +94,7 @@ class ConnectorsBundle(BaseDagBundle):  # type: ignore[misc]  # Airflow is not t
 
     @property
     def _stamp(self) -> Path:
-        """As old as what the files say."""
+        """As old as the files' content."""
         return Path(self.base_dir) / "written"
 
     @property
@@ -141,7 +141,7 @@ class ConnectorsBundle(BaseDagBundle):  # type: ignore[misc]  # Airflow is not t
 
 
 def _write_whole(file: Path, text: str) -> None:
-    """Write ``text`` unless the file says it already; a reader sees the old or the new.
+    """Write ``text`` unless the file has it already; a reader sees the old or the new.
 
     The file's time is moved on by a second at least: Python takes bytecode for current by the source's size and its time in whole seconds.
     """

@@ -144,7 +144,7 @@ def _refuse_conflicts(config: Mapping[str, str], arguments: Mapping[str, Any]) -
 def _warn_of_secrets(name: str, config: Mapping[str, str]) -> None:
     for key in literal_secrets(config):
         warnings.warn(
-            f"Connector {name}: the value of {key} looks like a secret and is written out in the DAG file, where everybody who may read "
+            f"Connector {name}: the value of {key} looks like a secret and is written out in the DAG file, where every user who may read "
             f"the DAG can see it; write a variable such as ${{airflow:my_connection:password}} or ${{variable:my_key}} instead",
             UserWarning,
             stacklevel=3,

@@ -1,7 +1,7 @@
-"""The files that make DAGs of the connectors that no DAG file defines: which file holds which connector, and what it says.
+"""The files that make DAGs of the connectors that no DAG file defines: which file holds which connector, and its text.
 
 Knows nothing of Airflow and of where the files lie. A file holds connectors' names and the keys that steer their DAGs, never a config.
-Who writes the files and who asks for one to be parsed both compute its name here. The number of files doubles as connectors become more,
+The writer of the files and the sender of a parse request both compute its name here. The number of files doubles as connectors become more,
 so a file that there was once stays, and a task that was queued under its name finds it.
 """
 
@@ -91,5 +91,5 @@ def names_in(text: str) -> list[str]:
 
 
 def mark_of(keys: Mapping[str, str]) -> str:
-    """Steering keys as one text, the same for the same keys. A file holds them so, and the DAG carries it, to tell what it was made of."""
+    """Steering keys as one text, the same for the same keys. Files hold them so, and the DAG carries it as its mark."""
     return json.dumps(dict(keys), sort_keys=True)

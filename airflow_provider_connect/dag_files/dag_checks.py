@@ -35,8 +35,8 @@ def dag_check(limits: DagLimits) -> DagCheck:
         errors = steering_errors(connector, config, limits, shortest_interval)
         if errors:
             return errors
-        trouble = _trouble(mark_of(steering_keys(config, None)))
-        return {"name": [f"Airflow can make no DAG of connector {connector[:100]}: {trouble}"]} if trouble else {}
+        error = _error(mark_of(steering_keys(config, None)))
+        return {"name": [f"Airflow can make no DAG of connector {connector[:100]}: {error}"]} if error else {}
 
     return check
 
@@ -83,12 +83,12 @@ def _digest(mark: str) -> bytes:
 
 
 @cached(LRUCache(_KEPT), key=_digest, lock=threading.Lock())
-def _trouble(mark: str) -> str:
-    """What Airflow says of a DAG that is made of ``mark``; empty if nothing."""
-    return cut(_found_trouble(mark), LONGEST_ERROR)
+def _error(mark: str) -> str:
+    """Airflow's error for a DAG created from ``mark``; empty if there is none."""
+    return cut(_trial_error(mark), LONGEST_ERROR)
 
 
-def _found_trouble(mark: str) -> str:
+def _trial_error(mark: str) -> str:
     try:
         dag = StoredConnectorDag(_TRIAL, mark, file=__file__, is_paused=False)
         dag.validate()

@@ -1,6 +1,6 @@
 """Links from a task instance in the Airflow UI to its connector.
 
-They come by the plugin, so that the API server makes them when somebody looks. Those that an operator brings along are made in each task
+They come by the plugin, so that the API server creates them when a page shows them. Those of an operator are created in each task
 process instead and pushed as XComs, a request of 12 ms to the API server for every run, also of the many that have nothing to do.
 """
 

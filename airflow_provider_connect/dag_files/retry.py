@@ -1,7 +1,7 @@
-"""How a failed connector task is tried again: asked at the moment of failure, so that a changed Variable counts at once.
+"""How a failed connector task is retried: decided at its failure, so that a changed Variable counts at once.
 
 Airflow asks a policy in the task process only, and never for a task process that was killed: the DAG therefore carries the same numbers
-statically too, and what is said here can lower the number of retries but not raise it above the DAG's.
+statically too, and this policy can lower the number of retries but not raise it above the DAG's.
 """
 
 import logging
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RetrySettings:
-    """How often and how long apart. ``retries`` None: as often as the DAG says."""
+    """How often and how long apart. ``retries`` None: as often as the DAG allows."""
 
     retries: int | None = None
     delay_seconds: float = 10.0

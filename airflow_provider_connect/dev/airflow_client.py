@@ -17,7 +17,7 @@ ENDED = frozenset({"success", "failed"})
 
 @dataclass(frozen=True, slots=True)
 class DagRun:
-    """One run as Airflow tells it; times are None until they are known."""
+    """One run as Airflow reports it; times are None until they are known."""
 
     dag_id: str
     run_id: str
@@ -56,7 +56,7 @@ class AirflowClient:
         return _run(self._call("POST", f"/api/v2/dags/{quote(dag_id)}/dagRuns", {"logical_date": None}))
 
     def latest_run(self, dag_id: str) -> DagRun | None:
-        """The newest run, by whomever it was made; None when there is none yet."""
+        """The newest run of any origin; None when there is none yet."""
         runs = self._call("GET", f"/api/v2/dags/{quote(dag_id)}/dagRuns?order_by=-run_after&limit=1")["dag_runs"]
         return _run(runs[0]) if isinstance(runs, list) and runs else None
 
@@ -79,12 +79,12 @@ class AirflowClient:
             try:
                 return self._request(method, path, content, token=self._token)
             except urllib.error.HTTPError as error:
-                said = error.read().decode(errors="replace")
+                message = error.read().decode(errors="replace")
                 if error.code == 404 and missing is not None:
                     return missing
                 is_over = method == "POST" or time.monotonic() > deadline  # what was asked for twice would be there twice
-                if error.code != 500 or "Database error" not in said or is_over:
-                    raise ConnectException(f"Airflow refused {method} {path}: {error.code} {said}") from error
+                if error.code != 500 or "Database error" not in message or is_over:
+                    raise ConnectException(f"Airflow refused {method} {path}: {error.code} {message}") from error
             time.sleep(0.5)
 
     def _request(self, method: str, path: str, content: Mapping[str, object] | None, *, token: str | None) -> dict[str, object]:

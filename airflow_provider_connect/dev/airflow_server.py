@@ -76,7 +76,7 @@ class AirflowServer:
             self._migration = self._spawn("migrate", ("db", "migrate"))
 
     def start(self) -> None:
-        """Waits for the database and starts the four processes; ``wait_until_healthy`` tells when they serve."""
+        """Waits for the database and starts the four processes; ``wait_until_healthy`` returns when they serve."""
         if self._migration is not None:
             if self._migration.wait():
                 raise ConnectException(
@@ -196,7 +196,7 @@ def _copy_database(source: Path, target: Path) -> None:
 
 
 def is_healthy(url: str) -> bool:
-    """Whether all four parts of the Airflow at ``url`` say that they are."""
+    """Whether all four parts of the Airflow at ``url`` report that they are."""
     return not unhealthy_parts(url)
 
 

@@ -80,7 +80,7 @@ class Demo:
         self.say("Everything is down.")
 
     def run(self, lines: int, rows: int) -> bool:
-        """Copies a file of so many lines and a table of so many rows, and tells the story. Whether the copies equal the originals."""
+        """Copies a file of so many lines and a table of so many rows, and reports each step. Whether the copies equal the originals."""
         self._stack.down()
         shutil.rmtree(self._directory, ignore_errors=True)
         self._files.mkdir(parents=True)
@@ -114,11 +114,11 @@ class Demo:
         return run
 
     def _wait_for_end(self, client: AirflowClient, run: DagRun) -> DagRun:
-        started = said = time.monotonic()
+        started = reported = time.monotonic()
         state = ""
         for now in client.watch(run):
-            if now.state != state or time.monotonic() - said > _SILENT_SECONDS:
-                state, said = now.state, time.monotonic()
+            if now.state != state or time.monotonic() - reported > _SILENT_SECONDS:
+                state, reported = now.state, time.monotonic()
                 self.say(f"{now.dag_id}: {state}")
             if time.monotonic() - started > _RUN_SECONDS:
                 raise ConnectException(f"{now.dag_id} is still {state} after {_RUN_SECONDS} s.{self._last_log(now.dag_id)}")
@@ -140,8 +140,8 @@ class Demo:
         for line in _statuses(self._stack.worker_properties):
             print(f"  {line}")
         same_files, same_tables = sums[0] == sums[1], shop == warehouse
-        told = [f"The {what} are {'equal' if same else 'NOT EQUAL'}." for what, same in (("files", same_files), ("tables", same_tables))]
-        print(f"  {' '.join(told)} {time.monotonic() - self._started:.1f} s in all.\n", flush=True)
+        results = [f"The {what} are {'equal' if same else 'NOT EQUAL'}." for what, same in (("files", same_files), ("tables", same_tables))]
+        print(f"  {' '.join(results)} {time.monotonic() - self._started:.1f} s in all.\n", flush=True)
         return same_files and same_tables
 
     def stay_up(self) -> None:
@@ -209,7 +209,7 @@ def _count_lines(file: Path) -> int:
 
 
 def _statuses(worker_properties: Path) -> list[str]:
-    """What the status topic says of the connectors and their tasks."""
+    """The states of connectors and tasks on the status topic."""
     found = []
     with StatusStore(WorkerSettings.of(parse_properties(worker_properties.read_bytes()))) as store:
         state = store.read()

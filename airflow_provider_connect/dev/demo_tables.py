@@ -17,7 +17,7 @@ DAGS = {"connect.example-jdbc-source": "example_jdbc_source.py", "connect.exampl
 TABLE = "orders"
 _SHOP, _WAREHOUSE = "shop", "warehouse"
 _AT_ONCE = 5_000
-_MOMENT = {"postgresql": "to_char(changed_at, 'YYYY-MM-DD HH24:MI:SS.MS')", "sqlite": "strftime('%Y-%m-%d %H:%M:%f', changed_at)"}
+_CHANGED_AT = {"postgresql": "to_char(changed_at, 'YYYY-MM-DD HH24:MI:SS.MS')", "sqlite": "strftime('%Y-%m-%d %H:%M:%f', changed_at)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ class DemoTables:
         engine = create_engine(self._url(database))
         digest, rows, total = hashlib.sha256(), 0, 0
         with engine.connect() as connection:
-            moment = _MOMENT[engine.dialect.name]
-            for row in connection.execute(text(f"select id, customer, quantity, price, {moment} from {TABLE} order by id")):
+            changed_at = _CHANGED_AT[engine.dialect.name]
+            for row in connection.execute(text(f"select id, customer, quantity, price, {changed_at} from {TABLE} order by id")):
                 digest.update(repr(tuple(row)).encode())
                 rows, total = rows + 1, total + row[2]
         engine.dispose()

@@ -83,7 +83,7 @@ def check_files(folder: Path, pins: Path = PINS) -> None:
 
 
 def _run(command: Sequence[str], say: Callable[[str], None]) -> str | None:
-    """Runs Ivy, saying every few seconds how far it got, also while Ivy prints nothing. None, or the last lines of a failure."""
+    """Runs Ivy, reporting every few seconds how far it got, also while Ivy prints nothing. None, or the last lines of a failure."""
     lines: list[str] = []
     started = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as ivy:
@@ -133,8 +133,8 @@ def _module(libraries: Sequence[str]) -> str:
 
 def _ivy() -> Path:
     spec = importlib.util.find_spec("pyspark")
-    for place in (spec.submodule_search_locations or []) if spec else []:
-        found = sorted(Path(place).glob("jars/ivy-*.jar"), key=lambda jar: [int(number) for number in re.findall(r"\d+", jar.name)])
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        found = sorted(Path(folder).glob("jars/ivy-*.jar"), key=lambda jar: [int(number) for number in re.findall(r"\d+", jar.name)])
         if found:
             return found[-1]
     raise ConnectException("Java libraries are fetched by the Ivy inside PySpark, and PySpark is not installed. Run: pip install pyspark")

@@ -29,7 +29,7 @@ def is_marked(pid: int, mark: str) -> bool:
 
 
 def end_marked(mark: str, *, first: Collection[int] = (), last: Collection[int] = (), seconds: float = 4) -> int:
-    """Ends every process with the mark and says how many there were.
+    """Ends every process with the mark and returns how many there were.
 
     1. Those of ``first`` are asked by SIGTERM and have ``seconds`` to end in good order. 2. All but those of ``last`` are killed. 3. Those
     of ``last`` are asked, with time to write down what they hold. 4. What is left is killed.
@@ -50,7 +50,7 @@ def _ask(processes: list[psutil.Process], seconds: float) -> None:
 
 
 def _kill(mark: str, *, but: Collection[int] = ()) -> None:
-    """Children may be born while their parents die: looks again until there are none."""
+    """Children may be born while their parents die: checks again until there are none."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         left = [process for process in marked_processes(mark) if process.pid not in but]

@@ -1,4 +1,4 @@
-"""TCP ports of the loopback interface: free ones, and whether somebody listens."""
+"""TCP ports of the loopback interface: free ones, and whether a process listens."""
 
 import socket
 
@@ -6,7 +6,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def free_ports(count: int) -> list[int]:
-    """As many different ports that nobody listens on now. Nothing reserves them: use them at once."""
+    """As many different ports on which no process listens now. Nothing reserves them: use them at once."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:

@@ -1,6 +1,6 @@
 """From a checkout and a Python to everything that development, tests and the demonstration need; run as a file by that Python.
 
-Needs the standard library only. Each step says what it does and is skipped when it is done; everything fetched is kept in ``.dev/cache``.
+Needs the standard library only. Each step reports what it does and is skipped when done; everything fetched is kept in ``.dev/cache``.
 """
 
 import hashlib

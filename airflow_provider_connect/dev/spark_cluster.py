@@ -51,7 +51,7 @@ class SparkCluster:
         self.master, self.workers = None, []
 
     def log(self, name: str) -> str:
-        """What ``master`` or ``worker-1`` has said so far."""
+        """The log of ``master`` or ``worker-1`` so far."""
         return (self.directory / name / "log").read_text(errors="replace")
 
     def __enter__(self) -> "SparkCluster":

@@ -1,7 +1,7 @@
 """Everything on this machine, without Docker: a real Kafka broker and Airflow with the provider, on free ports, up and down again.
 
 ``up``, ``status`` and ``down`` are the commands; ``Stack`` is the thing. All of its files lie in one folder, ``.dev`` of the working
-directory by default; ``stack.json`` in it says where everything is. Data stays when the stack is taken down.
+directory by default; ``stack.json`` in it names all addresses. Data stays when the stack is taken down.
 """
 
 import json
@@ -38,7 +38,7 @@ class Stack:
 
     ``variables`` are added to Airflow's environment, and so to every task's. Unless ``outlives_parent``, the servers are killed when the
     thread that started them ends, and as a context manager the stack is up inside the block. Connectors may reach files below ``allowed``;
-    None: below ``data_folder``. The worker's file may say otherwise.
+    None: below ``data_folder``. The worker's file may name another folder.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Stack:
 
     @property
     def dags_folder(self) -> Path:
-        """Where Airflow looks for DAG files."""
+        """Where Airflow reads DAG files."""
         return self.folder / "airflow" / "dags"
 
     @property
@@ -98,7 +98,7 @@ class Stack:
         return file.read_text()
 
     def state(self) -> dict[str, object] | None:
-        """What ``stack.json`` says; None when the stack is down."""
+        """The content of ``stack.json``; None when the stack is down."""
         try:
             found: dict[str, object] = json.loads(self.state_file.read_text())
         except (OSError, ValueError):
@@ -127,7 +127,7 @@ class Stack:
         return self.folder / "kafka" / "server.log" if name == "kafka" else self.folder / "airflow" / "logs" / f"{name}.log"
 
     def up(self) -> dict[str, object]:
-        """Starts everything and returns what ``stack.json`` then says. What a start that was cut off left behind is ended first."""
+        """Starts everything and returns the content of ``stack.json``. What a start that was cut off left behind is ended first."""
         end_marked(self.mark)
         worker = {ALLOWED_PATHS: str(self._allowed)} | _worker_properties(self._worker)
         self.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -141,7 +141,7 @@ class Stack:
             del os.environ[VARIABLE]
 
     def down(self) -> int:
-        """Ends all processes of this stack, running tasks too, and says how many there were. Does nothing when it is down."""
+        """Ends all processes of this stack, running tasks too, and returns how many there were. Does nothing when it is down."""
         servers = _pids(self.state() or {})
         kafka = servers.pop("kafka", 0)
         ended = end_marked(self.mark, first=servers.values(), last=(kafka,))
@@ -243,7 +243,7 @@ class Stack:
 
 
 def up(worker: str | None = None, *, directory: Path = DIRECTORY) -> int:
-    """Starts the stack in the background and says where it is. Exit code 0, or 1 with the reason on standard error."""
+    """Starts the stack in the background and prints where it is. Exit code 0, or 1 with the reason on standard error."""
     stack = Stack(directory, worker=Path(worker) if worker else None, outlives_parent=True, with_root=True)
     if (known := stack.state()) is not None:
         faults = stack.faults()
@@ -270,7 +270,7 @@ def cli_advice(state: Mapping[str, object]) -> str:
 
 
 def status(output: str = "text", *, directory: Path = DIRECTORY) -> int:
-    """Says what runs and where, and what has ended or is not healthy; ``output`` is ``json`` or ``text``. Exit code 0 when everything is up
+    """Prints what runs where, and what has ended or is not healthy; ``output`` is ``json`` or ``text``. Exit code 0 when everything is up
     and healthy, else 1."""
     stack = Stack(directory)
     state, faults = stack.state(), stack.faults()

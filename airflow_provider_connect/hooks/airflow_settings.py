@@ -151,7 +151,7 @@ def _last_good(file: Path) -> dict[str, dict[str, str]] | None:
 
 
 def _keep_last_good(file: Path, values: Mapping[str, Mapping[str, str]]) -> None:
-    """Replace the file, of mode 0600, whole. Where that cannot be done, a wrong value later is told without it."""
+    """Replace the file, of mode 0600, whole. Where that cannot be done, a wrong value later is reported without it."""
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
         with os.fdopen(descriptor, "w", encoding="utf-8") as scratch:
@@ -204,7 +204,7 @@ def own_option(name: str) -> str | None:
 
 
 def connection_properties(conn_id: str | None = None) -> dict[str, str]:
-    """What the Connection says. The default one may be missing; one that was asked for by name may not."""
+    """The settings of the Connection. The default one may be missing; one that was asked for by name may not."""
     name = conn_id or own_option("connect_conn_id")
     try:
         connection = Connection.get(name or CONNECTION)
@@ -231,7 +231,7 @@ def properties_of(connection: Any) -> dict[str, str]:
 
 
 def extra_properties(connection: Any) -> dict[str, str]:
-    """The extra of a Connection, flat, without what is empty: the form leaves empty text in fields that nobody filled in."""
+    """The extra of a Connection, flat, without what is empty: the form leaves empty text in fields that were not filled in."""
     where = f"the extra of Connection {connection.conn_id}"
     extra = flattened(_json_object(connection.extra, where), where) if connection.extra else {}
     return {key: value for key, value in extra.items() if value}
@@ -240,7 +240,7 @@ def extra_properties(connection: Any) -> dict[str, str]:
 def names_brokers(connection: Any) -> bool:
     """Whether host, port, login and password are Kafka's.
 
-    Else they are those of Connect's REST API: the host is a URL, or there is none but a ``rest.url``.
+    Else they are those of Connect's REST API: the host is a URL, or there is only a ``rest.url``.
     """
     if not connection.host:
         return "rest.url" not in extra_properties(connection)
@@ -324,14 +324,14 @@ def airflow_secrets(config: Mapping[str, str]) -> dict[str, str]:
 
     Raises ConfigException naming the key, the variable and what is missing in Airflow.
     """
-    return {text: _looked_up(text, _keys_with(text, config)) for text in airflow_variables(config)}
+    return {text: _resolved(text, _keys_with(text, config)) for text in airflow_variables(config)}
 
 
 def _keys_with(text: str, config: Mapping[str, str]) -> str:
     return ", ".join(sorted(key for key, value in config.items() if value and text in value))
 
 
-def _looked_up(text: str, keys: str) -> str:
+def _resolved(text: str, keys: str) -> str:
     provider, _, rest = text[2:-1].partition(":")
     if provider == "variable":
         value = Variable.get(rest, default=None)
@@ -357,20 +357,20 @@ def _field(connection: Any, field: str, keys: str, text: str) -> str:
 
 
 def connectors_bundle() -> str | None:
-    """The name of the Dag bundle that makes DAGs of stored connectors; None when ``dag_bundle_config_list`` names none of its class."""
+    """The name of the Dag bundle that creates DAGs of stored connectors; None when ``dag_bundle_config_list`` names none of its class."""
     bundles = conf.getjson("dag_processor", "dag_bundle_config_list", fallback=None) or []
     return next((str(bundle["name"]) for bundle in bundles if bundle.get("classpath") == BUNDLE), None)
 
 
 def run_directory() -> Path:
-    """Where the runs of this host keep their files, made with mode 0700. Raises ConfigException when it belongs to somebody else."""
+    """Where the runs of this host keep their files, created with mode 0700. Raises ConfigException when it belongs to another user."""
     given = own_option("run_directory")
     path = Path(given) if given else Path(tempfile.gettempdir()) / f"airflow-connect-{os.getuid()}"
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = path.lstat()
     except OSError as error:
-        raise ConfigException(f"Option run_directory of section [{SECTION}]: {path} cannot be made: {error}") from error
+        raise ConfigException(f"Option run_directory of section [{SECTION}]: {path} cannot be created: {error}") from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
         raise ConfigException(
             f"Option run_directory of section [{SECTION}]: {path} must be a directory of user {os.getuid()} with mode 0700, "

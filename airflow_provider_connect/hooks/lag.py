@@ -1,4 +1,4 @@
-"""How far a sink is behind the ends of its topics: Connect's API tells what the sink has committed, Kafka where the topics end."""
+"""How far a sink is behind the ends of its topics: Connect's API has the sink's committed offsets, Kafka the ends of the topics."""
 
 from collections.abc import Iterable, Mapping
 

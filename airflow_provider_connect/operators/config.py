@@ -35,7 +35,7 @@ class _ConfigOperator(ConnectVerbOperator):
         self.config = config
 
     def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:
-        """Called by Airflow, before it shows the rendered fields to anybody."""
+        """Called by Airflow, before it shows the rendered fields to a user."""
         super().render_template_fields(context, jinja_env)
         texts = {key: str(value) for key, value in self.config.items() if value is not None}
         for key in literal_secrets(texts):

@@ -26,7 +26,7 @@ class PauseConnectorOperator(ConnectVerbOperator):
 
 
 class ResumeConnectorOperator(ConnectVerbOperator):
-    """RUNNING again, after PAUSED or STOPPED. What has FAILED is mended by a restart only."""
+    """RUNNING again, after PAUSED or STOPPED. What has FAILED needs a restart."""
 
     def act(self, hook: "ConnectHook") -> None:
         hook.resume(self.connector)
@@ -110,7 +110,7 @@ class AlterOffsetsOperator(_OffsetsOperator):
 
 
 class ResetOffsetsOperator(_OffsetsOperator):
-    """Removes all offsets: a source starts from its beginning, a sink as its consumer's ``auto.offset.reset`` says. Returns the message."""
+    """Removes all offsets: a source starts from its beginning, a sink by its consumer's ``auto.offset.reset``. Returns the message."""
 
     def act(self, hook: "ConnectHook") -> str:
         return hook.reset_offsets(self.connector)

@@ -32,7 +32,7 @@ class DefinesConnector:
         return fields | {ATTRIBUTE, MARK, CONNECTOR}
 
     def definition(self) -> dict[str, str] | None:
-        """The config as the config topic holds it, with the name and where it is defined; None: somebody else defines the connector."""
+        """The config as the config topic holds it, with the name and where it is defined; None: the connector is defined elsewhere."""
         if self.connector_definition is None:
             return None
         return stored_config(self.connector, json.loads(self.connector_definition), defined_in(self.dag))

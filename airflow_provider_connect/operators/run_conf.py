@@ -15,7 +15,7 @@ def conf_for(tasks: Sequence[int] | None) -> dict[str, list[int]]:
 
 
 def tasks_in(conf: object) -> list[int] | None:
-    """The tasks that a conf names; None: all. Raises ConfigException for anything else, since whoever triggers a run may write it."""
+    """The tasks that a conf names; None: all. Raises ConfigException for anything else, since users who trigger a run write it."""
     tasks = conf.get(_TASKS) if isinstance(conf, dict) else None
     if tasks is None:
         return None
@@ -25,7 +25,7 @@ def tasks_in(conf: object) -> list[int] | None:
 
 
 def asked_tasks(context: Mapping[str, Any]) -> list[int] | None:
-    """What the conf of the run says in whose ``context`` a task executes."""
+    """The tasks in the conf of the run in whose ``context`` a task executes."""
     return tasks_in(getattr(context.get("dag_run"), "conf", None))
 
 

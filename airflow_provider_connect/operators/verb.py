@@ -1,6 +1,6 @@
 """What all operators that carry out a verb of Connect share: the Connection, waiting for what the verb leads to, and deferring.
 
-Each does nothing that is done already, so that a task that is tried or cleared again does no harm.
+Each does nothing that is done already, so that a task that is retried or cleared does no harm.
 """
 
 import time
@@ -27,7 +27,7 @@ class ConnectVerbOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not
 
     ``timeout_seconds`` bounds that wait; FAILED seen for ``patience_seconds`` without a break ends it at once, and no try is repeated for
     it. A connector that is RUNNING without tasks has as long to get some. With ``deferrable`` the triggerer waits, and the worker's slot
-    is free. What the task returns are figures and states, no configs.
+    is free. The task returns numbers and states, no configs.
     """
 
     template_fields: ClassVar[Sequence[str]] = ("connector", "connect_conn_id")
@@ -73,12 +73,12 @@ class ConnectVerbOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not
 
     def carry_on(self, context: Any, event: Mapping[str, str]) -> Any:
         """Called by Airflow when the triggerer has waited for what must hold before."""
-        self._heard(event)
+        self._take_event(event)
         return self._act()
 
     def complete(self, context: Any, event: Mapping[str, str], result: Any = None) -> Any:
         """Called by Airflow when the triggerer has waited for the effect."""
-        self._heard(event)
+        self._take_event(event)
         return result
 
     def _act(self) -> Any:
@@ -126,7 +126,7 @@ class ConnectVerbOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not
             timeout=timedelta(seconds=self.timeout_seconds),
         )
 
-    def _heard(self, event: Mapping[str, str]) -> None:
+    def _take_event(self, event: Mapping[str, str]) -> None:
         if event["status"] in (HOPELESS, ERROR):
             raise AirflowFailException(event["says"])
         self.log.info("%s", event["says"])

@@ -132,7 +132,7 @@ class ConnectorHost:
         if plan.connector.raw != self._config:
             self._config = plan.connector.raw
             self._failed.clear()
-        self._say(State.RUNNING, plan)
+        self._put_status(State.RUNNING, plan)
         hosted = HostedConnector(plan, {})
         with self._changed:
             self._overdue = False
@@ -144,11 +144,11 @@ class ConnectorHost:
         self._end(hosted)
         reasons = {loop.reason for loop in hosted.loops.values()}
         if StopReason.PAUSED in reasons:
-            self._say(State.PAUSED, plan)
+            self._put_status(State.PAUSED, plan)
         state = self._configs.read()
         if state.target_state(self._name) is not TargetState.STARTED:
             return None
-        return None if state.claims.get(self._name) != plan.claim else LOOK_AGAIN_SECONDS  # who has claimed says what comes next
+        return None if state.claims.get(self._name) != plan.claim else LOOK_AGAIN_SECONDS  # the new owner of the claim decides what follows
 
     def _planned(self) -> Plan | float | None:
         """The plan; or how long to wait for a trigger before the next try, None: until there is one."""
@@ -205,7 +205,7 @@ class ConnectorHost:
                 self.trigger(restarts)
                 return
             if triggered:
-                self._say(State.RUNNING, hosted.plan)
+                self._put_status(State.RUNNING, hosted.plan)
             self._restart(hosted, restarts)
             if not triggered and _is_over(hosted):
                 return
@@ -277,7 +277,7 @@ class ConnectorHost:
         with self._changed:
             self._changed.notify_all()
 
-    def _say(self, state: State, plan: Plan) -> None:
+    def _put_status(self, state: State, plan: Plan) -> None:
         with self._backing.status_notes(plan.claim) as statuses:
             version = plan.connector.plugin.version
             statuses.put_connector(ConnectorStatus(self._name, state, self._worker_id, version=version, claim=plan.claim))

@@ -1,7 +1,7 @@
 """One task of a connector that is hosted by this process: run, and run again, until there is a reason to end.
 
 A sink reads on as records come. A source task runs to the end of what there is, as everywhere, and again when its connector sees more, or
-cannot tell. What fails for a passing reason is tried again by itself, later and later; what fails for good waits to be restarted.
+does not know. What fails for a passing reason is retried by itself, later and later; what fails for good waits to be restarted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from airflow_provider_connect.worker.task.lifecycle import StopEvent, StopReason
 from airflow_provider_connect.worker.task.task_body import Followed, TaskHost, run_task
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
 
-FIRST_LOOK_SECONDS, LAST_LOOK_SECONDS = 0.1, 2.0  # between two looks for new data, doubled each time
+FIRST_LOOK_SECONDS, LAST_LOOK_SECONDS = 0.1, 2.0  # between two checks for new data, doubled each time
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 60.0
 STEP_SECONDS = 0.1  # how late a sleeping loop may be to see that it has to end
 
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 class TaskLoop:
     """See the module. ``payload`` names the claim under which it runs; ``on_result`` is called from its thread after each run of the body,
-    ``on_end`` when it has ended. ``reason`` says why then; ``failed``: the task FAILED, and waits to be restarted."""
+    ``on_end`` when it has ended. ``reason`` is why; ``failed``: the task FAILED, and waits to be restarted."""
 
     def __init__(
         self,
@@ -54,8 +54,8 @@ class TaskLoop:
         self._payload = payload
         self._checked = checked
         self._values: tuple[Mapping[str, str], float] | None = None  # the resolved config, and until when it holds
-        self._told = StopEvent()
-        self._host = replace(host, wire=self._told)
+        self._stop_event = StopEvent()
+        self._host = replace(host, wire=self._stop_event)
         self._on_result = on_result
         self._on_end = on_end
         self._name = f"Task {payload.connector}-{payload.task}"
@@ -66,7 +66,7 @@ class TaskLoop:
 
     def cut(self) -> None:
         """Have it end after its current batch, with its offsets committed. Safe in a signal handler."""
-        self._told.cut()
+        self._stop_event.cut()
 
     def join(self, timeout_seconds: float) -> bool:
         """Wait for its end. False: it is overdue and stays behind; what it commits from now on is refused, once there is a newer claim."""
@@ -80,7 +80,7 @@ class TaskLoop:
     def _run(self) -> None:
         try:
             with self._host.backing.configs().follow(self._payload.connector, self._payload.claim) as follower:
-                self.reason = self._until_told(Followed(follower))
+                self.reason = self._until_stopped(Followed(follower))
         except Exception:  # (a store that cannot be read; what the task does wrong is a value)
             log.exception("%s is given up", self._name)
             self.failed = True
@@ -88,7 +88,7 @@ class TaskLoop:
             self.has_ended = True
             self._on_end()
 
-    def _until_told(self, followed: Followed) -> StopReason | None:
+    def _until_stopped(self, followed: Followed) -> StopReason | None:
         """Why it ended; None: it FAILED."""
         retry = FIRST_RETRY_SECONDS
         while True:
@@ -99,7 +99,7 @@ class TaskLoop:
                     self.failed = True
                     return None
                 retry = FIRST_RETRY_SECONDS if result.seconds > LAST_RETRY_SECONDS else min(2 * retry, LAST_RETRY_SECONDS)
-                log.warning("%s FAILED and is tried again in %g s", self._name, retry)
+                log.warning("%s FAILED and is retried in %g s", self._name, retry)
                 reason = self._sleep(retry, followed)
             elif reason is None:
                 reason = self._until_new_data(followed)
@@ -116,18 +116,18 @@ class TaskLoop:
         return result
 
     def _until_new_data(self, followed: Followed) -> StopReason | None:
-        """None: there is some, or the source cannot tell."""
+        """None: there is some, or the source does not know."""
         wait = FIRST_LOOK_SECONDS
         while True:
             reason = self._sleep(wait, followed)
             if reason is StopReason.PAUSED:
-                self._say_paused()
+                self._put_paused()
             if reason is not None or self._has_new_data() is not False:
                 return reason
             wait = min(2 * wait, LAST_LOOK_SECONDS)
 
     def _has_new_data(self) -> bool | None:
-        """None: nobody can tell."""
+        """None: the connector does not know."""
         connector, payload = self._checked.connector, self._payload
         if not isinstance(connector, SourceConnector):
             return None
@@ -137,12 +137,12 @@ class TaskLoop:
             with closing(self._host.backing.offsets(OffsetLocation.of(settings, resolved))) as offsets:
                 known = offsets.read(payload.connector)
             return connector.has_new_data(strip_framework_keys(resolved), known.get)
-        except Exception as error:  # (the connector's own code: a run will tell)
-            log.debug("%s: its connector could not tell whether there is new data: %s", self._name, type(error).__name__)
+        except Exception as error:  # (the connector's own code: a run will show)
+            log.debug("%s: its connector could not check for new data: %s", self._name, type(error).__name__)
             return None
 
     def _resolved(self, settings: WorkerSettings) -> Mapping[str, str]:
-        """The connector's config, with values that are looked up anew when their time is over."""
+        """The connector's config, with values that are resolved again when their time is over."""
         if self._values is None or time.monotonic() >= self._values[1]:
             providers = settings.config_providers(self._payload.connector)
             resolved = config_providers.resolve(self._payload.connector_config, providers, self._payload.secrets)
@@ -150,8 +150,8 @@ class TaskLoop:
             self._values = resolved, math.inf if ttl_ms is None else time.monotonic() + ttl_ms / 1000
         return self._values[0]
 
-    def _say_paused(self) -> None:
-        """What a body says itself when it is paused in the middle of its work."""
+    def _put_paused(self) -> None:
+        """Write PAUSED, as a body does that is paused in the middle of its work."""
         payload = self._payload
         with self._host.backing.status_notes(payload.claim) as statuses:
             version = self._checked.plugin.version
@@ -161,7 +161,7 @@ class TaskLoop:
         """Why to end, seen soon; None: the time is over."""
         until = time.monotonic() + seconds
         while True:
-            reason = StopReason.TOLD if self._told.is_cut() else followed.poll()
+            reason = StopReason.TOLD if self._stop_event.is_cut() else followed.poll()
             left = until - time.monotonic()
             if reason is not None or left <= 0:
                 return reason

@@ -18,10 +18,10 @@ MET, HOPELESS, ERROR = "met", "hopeless", "error"
 
 
 class ConnectTrigger(BaseTrigger):  # type: ignore[misc]  # Airflow is not typed for us
-    """Looks every ``poll_seconds`` until ``condition``, made by ``conditions.as_json``, is met. Fires once, ``{"status": …, "says": …}``.
+    """Checks every ``poll_seconds`` until ``condition``, of ``conditions.as_json``, is met. Fires once, ``{"status": …, "says": …}``.
 
     The status is ``met``; ``hopeless`` when the connector was seen FAILED for ``patience_seconds`` without a break; ``error`` for a refusal
-    that another look would not end. A server that is away is waited for, until the wait's own time-out. Holds no secret: the Connection is
+    that another check would not end. A server that is away is waited for, until the wait's own time-out. Holds no secret: the Connection is
     resolved where it runs.
     """
 
@@ -33,7 +33,7 @@ class ConnectTrigger(BaseTrigger):  # type: ignore[misc]  # Airflow is not typed
         self.poll_seconds, self.patience_seconds = poll_seconds, patience_seconds
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Called by Airflow, which makes the trigger anew from it in the triggerer."""
+        """Called by Airflow, which creates the trigger again from it in the triggerer."""
         arguments = {
             "condition": self.condition,
             "connect_conn_id": self.connect_conn_id,
@@ -77,7 +77,7 @@ class Patience:
         self._since = 0.0
 
     def is_content_with(self, verdict: Verdict) -> bool:
-        """Called after each look: whether no other is needed."""
+        """Called after each check: whether no other is needed."""
         seen, now = (verdict.is_met, verdict.is_hopeless), self._now()
         if seen != self._seen:
             self._seen, self._since = seen, now

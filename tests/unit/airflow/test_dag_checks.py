@@ -59,7 +59,7 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         marks.append(mark)
         return "refused" if "bad" in mark else ""
 
-    monkeypatch.setattr(dag_checks, "_found_trouble", found_trouble)
+    monkeypatch.setattr(dag_checks, "_trial_error", found_trouble)
     return marks
 
 

@@ -306,10 +306,10 @@ def test_cut_file_is_an_error(tasks: Tasks, path: Path) -> None:
     task = tasks.opened(1)
     deliver(task, "one", "two", upto=2)
     os.truncate(path, 3)
-    with pytest.raises(StoreException, match="somebody else writes to it or cuts it"):
+    with pytest.raises(StoreException, match="another process writes to it or cuts it"):
         task.put(batch("x"))
     task.stop()
-    with pytest.raises(StoreException, match=r"is 3 bytes long, but 8 bytes were committed: somebody has cut it"):
+    with pytest.raises(StoreException, match=r"is 3 bytes long, but 8 bytes were committed: another process has cut it"):
         tasks.opened(2)
     assert states(path) == ["1"]
 

@@ -1,4 +1,4 @@
-"""What a database's catalog says of tables and columns, as values that are the same for every database."""
+"""The tables and columns of a database's catalog, as values that are the same for every database."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ColumnKind(StrEnum):
     """Without a time zone."""
     TIMESTAMP_TZ = "timestamp with time zone"
     OTHER = "other"
-    """What only its text can be had of: arrays, intervals, network addresses …"""
+    """Only its text can be read: arrays, intervals, network addresses …"""
 
 
 INTEGERS = (ColumnKind.INT8, ColumnKind.INT16, ColumnKind.INT32, ColumnKind.INT64)

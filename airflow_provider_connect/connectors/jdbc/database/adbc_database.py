@@ -33,7 +33,7 @@ class AdbcDatabase:
             with opening(url) as there:
                 self._database = product.connect(there.adbc_uri)
                 self._connection = adbc_driver_manager.AdbcConnection(self._database)
-            if url.dialect == SQLITE:  # whose writers lock the whole file for a moment
+            if url.dialect == SQLITE:  # whose writers lock the whole file briefly
                 self.rows(f"PRAGMA busy_timeout = {_BUSY_MS}")
         except adbc_driver_manager.Error as error:
             self.close()
@@ -85,7 +85,7 @@ class AdbcDatabase:
         return statement_refusal(self._url, text, state)
 
     def _executed(self, sql: str | None, options: Mapping[str, str] | None = None) -> _AdbcAnswer:
-        """``sql`` None: the statement is told otherwise what to do."""
+        """``sql`` None: the statement gets its task otherwise."""
         if self._connection is None:
             raise RetriableException(f"The connection to {self._url.place} is closed")
         return _AdbcAnswer(self, sql, options or {})
@@ -146,5 +146,5 @@ class _AdbcAnswer:
             raise database._refusal(str(error), getattr(error, "sqlstate", None)) from None
         if error is not None and kind is not None and kind.__module__.partition(".")[0] in ("pyarrow", "nanoarrow"):
             raise database._refusal(str(error), None) from None
-        if isinstance(error, OSError):  # so Arrow hands on what a driver's stream says
+        if isinstance(error, OSError):  # so Arrow hands on the error of a driver's stream
             raise database._refusal(str(error), None) from None

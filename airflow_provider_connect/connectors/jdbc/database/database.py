@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Database(Protocol):
     """One connection, for one thread; only ``cancel`` may come from another.
 
-    Raises RetriableException when the connection cannot be had or was lost, StatementException for a statement that is refused.
+    Raises RetriableException when there is no connection or it was lost, StatementException for a statement that is refused.
     """
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:  # Any: whatever the columns hold
@@ -46,6 +46,6 @@ class Database(Protocol):
 
 
 def open_database(url: DatabaseUrl) -> Database:
-    """Connect. Raises ConfigException where the database refuses user, password or name, RetriableException where nobody answers."""
+    """Connect. Raises ConfigException where the database refuses user, password or name, RetriableException where no server answers."""
     require_driver(url)
     return AdbcDatabase(url) if url.has_adbc else SqlAlchemyDatabase(url)

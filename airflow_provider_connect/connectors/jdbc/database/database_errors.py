@@ -1,6 +1,6 @@
-"""What goes wrong between us and a database, translated once: a setting to change, a connection to have again, a statement refused.
+"""What goes wrong between us and a database, translated once: a setting to change, a connection to open again, a statement refused.
 
-The words of drivers are looked at, since not all of them tell by a code.
+The messages of drivers are searched, since not all of them have codes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class StatementException(ConnectException):
 
 
 class RefusedException(DataException):
-    """The database takes none of some rows because of what is in them. ``row`` is the first bad one's place, where that is known."""
+    """The database refuses rows for their values. ``row`` is the index of the first bad one, where that is known."""
 
     def __init__(self, message: str, row: int | None = None) -> None:
         super().__init__(message)
@@ -51,24 +51,24 @@ _LOST: Final = re.compile(
 
 
 def connection_refusal(url: DatabaseUrl, text: str) -> ConnectException:
-    """Why there is no connection, with the setting to change; RetriableException where nobody answers. Never holds the password."""
-    said = _without_password(url, text)
+    """Why there is no connection, with the setting to change; RetriableException where no server answers. Never holds the password."""
+    message = _without_password(url, text)
     if _UNKNOWN_USER.search(text):
-        reason = f"{url.place} refuses user {url.user!r}: {said}. Set {USER} and {PASSWORD} to those of a user that may log in."
+        reason = f"{url.place} refuses user {url.user!r}: {message}. Set {USER} and {PASSWORD} to those of a user that may log in."
         return ConfigException.of(PASSWORD, "[hidden]", reason)
     if _UNKNOWN_DATABASE.search(text):
-        return ConfigException.of(URL, url.place, f"There is no such database: {said}. Set {URL} to one that exists.")
-    return RetriableException(f"No connection to {url.place} ({URL}): {said}")
+        return ConfigException.of(URL, url.place, f"There is no such database: {message}. Set {URL} to one that exists.")
+    return RetriableException(f"No connection to {url.place} ({URL}): {message}")
 
 
 def statement_refusal(url: DatabaseUrl, text: str, state: str | None) -> ConnectException:
-    """What an error of a statement is: a lost connection, which may be had again, or a refusal."""
-    said = _without_password(url, text)
+    """What an error of a statement is: a lost connection, which a retry may open again, or a refusal."""
+    message = _without_password(url, text)
     if (state or "").startswith(("08", "57P")) or _LOST.search(text):
-        return RetriableException(f"The connection to {url.place} was lost: {said}")
-    return StatementException(f"{url.place} refuses a statement: {said}", state)
+        return RetriableException(f"The connection to {url.place} was lost: {message}")
+    return StatementException(f"{url.place} refuses a statement: {message}", state)
 
 
 def _without_password(url: DatabaseUrl, text: str) -> str:
-    said = " ".join(text.split())
-    return said.replace(url.password, "[hidden]") if url.password else said
+    message = " ".join(text.split())
+    return message.replace(url.password, "[hidden]") if url.password else message

@@ -1,6 +1,6 @@
 """Where a database is: JDBC, SQLAlchemy and Airflow URLs read into one value. Opens nothing, and refuses what could run code or read files.
 
-Whoever may write a connector's config must not be able to name a class to load, a file to read or a statement to run on the machine of
+A user who may write a connector's config must not be able to name a class to load, a file to read or a statement to run on the machine of
 the worker.
 """
 
@@ -64,7 +64,7 @@ class DatabaseUrl:
 
     @property
     def place(self) -> str:
-        """The database for people: no user, no password, no options."""
+        """The database for messages: no user, no password, no options."""
         if self.dialect == SQLITE:
             return f"sqlite:{self.database}"
         return f"{self.dialect}://{self._authority()}/{self.database or ''}"
@@ -97,11 +97,11 @@ class DatabaseUrl:
         return f"{text}?{urlencode(self.options, quote_via=quote)}" if self.options else text
 
     def within(self, allowed: AllowedPaths) -> DatabaseUrl:
-        """The same place, reached by a connector that may open these files."""
+        """The same database, for a connector that may open these files."""
         return dataclasses.replace(self, allowed=allowed)
 
     def with_credentials(self, user: str | None, password: str | None) -> DatabaseUrl:
-        """The same place, entered as ``user``; what is None stays as it is."""
+        """The same database, logged in as ``user``; what is None stays as it is."""
         return dataclasses.replace(self, user=self.user if user is None else user, password=self.password if password is None else password)
 
     def _credentials(self) -> str:
@@ -301,7 +301,7 @@ def danger_of(dialect: str, name: str, value: str) -> str | None:
     if word in _RUNS_CODE:
         return f"The option {name} can run code. Take it out of the URL."
     if word in _READS_FILES:
-        way = ", or let whoever runs the workers set libpq's environment (PGSSLROOTCERT, PGPASSFILE, …)" if dialect == POSTGRESQL else ""
+        way = ", or have the workers' admin set libpq's environment (PGSSLROOTCERT, PGPASSFILE, …)" if dialect == POSTGRESQL else ""
         return f"The option {name} can read files of the worker. Take it out of the URL{way}."
     return None
 
@@ -330,7 +330,7 @@ def names_of_known(dialect: str) -> list[str]:
 
 
 def _encryption(family: str, name: str, value: str) -> Mapping[str, str] | None:
-    """What the JDBC drivers' words for TLS are to ours; None for any other option, and for a word that is none of theirs."""
+    """What the JDBC drivers' words for TLS are to ours; None for any other option, and for a word that they do not have."""
     word = value.lower().replace("-", "_")
     if family == POSTGRESQL and name == "ssl":
         return {"sslmode": "verify-full"} if word in ("true", "") else {}

@@ -35,7 +35,7 @@ class Dialect:
     def quoted(self, identifier: str) -> str:
         """A name as SQL. Without quoting (``quote.sql.identifiers=never``) only plain names pass: anything else could be SQL."""
         if not identifier or "\0" in identifier:
-            raise ConnectException(f"{identifier!r} is no name of a table or column")
+            raise ConnectException(f"{identifier!r} is not a name of a table or column")
         if not self.is_quoting:
             if not _PLAIN.fullmatch(identifier):
                 raise ConfigException.of(

@@ -1,7 +1,7 @@
 """How a column is read: the SQL that selects it, its schema, and the way from the driver's Arrow column to the schema's.
 
 Drivers differ in what they hand over: PostgreSQL's gives decimals as text, SQLite's guesses a type from the first rows, so that there every
-expression says its type and tells nulls apart by a column of its own.
+expression declares its type and marks nulls in a column of its own.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ColumnReading:
             raise DataException(f"Column {self.name} of type {column.type} does not fit schema type {self._kind}: {error}") from error
 
     def _decimals(self, texts: pa.Array, wanted: pa.DataType) -> pa.Array:
-        """Arrow's cast overflows without a word where a number has more digits than the type, and raises where it is none."""
+        """Arrow's cast overflows silently where a number has more digits than the type, and raises where it is not a number."""
         texts = _none_for_empty(texts)
         wide = _too_wide(texts, wanted)
         try:
@@ -112,54 +112,54 @@ def readings_of(
 
 def _reading(column: Column, dialect: Dialect, schema: Schema, time_zone: str, source: str | None) -> ColumnReading:
     name = dialect.quoted(column.name)
-    place = name if source is None else f"{source}.{name}"
+    operand = name if source is None else f"{source}.{name}"
     zone = time_zone if column.kind is ColumnKind.TIMESTAMP else UTC
     if dialect.name == SQLITE:
-        expression, nothing = _sqlite_expression(column, place, schema)
+        expression, nothing = _sqlite_expression(column, operand, schema)
         return ColumnReading(column.name, f"coalesce({expression}, {nothing})", schema, f"({expression}) IS NULL", zone)
     if dialect.name == POSTGRESQL:
-        return ColumnReading(column.name, _postgresql_expression(column, place, schema), schema, None, zone)
+        return ColumnReading(column.name, _postgresql_expression(column, operand, schema), schema, None, zone)
     if dialect.name in (MYSQL, MARIADB):
-        return ColumnReading(column.name, _mysql_expression(column, place), schema, None, zone)
-    return ColumnReading(column.name, place, schema, None, zone)
+        return ColumnReading(column.name, _mysql_expression(column, operand), schema, None, zone)
+    return ColumnReading(column.name, operand, schema, None, zone)
 
 
-def _postgresql_expression(column: Column, place: str, schema: Schema) -> str:
+def _postgresql_expression(column: Column, operand: str, schema: Schema) -> str:
     if column.kind is ColumnKind.DECIMAL and schema.logical_name != DECIMAL:
-        return f"{place}::{'float8' if schema.type is SchemaType.FLOAT64 else 'int8'}"
+        return f"{operand}::{'float8' if schema.type is SchemaType.FLOAT64 else 'int8'}"
     if column.kind is ColumnKind.OTHER or (column.kind is ColumnKind.STRING and column.type_name not in ("text", "varchar", "bpchar")):
-        return f"{place}::text"
-    return f"{place}::int8" if column.type_name == "oid" else place
+        return f"{operand}::text"
+    return f"{operand}::int8" if column.type_name == "oid" else operand
 
 
-def _sqlite_expression(column: Column, place: str, schema: Schema) -> tuple[str, str]:
+def _sqlite_expression(column: Column, operand: str, schema: Schema) -> tuple[str, str]:
     """The expression, always of one storage class, and what stands for null in it."""
     found = _SQLITE_TIMES.get(column.kind)
     if found is not None:
         expression, nothing = found
-        return expression.replace("{place}", place), nothing
+        return expression.replace("{operand}", operand), nothing
     if column.kind in TIMESTAMPS:
-        return sqlite_milliseconds(place), "0"
+        return sqlite_milliseconds(operand), "0"
     word, nothing = _SQLITE_STORAGE.get(str(schema.type), ("INTEGER", "0"))
     if schema.logical_name == DECIMAL:
         word, nothing = "TEXT", "''"
-    return f"CAST({place} AS {word})", nothing
+    return f"CAST({operand} AS {word})", nothing
 
 
 _SQLITE_TIMES: Final = {
-    ColumnKind.DATE: ("CASE typeof({place}) WHEN 'integer' THEN date({place} / 1000, 'unixepoch') ELSE date({place}) END", "''"),
+    ColumnKind.DATE: ("CASE typeof({operand}) WHEN 'integer' THEN date({operand} / 1000, 'unixepoch') ELSE date({operand}) END", "''"),
     ColumnKind.TIME: (
-        "CASE typeof({place}) WHEN 'integer' THEN time({place} / 1000, 'unixepoch') ELSE strftime('%H:%M:%f', {place}) END",
+        "CASE typeof({operand}) WHEN 'integer' THEN time({operand} / 1000, 'unixepoch') ELSE strftime('%H:%M:%f', {operand}) END",
         "''",
     ),
 }
 _SQLITE_STORAGE: Final = {"bytes": ("BLOB", "x''"), "string": ("TEXT", "''"), "float32": ("REAL", "0.0"), "float64": ("REAL", "0.0")}
 
 
-def sqlite_milliseconds(place: str) -> str:
+def sqlite_milliseconds(operand: str) -> str:
     """Milliseconds since the epoch of a time that SQLite keeps as text or Julian day, or as those milliseconds already."""
-    days = f"CAST(round((julianday({place}) - 2440587.5) * 86400000.0) AS INTEGER)"
-    return f"CASE typeof({place}) WHEN 'integer' THEN {place} ELSE {days} END"
+    days = f"CAST(round((julianday({operand}) - 2440587.5) * 86400000.0) AS INTEGER)"
+    return f"CASE typeof({operand}) WHEN 'integer' THEN {operand} ELSE {days} END"
 
 
 _MYSQL_NUMBERS_AND_TIMES: Final = frozenset(  # whose kind is OTHER only where ``columns.as.text`` has them
@@ -170,14 +170,14 @@ _MYSQL_NUMBERS_AND_TIMES: Final = frozenset(  # whose kind is OTHER only where `
 )
 
 
-def _mysql_expression(column: Column, place: str) -> str:
+def _mysql_expression(column: Column, operand: str) -> str:
     if column.type_name == "bit" and column.kind is ColumnKind.BOOLEAN:
-        return f"CAST({place} AS UNSIGNED)"
+        return f"CAST({operand} AS UNSIGNED)"
     if column.kind is ColumnKind.OTHER and column.type_name in _MYSQL_NUMBERS_AND_TIMES:
-        return f"CAST({place} AS CHAR)"
+        return f"CAST({operand} AS CHAR)"
     if column.kind is ColumnKind.TIME or column.type_name in ("set", "enum", "json", "uuid", "inet4", "inet6"):
-        return f"CAST({place} AS CHAR)"
-    return place
+        return f"CAST({operand} AS CHAR)"
+    return operand
 
 
 # Arrow
@@ -225,7 +225,7 @@ def _first_refused(texts: pa.Array, wanted: pa.DataType) -> int:
 
 
 def _times_of(column: pa.Array) -> pa.Array:
-    """Arrow reads times of day only as part of a moment."""
+    """Arrow reads times of day only as part of a timestamp."""
     return pc.binary_join_element_wise("1970-01-01 ", column, "").cast(pa.timestamp("us")).cast(pa.time64("us"))
 
 

@@ -53,7 +53,7 @@ _SCHEMAS: Final = {
 
 
 def schema_of_column(column: Column, mapping: NumericMapping) -> Schema:
-    """The schema of a column's values. A default is told for columns that are never null: where null is a value of its own, a converter
+    """The schema of a column's values. Only columns that are never null have a default: where null is a value of its own, a converter
     would write the default in its place."""
     schema = _decimal(column, mapping) if column.kind is ColumnKind.DECIMAL else _SCHEMAS[column.kind]
     if column.is_nullable:

@@ -25,7 +25,7 @@ FROM_NOW: Final = -1
 
 
 class Mode(StrEnum):
-    """How rows that were not read yet are told from the others."""
+    """How rows that were not read yet are found."""
 
     BULK = "bulk"
     INCREMENTING = "incrementing"
@@ -153,7 +153,7 @@ CONFIG_DEF: Final = ConfigDef(
         False,
         importance=Importance.LOW,
         group=_DATABASE,
-        doc="An older way to say numeric.mapping=precision_only.",
+        doc="An older form of numeric.mapping=precision_only.",
     ),
     ConfigKey(
         NUMERIC_MAPPING,

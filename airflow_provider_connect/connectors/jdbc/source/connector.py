@@ -52,7 +52,7 @@ class JdbcSourceConnector(SourceConnector):
         return [{**self.config.originals, TABLES: shares_text(shares[number::count])} for number in range(count)]
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        """Looks at the settings alone: whoever asks may not reach the database. ``check`` does."""
+        """Checks the settings alone: this process may not reach the database. ``check`` does."""
         found = super().validate(config)
         values = {value.name: value.value for value in found}
         errors = errors_of(values)
@@ -87,7 +87,7 @@ class JdbcSourceConnector(SourceConnector):
             until = SourceOffset(None, now - settings.timestamp_delay_ms * 1_000_000) if settings.mode.has_timestamp else SourceOffset()
             return any(_is_behind(database, settings, source, until, offsets) for source in sources(database, settings))
 
-    def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, looked at here
+    def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
         for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
             refuse_wrong(partition, offset)
         return True
@@ -151,7 +151,7 @@ def in_patterns(table: Table, settings: SourceSettings) -> bool:
 @functools.lru_cache(maxsize=100)
 def _like(key: str, pattern: str) -> BoundedRegex:
     """SQL's LIKE, without escapes; a database without that part of names has it nowhere to differ."""
-    expression = "".join({"%": ".*", "_": "."}.get(letter, re.escape(letter)) for letter in pattern)
+    expression = "".join({"%": ".*", "_": "."}.get(character, re.escape(character)) for character in pattern)
     try:
         return BoundedRegex(expression, key, flags=re.DOTALL)
     except re.error as error:

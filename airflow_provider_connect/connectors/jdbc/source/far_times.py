@@ -125,9 +125,9 @@ def far_dates(target: Column, column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _refuse_out_of_range(target: Column, column: pa.ChunkedArray, is_out: NDArray[np.bool_]) -> None:
     import numpy as np
 
-    places = np.flatnonzero(is_out & ~_is_null(column))
-    if len(places):
-        row = int(places[0])
+    rows = np.flatnonzero(is_out & ~_is_null(column))
+    if len(rows):
+        row = int(rows[0])
         unit = "days" if pa.types.is_date(column.type) else "ms"
         value = column[row].value
         raise RefusedException(f"{value} {unit} since 1970 do not fit column {target.name}: {target.type_name} out of range", row)

@@ -1,8 +1,8 @@
 """One large table read by several tasks: ranges of its incrementing column, each a source partition of its own. Arithmetic alone.
 
-Ranges lie on a fixed grid, so that each run finds those of the last one. The offset of a range also says from which offset of the table
+Ranges lie on a fixed grid, so that each run finds those of the last one. The offset of a range also holds the table's offset from which
 it was begun (``since``): where the table has another by now, by a fold or by hand, the range counts as never begun. When all rows up to
-some place are read, the table's own offset moves there and its ranges forget theirs, in one transaction: that is a fold.
+some number are read, the table's own offset moves there and its ranges forget theirs, in one transaction: that is a fold.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class KeyRange:
         return {INCREMENTING: self.low}
 
     def reached(self, offset: Mapping[str, object] | None, since: int | None) -> int | None:
-        """How far a committed offset says that the range was read; None: it was not begun from ``since``."""
+        """How far the range was read, by a committed offset; None: it was not begun from ``since``."""
         if not offset or SINCE not in offset or offset[SINCE] != since:
             return None
         number = offset[INCREMENTING]

@@ -68,13 +68,13 @@ def known_offset(
 ) -> Mapping[str, object] | None:
     """The committed offset of a table under any name that it may have been given. ``is_only``: no other table has the same last name."""
     names = [".".join(table.parts[start:]) for start in range(len(table.parts))]
-    places: list[dict[str, object]] = [{PROTOCOL: "1", TABLE: name} for name in (names if is_only else names[:-1] or names)]
+    partitions: list[dict[str, object]] = [{PROTOCOL: "1", TABLE: name} for name in (names if is_only else names[:-1] or names)]
     if is_only:
-        places.append({TABLE: table.table})
-    return next((found for place in places if (found := offset(place))), None)
+        partitions.append({TABLE: table.table})
+    return next((found for partition in partitions if (found := offset(partition))), None)
 
 
-def refuse_wrong(partition: Any, offset: Any) -> None:  # Any: JSON from a user, looked at here
+def refuse_wrong(partition: Any, offset: Any) -> None:  # Any: JSON from a user, checked here
     """Raise ConnectException for an offset that this source cannot go on from."""
     if offset is None:
         return

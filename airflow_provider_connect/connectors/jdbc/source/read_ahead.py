@@ -1,7 +1,7 @@
-"""What an iterator gives, taken by a thread of its own a little ahead of whoever asks. Knows nothing of databases.
+"""The items of an iterator, read by a thread of its own a little ahead of the caller. Knows nothing of databases.
 
 Reading waits for the database, what follows is computing: so the two go on at once, and a statement that takes minutes before its first row
-holds nobody up.
+blocks no caller.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class NotYet(Exception):
 
 class ReadAhead(Generic[T]):
     """``next`` takes the items one by one. ``close`` must be called, and waits for the thread: ``interrupt`` makes the source end soon.
-    ``size`` says how many bytes an item has: two items wait, or one alone where they are larger than 16 MiB together."""
+    ``size`` returns the bytes of an item: two items wait, or one alone where they are larger than 16 MiB together."""
 
     def __init__(self, source: Iterator[T], interrupt: Callable[[], None], *, size: Callable[[T], int] = lambda _: 0) -> None:
         self._source = source

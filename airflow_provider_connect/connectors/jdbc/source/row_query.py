@@ -33,7 +33,7 @@ _INFINITE: Final = {INFINITY_MS * 1_000_000: "infinity", MINUS_INFINITY_MS * 1_0
 
 @dataclass(frozen=True, slots=True)
 class RowQuery:
-    """``incrementing_index`` and ``timestamp_index`` are the places of the key columns in what the driver hands over."""
+    """``incrementing_index`` and ``timestamp_index`` are the indexes of the key columns in the driver's rows."""
 
     source: RowSource
     reading: RowReading
@@ -61,23 +61,23 @@ class RowQuery:
         """What is new behind ``since`` up to ``until``, in order."""
         keys = self._keys()
         return (
-            f"SELECT {', '.join([*self.reading.select_list(), *self._extra])} FROM {self.source.place}{self._where(since, until)}"
+            f"SELECT {', '.join([*self.reading.select_list(), *self._extra])} FROM {self.source.relation}{self._where(since, until)}"
             f"{' ORDER BY ' + ', '.join(keys) if keys else ''}"
         )
 
     def any_row(self, since: SourceOffset, until: SourceOffset) -> str:
         """Whether there is anything new, as a query that has a row then."""
-        return f"SELECT 1 AS one FROM {self.source.place}{self._where(since, until)}"
+        return f"SELECT 1 AS one FROM {self.source.relation}{self._where(since, until)}"
 
     def extent(self) -> str:
         """The least and the greatest value of the incrementing column."""
         column = self._incrementing()
-        return f"SELECT min({column}) AS least, max({column}) AS greatest FROM {self.source.place}"
+        return f"SELECT min({column}) AS least, max({column}) AS greatest FROM {self.source.relation}"
 
     def doubled(self, since: SourceOffset, until: SourceOffset) -> str:
         """The least number among the new ones that two rows have; null where each has its own."""
         column = self._incrementing()
-        doubled = f"SELECT {column} AS number FROM {self.source.place}{self._where(since, until)} GROUP BY {column} HAVING count(*) > 1"
+        doubled = f"SELECT {column} AS number FROM {self.source.relation}{self._where(since, until)} GROUP BY {column} HAVING count(*) > 1"
         return f"SELECT min(number) AS number FROM ({doubled}) AS connect_doubled"
 
     def _where(self, since: SourceOffset, until: SourceOffset) -> str:
@@ -122,7 +122,7 @@ class RowQuery:
         return nanoseconds - nanoseconds % _tick_ns(self.source)
 
     def literal(self, nanoseconds: int) -> str:
-        """A moment as the source's timestamp columns are compared with."""
+        """A time as the source's timestamp columns are compared with."""
         dialect = self.source.dialect.name
         if dialect == SQLITE:
             return str(nanoseconds // 1_000_000)
@@ -144,8 +144,8 @@ class RowQuery:
         return f"('1970-01-01 00:00:00{zone}'::{kind} - '{hours} hours {Decimal(rest).scaleb(-6):f} seconds'::interval)"
 
     def _local_text(self, nanoseconds: int) -> str:
-        moment = (_EPOCH + timedelta(microseconds=nanoseconds // 1000)).astimezone(ZoneInfo(self.time_zone)).replace(tzinfo=None)
-        return moment.isoformat(" ", "microseconds")
+        time = (_EPOCH + timedelta(microseconds=nanoseconds // 1000)).astimezone(ZoneInfo(self.time_zone)).replace(tzinfo=None)
+        return time.isoformat(" ", "microseconds")
 
 
 def clock_query(dialect: str) -> str:
@@ -183,9 +183,9 @@ def _has_no_zone(source: RowSource) -> bool:
 
 
 def _index_of(columns: Sequence[ColumnReading], column: Column) -> int:
-    place = 0
+    position = 0
     for each in columns:
         if each.name == column.name:
             break
-        place += len(each.expressions)
-    return place
+        position += len(each.expressions)
+    return position

@@ -1,8 +1,8 @@
 """Reads what is new in one table or query, once, up to a bound that is noted when it begins.
 
-1 the bound: the greatest number, or the database's clock less the delay  2 the transactions that write at this moment are waited for, since
-they may commit rows below the bound, and other columns  3 the columns, again, and one statement, whose rows stream. A lost connection is
-had again, from the last page on.
+1 the bound: the greatest number, or the database's clock less the delay  2 the transactions that write at that time are waited for, since
+they may commit rows below the bound, and other columns  3 the columns, again, and one statement, whose rows stream. After a lost
+connection it reads on behind the last page.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 WAITING: Final[tuple[Batch, ...]] = ()
 """Nothing now; ask again."""
-_PATIENCE_SECONDS: Final = 1.0
+_PAGE_SECONDS: Final = 1.0
 _SMALLEST_NS: Final = 1_000  # databases compare microseconds
 
 
@@ -69,7 +69,7 @@ class RowReader:
 
     @property
     def can_resume(self) -> bool:
-        """Whether reading can go on after the connection was lost: rows without keys cannot be told apart once some went on."""
+        """Whether reading can go on after the connection was lost: rows without keys cannot be distinguished once some were sent."""
         return self._settings.mode is not Mode.BULK or not self._has_read
 
     def next(self, database: Database) -> Batch | tuple[Batch, ...] | None:
@@ -86,7 +86,7 @@ class RowReader:
             self._refuse_doubled(database)
             self._pages = ReadAhead(self._read(database), database.cancel, size=lambda page: page.get_total_buffer_size())
         try:
-            page = self._pages.next(_PATIENCE_SECONDS)
+            page = self._pages.next(_PAGE_SECONDS)
             batch = None if page is None else self._batch(page)
         except NotYet:
             return WAITING
@@ -153,7 +153,7 @@ class RowReader:
         before = self.source
         if before.table is not None:
             self.source = table_source(database, self._settings, Table(before.table, TABLE if before.is_stored else VIEW))
-        elif self._has_read:  # else it was looked at just now, and nobody was waited for
+        elif self._has_read:  # else they were just read, and no transaction was waited for
             self.source = query_source(database, self._settings)
         self._query = RowQuery.of(self.source, self._settings)
         return self.source.columns != before.columns
@@ -180,7 +180,7 @@ class RowReader:
         )
 
     def _end_of_part(self) -> Batch | None:
-        """Numbers have gaps: without rows up to its end, a range that is read says so itself."""
+        """Numbers have gaps: without rows up to its end, a range that is read needs an offset of its own."""
         if self._part is None or self._is_part_told:
             return None
         self._is_part_told = True
@@ -237,7 +237,7 @@ def clock(database: Database, settings: SourceSettings) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """``key_index`` is the place of the column whose equal values stay together; None: any place will do. At most ``rows`` in a page, but
+    """``key_index`` is the index of the column whose equal values stay together, if any. At most ``rows`` in a page, but
     for such rows."""
 
     rows: int
@@ -307,19 +307,19 @@ WHERE l.locktype = 'relation' AND l.granted AND l.pid IS DISTINCT FROM pg_backen
 def open_writers(database: Database, source: RowSource) -> frozenset[str]:
     """The transactions that hold a lock of writers on the table now; none for a view, a query, or another product.
 
-    A row's number or time is taken while its transaction holds that lock. So when those that held it at some moment have ended, no row
-    can come any more whose number was taken before that moment.
+    A row's number or time is taken while its transaction holds that lock. So when those that held it at some time have ended, no row
+    can come any more whose number was taken before that time.
     """
     if source.dialect.name != POSTGRESQL or not source.is_stored:
         return frozenset()
-    return frozenset(name for (name,) in database.rows(_WRITERS.format(table=sql_text(source.place))))
+    return frozenset(name for (name,) in database.rows(_WRITERS.format(table=sql_text(source.relation))))
 
 
 class OpenTransactions:
-    """Those that were writing to one table when it was first asked for them. Whoever notes how far it reads before it asks, and reads when
-    they have ended, misses no row. The ranges of a table share them, since their bounds were noted together.
+    """The transactions that were writing to one table at the first call. A caller that notes how far it reads before that call, and reads
+    when they have ended, misses no row. The ranges of a table share them, since their bounds were noted together.
 
-    ``most_ms``: longer than that nobody should wait; 0: at all. ``now`` tells seconds.
+    ``most_ms`` limits the wait; 0: do not wait. ``now`` is in seconds.
     """
 
     def __init__(self, most_ms: int, now: Callable[[], float]) -> None:
@@ -327,7 +327,7 @@ class OpenTransactions:
         self._now = now
         self._writers: frozenset[str] | None = None if most_ms else frozenset()
         self._deadline = 0.0
-        self._is_told = False
+        self._is_logged = False
 
     def have_ended(self, database: Database, source: RowSource) -> bool:
         """Whether none of them is left. Asks the database, until that is so."""
@@ -344,8 +344,8 @@ class OpenTransactions:
         """Whether some have not ended in time, so that the source is left to the next run. Logged once."""
         if self._now() < self._deadline:
             return False
-        if not self._is_told:
-            self._is_told = True
+        if not self._is_logged:
+            self._is_logged = True
             name, seconds = source.name.capitalize(), self._most_ms / 1000
             log.warning("%s is left to the next run: transactions have been writing to it for %g s", name, seconds)
         return True

@@ -1,4 +1,4 @@
-"""What rows are read from: a table, a view, or a query. Its columns, which of them tell new rows from old ones, its topic and its name.
+"""What rows are read from: a table, a view, or a query. Its columns, which of them mark new rows, its topic and its name.
 
 A source is made anew in each run, so that columns that came or went are seen.
 """
@@ -30,10 +30,10 @@ _ALIAS = "connect_rows"
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
-    """``place`` is what stands behind FROM. ``incrementing`` and ``timestamps`` are the columns that the mode needs, None and empty where
-    it needs none. ``table`` is None for a query; ``is_stored`` says that rows lie in the table itself, as they do not for a view."""
+    """``relation`` stands behind FROM. ``incrementing`` and ``timestamps`` are the columns that the mode needs, None and empty where
+    it needs none. ``table`` is None for a query; ``is_stored``: rows lie in the table itself, unlike a view's."""
 
-    place: str
+    relation: str
     columns: tuple[Column, ...]
     topic: str
     partition: Mapping[str, object]
@@ -85,12 +85,12 @@ def query_source(database: Database, settings: SourceSettings) -> RowSource:
         raise ConfigException.of(QUERY, query, f"Two columns are called {twice[0]}. Give each a name of its own with AS.")
     incrementing, timestamps = _keys(settings, columns, "the query", may_tell_null=False)
     dialect = dialect_of(settings.url.dialect, is_quoting=settings.is_quoting)
-    place = f"({query}\n) AS {_ALIAS}"  # a line of its own: the query may end with a comment
-    return RowSource(place, tuple(columns), settings.topic_prefix, QUERY_PARTITION, dialect, incrementing, timestamps)
+    relation = f"({query}\n) AS {_ALIAS}"  # a line of its own: the query may end with a comment
+    return RowSource(relation, tuple(columns), settings.topic_prefix, QUERY_PARTITION, dialect, incrementing, timestamps)
 
 
 def _with_texts(columns: list[Column], settings: SourceSettings, table: str = "") -> list[Column]:
-    """The columns, with those of ``columns.as.text`` as what only their text can be had of."""
+    """The columns, with those of ``columns.as.text`` as columns of which only the text is read."""
     texts = settings.as_text
     return [
         replace(column, kind=ColumnKind.OTHER, precision=None, scale=None) if texts & {column.name, f"{table}.{column.name}"} else column
@@ -196,7 +196,7 @@ def _of_view(database: Database, url: DatabaseUrl, query: str) -> list[Column]:
 
 
 def _with_storage(database: Database, columns: list[Column]) -> list[Column]:
-    """SQLite declares no type for a computed column: then that of its first value counts."""
+    """SQLite declares no type for a computed column: the type of its first value counts."""
     computed = [column for column in columns if not column.type_name]
     if not computed:
         return columns
@@ -210,7 +210,7 @@ def _of_first_rows(url: DatabaseUrl, query: str) -> list[Column]:
     with closing(open_database(url)) as database:
         for batch in database.batches(f"SELECT * FROM ({query}\n) AS connect_rows", _SAMPLE_ROWS):
             return [_column(field) for field in batch.schema]
-    reason = "It has no rows yet, and this database tells the columns of a query by its rows. Run it when there are some."
+    reason = "It has no rows yet, and this database reports the columns of a query only with rows. Run it when there are some."
     raise ConfigException.of(QUERY, query, reason)
 
 
