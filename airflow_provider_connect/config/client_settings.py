@@ -48,7 +48,7 @@ _NATIVE = _words("""
     queued.min.messages queued.max.messages.kbytes fetch.wait.max.ms fetch.message.max.bytes fetch.queue.backoff.ms fetch.error.backoff.ms
     compression.codec compression.level topic.metadata.refresh.interval.ms enable.ssl.certificate.verification
 """)
-"""Librdkafka's own tuning names that may be given too; none of them reaches code or files."""
+"""Librdkafka's own tuning names that may be given too; they reach neither code nor files."""
 
 _RENAMED = {
     "fetch.max.wait.ms": "fetch.wait.max.ms",

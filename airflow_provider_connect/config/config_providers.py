@@ -1,9 +1,9 @@
 """Variables in a config, ``${provider:path:key}``, and where their values come from.
 
 ``file``, ``dir`` and ``env`` are there when the worker setting ``config.providers`` declares them, as in Kafka Connect (contract §4.7).
-``${airflow:connection:field}`` and ``${variable:key}`` are Airflow's: only Airflow can look them up, so their values are handed in. A
+``${airflow:connection:field}`` and ``${variable:key}`` are Airflow's: only Airflow resolves them, so their values are passed in. A
 variable is replaced once, never what its value holds; stored and served configs stay raw. A config is checked before anything is asked
-for: what its connector may not look up, and variables where names and classes belong.
+for: access that its connector does not have, and variables in place of names and classes.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -55,7 +55,7 @@ def variables(config: Mapping[str, str | None]) -> list[str]:
 
 
 def airflow_variables(config: Mapping[str, str | None]) -> list[str]:
-    """Those of ``variables`` that only Airflow can look up."""
+    """Those of ``variables`` that only Airflow resolves."""
     return [text for text in variables(config) if _split(text)[0] in AIRFLOW_PROVIDERS]
 
 
@@ -68,7 +68,7 @@ def is_structural(key: str) -> bool:
 
 
 def check_variables(config: Mapping[str, str | None], providers: Mapping[str, ConfigProvider]) -> None:
-    """Raises ConfigException for variables that may not stand where they stand, or that the connector of ``providers`` may not look up.
+    """Raises ConfigException for variables in keys that take no variable, and for those that the connector of ``providers`` may not read.
     Asks no provider."""
     connector = providers.connector if isinstance(providers, Providers) else None
     if connector is not None:

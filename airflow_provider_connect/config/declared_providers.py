@@ -1,4 +1,4 @@
-"""The config providers that the worker settings declare: of which class each is, for how long its values hold, and who may look up what.
+"""The config providers that the worker settings declare: class, time to live of the values, and access rules.
 
 ::
 
@@ -6,7 +6,7 @@
     config.providers.«alias».class                     the built-in ones by Kafka Connect's names; another by its Python class
     config.providers.«alias».param.«name»              what the provider is configured with
     config.providers.«alias».param.ttl.ms              for how long its values hold
-    config.providers.«alias».access.«connectors»       what connectors may look up; both are patterns of whole names
+    config.providers.«alias».access.«connectors»       what connectors may read; both are patterns of whole names
     config.providers.access.default                    for what has no such rule: deny (the default) or allow
 
 ``airflow`` and ``variable``, Airflow's Connections and Variables, need no declaration and take ``param.allowlist.pattern``,
@@ -38,7 +38,7 @@ class DeclaredProvider(ConfigProvider):
     """One declared provider, for one config of one connector: asks a path once, and notes for how long what it was asked for holds.
 
     ``make`` None: its values are handed in by who can look them up. ``allowlist`` None: everything. ``rules`` None: every connector; else
-    those that hold for this one. ``place`` says, as rules see it, what a path and key lead to.
+    those that hold for this one. ``location`` is the text that rules match for a path and key.
     """
 
     alias: str
@@ -46,7 +46,7 @@ class DeclaredProvider(ConfigProvider):
     ttl_ms: int | None = None
     allowlist: re.Pattern[str] | None = None
     rules: tuple[re.Pattern[str], ...] | None = None
-    place: Callable[[str, str], str] = lambda path, key: f"{path}:{key}" if path else key
+    location: Callable[[str, str], str] = lambda path, key: f"{path}:{key}" if path else key
     shortest_ttl_ms: int | None = None
     _made: ConfigProvider | None = None
     _known: dict[tuple[str, str], str | None] = field(default_factory=dict, repr=False)
@@ -58,14 +58,14 @@ class DeclaredProvider(ConfigProvider):
 
     def refusal(self, connector: str | None, path: str, key: str) -> str:
         """Why ``connector`` may not look this up, and what would let it; empty: it may."""
-        place, prefix = self.place(path, key), f"{_PREFIX}.{self.alias}"
-        if self.allowlist is not None and not self.allowlist.fullmatch(place):
+        location, prefix = self.location(path, key), f"{_PREFIX}.{self.alias}"
+        if self.allowlist is not None and not self.allowlist.fullmatch(location):
             return f"{prefix}.param.allowlist.pattern does not allow it; change the variable, or ask for a wider pattern"
-        if self.rules is None or any(rule.fullmatch(place) for rule in self.rules):
+        if self.rules is None or any(rule.fullmatch(location) for rule in self.rules):
             return ""
         return (
             f"no {prefix}.access setting of the worker lets this connector look it up; change the variable, or ask for the setting "
-            f"{prefix}.access.{connector or '.*'}={place} ({DEFAULT_ACCESS}=allow lets every connector look up everything)"
+            f"{prefix}.access.{connector or '.*'}={location} ({DEFAULT_ACCESS}=allow lets every connector look up everything)"
         )
 
     def get(self, path: str, keys: Iterable[str]) -> ConfigData:
@@ -89,9 +89,9 @@ class DeclaredProvider(ConfigProvider):
             return self._made.get(path, keys)
         except ConnectException:
             raise
-        except Exception as error:  # (a stranger's code: a vault that is down is no wrong config)
-            said = f"Config provider {self.alias} could not look up {', '.join(keys)}"
-            raise RetriableException(f"{said}: {type(error).__name__}: {error}") from error
+        except Exception as error:  # (foreign code: a vault that is down is not a wrong config)
+            reason = f"Config provider {self.alias} could not look up {', '.join(keys)}"
+            raise RetriableException(f"{reason}: {type(error).__name__}: {error}") from error
 
     def _note(self, ttl_ms: int | None) -> None:
         if ttl_ms is not None:
@@ -116,9 +116,8 @@ def providers_of(settings: Mapping[str, str], connector: str | None = None) -> P
 
 def open_file_providers(settings: Mapping[str, str]) -> list[str]:
     """The aliases of declared file and directory providers that give every connector every file which the worker may read."""
-    files = {
-        alias: provider for alias, provider in providers_of(settings, "").items() if provider.is_open and provider.place in _PLACES.values()
-    }
+    declared = providers_of(settings, "").items()
+    files = [alias for alias, provider in declared if provider.is_open and provider.location in _LOCATIONS.values()]
     return [alias for alias in files if not settings.get(f"{_PREFIX}.{alias}.param.allowed.paths", "").strip()]
 
 
@@ -130,7 +129,7 @@ def _trusts_authors(settings: Mapping[str, str]) -> bool:
 
 
 def shortest_ttl_ms(providers: Mapping[str, ConfigProvider]) -> int | None:
-    """For how long all that has been looked up holds; None: nobody knows of an end."""
+    """For how long all that has been looked up holds; None: no end is known."""
     known = (provider.shortest_ttl_ms for provider in providers.values() if isinstance(provider, DeclaredProvider))
     return min((ttl for ttl in known if ttl is not None), default=None)
 
@@ -146,7 +145,7 @@ def _declared(alias: str, settings: Mapping[str, str], connector: str | None) ->
         rules = ()
     if alias not in AIRFLOW_PROVIDERS:
         made = DeclaredProvider(alias, _provider(prefix, class_name, params), ttl_ms, None, rules)
-        made.place = _PLACES.get((class_name or "").strip().removeprefix(_KAFKA), made.place)
+        made.location = _LOCATIONS.get((class_name or "").strip().removeprefix(_KAFKA), made.location)
         return made
     if class_name is not None:
         raise ConfigException.of(f"{prefix}class", class_name, f"{alias} is Airflow's own: choose another alias")
@@ -172,7 +171,7 @@ def _provider(prefix: str, class_name: str | None, params: Mapping[str, str]) ->
         case "EnvVarConfigProvider":
             pattern = _pattern(f"{prefix}param.allowlist.pattern", params.get("allowlist.pattern", ".*"))
             return partial(EnvVarConfigProvider, pattern.pattern)
-    return _stranger(f"{prefix}class", class_name.strip(), params)
+    return _installed(f"{prefix}class", class_name.strip(), params)
 
 
 def _of_properties(path: str, key: str) -> str:
@@ -183,12 +182,12 @@ def _of_file(path: str, key: str) -> str:
     return ":".join(os.path.split(os.path.realpath(os.path.join(path, key))))
 
 
-_PLACES = {"FileConfigProvider": _of_properties, "DirectoryConfigProvider": _of_file}
+_LOCATIONS = {"FileConfigProvider": _of_properties, "DirectoryConfigProvider": _of_file}
 """With links followed, so that a rule about a directory cannot be got round from another one."""
 
 
-def _stranger(key: str, class_name: str, params: Mapping[str, str]) -> Callable[[], ConfigProvider]:
-    """A class that is installed in the environment, made and configured when it is first asked."""
+def _installed(key: str, class_name: str, params: Mapping[str, str]) -> Callable[[], ConfigProvider]:
+    """A class that is installed in the environment, created and configured at its first use."""
     module, _, name = class_name.rpartition(".")
     try:
         found = getattr(importlib.import_module(module), name)
@@ -211,7 +210,7 @@ def _stranger(key: str, class_name: str, params: Mapping[str, str]) -> Callable[
 
 
 def _rules(prefix: str, settings: Mapping[str, str], connector: str | None) -> tuple[re.Pattern[str], ...] | None:
-    """What ``connector`` may look up; None: everything, because nobody is restricted."""
+    """What ``connector`` may look up; None: everything, since no rule restricts access."""
     given = {key: value for key, value in settings.items() if key.startswith(prefix)}
     patterns = {key: (_pattern(key, key[len(prefix) :]), _pattern(key, value)) for key, value in given.items()}
     if connector is None or not patterns:

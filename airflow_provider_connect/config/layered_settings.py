@@ -114,7 +114,7 @@ class _Accepted:
         return self._last_good is not None and self.values == {source: dict(values) for source, values in self._last_good.items()}
 
     def refuse(self, error: ConfigException, merged: Mapping[str, str]) -> None:
-        """Put something else in the place of what ``error`` blames. Raises WorkerSettingsException when there is nothing."""
+        """Replace the values that ``error`` names. Raises WorkerSettingsException when there is nothing."""
         blamed = {key: reason for key, reason in _reasons(error).items() if key in merged}
         for key, reason in blamed.items():
             source = next(source for source, values in reversed(self.values.items()) if key in values)

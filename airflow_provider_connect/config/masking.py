@@ -71,7 +71,7 @@ class Mask:
 
 
 class MaskedLogs(logging.Filter):
-    """A filter for handlers: every line leaves without the secrets of ``mask``, whoever wrote it."""
+    """A filter for handlers: every line leaves without the secrets of ``mask``."""
 
     def __init__(self, mask: Mask) -> None:
         super().__init__()
@@ -203,7 +203,7 @@ def password_values(definition: ConfigDef, config: Mapping[str, str]) -> set[str
 
 
 def config_secrets(config: Mapping[str, str | None]) -> set[str]:
-    """The secrets that ``config`` holds itself, told by names of keys and in URLs."""
+    """The secrets that ``config`` holds itself, by names of keys and in URLs."""
     found: set[str] = set()
     for key, text in config.items():
         if not text:

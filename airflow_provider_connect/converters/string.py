@@ -21,7 +21,7 @@ ENCODING: Final = "converter.encoding"
 class StringConverter(DataConverter):
     """Writes what Java's ``toString`` makes of a value, reads optional strings. UTF-8 columns of text change their type and nothing else.
 
-    Encodings go by Java's names. What an encoding cannot express becomes ``?``; malformed bytes read as the replacement character.
+    Encodings have Java's names. What an encoding cannot express becomes ``?``; malformed bytes read as the replacement character.
     """
 
     class_name = "org.apache.kafka.connect.storage.StringConverter"

@@ -164,7 +164,7 @@ class AllowedFolder:
             os.remove(name, dir_fd=folder)
 
     def sync(self) -> None:
-        """Make what was made, renamed and removed here durable."""
+        """Make changes of this folder durable."""
         descriptor = self.open(".", os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(descriptor)
@@ -193,9 +193,9 @@ class AllowedFolder:
             os.close(descriptor)
 
     def _refused(self, error: OSError, *, part: str = "", folder: int = -1) -> Exception:
-        """A link that was not there when the path was resolved: somebody has put it there since."""
+        """A link that was not there when the path was resolved: another process has created it since."""
         is_link = error.errno == errno.ELOOP
-        if error.errno == errno.ENOTDIR and part:  # so O_DIRECTORY says of a link that is not followed
+        if error.errno == errno.ENOTDIR and part:  # the error of O_DIRECTORY for a link that is not followed
             with contextlib.suppress(OSError):
                 is_link = os.path.islink(f"/proc/self/fd/{folder}/{part}")
         return self.allowed.refusal(self.key, self.given) if is_link else error

@@ -12,10 +12,10 @@ __all__ = ["pa", "pc"]
 
 
 class _LazyModule(ModuleType):
-    """Stands for a module until a name of it is asked for; each name is looked up once."""
+    """Stands for a module until a name of it is asked for; each name is resolved once."""
 
     def __getattr__(self, name: str) -> object:
-        if name.startswith("__"):  # what inspection tools ask of every module is no use
+        if name.startswith("__"):  # inspection tools read these names of every module
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         value = getattr(import_module(self.__name__), name)
         setattr(self, name, value)

@@ -1,4 +1,4 @@
-"""A run of records of one topic in columns: the unit that moves. Slicing and filtering make no Python object per record."""
+"""A run of records of one topic in columns: the unit that moves. Slicing and filtering create no Python object per record."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _COLUMNS = ("value", "key", "headers", "timestamp", "kafka_offset")
 class Batch:
     """Records of one topic. Columns that are there all have the same length; an absent ``key`` or ``value`` column is null throughout.
 
-    The schema of a column says what its values are; None is schemaless data, that is scalars of one type or JSON text (``pa.json_()``).
+    The schema of a column describes its values; None is schemaless data, that is scalars of one type or JSON text (``pa.json_()``).
     ``headers`` are list<struct<key: string, value: binary>>, bytes as on the topic. ``timestamp`` is int64 or timestamp('ms', 'UTC');
-    None lets the producer decide. A batch may be empty and still say how far its source has come.
+    None lets the producer decide. An empty batch may still carry the position of its source.
 
-    Source: ``source_offset`` is where to go on after the whole batch, ``source_offsets`` one per record (None: no place to go on from)
+    Source: ``source_offset`` is the position after the whole batch, ``source_offsets`` one per record (None: no position to resume from)
     for tasks whose records may be dropped or fail one by one. Sink: the Kafka offsets from ``first_offset`` up to and without
     ``next_offset`` are covered; ``kafka_offset`` has each record's own, None means one after the other from ``first_offset``.
     ``original_topic`` and ``original_partition`` are set where a transformation has changed them: offsets are committed by
@@ -89,7 +89,7 @@ class Batch:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Where a sink's records lie in Kafka, whatever transformations made of the topic."""
+        """The partition of a sink's records in Kafka, before transformations."""
         partition = self.kafka_partition if self.original_partition is None else self.original_partition
         return TopicPartition(self.topic if self.original_topic is None else self.original_topic, 0 if partition is None else partition)
 
@@ -147,7 +147,7 @@ class Batch:
     # The record form
 
     def source_records(self, header_converter: HeaderConverter = RAW_HEADERS) -> list[SourceRecord]:
-        """The records one by one. Without ``source_offsets`` only the last has an offset: the others are no place to go on from."""
+        """The records one by one. Without ``source_offsets`` only the last has an offset: the others are no positions to resume from."""
         count = self.num_records
         offsets: Sequence[Mapping[str, object] | None] = self.source_offsets or [None] * (count - 1) + [self.source_offset] * min(count, 1)
         rows = zip(self._rows(header_converter), offsets, strict=True)

@@ -124,7 +124,7 @@ def _note_slow(pattern: str, text: str | None) -> None:
 
 
 def checked(expression: str, flags: int = 0) -> re.Pattern[str]:
-    """``expression`` compiled for what it is made of, not for matching. Raises ``re.error`` as ``BoundedRegex`` does."""
+    """``expression`` compiled for its structure, not for matching. Raises ``re.error`` as ``BoundedRegex`` does."""
     if len(expression) > LONGEST:
         raise re.error(f"an expression has no more than {LONGEST} characters")
     if sum(len(_RANGE.findall(token[0])) for token in _TOKEN.finditer(expression) if token[0].startswith("[")) > _MOST_RANGES:

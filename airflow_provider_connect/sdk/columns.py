@@ -131,7 +131,7 @@ def _struct_encoder(schema: Schema) -> Callable[[Any], Any]:
 def _decoder(schema: Schema) -> Callable[[Any], Any] | None:
     """What makes a value from ``to_pylist`` the right Python value; None where it is that already."""
     if schema.logical_name == TIMESTAMP:
-        return lambda moment: moment.replace(tzinfo=datetime.UTC)
+        return lambda instant: instant.replace(tzinfo=datetime.UTC)
     if schema.type is SchemaType.STRUCT:
         return _struct_decoder(schema)
     if schema.value_schema is None:

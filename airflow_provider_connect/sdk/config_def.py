@@ -38,7 +38,7 @@ __all__ = [
 
 
 class Importance(StrEnum):
-    """How much a reader of the documentation should care."""
+    """The importance of a setting to readers of the documentation."""
 
     HIGH = "HIGH"
     MEDIUM = "MEDIUM"
@@ -55,7 +55,7 @@ class Width(StrEnum):
 
 
 class _Required:
-    """The default of a setting that has none."""
+    """The default of a setting without a default."""
 
     def __repr__(self) -> str:
         return "REQUIRED"
@@ -72,7 +72,7 @@ class Validator(Protocol):
 
 
 class Recommender(Protocol):
-    """Suggests values of a setting from the other settings, and says whether it matters at all."""
+    """Suggests values of a setting from the other settings, and whether it applies."""
 
     def valid_values(self, name: str, parsed: Mapping[str, object]) -> list[object]:
         """The values to choose from, given all parsed settings."""
@@ -114,7 +114,7 @@ class OneOf:
 
 
 class NonEmptyString:
-    """A text with at least one character; a missing value is none of its business."""
+    """A text with at least one character; a missing value is accepted."""
 
     def __call__(self, name: str, value: Any) -> None:
         if value is not None and not value:
@@ -139,7 +139,7 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class Lambda:
-    """A validator made of a function, with a text that documents it."""
+    """A validator from a function, with a text that documents it."""
 
     check: Callable[[str, Any], None]
     description: str = ""
@@ -206,7 +206,7 @@ class ConfigKey:
 
 @dataclass(slots=True)
 class ConfigValue:
-    """What validation found out about one setting. ``value`` is the parsed value, None where there is none."""
+    """The result of validation for one setting. ``value`` is the parsed value, None where there is none."""
 
     name: str
     value: object = None
@@ -261,7 +261,7 @@ class ConfigDef:
             raise ConfigException(f"Configuration {twice} is defined twice.")
 
     def with_keys(self, *more: ConfigKey) -> ConfigDef:
-        """A new definition with ``more`` behind these keys; a key of the same name takes the place of the older."""
+        """A new definition with ``more`` behind these keys; a key of the same name replaces the older."""
         return ConfigDef(*{**self.keys, **{key.name: key for key in more}}.values())
 
     def groups(self) -> list[str]:

@@ -66,7 +66,7 @@ class Connector(Plugin):
         """Let go of whatever ``start`` took. Called once, also after ``start`` has failed."""
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        """One value a key with its errors. Runs in a process of its own with a time limit; may look at the outside world."""
+        """One value a key with its errors. Runs in a process of its own with a time limit; may connect to outside systems."""
         return self.config_def.validate(config)
 
     def check(self, config: Mapping[str, str]) -> None:
@@ -74,7 +74,7 @@ class Connector(Plugin):
         written, for instance. Called before each run, on the host that submits it; cheap, without pyarrow, and nothing is changed."""
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:
-        """Somebody wants to set these offsets while the connector is STOPPED: a mapping of source partition to source offset, or of
+        """Called when an admin sets these offsets while the connector is STOPPED: a mapping of source partition to source offset, or of
         TopicPartition to int; None resets. Return True to agree, False if unsure (they are set all the same), raise to refuse. A sink that
         keeps offsets in its destination rewrites them here."""
         return False
@@ -99,16 +99,16 @@ class SourceConnector(Connector):
         return False
 
     def output_topics(self, config: Mapping[str, str]) -> Sequence[str] | None:
-        """The topics that tasks write to, before transformations, as far as the config tells; None: that shows only as records come.
+        """The topics that tasks write to, before transformations, if the config determines them; None: the records do.
 
-        Asked of a throw-away instance by whoever embeds a connector and reads what it brings.
+        Called on a throw-away instance by a program that embeds a connector and reads its records.
         """
         return None
 
     def has_new_data(
         self, config: Mapping[str, str], offsets: Callable[[Mapping[str, object]], Mapping[str, object] | None]
     ) -> bool | None:
-        """Whether a run would find anything, told cheaply and without pyarrow; None: cannot tell.
+        """Whether a run would find new data, checked cheaply and without pyarrow; None: unknown.
 
         Called inside the Airflow task process before anything is submitted. ``config`` has its variables resolved; ``offsets`` gives the
         committed offset of a source partition. May raise: that counts as None.

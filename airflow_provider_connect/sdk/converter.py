@@ -1,6 +1,6 @@
 """Converters: Kafka's bytes ↔ data with a schema, one record or one column at a time.
 
-A converter defines one form of each direction; the other is made of it. Built-in converters define the column form.
+A converter defines one form of each direction; the other is derived from it. Built-in converters define the column form.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def column_runs(values: Iterable[SchemaAndValue]) -> Iterator[ColumnRun]:
 
 
 class HeaderConverter(Plugin):
-    """Bytes of a record header ↔ data. Used only where somebody looks at a header: batches carry headers as they are on the topic."""
+    """Bytes of a record header ↔ data. Used only where a header is read: batches carry headers as they are on the topic."""
 
     def configure(self, config: Mapping[str, str]) -> None:
         """Take settings, called once before anything else."""

@@ -1,4 +1,4 @@
-"""What every plugin class says of itself: its public name, other names, version and settings."""
+"""The attributes of every plugin class: its public name, other names, version and settings."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["Plugin", "class_name_of"]
 
 
 class Plugin:
-    """A connector, converter, transformation or predicate. Made by the framework without arguments, then configured."""
+    """A connector, converter, transformation or predicate. Created by the framework without arguments, then configured."""
 
     class_name: ClassVar[str | None] = None
-    """The public name, where it is not module and class; our own plugins carry Kafka Connect's Java name."""
+    """The public name, if it is not module and class; our own plugins have Kafka Connect's Java name."""
     aliases: ClassVar[tuple[str, ...]] = ()
     """Further names that a config may use."""
     version: ClassVar[str | None] = None
-    """None: the version of the distribution that brings the plugin."""
+    """None: the version of the plugin's distribution."""
     config_def: ClassVar[ConfigDef] = ConfigDef()

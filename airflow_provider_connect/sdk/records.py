@@ -33,7 +33,7 @@ class Header:
 class Headers:
     """The headers of a record in order; a key may occur several times.
 
-    Headers read from a batch stay bytes until somebody looks at them, and go back as the same bytes if nobody changed them.
+    Headers read from a batch stay bytes until they are read, and are written as the same bytes unless they were changed.
     """
 
     __slots__ = ("_decode", "_headers", "_wire")
@@ -45,7 +45,7 @@ class Headers:
 
     @classmethod
     def of_wire(cls, wire: list[tuple[str, bytes | None]], decode: Callable[[str, bytes | None], Header]) -> Headers:
-        """Headers as they were on the topic, each decoded when first looked at."""
+        """Headers as they were on the topic, each decoded at its first use."""
         headers = cls()
         if wire:
             headers._headers, headers._wire, headers._decode = None, wire, decode
@@ -143,7 +143,7 @@ def _checked_timestamp(timestamp: int | None) -> int | None:
 
 @dataclass(slots=True)
 class SourceRecord:
-    """One record that a source task read. ``source_offset`` is where to go on after it; None: not a place to go on from.
+    """One record that a source task read. ``source_offset`` is the position to resume from after it; None: no position to resume from.
 
     ``timestamp`` is in ms; None lets the producer decide, and so does ``kafka_partition`` None. Schema None is schemaless data.
     """
@@ -194,7 +194,7 @@ class SinkRecord:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Where the record lies in Kafka, whatever transformations made of its topic."""
+        """The record's partition in Kafka, before transformations."""
         return TopicPartition(str(self.original_topic), int(self.original_kafka_partition or 0))
 
     def replace(self, **changes: Any) -> Self:  # Any: the record's own attributes

@@ -14,7 +14,7 @@ Offsets = dict[str, dict[str, Any]]  # by the JSON text of the source partition;
 
 
 def partition_key(partition: Mapping[str, object] | None) -> str:
-    """A source partition as text: what tells it from others."""
+    """A source partition as text, which identifies it."""
     return json.dumps(partition, sort_keys=True)
 
 

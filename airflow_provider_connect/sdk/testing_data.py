@@ -19,7 +19,7 @@ from airflow_provider_connect.sdk.transformation import Transformation
 
 
 class ConverterSuite:
-    """For converters. ``values`` are what it can write; ``read_back`` says as what a value comes back, where that is not the same."""
+    """For converters. ``values`` are what it can write; ``read_back`` is the value that is read, if it differs."""
 
     bad_data: ClassVar[Sequence[bytes]] = ()
     """What is on a topic and cannot be read: DataException."""

@@ -26,10 +26,10 @@ class ConnectorSuite:
     """The files of the host that the connector and its tasks may reach."""
 
     def connector(self) -> Any:  # of ``connector_class``, which subclasses narrow
-        """A new instance, as the framework makes it."""
-        made = self.connector_class()
-        made.allowed_paths = self.allowed_paths
-        return made
+        """A new instance, as the framework creates it."""
+        connector = self.connector_class()
+        connector.allowed_paths = self.allowed_paths
+        return connector
 
     def config(self) -> dict[str, str]:
         """A valid config; called several times within one test, always with the same answer."""

@@ -1,4 +1,4 @@
-"""Transformations change records on their way; predicates say which. Both look at whole batches or at one record at a time."""
+"""Transformations change records between source or sink and topic; predicates select them. Both take whole batches or single records."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Record = TypeVar("Record", SourceRecord, SinkRecord)
 
 
 class Transformation(Plugin):
-    """Changes, drops or splits records. Define ``apply`` or ``apply_batch``; the other is made of it.
+    """Changes, drops or splits records. Define ``apply`` or ``apply_batch``; each is derived from the other.
 
-    Made anew for each task, configured once, called from one thread. Where it raises, the same records come again in smaller batches, so
+    Created for each task, configured once, called from one thread. Where it raises, the same records come again in smaller batches, so
     that the one at fault is found: it should have no side effects. DataException may name it (``record``).
     """
 
     header_converter: HeaderConverter = RAW_HEADERS
     """Set by the framework before ``configure``; used where batches become records."""
     drops_all: ClassVar[bool] = False
-    """Whether it drops whatever it is given: behind a predicate, the framework then takes the records out itself and cuts no batch."""
+    """Whether it drops all records: behind a predicate, the framework then removes the records itself and cuts no batch."""
 
     def configure(self, config: Config) -> None:
         """Take settings. ``config`` has the prefix (``transforms.«alias».``) taken off."""
@@ -42,7 +42,7 @@ class Transformation(Plugin):
     def apply_batch(self, batch: Batch) -> Batch | list[Batch] | None:
         """The batch as it goes on, in one or more pieces (records that go to different topics), or None to drop it all.
 
-        A batch without records may be returned to say how far the source has come though all was dropped."""
+        A batch without records may be returned: it carries the position of the source though all was dropped."""
         self._need_one_form()
         if batch.is_from_kafka:
             sunk = [self.apply(record) for record in batch.sink_records(self.header_converter)]
@@ -53,7 +53,7 @@ class Transformation(Plugin):
         return covering(batch, kept)
 
     def close(self) -> None:
-        """Let go of whatever ``configure`` took."""
+        """Release the resources of ``configure``."""
 
     def _need_one_form(self) -> None:
         if type(self).apply is Transformation.apply and type(self).apply_batch is Transformation.apply_batch:
@@ -61,7 +61,7 @@ class Transformation(Plugin):
 
 
 class Predicate(Plugin):
-    """Says of each record whether a transformation applies to it. Define ``test`` or ``test_batch``; the other is made of it."""
+    """Selects the records that a transformation applies to. Define ``test`` or ``test_batch``; each is derived from the other."""
 
     header_converter: HeaderConverter = RAW_HEADERS
     """Set by the framework before ``configure``; used where batches become records."""
@@ -82,7 +82,7 @@ class Predicate(Plugin):
         return pa.array([self.test(record) for record in records], type=pa.bool_())
 
     def close(self) -> None:
-        """Let go of whatever ``configure`` took."""
+        """Release the resources of ``configure``."""
 
     def _need_one_form(self) -> None:
         if type(self).test is Predicate.test and type(self).test_batch is Predicate.test_batch:

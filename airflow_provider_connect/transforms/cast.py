@@ -23,7 +23,7 @@ from airflow_provider_connect.transforms.one_side import REPLACE_NULL, OneSide, 
 from airflow_provider_connect.transforms.requirements import require_map
 from airflow_provider_connect.transforms.simple_date_format import SimpleDateFormat
 from airflow_provider_connect.transforms.struct_columns import child, struct_column
-from airflow_provider_connect.transforms.timestamps import DAY_MS, moments_of_column
+from airflow_provider_connect.transforms.timestamps import DAY_MS, instants_of_column
 
 SPEC: Final = "spec"
 
@@ -140,7 +140,7 @@ def cast_column(column: pa.Array, schema: Schema, target: SchemaType) -> pa.Arra
     if schema.logical_name == DECIMAL or (schema.type is SchemaType.BYTES):
         return _one_by_one(column, schema, target)
     if schema.logical_name in (DATE, TIME, TIMESTAMP) and target is SchemaType.STRING:
-        return _date_text(moments_of_column(column, schema))
+        return _date_text(instants_of_column(column, schema))
     if schema.type is SchemaType.STRING:
         return _from_text(column, schema, target, type)
     return _from_float(column, schema, target, type) if schema.type in FLOATS else _from_integer(column, schema, target, type)
@@ -191,7 +191,7 @@ def _from_text(column: pa.Array, schema: Schema, target: SchemaType, type: pa.Da
 
 
 def _date_text(milliseconds: pa.Array) -> pa.Array:
-    """A time for the first day of 1970 and all before it, a date at midnight, else both: Connect looks at the moment alone."""
+    """A time for the first day of 1970 and all before it, a date at midnight, else both: Connect looks at the instant alone."""
     midnight = pc.equal(pc.multiply(pc.divide(milliseconds, DAY_MS), DAY_MS), milliseconds)
     is_time = pc.less(milliseconds, DAY_MS)
     text = _TIMESTAMP.format_column(milliseconds)

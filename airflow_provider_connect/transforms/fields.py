@@ -118,8 +118,8 @@ class InsertField(OneSide):
                 raise DataException(f"Only SinkRecord supported for [{_INSERTING}], found: org.apache.kafka.connect.source.SourceRecord")
             return batch.kafka_offsets
         if source == TIMESTAMP_FIELD:
-            moments = pa.nulls(count, pa.int64()) if batch.timestamp is None else batch.timestamp.cast(pa.int64())
-            return moments.cast(pa.timestamp("ms", "UTC"))
+            instants = pa.nulls(count, pa.int64()) if batch.timestamp is None else batch.timestamp.cast(pa.int64())
+            return instants.cast(pa.timestamp("ms", "UTC"))
         if source == PARTITION_FIELD:
             return pa.repeat(pa.scalar(batch.kafka_partition, pa.int32()), count)
         return pa.repeat(pa.scalar(batch.topic if source == TOPIC_FIELD else self._static_value, pa.string()), count)

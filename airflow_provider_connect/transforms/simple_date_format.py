@@ -1,4 +1,4 @@
-"""``java.text.SimpleDateFormat`` in UTC and English: patterns, moments as text, and text as moments.
+"""``java.text.SimpleDateFormat`` in UTC and English: patterns, instants as text, and text as instants.
 
 Moments are int64 milliseconds since 1970. Weeks of years and months (``Y w W F``) are not known and are refused where they are given.
 Text is read leniently, and without minding what comes behind the last field.
@@ -80,12 +80,12 @@ class SimpleDateFormat:
         self.elements = tuple(elements_of(pattern))
 
     def format(self, milliseconds: int) -> str:
-        """The text of one moment."""
+        """The text of one instant."""
         days, of_day = divmod(milliseconds, DAY_MS)
         return "".join(_element_text(element, days, of_day) for element in self.elements)
 
     def format_column(self, milliseconds: pa.Array) -> pa.Array:
-        """The texts of moments; null stays null."""
+        """The texts of instants; null stays null."""
         if milliseconds.null_count == len(milliseconds):
             return pa.nulls(len(milliseconds), pa.string())
         if not is_gregorian(milliseconds):
@@ -154,7 +154,7 @@ _ZONES: Final = {"z": "UTC", "Z": "+0000", "X": "Z"}
 
 
 class _Fields:
-    """The texts of the elements of many moments, which must be Gregorian."""
+    """The texts of the elements of many instants, which must be Gregorian."""
 
     def __init__(self, milliseconds: pa.Array) -> None:
         days = floored(milliseconds, DAY_MS)
@@ -232,7 +232,7 @@ class SimpleDateParser:
         self._plain = _plain_pattern(format.elements)
 
     def parse(self, text: str) -> int:
-        """The moment in ms. Raises ValueError if the text does not match."""
+        """The instant in ms. Raises ValueError if the text does not match."""
         found: dict[str, int] = {}
         at = 0
         for index, element in enumerate(self._elements):
@@ -243,19 +243,19 @@ class SimpleDateParser:
                 continue
             is_followed = index + 1 < len(self._elements) and self._elements[index + 1].is_numeric
             at = self._read(element, text, at, is_followed, found)
-        moment = _moment(found)
-        is_too_early = _SHORT_YEAR in found and moment < self._century_start
-        return _moment({**found, "y": found["y"] + 100}) if is_too_early else moment
+        instant = _instant(found)
+        is_too_early = _SHORT_YEAR in found and instant < self._century_start
+        return _instant({**found, "y": found["y"] + 100}) if is_too_early else instant
 
     def parse_plain(self, texts: pa.Array) -> pa.Array | None:
-        """The moments of texts, int64, where each has just the digits that the pattern has letters; null stays null.
+        """The instants of texts, int64, where each has just the digits that the pattern has letters; null stays null.
 
         None if one has not: it may still be a text that ``parse`` reads."""
         if self._plain is not None and pc.all(pc.match_substring_regex(texts, self._plain)).as_py():
             fields = pc.extract_regex(texts, self._plain)
-            moments = _moments({field.name: pc.struct_field(fields, field.name).cast(pa.int64()) for field in fields.type}, texts)
-            if is_gregorian(moments):
-                return moments
+            instants = _instants({field.name: pc.struct_field(fields, field.name).cast(pa.int64()) for field in fields.type}, texts)
+            if is_gregorian(instants):
+                return instants
         return None
 
     def _read(self, element: Element, text: str, at: int, is_followed: bool, found: dict[str, int]) -> int:
@@ -298,7 +298,7 @@ def _name(names: tuple[str, ...], text: str, at: int) -> tuple[int, int]:
     raise ValueError(text)
 
 
-def _moment(found: dict[str, int]) -> int:
+def _instant(found: dict[str, int]) -> int:
     year = found.get("y", 1970)
     if found.get("G") == 1:
         year = 1 - year
@@ -329,8 +329,8 @@ def _escaped(character: str) -> str:
     return character if character.isalnum() or not character.isascii() else f"\\x{ord(character):02x}"
 
 
-def _moments(found: dict[str, pa.Array], texts: pa.Array) -> pa.Array:
-    """The moments of int64 columns by letter."""
+def _instants(found: dict[str, pa.Array], texts: pa.Array) -> pa.Array:
+    """The instants of int64 columns by letter."""
     one = pc.if_else(texts.is_valid(), pa.scalar(1, pa.int64()), pa.scalar(None, pa.int64()))
     days = days_column(found.get("y", pc.multiply(one, 1970)), found.get("M", one), found.get("d", one))
     total = pc.multiply(days, DAY_MS)

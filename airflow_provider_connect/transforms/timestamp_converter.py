@@ -33,12 +33,12 @@ from airflow_provider_connect.transforms.simple_date_format import SimpleDateFor
 from airflow_provider_connect.transforms.struct_columns import child, schema_like, struct_column
 from airflow_provider_connect.transforms.timestamps import (
     PRECISIONS,
-    dates_of_moments,
-    moments_of_column,
-    moments_of_unix,
-    times_of_moments,
-    timestamps_of_moments,
-    unix_of_moments,
+    dates_of_instants,
+    instants_of_column,
+    instants_of_unix,
+    times_of_instants,
+    timestamps_of_instants,
+    unix_of_instants,
 )
 
 FIELD, TARGET_TYPE, FORMAT, UNIX_PRECISION = "field", "target.type", "format", "unix.precision"
@@ -141,15 +141,15 @@ class TimestampConverter(OneSide):
 
     def _converted(self, column: pa.Array, schema: Schema) -> pa.Array:
         """``column`` of timestamps, as what they are to be. Raises DataException where ``schema`` is of none."""
-        return self._written(self._moments(column, schema))
+        return self._written(self._instants(column, schema))
 
-    def _moments(self, column: pa.Array, schema: Schema) -> pa.Array:
+    def _instants(self, column: pa.Array, schema: Schema) -> pa.Array:
         if schema.logical_name in (DATE, TIME, TIMESTAMP):
-            return moments_of_column(column, schema)
+            return instants_of_column(column, schema)
         if schema.type is SchemaType.STRING:
             return self._parsed(column)
         if schema.type is SchemaType.INT64:
-            return moments_of_unix(column, self._precision)
+            return instants_of_unix(column, self._precision)
         name = schema.type.name if schema.name is None else f"{schema.name}:{schema.type.name}"
         raise DataException(f"Schema Schema{{{name}}} does not correspond to a known timestamp type format")
 
@@ -169,13 +169,13 @@ class TimestampConverter(OneSide):
                 f"Could not parse timestamp: value ({text}) does not match pattern ({self._parser.pattern})",
             ) from error
 
-    def _written(self, moments: pa.Array) -> pa.Array:
+    def _written(self, instants: pa.Array) -> pa.Array:
         if self._target == "string" and self._format is not None:
-            return self._format.format_column(moments)
+            return self._format.format_column(instants)
         if self._target == "unix":
-            return unix_of_moments(moments, self._precision)
-        write = {"Date": dates_of_moments, "Time": times_of_moments}.get(self._target, timestamps_of_moments)
-        return write(moments)
+            return unix_of_instants(instants, self._precision)
+        write = {"Date": dates_of_instants, "Time": times_of_instants}.get(self._target, timestamps_of_instants)
+        return write(instants)
 
     def _converted_map(self, value: Any) -> dict[str, Any] | None:
         if value is None:

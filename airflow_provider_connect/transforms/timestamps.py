@@ -1,4 +1,4 @@
-"""Timestamps as moments, int64 milliseconds since 1970 in UTC: what each may be read from and written as, and Java's calendar.
+"""Timestamps as instants, int64 milliseconds since 1970 in UTC: what each may be read from and written as, and Java's calendar.
 
 The calendar is Gregorian from the 15th of October 1582 on, Julian before. Days are counted from 1970, as numbers or columns. Every part of
 a date may be out of its range and then counts on: the 32nd of a month is the first of the next.
@@ -20,43 +20,43 @@ _LARGEST, _SMALLEST = (1 << 63) - 1, -(1 << 63)
 _PER_MS: Final = {"microseconds": 1000, "nanoseconds": 1_000_000}
 
 
-def moments_of_column(column: pa.Array, schema: Schema) -> pa.Array:
+def instants_of_column(column: pa.Array, schema: Schema) -> pa.Array:
     """Dates, times and timestamps as int64 milliseconds since 1970."""
     if schema.logical_name == DATE:
         return pc.multiply(column.cast(pa.int32()).cast(pa.int64()), DAY_MS)
     return column.cast(pa.int32()).cast(pa.int64()) if schema.logical_name == TIME else column.cast(pa.int64())
 
 
-def moments_of_unix(numbers: pa.Array, precision: str) -> pa.Array:
+def instants_of_unix(numbers: pa.Array, precision: str) -> pa.Array:
     """Moments from numbers of that precision: fractions of a millisecond are cut off, what is too large stops at the limit."""
     if precision in _PER_MS:
         return pc.divide(numbers, _PER_MS[precision])
     return _times(numbers, 1000) if precision == "seconds" else numbers
 
 
-def unix_of_moments(moments: pa.Array, precision: str) -> pa.Array:
+def unix_of_instants(instants: pa.Array, precision: str) -> pa.Array:
     """The inverse."""
     if precision in _PER_MS:
-        return _times(moments, _PER_MS[precision])
-    return pc.divide(moments, 1000) if precision == "seconds" else moments
+        return _times(instants, _PER_MS[precision])
+    return pc.divide(instants, 1000) if precision == "seconds" else instants
 
 
-def dates_of_moments(moments: pa.Array) -> pa.Array:
+def dates_of_instants(instants: pa.Array) -> pa.Array:
     """The day that each lies in."""
     try:
-        return floored(moments, DAY_MS).cast(pa.int32()).cast(pa.date32())
+        return floored(instants, DAY_MS).cast(pa.int32()).cast(pa.date32())
     except pa.ArrowInvalid as error:
         raise DataException(f"A timestamp is beyond the dates that there are: {error}") from error
 
 
-def times_of_moments(moments: pa.Array) -> pa.Array:
+def times_of_instants(instants: pa.Array) -> pa.Array:
     """The time of day of each."""
-    return pc.subtract(moments, pc.multiply(floored(moments, DAY_MS), DAY_MS)).cast(pa.int32()).cast(pa.time32("ms"))
+    return pc.subtract(instants, pc.multiply(floored(instants, DAY_MS), DAY_MS)).cast(pa.int32()).cast(pa.time32("ms"))
 
 
-def timestamps_of_moments(moments: pa.Array) -> pa.Array:
-    """The same moments as timestamps."""
-    return moments.cast(pa.timestamp("ms", "UTC"))
+def timestamps_of_instants(instants: pa.Array) -> pa.Array:
+    """The same instants as timestamps."""
+    return instants.cast(pa.timestamp("ms", "UTC"))
 
 
 def _times(numbers: pa.Array, factor: int) -> pa.Array:
@@ -112,7 +112,7 @@ def days_column(year: pa.Array, month: pa.Array, day: pa.Array) -> pa.Array:
 
 
 def is_gregorian(milliseconds: pa.Array) -> bool:
-    """Whether all moments (int64, at least one not null) are of the Gregorian calendar, and of years with four digits."""
+    """Whether all instants (int64, at least one not null) are of the Gregorian calendar, and of years with four digits."""
     ends = pc.min_max(milliseconds).as_py()
     return bool(ends["min"] is not None and ends["min"] >= _CUTOVER_MS and ends["max"] < 253_402_300_800_000)
 

@@ -38,7 +38,7 @@ _NOT_READ: Final = "Converting byte[] to Kafka Connect data failed due to serial
 _NOT_WRITTEN: Final = "Converting Kafka Connect data to byte[] failed due to serialization error: "
 _ODD_DISTANCE: Final = 64  # records between two that are not for Arrow's parser; where they lie closer, more are read exactly at once
 _ODD_GROWTH: Final = 8
-_WARY_COLUMNS: Final = 1000  # that are looked through before they are read, after one that could not be
+_PRECHECKED_COLUMNS: Final = 1000  # that are checked before they are read, after one that could not be
 _NO_END: Final = (1 << 31) - 1  # Arrow fails where it is given none
 
 
@@ -139,7 +139,7 @@ class JsonConverter(DataConverter):
         self._envelope: Callable[[Schema | None], str] = kept(self._new_envelope)
         self._schema_of: Callable[[bytes], Schema | None] = kept(self._parsed_schema)
         self._fixed = self._fixed_schema(self.settings[SCHEMA_CONTENT])
-        self._wary = 0
+        self._prechecked = 0
 
     # Writing
 
@@ -200,18 +200,18 @@ class JsonConverter(DataConverter):
         try:
             return self._runs(column)
         except DataException:
-            self._wary = _WARY_COLUMNS
+            self._prechecked = _PRECHECKED_COLUMNS
             raise
 
     def unreadable(self, topic: str, column: pa.Array) -> dict[int, Exception]:
-        """Those that do not begin or end as the others do, and are broken. Nobody looks until a record could not be read."""
-        if not self._wary:
+        """Those that do not begin or end as the others do, and are broken. No record is checked until one could not be read."""
+        if not self._prechecked:
             return {}
-        self._wary -= 1
+        self._prechecked -= 1
         found: dict[int, Exception] = {}
         try:
             odd = odd_ones(column, self._prefix if self._has_schemas and self._fixed is None else lambda record: record[:1])
-        except DataException:  # the first one's schema is none
+        except DataException:  # the first one's schema is invalid
             return {}
         for index in odd:
             try:
@@ -219,7 +219,7 @@ class JsonConverter(DataConverter):
             except DataException as error:
                 found[index] = error
         if found:
-            self._wary = _WARY_COLUMNS
+            self._prechecked = _PRECHECKED_COLUMNS
         return found
 
     def _runs(self, column: pa.Array) -> list[ColumnRun]:

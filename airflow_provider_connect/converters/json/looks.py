@@ -1,4 +1,4 @@
-"""What JSON texts look like from outside: where an envelope's payload begins, and which texts of a column look like others."""
+"""The outer form of JSON texts: the end of an envelope's schema, and the texts of a column that differ from the first."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def begins_document(texts: pa.Array) -> bool:
 
 
 def leading(column: pa.Array, test: Callable[[pa.Array], pa.Array]) -> int:
-    """How many values from the front pass. Looks at few first, so that short runs in a long column cost little."""
+    """How many values from the front pass. Checks few first, so that short runs in a long column cost little."""
     start, look = 1, _FIRST_LOOK
     while start < len(column):
         first_failed = pc.index(test(column.slice(start, look)), False).as_py()
@@ -55,7 +55,7 @@ def leading(column: pa.Array, test: Callable[[pa.Array], pa.Array]) -> int:
 
 
 def odd_ones(column: pa.Array, prefix_of: Callable[[bytes], bytes]) -> list[int]:
-    """The few records that do not begin and end as the first one does. ``prefix_of`` says of that one how they all should begin."""
+    """The few records that do not begin and end as the first one does. ``prefix_of`` gives the beginning that all should have."""
     first = next((value.as_py() for value in column if value.is_valid), b"")
     start = prefix_of(first)
     end = b"}}" if len(start) > 1 and first.endswith(b"}}") else _CLOSED_BY.get(start[:1], b"")

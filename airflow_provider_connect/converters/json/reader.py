@@ -30,7 +30,7 @@ _BLOCK_BYTES: Final = (1 << 31) - 1
 
 
 class NotPlain(Exception):
-    """These texts, or this schema, are not for Arrow's parser; ``row`` is the first such text where the parser says so."""
+    """These texts, or this schema, are not for Arrow's parser; ``row`` is the first such text if the parser names it."""
 
     def __init__(self, row: int | None = None) -> None:
         super().__init__(row)

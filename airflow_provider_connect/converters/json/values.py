@@ -309,8 +309,8 @@ def _read_time(_schema: Schema, node: Any, rules: JsonRules) -> datetime.time | 
         raise DataException("Time values must use number of milliseconds greater than 0 and less than 86400000")
     if node == DAY_MS:
         return _far(node, rules, f"Time {node} ms is the end of the day, 24:00:00, which has no value here")
-    moment = EPOCH + datetime.timedelta(milliseconds=node)
-    return moment.time()
+    instant = EPOCH + datetime.timedelta(milliseconds=node)
+    return instant.time()
 
 
 def _read_timestamp(_schema: Schema, node: Any, rules: JsonRules) -> datetime.datetime | FarTime:

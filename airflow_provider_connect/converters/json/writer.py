@@ -1,4 +1,4 @@
-"""Columns as JSON text, byte for byte what Connect's JsonConverter writes, without a Python object per value where that can be had.
+"""Columns as JSON text, byte for byte what Connect's JsonConverter writes, without a Python object per value where possible.
 
 The text of a column is put together from pieces: literals, and Arrow string columns of what stands between them. One join at the end makes
 the records. Types whose text Arrow cannot make (numbers with an exponent, text with escapes) go value by value, but only those values and
@@ -43,7 +43,7 @@ def joined(pieces: Pieces, count: int) -> pa.Array:
 
 
 def column_pieces(schema: Schema, column: pa.Array, rules: JsonRules) -> Pieces:
-    """What the text of the column is made of."""
+    """The parts of the column's text."""
     if column.null_count:
         dense = column.drop_null()
         null_text = pa.scalar(write_value(schema, None, rules), pa.string())
