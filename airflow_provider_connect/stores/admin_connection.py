@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from airflow_provider_connect.config.client_settings import ClientConfig, ClientKind, client_config, internal_client_id
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import StoreTimeoutException
-from airflow_provider_connect.stores.kafka_errors import LastError, kafka_error, translated, unreachable
+from airflow_provider_connect.stores.kafka_errors import QUICK, LastError, kafka_error, translated, unreachable
 
 _T = TypeVar("_T")
 _AWAY = frozenset(
@@ -35,7 +35,7 @@ class AdminConnection:
         self.timeout_seconds = timeout_seconds
         self.bootstrap_servers = config.get("bootstrap.servers")
         self._last_error = LastError()
-        self._config = {"reconnect.backoff.ms": 5, "reconnect.backoff.max.ms": 1000, "socket.nagle.disable": True, **config}
+        self._config = {**QUICK, **config}
         self._client: AdminClient | None = None
 
     @classmethod

@@ -10,7 +10,7 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.ids import config_leader_id
 from airflow_provider_connect.model.records import ConfigRecord
-from airflow_provider_connect.stores.kafka_errors import LastError, is_fenced, is_retriable, kafka_error, translated, unreachable
+from airflow_provider_connect.stores.kafka_errors import QUICK, LastError, is_fenced, is_retriable, kafka_error, translated, unreachable
 from airflow_provider_connect.stores.transactional_producer import init_transactions
 from airflow_provider_connect.wire import config_topic
 
@@ -40,10 +40,8 @@ class ConfigLeader:
         )
         self._bootstrap_servers = config.get("bootstrap.servers")
         quick = {
+            **QUICK,
             "linger.ms": 0,
-            "socket.nagle.disable": True,
-            "reconnect.backoff.ms": 5,
-            "reconnect.backoff.max.ms": 1000,
             "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
             "delivery.timeout.ms": TRANSACTION_TIMEOUT_MS,
             "socket.timeout.ms": TRANSACTION_TIMEOUT_MS,

@@ -14,7 +14,7 @@ from airflow_provider_connect.config.client_settings import ClientConfig
 from airflow_provider_connect.errors import StoreException, StoreTimeoutException
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.closing import Closing
-from airflow_provider_connect.stores.kafka_errors import LastError, TopicMissingException, kafka_error, translated, unreachable
+from airflow_provider_connect.stores.kafka_errors import QUICK, LastError, TopicMissingException, kafka_error, translated, unreachable
 
 BEGINNING = OFFSET_BEGINNING
 _POLL_SECONDS = 0.5
@@ -169,9 +169,7 @@ class LogConsumer(Closing):
 def log_consumer_config(config: ClientConfig, *, read_committed: bool) -> ClientConfig:
     """``config`` with what a quick read needs: a first connection without a back-off, short waits at the end, and an event there."""
     return {
-        "reconnect.backoff.ms": 5,  # librdkafka's 100 delay the first connection by 50 ms
-        "reconnect.backoff.max.ms": 1000,
-        "socket.nagle.disable": True,
+        **QUICK,
         "fetch.wait.max.ms": 1,
         "queued.min.messages": 100_000,
         **config,

@@ -19,7 +19,7 @@ from airflow_provider_connect.errors import StoreTimeoutException
 from airflow_provider_connect.model.ids import offsets_change_id
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.closing import Closing
-from airflow_provider_connect.stores.kafka_errors import LastError, translating
+from airflow_provider_connect.stores.kafka_errors import QUICK, LastError, translating
 from airflow_provider_connect.stores.log_consumer import CommittedOffset
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
 
@@ -38,7 +38,7 @@ class OffsetChange(Closing):
         name = offsets_change_id(settings.group_id, connector)
         limits = {"transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS)}
         config = client_config(settings, ClientKind.PRODUCER, self._overrides | limits, transactional_id=name)
-        quick = {"linger.ms": 0, "reconnect.backoff.ms": 5, "reconnect.backoff.max.ms": 1000, "socket.nagle.disable": True}
+        quick = {**QUICK, "linger.ms": 0}
         self._owner = TransactionalProducer(Producer({**config, **quick, **LastError().callbacks()}), timeout_seconds=_SECONDS)
 
     def take_over(self) -> None:

@@ -15,7 +15,7 @@ from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.status import StatusRecord, StatusState
 from airflow_provider_connect.stores.backoff import Backoff
 from airflow_provider_connect.stores.closing import Closing
-from airflow_provider_connect.stores.kafka_errors import LastError, is_retriable, kafka_error
+from airflow_provider_connect.stores.kafka_errors import QUICK, LastError, is_retriable, kafka_error
 from airflow_provider_connect.stores.log_consumer import LogRecord
 from airflow_provider_connect.stores.skipped import SkippedRecords
 from airflow_provider_connect.stores.status_notes import StatusNotes
@@ -180,7 +180,7 @@ class StatusWriter(StatusNotes):
 def _producer(settings: WorkerSettings) -> Producer:
     """Connect's producer for statuses: acks of all replicas and no retries of its own, because the retries are ours."""
     config = internal_client_config(settings, ClientKind.PRODUCER, "statuses")
-    own = {"retries": 0, "linger.ms": 0, "socket.nagle.disable": True, "reconnect.backoff.ms": 5, "reconnect.backoff.max.ms": 1000}
+    own = {**QUICK, "retries": 0, "linger.ms": 0}
     limits = {"delivery.timeout.ms": ATTEMPT_TIMEOUT_MS, "request.timeout.ms": ATTEMPT_TIMEOUT_MS, "socket.timeout.ms": ATTEMPT_TIMEOUT_MS}
     return Producer({**config, **own, **limits, **LastError().callbacks()})
 
