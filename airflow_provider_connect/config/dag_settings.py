@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.secret_keys import is_secret_key, variable_spans
@@ -131,27 +131,12 @@ def _check_interval(read: "_Reader", schedule: str | float | None, limits: DagLi
 
 def _settings(read: "_Reader", connector: str, worker_schedule: str | None) -> DagSettings:
     read.refuse_unknown()
-    settings = DagSettings(
-        schedule=read.value(
-            SCHEDULE, schedule_of, default_schedule(connector) if worker_schedule is None else schedule_of(worker_schedule)
-        ),
-        tags=read.value("airflow.tags", _names, ()),
-        owner=read.value("airflow.owner", _text(250), None),
-        retries=read.value("airflow.retries", _count(0, 1000), 3),
-        retry_delay_seconds=read.value("airflow.retry.delay", _delay, 10.0),
-        pool=read.value("airflow.pool", _text(256), None),
-        pool_slots=read.value("airflow.pool.slots", _count(1, 10_000), 1),
-        queue=read.value("airflow.queue", _text(256), None),
-        priority_weight=read.value("airflow.priority.weight", _count(1, 1_000_000), 1),
-        description=read.value("airflow.description", _text(5000), None),
-        display_name=read.value("airflow.display.name", _text(2000), None),
-        doc=read.value("airflow.doc", _text(50_000), None),
-        max_duration_seconds=read.value("airflow.max.duration", _positive_duration, None),
-        tasks_per_application=read.value(TASKS_PER_APPLICATION, _count(1, MAX_TASKS), None),
-    )
-    for name, parse in RETRY_KEYS.items():
-        read.value(name, parse, 0)
-    return settings
+    default = default_schedule(connector) if worker_schedule is None else schedule_of(worker_schedule)
+    given = {name: read.value(key, parse, None) for key, (name, parse) in _KEYS.items()}
+    settings = {name: value for name, value in given.items() if value is not None}
+    for key, parse in RETRY_KEYS.items():
+        read.value(key, parse, 0)
+    return DagSettings(schedule=read.value(SCHEDULE, schedule_of, default), **settings)
 
 
 def default_schedule(connector: str) -> str:
@@ -311,24 +296,28 @@ RETRY_KEYS: Mapping[str, Callable[[str], float]] = {
 }
 """What the retry policy reads, from the Variable and, stronger, from the connector's config."""
 
-_KNOWN = {
-    *RETRY_KEYS,
-    SCHEDULE,
-    "airflow.tags",
-    "airflow.owner",
-    "airflow.pool",
-    "airflow.pool.slots",
-    "airflow.queue",
-    "airflow.priority.weight",
-    "airflow.description",
-    "airflow.display.name",
-    "airflow.doc",
-    "airflow.max.duration",
+_KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "airflow.tags": ("tags", _names),
+    "airflow.owner": ("owner", _text(250)),
+    "airflow.retries": ("retries", RETRY_KEYS["airflow.retries"]),
+    "airflow.retry.delay": ("retry_delay_seconds", _delay),
+    "airflow.pool": ("pool", _text(256)),
+    "airflow.pool.slots": ("pool_slots", _count(1, 10_000)),
+    "airflow.queue": ("queue", _text(256)),
+    "airflow.priority.weight": ("priority_weight", _count(1, 1_000_000)),
+    "airflow.description": ("description", _text(5000)),
+    "airflow.display.name": ("display_name", _text(2000)),
+    "airflow.doc": ("doc", _text(50_000)),
+    "airflow.max.duration": ("max_duration_seconds", _positive_duration),
+    TASKS_PER_APPLICATION: ("tasks_per_application", _count(1, MAX_TASKS)),
 }
+"""By key: the field of ``DagSettings``, which has the default, and the parser."""
+
+_KNOWN = {SCHEDULE, *RETRY_KEYS, *_KEYS} - {TASKS_PER_APPLICATION}
 
 
 class _Reader:
-    """Reads typed values and gathers what is wrong, by key, instead of stopping at the first."""
+    """Reads typed values and collects all errors by key."""
 
     def __init__(self, config: Mapping[str, str]) -> None:
         self.config = config

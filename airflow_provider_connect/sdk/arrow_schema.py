@@ -136,17 +136,31 @@ _SCHEMA_BY_NAME: Final = {
 
 def _default_to_json(schema: Schema, value: Any) -> Any:
     """A default as JSON, by its schema, so that ``_default_from_json`` gives the very same value."""
+    if isinstance(value, Struct):
+        value = [value.get_without_default(field.name) for field in schema.fields]
+    elif isinstance(value, Mapping):
+        value = list(value.items())
+    return _converted(schema, value, _scalar_text, _default_to_json)
+
+
+def _default_from_json(schema: Schema, value: Any) -> Any:
+    value = _converted(schema, value, _FROM_TEXT.get(schema.logical_name or schema.type, str), _default_from_json)
+    if value is not None and schema.type is SchemaType.STRUCT:
+        return Struct.of_values(schema, value)
+    return dict(value) if value is not None and schema.key_schema is not None else value
+
+
+def _converted(schema: Schema, value: Any, scalar: Callable[[Any], Any], inner: Callable[[Schema, Any], Any]) -> Any:
+    """``value`` with its parts converted; a struct is the list of its values, a map one of pairs."""
     if value is None:
         return None
     if schema.logical_name is not None or schema.type is SchemaType.BYTES:
-        return _scalar_text(value)
-    if isinstance(value, Struct):
-        return [_default_to_json(field.schema, value.get_without_default(field.name)) for field in schema.fields]
-    if schema.value_schema is not None and schema.key_schema is not None:
-        return [[_default_to_json(schema.key_schema, k), _default_to_json(schema.value_schema, v)] for k, v in value.items()]
-    if schema.value_schema is not None:
-        return [_default_to_json(schema.value_schema, entry) for entry in value]
-    return value
+        return scalar(value)
+    if schema.type is SchemaType.STRUCT:
+        return [inner(field.schema, part) for field, part in zip(schema.fields, value, strict=True)]
+    if schema.key_schema is not None and schema.value_schema is not None:
+        return [(inner(schema.key_schema, key), inner(schema.value_schema, entry)) for key, entry in value]
+    return value if schema.value_schema is None else [inner(schema.value_schema, entry) for entry in value]
 
 
 def _scalar_text(value: Any) -> str:
@@ -162,17 +176,3 @@ _FROM_TEXT: Final[Mapping[str, Callable[[str], Any]]] = {
     TIMESTAMP: datetime.datetime.fromisoformat,
     SchemaType.BYTES: base64.b64decode,
 }
-
-
-def _default_from_json(schema: Schema, value: Any) -> Any:
-    if value is None:
-        return None
-    if schema.logical_name is not None or schema.type is SchemaType.BYTES:
-        return _FROM_TEXT[schema.logical_name or schema.type](value)
-    if schema.type is SchemaType.STRUCT:
-        return Struct.of_values(schema, [_default_from_json(f.schema, v) for f, v in zip(schema.fields, value, strict=True)])
-    if schema.value_schema is not None and schema.key_schema is not None:
-        return {_default_from_json(schema.key_schema, k): _default_from_json(schema.value_schema, v) for k, v in value}
-    if schema.value_schema is not None:
-        return [_default_from_json(schema.value_schema, entry) for entry in value]
-    return value

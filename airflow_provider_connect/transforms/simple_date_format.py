@@ -34,7 +34,7 @@ class Element:
     @property
     def is_numeric(self) -> bool:
         """Whether the field is written in digits."""
-        return self.letter in _NUMBERS and (self.letter not in "ML" or self.count <= 2)
+        return (self.letter in _NUMBERS or self.letter in _OF_DAY) and (self.letter not in "ML" or self.count <= 2)
 
 
 def elements_of(pattern: str) -> Iterator[Element]:
@@ -96,21 +96,28 @@ class SimpleDateFormat:
         return pc.binary_join_element_wise(*pieces, "")
 
 
-_NUMBERS: Final[dict[str, Callable[[int, int], int]]] = {
-    "y": lambda days, _: _year_of_era(date_of(days).year),
-    "M": lambda days, _: date_of(days).month,
-    "L": lambda days, _: date_of(days).month,
-    "d": lambda days, _: date_of(days).day,
-    "D": lambda days, _: days - days_of(date_of(days).year, 1, 1) + 1,
-    "u": lambda days, _: (days + 3) % 7 + 1,
-    "H": lambda _, of_day: of_day // 3_600_000,
-    "k": lambda _, of_day: of_day // 3_600_000 or 24,
-    "K": lambda _, of_day: of_day // 3_600_000 % 12,
-    "h": lambda _, of_day: of_day // 3_600_000 % 12 or 12,
-    "m": lambda _, of_day: of_day // 60_000 % 60,
-    "s": lambda _, of_day: of_day // 1000 % 60,
-    "S": lambda _, of_day: of_day % 1000,
+_OF_DAY: Final = {  # unit in ms, where it starts again, what is written for 0
+    "H": (3_600_000, 24, None),
+    "k": (3_600_000, 24, 24),
+    "K": (3_600_000, 12, None),
+    "h": (3_600_000, 12, 12),
+    "m": (60_000, 60, None),
+    "s": (1000, 60, None),
+    "S": (1, 1000, None),
 }
+_NUMBERS: Final[dict[str, Callable[[int], int]]] = {
+    "y": lambda days: _year_of_era(date_of(days).year),
+    "M": lambda days: date_of(days).month,
+    "L": lambda days: date_of(days).month,
+    "d": lambda days: date_of(days).day,
+    "D": lambda days: days - days_of(date_of(days).year, 1, 1) + 1,
+    "u": lambda days: (days + 3) % 7 + 1,
+}
+
+
+def _of_day(letter: str, milliseconds: int) -> int:
+    unit, modulus, zero = _OF_DAY[letter]
+    return milliseconds // unit % modulus or zero or 0
 
 
 def _year_of_era(year: int) -> int:
@@ -130,7 +137,7 @@ def _element_text(element: Element, days: int, of_day: int) -> str:
         return names[index] if count > 3 else names[index][:3]
     if letter in "zZX":
         return _ZONES[letter] if count < 4 or letter != "z" else "Coordinated Universal Time"
-    number = _NUMBERS[letter](days, of_day)
+    number = _of_day(letter, of_day) if letter in _OF_DAY else _NUMBERS[letter](days)
     return f"{number % 100:02d}" if letter == "y" and count == 2 else f"{number:0{count}d}"
 
 
@@ -201,17 +208,6 @@ class _Fields:
         if letter == "u":
             return pc.add(pc.day_of_week(self._day), 1)
         return {"y": pc.year, "M": pc.month, "L": pc.month, "d": pc.day, "D": pc.day_of_year}[letter](self._day)
-
-
-_OF_DAY: Final = {  # unit in ms, where it starts again, what is written for 0
-    "H": (3_600_000, 24, None),
-    "k": (3_600_000, 24, 24),
-    "K": (3_600_000, 12, None),
-    "h": (3_600_000, 12, 12),
-    "m": (60_000, 60, None),
-    "s": (1000, 60, None),
-    "S": (1, 1000, None),
-}
 
 
 _DIGITS: Final = re.compile(r"-?\d+")
