@@ -25,8 +25,7 @@ from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.fencing import Fence
 from airflow_provider_connect.worker.application.failure_report import plugin_version, report_failed
 from airflow_provider_connect.worker.application.planner import NoPlan, Plan, Planner
-from airflow_provider_connect.worker.task.contexts import PlanningContext
-from airflow_provider_connect.worker.task.lifecycle import StopReason
+from airflow_provider_connect.worker.task.stop_signal import StopReason
 from airflow_provider_connect.worker.task.task_body import TaskHost
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
 
@@ -171,7 +170,7 @@ class ConnectorHost:
                 self._is_planning = False
 
     def _plan(self, claim: Claim) -> Plan:
-        return self._planner.plan(self._spec(), claim, PlanningContext(self._backing, self._name))
+        return self._planner.plan(self._spec(), claim)
 
     def _plan_failed(self, claim: Claim | None, error: Exception) -> float | None:
         state = self._configs.read()

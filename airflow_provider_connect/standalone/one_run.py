@@ -27,7 +27,7 @@ from airflow_provider_connect.stores.local_backing import LocalBacking
 from airflow_provider_connect.stores.offset_file import SETTING, OffsetFile
 from airflow_provider_connect.worker.application.application import Application, TaskRunner
 from airflow_provider_connect.worker.task.checked_connector import check_connector, check_outside, guarantee_of
-from airflow_provider_connect.worker.task.lifecycle import StopWire
+from airflow_provider_connect.worker.task.stop_signal import StopWire
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
 
 DONE, FAILED, WRONG, LATER, TOLD = 0, 1, 2, 75, 143

@@ -23,8 +23,8 @@ from airflow_provider_connect.model.status import TaskStatus
 from airflow_provider_connect.sdk.connector import SourceConnector
 from airflow_provider_connect.stores.offset_location import OffsetLocation
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector
-from airflow_provider_connect.worker.task.lifecycle import StopEvent, StopReason
-from airflow_provider_connect.worker.task.task_body import Followed, TaskHost, run_task
+from airflow_provider_connect.worker.task.stop_signal import FollowedConfig, StopEvent, StopReason
+from airflow_provider_connect.worker.task.task_body import TaskHost, run_task
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
 
 FIRST_LOOK_SECONDS, LAST_LOOK_SECONDS = 0.1, 2.0  # between two checks for new data, doubled each time
@@ -80,7 +80,7 @@ class TaskLoop:
     def _run(self) -> None:
         try:
             with self._host.backing.configs().follow(self._payload.connector, self._payload.claim) as follower:
-                self.reason = self._until_stopped(Followed(follower))
+                self.reason = self._until_stopped(FollowedConfig(follower))
         except Exception:  # (a store that cannot be read; what the task does wrong is a value)
             log.exception("%s is given up", self._name)
             self.failed = True
@@ -88,7 +88,7 @@ class TaskLoop:
             self.has_ended = True
             self._on_end()
 
-    def _until_stopped(self, followed: Followed) -> StopReason | None:
+    def _until_stopped(self, followed: FollowedConfig) -> StopReason | None:
         """Why it ended; None: it FAILED."""
         retry = FIRST_RETRY_SECONDS
         while True:
@@ -115,7 +115,7 @@ class TaskLoop:
         self._on_result(result)
         return result
 
-    def _until_new_data(self, followed: Followed) -> StopReason | None:
+    def _until_new_data(self, followed: FollowedConfig) -> StopReason | None:
         """None: there is some, or the source does not know."""
         wait = FIRST_LOOK_SECONDS
         while True:
@@ -157,7 +157,7 @@ class TaskLoop:
             version = self._checked.plugin.version
             statuses.put_task(TaskStatus(payload.connector, payload.task, State.PAUSED, self._host.worker_id, version=version))
 
-    def _sleep(self, seconds: float, followed: Followed) -> StopReason | None:
+    def _sleep(self, seconds: float, followed: FollowedConfig) -> StopReason | None:
         """Why to end, seen soon; None: the time is over."""
         until = time.monotonic() + seconds
         while True:

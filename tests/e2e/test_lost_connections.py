@@ -16,7 +16,7 @@ import pytest
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.worker.delivery.commit_steps import StepHook, unobserved
-from airflow_provider_connect.worker.task import sink_body
+from airflow_provider_connect.worker.task import sink_runner
 from tests.conftest import WorkerSettings
 from tests.e2e.faults import connections
 from tests.e2e.faults.runs import INJECTED, Fault, ending
@@ -51,7 +51,7 @@ def test_table_sink(
 
 def check(scene: TableSourceScene | TableSinkScene, fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     for patience in ("ANSWER_SECONDS", "COMMIT_SECONDS"):  # librdkafka may wait in vain for a coordinator's connection that was lost
-        monkeypatch.setattr(sink_body, patience, SOON_SECONDS)
+        monkeypatch.setattr(sink_runner, patience, SOON_SECONDS)
     runs, token = scene.runs, scene.runs.folder / "struck"
     hook = inject(runs.told(fault, token), fault.step, monkeypatch)
     here = Scene(dict(runs.settings), runs.connector, runs.folder, step=hook)

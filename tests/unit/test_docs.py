@@ -10,6 +10,7 @@ README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 CONTRACT = ROOT / "docs" / "contract.md"
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
+TO_AND_FROM_THE_BROKER = ("From `poll` to the broker", "From the broker to `put`")
 PACKAGE = ROOT / "airflow_provider_connect"
 _CITING = (".py", ".md", ".json")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -109,13 +110,18 @@ def test_every_path_that_the_architecture_names_is_there() -> None:
     assert [path for path in named if not (ROOT / path).exists() and not (PACKAGE / path).exists()] == []
 
 
-@pytest.mark.parametrize("walk", ["From `poll` to the broker", "From the broker to `put`", "3. A config's way", "Pause", "Stop"])
+@pytest.mark.parametrize("walk", [*TO_AND_FROM_THE_BROKER, "A source's commit", "A sink's commit", "3. A config's way", "Pause", "Stop"])
 def test_a_walk_of_the_architecture_goes_from_module_to_module_without_a_gap(walk: str) -> None:
     text = sections(ARCHITECTURE.read_text(encoding="utf-8"))[walk]
     hops = re.findall(r"^(\d+)\. (`[\w/]+\.py`)?", text, re.MULTILINE)
     assert hops
     assert [int(number) for number, _ in hops] == list(range(1, len(hops) + 1))
     assert [number for number, module in hops if not module] == []
+
+
+def test_a_record_passes_ten_modules_at_most() -> None:
+    walks = sections(ARCHITECTURE.read_text(encoding="utf-8"))
+    assert all(len(re.findall(r"^\d+\. ", walks[walk], re.MULTILINE)) <= 10 for walk in TO_AND_FROM_THE_BROKER)
 
 
 def test_the_architecture_names_every_module_that_uses_airflows_internals() -> None:

@@ -30,7 +30,8 @@ from airflow_provider_connect.transforms.predicates import Filter, TopicNameMatc
 from airflow_provider_connect.transforms.routing import RegexRouter
 from airflow_provider_connect.worker.errors.failures import Failure
 from airflow_provider_connect.worker.errors.tolerance import Tolerance
-from airflow_provider_connect.worker.pipeline.pipeline import Converters, SourcePipeline, Stage
+from airflow_provider_connect.worker.pipeline.source_pipeline import SourcePipeline
+from airflow_provider_connect.worker.pipeline.stages import Converters, Stage
 
 SLOW = r"(a|aa|a?a)+[^a]"
 """Exponential for every engine that tries one way after another."""

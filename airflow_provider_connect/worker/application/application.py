@@ -26,8 +26,7 @@ from airflow_provider_connect.stores.status_notes import StatusNotes
 from airflow_provider_connect.worker.application.failure_report import plugin_version, report_failed
 from airflow_provider_connect.worker.application.planner import NoPlan, Plan, Planner
 from airflow_provider_connect.worker.application.upgrade_trial import UpgradeTrial, previews_apart
-from airflow_provider_connect.worker.task.contexts import PlanningContext
-from airflow_provider_connect.worker.task.lifecycle import StopReason, StopSwitch
+from airflow_provider_connect.worker.task.stop_signal import StopReason, StopSwitch
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
 
 log = logging.getLogger(__name__)
@@ -104,7 +103,7 @@ class Application:
 
     def _claimed(self, planner: Planner, store: ConfigChanges, claim: Claim, trial: UpgradeTrial) -> RunResult:
         spec = self._spec
-        plan = planner.plan(spec, claim, PlanningContext(self._backing, spec.connector))  # 2
+        plan = planner.plan(spec, claim)  # 2
         statuses = self._backing.status_notes(claim)
         version = plan.connector.plugin.version
         statuses.put_connector(ConnectorStatus(spec.connector, State.RUNNING, self._worker_id, version=version, claim=claim))

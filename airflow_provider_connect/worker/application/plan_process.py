@@ -25,7 +25,6 @@ from airflow_provider_connect.worker.application.failure_report import plugin_ve
 from airflow_provider_connect.worker.application.planner import NoPlan, Planner
 from airflow_provider_connect.worker.application.private_file import write_private
 from airflow_provider_connect.worker.application.upgrade_trial import UpgradeTrial, previews_apart
-from airflow_provider_connect.worker.task.contexts import PlanningContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,7 @@ def _answer(spec: RunSpec, mask: Mask) -> dict[str, object]:
     try:
         mask.add(planner.secrets(spec, state))
         trial.before_plan(is_whole=True)
-        plan = planner.plan(spec, claim, PlanningContext(backing, spec.connector))
+        plan = planner.plan(spec, claim)
     except FencedException as error:
         return {"skipped": str(error)}
     except Exception as error:

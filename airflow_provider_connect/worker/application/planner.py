@@ -17,7 +17,8 @@ from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.stores.backing import Backing, repairs
 from airflow_provider_connect.stores.config_changes import ConfigChanges
 from airflow_provider_connect.stores.fencing import Fence
-from airflow_provider_connect.stores.offset_location import OffsetLocation, sink_overrides
+from airflow_provider_connect.stores.offset_location import OffsetLocation
+from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.worker.task.checked_connector import (
     CheckedConnector,
     check_connector,
@@ -25,9 +26,8 @@ from airflow_provider_connect.worker.task.checked_connector import (
     refuse_foreign,
     warn_of_what_is_not_used,
 )
-from airflow_provider_connect.worker.task.contexts import PlanningContext
-from airflow_provider_connect.worker.task.newest_claim import need_newest
-from airflow_provider_connect.worker.task.task_configs import task_configs
+from airflow_provider_connect.worker.task.task_configs import PlanningContext, task_configs
+from airflow_provider_connect.worker.task.task_payload import need_newest
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Planner:
         raw = state.connector_config(spec.connector)
         return secret_values(raw or {}, self._settings.config_providers(spec.connector), spec.secrets)
 
-    def plan(self, spec: RunSpec, claim: Claim, context: PlanningContext) -> Plan:
+    def plan(self, spec: RunSpec, claim: Claim) -> Plan:
         """1 check the config 2 start the connector 3 ask for task configs 4 publish them if they changed 5 fence what is not hosted
         6 with several tasks, fence those too and repair offsets.
 
@@ -113,18 +113,21 @@ class Planner:
         version = state.version_in_force(spec.connector)
         checked = check_connector(spec.connector, raw, self._settings, spec.secrets, version=version, hide=self._hide)
         warn_of_what_is_not_used(checked, self._settings)
-        context.location = OffsetLocation.of(self._settings, checked.resolved)
-        context.take_over = partial(self._end_open, checked, claim)
         guarantee = guarantee_of(checked, self._settings, exactly_once=self._backing.exactly_once)
         planned = spec.claim is not None or (spec.tasks is not None and self._is_planned(spec.connector))
         if planned:
             configs = self._published(spec.connector)
         else:
+            context = PlanningContext(checked.name, partial(self._offsets, checked), take_over=partial(self._end_open, checked, claim))
             configs = task_configs(checked, context, self._settings)
             self._publish(checked, configs, claim)
             self._take_over(checked, claim, len(configs))
         tasks = [task for task in range(len(configs)) if not planned or spec.tasks is None or task in spec.tasks]
         return Plan(checked, claim, guarantee, configs, tasks)
+
+    def _offsets(self, checked: CheckedConnector, settle_seconds: float | None) -> SourceOffsets:
+        with closing(self._backing.offsets(OffsetLocation.of(self._settings, checked.resolved), settle_seconds=settle_seconds)) as store:
+            return store.read(checked.name)
 
     def _is_planned(self, connector: str) -> bool:
         """Whether the published tasks are made of the config that holds now: if not, to run some of them again would be wrong."""
@@ -145,11 +148,11 @@ class Planner:
         if tasks < 2 or not self._has_ids(checked):
             return
         if not checked.is_source:
-            self._fence.fence(checked.name, range(tasks), self._overrides(checked))
+            self._fence.fence(checked.name, range(tasks), checked.producer_overrides(self._settings))
             return
-        self._fence.fence(checked.name, range(1, tasks), self._overrides(checked))  # 1
+        self._fence.fence(checked.name, range(1, tasks), checked.producer_overrides(self._settings))  # 1
         offsets = self._backing.offsets(OffsetLocation.of(self._settings, checked.resolved))
-        with closing(offsets), self._fence.owner(checked.name, self._overrides(checked)) as owner:
+        with closing(offsets), self._fence.owner(checked.name, checked.producer_overrides(self._settings)) as owner:
             need_newest(self._store.read(), checked.name, claim)  # 2
             owner.write(repairs(offsets, checked.name))  # 3
 
@@ -158,7 +161,7 @@ class Planner:
         state = self._store.read()
         need_newest(state, checked.name, claim)
         if self._has_ids(checked):
-            self._fence.fence(checked.name, range(state.fencing_counts.get(checked.name, 0)), self._overrides(checked))
+            self._fence.fence(checked.name, range(state.fencing_counts.get(checked.name, 0)), checked.producer_overrides(self._settings))
 
     def _publish(self, checked: CheckedConnector, configs: Sequence[Mapping[str, str]], claim: Claim) -> None:
         """Task configs, then the commit record; then, for a smaller set, the ids no longer hosted are fenced before the count says so."""
@@ -167,12 +170,8 @@ class Planner:
         alive = self._store.read().fencing_counts.get(name, 0)
         if alive != len(configs):
             if self._has_ids(checked):
-                self._fence.fence(name, range(len(configs), alive), self._overrides(checked))
+                self._fence.fence(name, range(len(configs), alive), checked.producer_overrides(self._settings))
             self._store.put_fencing_count(name, len(configs), claim)
-
-    def _overrides(self, checked: CheckedConnector) -> Mapping[str, str]:
-        """What the connector's transactional producers are made with."""
-        return OffsetLocation.of(self._settings, checked.resolved).producer if checked.is_source else sink_overrides(checked.resolved)
 
     def _has_ids(self, checked: CheckedConnector) -> bool:
         """Whether its tasks commit in transactions of their ids; else whoever keeps the offsets fences them."""

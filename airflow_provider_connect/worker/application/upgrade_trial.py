@@ -22,7 +22,7 @@ from airflow_provider_connect.model.run import Claim, TaskResult
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.upgrades import VERSION_KEY, Upgrade, UpgradeState
 from airflow_provider_connect.stores.config_changes import ConfigChanges
-from airflow_provider_connect.worker.task.lifecycle import StopReason
+from airflow_provider_connect.worker.task.stop_signal import StopReason
 
 if TYPE_CHECKING:
     from airflow_provider_connect.model.previews import Preview

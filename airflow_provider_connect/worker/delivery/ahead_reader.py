@@ -7,7 +7,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.worker.delivery.kafka_reader import KafkaReader, RawBatch
+from airflow_provider_connect.worker.delivery.kafka_reader import KafkaReader
+from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
 
 
 class AheadReader:
@@ -47,7 +48,7 @@ class AheadReader:
         return raws
 
     def hold(self, partitions: frozenset[TopicPartition]) -> None:
-        """Read nothing of exactly these partitions until told otherwise."""
+        """Read nothing of exactly these partitions until the next call."""
         if partitions != self._reader.held:
             self._take_back()
             self._reader.hold(partitions)

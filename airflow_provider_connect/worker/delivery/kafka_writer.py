@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from airflow_provider_connect.errors import RetriableException, StoreException
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException, cause_of, translated, translating
+from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
 from airflow_provider_connect.worker.delivery.native_queue import NativeQueue
 from airflow_provider_connect.worker.delivery.refused_records import RefusedRecords
 
@@ -21,58 +20,12 @@ CHUNK_RECORDS = 10_000
 CHUNK_BYTES = 16 * 1024 * 1024
 MAX_QUEUED_RECORDS = 500_000
 MAX_QUEUED_BYTES = 64 * 1024 * 1024
-TOPIC_SECONDS = 30.0  # librdkafka's own patience with a topic that was just made
+TOPIC_SECONDS = 30.0  # librdkafka's own time-out for a topic that was just created
 ANSWER_SECONDS = 60.0
 _WAIT_SECONDS = 0.02
 _LOOK_SECONDS = 0.1
 _NOT_YET = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError._UNKNOWN_TOPIC})
 _TAKEN_BACK = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # by the abort of their transaction
-
-
-@dataclass(slots=True)
-class EncodedBatch:
-    """Records of one topic as bytes: what converters made of a ``Batch``. None stands for all null.
-
-    ``value`` and ``key`` may be of any Arrow type of bytes or text; they are kept as ``binary`` or ``large_binary``.
-    """
-
-    topic: str
-    num_records: int
-    value: pa.Array | None
-    key: pa.Array | None = None
-    headers: pa.Array | None = None
-    timestamp: pa.Array | None = None
-    kafka_partition: int | None = None
-
-    def __post_init__(self) -> None:
-        self.value, self.key = _with_offsets(self.value), _with_offsets(self.key)
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes of keys and values."""
-        return sum(_data_bytes(column) for column in (self.key, self.value) if column is not None)
-
-    def slice(self, start: int, count: int) -> EncodedBatch:
-        """``count`` records from record ``start`` on, without copying."""
-        columns = (self.value, self.key, self.headers, self.timestamp)
-        value, key, headers, timestamp = (None if c is None else c.slice(start, count) for c in columns)
-        return EncodedBatch(self.topic, count, value, key, headers, timestamp, self.kafka_partition)
-
-
-def _with_offsets(column: pa.Array | None) -> pa.Array | None:
-    """The column in a layout whose lengths are in its offsets; those of fixed size and views have none."""
-    if column is None or pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
-        return column
-    return column.cast(pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary())
-
-
-def _data_bytes(column: pa.Array) -> int:
-    """Read from the column's offsets: what ``nbytes`` counts besides depends on whether the column is a slice."""
-    offsets = column.buffers()[1]
-    if len(column) == 0 or offsets is None:
-        return 0
-    ends = memoryview(offsets).cast("q" if str(column.type).startswith("large_") else "i")
-    return int(ends[column.offset + len(column)] - ends[column.offset])
 
 
 class KafkaWriter:
@@ -113,18 +66,17 @@ class KafkaWriter:
         self.check()
 
     def _write(self, batch: EncodedBatch) -> None:
-        self._look_for(batch.topic, batch.kafka_partition)
-        for start in range(0, batch.num_records, CHUNK_RECORDS):
-            for chunk in _pieces(batch.slice(start, min(CHUNK_RECORDS, batch.num_records - start))):
-                self._wait_for_room(chunk.num_records)
-                self._queue(chunk)
-                self._written += chunk.num_records
-                size = chunk.num_bytes
-                self._waiting.append((self._written, size))
-                self._waiting_bytes += size
+        self._require(batch.topic, batch.kafka_partition)
+        for chunk in batch.chunks(CHUNK_RECORDS, CHUNK_BYTES):
+            self._wait_for_room(chunk.num_records)
+            self._queue(chunk)
+            self._written += chunk.num_records
+            size = chunk.num_bytes
+            self._waiting.append((self._written, size))
+            self._waiting_bytes += size
 
-    def _look_for(self, topic: str, partition: int | None) -> None:
-        """Raises TopicMissingException, and StoreException for a partition that is not there and of which nobody else would tell."""
+    def _require(self, topic: str, partition: int | None) -> None:
+        """Raises TopicMissingException, and StoreException for a missing partition, which the native queue does not report."""
         if topic not in self._partitions:
             self._partitions[topic] = self._found(topic)
         if partition is None or self._native is None or partition < self._partitions[topic]:
@@ -144,8 +96,8 @@ class KafkaWriter:
                 raise KafkaException(found.error)
             if time.monotonic() > deadline:
                 raise TopicMissingException(
-                    f"Topic {topic} does not exist, and the broker has made none within {TOPIC_SECONDS:g} s: make it, or have the "
-                    "connector make it by topic.creation.*"
+                    f"Topic {topic} does not exist, and the broker has created none within {TOPIC_SECONDS:g} s: create it, or have the "
+                    "connector create it by topic.creation.*"
                 )
             if self._give_up():
                 raise RetriableException(f"told to stop while waiting for topic {topic}")
@@ -251,16 +203,6 @@ class KafkaWriter:
             return
         if self._error is None and error.code() not in _TAKEN_BACK:
             self._error = error
-
-
-def _pieces(batch: EncodedBatch) -> Iterator[EncodedBatch]:
-    """The batch in halves until each holds ``CHUNK_BYTES`` at most, or one record."""
-    if batch.num_records == 1 or batch.num_bytes <= CHUNK_BYTES:
-        yield batch
-        return
-    half = batch.num_records // 2
-    yield from _pieces(batch.slice(0, half))
-    yield from _pieces(batch.slice(half, batch.num_records - half))
 
 
 def _messages(chunk: EncodedBatch) -> list[dict[str, Any]]:

@@ -1,32 +1,40 @@
-"""Where a sink starts in each partition: the rule, over plain values. Knows nothing of clients."""
+"""Which partitions a sink task reads, and where it starts in each: rules over plain values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.model.ids import murmur2
 from airflow_provider_connect.model.offsets import ALTERED_MARK, CLAIM_MARK
 from airflow_provider_connect.sdk.records import TopicPartition
 
+if TYPE_CHECKING:
+    from airflow_provider_connect.model.connector_settings import ConnectorSettings
+    from airflow_provider_connect.stores.topic_admin import TopicAdmin
+
+log = logging.getLogger(__name__)
 _TIME_MARK = " at="
 REFRESH_SECONDS = 86_400.0  # offsets of a group without members expire after a week
 
 
 def group_mark(claim: str, now_seconds: float) -> str:
-    """The metadata of our commits: whose they are, and when they were made."""
+    """The metadata of our commits: claim and time."""
     return f"{CLAIM_MARK}{claim}{_TIME_MARK}{int(now_seconds)}"
 
 
 def is_fresh(mark: str, now_seconds: float) -> bool:
-    """Whether a commit is ours and less than a day old; others are made again before they expire."""
-    claim, _, made = mark.partition(_TIME_MARK)
-    return claim.startswith(CLAIM_MARK) and made.isdecimal() and now_seconds - int(made) < REFRESH_SECONDS
+    """Whether a commit is ours and less than a day old; others are repeated before they expire."""
+    claim, _, seconds = mark.partition(_TIME_MARK)
+    return claim.startswith(CLAIM_MARK) and seconds.isdecimal() and now_seconds - int(seconds) < REFRESH_SECONDS
 
 
 def is_anothers(mark: str) -> bool:
-    """Whether somebody else has moved the group: neither a task of ours nor our REST API."""
+    """Whether another program has moved the group: neither a task of ours nor our REST API."""
     return not mark.startswith((CLAIM_MARK, ALTERED_MARK))
 
 
@@ -69,7 +77,7 @@ class StartPosition:
 def start_position(partition: TopicPartition, known: KnownOffsets, *, exactly_once: bool, reset: str) -> StartPosition:
     """The start of one partition.
 
-    A group offset without our mark was set by somebody else (a real Connect, an admin tool) and holds; with our mark the destination's
+    A group offset without our mark was set by another program (a real Connect, an admin tool) and holds; with our mark the destination's
     holds, because the process may have ended between the two. A group without an offset has expired if the batch log knows the partition;
     else the partition was never seen, or was reset. An offset outside the log is treated as never seen, as Kafka does.
     """
@@ -106,7 +114,21 @@ def _reset_offset(partition: TopicPartition, known: KnownOffsets, reset: str) ->
     raise ConfigException.of("auto.offset.reset", reset, "String must be one of: earliest, latest, none")
 
 
-def owned_by(partition: TopicPartition, task: int, tasks: int, spread: Mapping[str, int]) -> bool:
-    """Whether ``task`` of ``tasks`` reads ``partition``. ``spread`` shifts each topic, so that topics of one partition do not all fall to
-    task 0. The owner of a partition depends on nothing but itself: a new topic moves no other partition."""
-    return (partition.partition + spread[partition.topic]) % tasks == task
+def partitions_of(settings: ConnectorSettings, admin: TopicAdmin) -> list[TopicPartition]:
+    """All partitions of a sink's topics: those that it names, or that its pattern matches. A topic that does not exist yet is left out."""
+    counts = admin.partitions(settings.topics) if settings.topics else admin.matching(settings.topics_regex or "")
+    for topic in settings.topics:
+        if topic not in counts:
+            log.warning("Topic %s of connector %s does not exist yet", topic, settings.name)
+    return [TopicPartition(topic, number) for topic, count in sorted(counts.items()) for number in range(count)]
+
+
+def owned_by(partition: TopicPartition, task: int, tasks: int) -> bool:
+    """Whether ``task`` of ``tasks`` reads ``partition``. Each topic is shifted, so that topics of one partition do not all fall to task 0.
+    The owner of a partition depends on nothing but itself: a new topic moves no other partition."""
+    return (partition.partition + _shift(partition.topic)) % tasks == task
+
+
+@lru_cache(1024)
+def _shift(topic: str) -> int:
+    return murmur2(topic.encode()) & 0x7FFFFFFF

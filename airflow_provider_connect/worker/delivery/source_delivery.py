@@ -23,7 +23,8 @@ from airflow_provider_connect.errors import FencedException, RetriableException,
 from airflow_provider_connect.stores.backing import OffsetCommitter
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
 from airflow_provider_connect.worker.delivery.commit_steps import CommitStep, StepHook, unobserved
-from airflow_provider_connect.worker.delivery.kafka_writer import EncodedBatch, KafkaWriter
+from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
+from airflow_provider_connect.worker.delivery.kafka_writer import KafkaWriter
 from airflow_provider_connect.worker.delivery.transaction_boundary import Boundary
 
 log = logging.getLogger(__name__)

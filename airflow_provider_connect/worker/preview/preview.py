@@ -1,7 +1,7 @@
 """A dry run of one connector: planned as a run plans it, the next records read and converted, nothing written anywhere.
 
 No claim, no transactional id, no offset, no status, no topic: a run that lives meanwhile is not disturbed. Runs plugins' code, so it is
-called in a process of its own (``preview_process``).
+called in a process of its own (``process``).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.offset_location import OffsetLocation
 from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.worker.errors.tolerance import Tolerance
-from airflow_provider_connect.worker.pipeline.pipeline import SinkPipeline, SourcePipeline
+from airflow_provider_connect.worker.pipeline.sink_pipeline import SinkPipeline
+from airflow_provider_connect.worker.pipeline.source_pipeline import SourcePipeline
 from airflow_provider_connect.worker.preview.findings import Findings
 from airflow_provider_connect.worker.preview.sink import PreviewedSink
 from airflow_provider_connect.worker.preview.source import PreviewedSource
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector, check_connector
-from airflow_provider_connect.worker.task.contexts import PlanningContext
 from airflow_provider_connect.worker.task.pipeline_setup import converters_of, stages_of
-from airflow_provider_connect.worker.task.task_configs import task_configs
+from airflow_provider_connect.worker.task.task_configs import PlanningContext, task_configs
 
 MOST_RECORDS = 10_000
 
@@ -51,9 +51,7 @@ def make_preview(request: PreviewRequest, settings: WorkerSettings, secrets: Map
     config = {**request.config, **version}
     checked = check_connector(request.connector, config, settings, secrets, providers=providers, hide=mask.add)
     offsets = _offsets(checked, settings)
-    context = PlanningContext(TopicBacking(settings), request.connector, offsets=offsets)
-    context.location = OffsetLocation.of(settings, checked.resolved)
-    configs = task_configs(checked, context, settings)
+    configs = task_configs(checked, PlanningContext(request.connector, lambda _: offsets), settings)
     converters = converters_of(checked, settings)
     findings = Findings(converters.header, mask)
     stages = stages_of(checked, converters.header)

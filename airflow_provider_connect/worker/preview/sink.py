@@ -1,4 +1,4 @@
-"""The sink half of a preview: what ``put`` would get, read from the topics behind the group's offsets. Nobody joins or commits."""
+"""The sink half of a preview: what ``put`` would get, read from the topics behind the group's offsets. No consumer joins or commits."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from confluent_kafka import Consumer
 
 from airflow_provider_connect.config.client_settings import client_config
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.model.ids import consumer_group, murmur2
+from airflow_provider_connect.model.ids import consumer_group
 from airflow_provider_connect.model.previews import PreviewedTask, PreviewEnd
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.admin_connection import AdminConnection
 from airflow_provider_connect.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.stores.offset_location import sink_admin_overrides
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.worker.delivery.kafka_reader import READER_SETTINGS, KafkaReader, RawBatch
-from airflow_provider_connect.worker.delivery.sink_positions import KnownOffsets, owned_by, start_position
-from airflow_provider_connect.worker.pipeline.pipeline import ALL_COLUMNS, SinkPipeline
+from airflow_provider_connect.worker.delivery.kafka_reader import READER_SETTINGS, KafkaReader
+from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
+from airflow_provider_connect.worker.delivery.sink_positions import KnownOffsets, owned_by, partitions_of, start_position
+from airflow_provider_connect.worker.pipeline.sink_pipeline import ALL_COLUMNS, SinkPipeline
 from airflow_provider_connect.worker.preview.findings import Findings
 from airflow_provider_connect.worker.preview.records import shown_records
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector
-from airflow_provider_connect.worker.task.sink_topics import topics_of
 
 ANSWER_SECONDS = 10.0
 _READ_SECONDS = 0.2
@@ -51,11 +51,9 @@ class PreviewedSink:
         """Read ``most`` records, at their offsets, in the same order each time. ``configs`` are those to show."""
         connection = AdminConnection.of(self._settings, sink_admin_overrides(self._checked.resolved), ANSWER_SECONDS)
         with closing(connection):
-            counts = topics_of(self._checked.settings, TopicAdmin(self._settings, connection=connection))
-            spread = {topic: murmur2(topic.encode()) & 0x7FFFFFFF for topic in counts}
-            partitions = [TopicPartition(topic, number) for topic, count in sorted(counts.items()) for number in range(count)]
+            partitions = partitions_of(self._checked.settings, TopicAdmin(self._settings, connection=connection))
             available = self._available(partitions, connection)
-        owners = {p: next((t for t in range(len(configs)) if owned_by(p, t, len(configs), spread)), 0) for p in partitions}
+        owners = {p: next((t for t in range(len(configs)) if owned_by(p, t, len(configs))), 0) for p in partitions}
         ranges = shares(available, most)
         raw = self._read(ranges)
         tasks = []

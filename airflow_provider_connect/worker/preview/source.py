@@ -15,13 +15,14 @@ from airflow_provider_connect.sdk.connector import SourceConnector
 from airflow_provider_connect.sdk.plugin import class_name_of
 from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.stores.offset_store import SourceOffsets
-from airflow_provider_connect.worker.delivery.kafka_writer import EncodedBatch
+from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
 from airflow_provider_connect.worker.errors.failures import unread
-from airflow_provider_connect.worker.pipeline.pipeline import SourcePipeline
+from airflow_provider_connect.worker.pipeline.source_pipeline import SourcePipeline
 from airflow_provider_connect.worker.preview.fields import value_fields
 from airflow_provider_connect.worker.preview.findings import Findings
 from airflow_provider_connect.worker.preview.records import shown_records
 from airflow_provider_connect.worker.task.contexts import TaskSourceContext
+from airflow_provider_connect.worker.task.pipeline_setup import equipped
 
 NO_CLAIM = Claim(-1, "preview")
 IDLE_SECONDS = 3.0
@@ -58,11 +59,8 @@ class PreviewedSource:
         """Read ``most`` records of task ``number``. ``config`` is its config with its values, ``shown`` the one to show."""
         if most <= 0:
             return PreviewedTask(number, shown, 0, PreviewEnd.RECORDS)
-        task = self._connector.task_class()
-        task.allowed_paths = self._connector.allowed_paths
-        task.header_converter = self._pipeline.converters.header
-        context = TaskSourceContext(config, NO_CLAIM, self._offsets, lambda: self._now() >= self._deadline)
-        context.transaction_context = _NoTransactions()
+        task = equipped(self._connector.task_class(), self._connector, self._pipeline.converters.header)
+        context = TaskSourceContext(config, NO_CLAIM, self._offsets, lambda: self._now() >= self._deadline, _NoTransactions())
         task.initialize(context)
         partitions: list[dict[str, object]] = []
         before = self.read

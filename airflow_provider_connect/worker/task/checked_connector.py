@@ -30,6 +30,7 @@ from airflow_provider_connect.plugins.validation.reliability import (
     tasks_errors,
 )
 from airflow_provider_connect.sdk.connector import Connector, ExactlyOnceSupport, SinkConnector, SourceConnector
+from airflow_provider_connect.stores.offset_location import OffsetLocation, sink_overrides
 from airflow_provider_connect.worker.task.connector_class import connector_class
 
 log = logging.getLogger(__name__)
@@ -61,6 +62,10 @@ class CheckedConnector:
     @property
     def is_source(self) -> bool:
         return isinstance(self.connector, SourceConnector)
+
+    def producer_overrides(self, settings: WorkerSettings) -> Mapping[str, str]:
+        """What the connector's transactional producers have besides the worker's settings: they go where its offsets are kept."""
+        return OffsetLocation.of(settings, self.resolved).producer if self.is_source else sink_overrides(self.resolved)
 
 
 def check_connector(

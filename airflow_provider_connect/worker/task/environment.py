@@ -1,10 +1,10 @@
-"""What the source's and the sink's side of a task both work with: its payload, its plugins, its stop signal, its statuses, its counters."""
+"""What both kinds of task work with: payload, plugins, stop signal, statuses, counters, active topics."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from airflow_provider_connect.config.masking import Mask
@@ -12,26 +12,24 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import FencedException, trace_of
 from airflow_provider_connect.model.connector_settings import ConnectorSettings, Guarantee
 from airflow_provider_connect.model.states import State, TargetState
-from airflow_provider_connect.model.status import TaskStatus
+from airflow_provider_connect.model.status import TaskStatus, TopicStatus
 from airflow_provider_connect.sdk.task import SinkTask, SourceTask
 from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.config_changes import ConfigChanges
 from airflow_provider_connect.stores.status_notes import StatusNotes
-from airflow_provider_connect.worker.delivery.commit_steps import StepHook, unobserved
+from airflow_provider_connect.worker.delivery.commit_steps import StepHook
 from airflow_provider_connect.worker.metrics import TaskMetrics
-from airflow_provider_connect.worker.pipeline.pipeline import Converters
-from airflow_provider_connect.worker.task.active_topics import ActiveTopics
+from airflow_provider_connect.worker.pipeline.stages import Converters
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector
-from airflow_provider_connect.worker.task.lifecycle import StopSignal
-from airflow_provider_connect.worker.task.newest_claim import need_newest
-from airflow_provider_connect.worker.task.task_payload import TaskPayload
+from airflow_provider_connect.worker.task.stop_signal import StopSignal
+from airflow_provider_connect.worker.task.task_payload import TaskPayload, need_newest
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class TaskEnvironment:
-    """One task's own. ``started`` and ``started_cpu`` in seconds of the process's clocks."""
+    """One task's own. ``started`` and ``started_cpu`` in seconds of the process's clocks; ``step`` surrounds each step of a commit."""
 
     payload: TaskPayload
     settings: WorkerSettings
@@ -46,19 +44,19 @@ class TaskEnvironment:
     mask: Mask
     counted: list[TaskMetrics]
     watch: Callable[[TaskMetrics], None]
-    step: StepHook = unobserved
+    step: StepHook
     started: float = field(default_factory=time.monotonic)
     started_cpu: float = field(default_factory=time.process_time)
 
     def metrics(self, *, is_source: bool) -> TaskMetrics:
-        """New counters for the body, which whoever hosts the task may watch."""
+        """New counters for the body, which the host of the task may watch."""
         exactly_once = self.payload.guarantee == Guarantee.EXACTLY_ONCE
         self.counted.append(TaskMetrics(is_source, in_transactions=is_source and exactly_once))
         self.watch(self.counted[-1])
         return self.counted[-1]
 
     def active_topics(self) -> ActiveTopics:
-        """What notes the topics that this task uses."""
+        """The topics that this task uses."""
         payload = self.payload
         return ActiveTopics(payload.connector, payload.task, payload.known_topics, put=self.statuses.put_topic, now=time.time)
 
@@ -66,9 +64,18 @@ class TaskEnvironment:
     def connector_settings(self) -> ConnectorSettings:
         return self.checked.settings
 
+    @property
+    def max_records(self) -> int | None:
+        """How many records end a run; None: no limit."""
+        return self.connector_settings.batch_max_records or self.settings.batch_max_records
+
+    @property
+    def producer_overrides(self) -> Mapping[str, str]:
+        return self.checked.producer_overrides(self.settings)
+
     def refuse_old_claim(self) -> None:
-        """Raise FencedException unless the claim is the newest and the connector STARTED. Asked right after the id was taken over: who came
-        late has fenced the newer owner by that, and must not go on in its place."""
+        """Raise FencedException unless the claim is the newest and the connector STARTED. Called right after the id was taken over: a body
+        of an older claim has fenced the newer owner by that, and must not go on in its place."""
         state, payload = self.configs.read(), self.payload
         need_newest(state, payload.connector, payload.claim)
         if state.target_state(payload.connector) is not TargetState.STARTED:
@@ -82,16 +89,42 @@ class TaskEnvironment:
             name, trace = f"{self.payload.connector}-{self.payload.task}", self.mask(trace_of(error))
             _log.warning("Task %s: could not be stopped\n%s", name, trace)
 
-    def report(self, state: State, trace: str | None = None) -> None:
+    def report(self, state: State) -> None:
         """Write the task's status, which never waits."""
-        payload = self.payload
-        version, failures = self.checked.plugin.version, payload.failures if state is State.RUNNING else 0
-        name, task, claim = payload.connector, payload.task, payload.claim
-        self.statuses.put_task(TaskStatus(name, task, state, self.worker_id, trace=trace, version=version, claim=claim, failures=failures))
+        self._put(state, self.payload.failures if state is State.RUNNING else 0)
 
     def forget_failures(self) -> None:
         """The task has done its work: its status, which is RUNNING, counts no failures any more."""
         if self.payload.failures:
-            payload, version = self.payload, self.checked.plugin.version
-            status = TaskStatus(payload.connector, payload.task, State.RUNNING, self.worker_id, version=version, claim=payload.claim)
-            self.statuses.put_task(status)
+            self._put(State.RUNNING, 0)
+
+    def _put(self, state: State, failures: int) -> None:
+        name, task, claim = self.payload.connector, self.payload.task, self.payload.claim
+        version = self.checked.plugin.version
+        self.statuses.put_task(TaskStatus(name, task, state, self.worker_id, version=version, claim=claim, failures=failures))
+
+
+class ActiveTopics:
+    """The topics that a connector uses (KIP-558), each noted once on the status topic.
+
+    ``known`` are those that the status topic has already for the connector; None: ``topic.tracking.enable`` is off, and no topic is noted.
+    ``put`` writes a status without making the caller wait, ``now`` gives seconds since 1970. Called per batch, not per record.
+    """
+
+    def __init__(
+        self, connector: str, task: int, known: Collection[str] | None, *, put: Callable[[TopicStatus], None], now: Callable[[], float]
+    ) -> None:
+        self._connector = connector
+        self._task = task
+        self._known = None if known is None else set(known)
+        self._put = put
+        self._now = now
+
+    def note(self, topics: Iterable[str]) -> None:
+        """Records of ``topics`` were converted (sinks: as they lie in Kafka) or delivered (sources: after transformations)."""
+        if self._known is None:
+            return
+        for topic in topics:
+            if topic not in self._known:
+                self._known.add(topic)
+                self._put(TopicStatus(topic, self._connector, self._task, int(self._now() * 1000)))

@@ -1,17 +1,21 @@
-"""The converters and transformations that a connector's config names, made and configured for one task."""
+"""What a connector's config names, created for one task: converters, transformations, and the task itself."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.model.connector_settings import PluginSettings, TransformationSettings
+from airflow_provider_connect.sdk.connector import Connector
 from airflow_provider_connect.sdk.converter import Converter, HeaderConverter
+from airflow_provider_connect.sdk.task import Task
 from airflow_provider_connect.sdk.transformation import Predicate, Transformation
-from airflow_provider_connect.worker.pipeline.pipeline import Converters, Stage
+from airflow_provider_connect.worker.pipeline.stages import Converters, Stage
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector
 
 VERSION_KEY = "plugin.version"
+_Task = TypeVar("_Task", bound=Task)
 
 
 def converters_of(checked: CheckedConnector, worker: WorkerSettings) -> Converters:
@@ -49,3 +53,10 @@ def _stage(checked: CheckedConnector, named: TransformationSettings, header: Hea
     predicate.header_converter = header
     predicate.configure(predicate.config_def.parse(checked.settings.predicates[named.predicate].config))
     return Stage(transformation, predicate, named.negate)
+
+
+def equipped(task: _Task, connector: Connector, header: HeaderConverter) -> _Task:
+    """A new task with what it has before ``initialize``: the paths that the worker allows, and the header converter."""
+    task.allowed_paths = connector.allowed_paths
+    task.header_converter = header
+    return task

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.worker.delivery.consumed_records import Originals
-from airflow_provider_connect.worker.delivery.kafka_reader import RawBatch
+from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
 from airflow_provider_connect.worker.errors.dead_letters import DeadLetterQueue
 from airflow_provider_connect.worker.errors.failures import FailedRecord
 from airflow_provider_connect.worker.errors.tolerance import Tolerance

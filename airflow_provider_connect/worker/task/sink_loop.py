@@ -10,16 +10,15 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.worker.delivery.ahead_reader import AheadReader
-from airflow_provider_connect.worker.delivery.consumed_records import consumed_at, offset_at
-from airflow_provider_connect.worker.delivery.kafka_reader import RawBatch
+from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
 from airflow_provider_connect.worker.delivery.sink_delivery import SinkDelivery
 from airflow_provider_connect.worker.errors.tolerance import StoppedWhileRetrying
 from airflow_provider_connect.worker.metrics import TaskMetrics
-from airflow_provider_connect.worker.pipeline.pipeline import SinkPipeline
-from airflow_provider_connect.worker.task.active_topics import ActiveTopics
+from airflow_provider_connect.worker.pipeline.sink_pipeline import SinkPipeline
 from airflow_provider_connect.worker.task.contexts import TaskSinkContext
-from airflow_provider_connect.worker.task.lifecycle import StopReason, StopSignal
+from airflow_provider_connect.worker.task.environment import ActiveTopics
 from airflow_provider_connect.worker.task.sink_errors import SinkErrors
+from airflow_provider_connect.worker.task.stop_signal import StopReason, StopSignal
 
 READ_SECONDS = 0.5
 RETRY_SECONDS = 0.3  # before the same records are put again; doubled each time
@@ -28,12 +27,12 @@ MAX_RETRY_SECONDS = 10.0
 
 @dataclass(slots=True)
 class SinkLoop:
-    """Runs one sink task to the ends of what its reader reads, to its limits, or until it is told to end.
+    """Runs one sink task to the ends of what its reader reads, to its limits, or until ``stop`` gives a reason.
 
-    1 read 2 converters and transformations 3 ``put``, the same batch again after a RetriableException 4 commits as the guarantee says,
-    every ``interval_seconds``, at the end, and when an ``endless`` reader has nothing for the moment. A fenced loop commits nothing.
-    Silence of the broker for ``patience_seconds`` is retriable, where there is something to be heard. ``errors`` decides about records
-    that fail alone; what it keeps until a commit makes one come early when it is much.
+    1 read 2 converters and transformations 3 ``put``, the same batch again after a RetriableException 4 commits under the guarantee,
+    every ``interval_seconds``, at the end, and when an ``endless`` reader has no more records for now. A fenced loop commits nothing.
+    Silence of the broker for ``silence_seconds`` is retriable, where there are records to read. ``errors`` decides about records that fail
+    alone; when it keeps much, a commit comes early.
     """
 
     task: SinkTask
@@ -45,14 +44,14 @@ class SinkLoop:
     metrics: TaskMetrics
     topics: ActiveTopics
     interval_seconds: float
-    patience_seconds: float
+    silence_seconds: float
     max_records: int | None
     now: Callable[[], float]
     sleep: Callable[[float], None]
     endless: bool = False
     errors: SinkErrors = field(default_factory=SinkErrors)
     _delivered: dict[TopicPartition, int] = field(default_factory=dict)
-    _has_news: bool = False
+    _is_uncommitted: bool = False
 
     def run(self) -> StopReason | None:
         """Why the loop ended early, or None when every partition is read to its end."""
@@ -69,16 +68,16 @@ class SinkLoop:
                 return reason
             asked = self.now()
             raws = self.reader.read(READ_SECONDS)
-            silence = 0.0 if raws or self.endless else silence + self.now() - asked  # a put or a commit may take what it takes
-            if silence > self.patience_seconds:
+            silence = 0.0 if raws or self.endless else silence + self.now() - asked  # a put or a commit may take any time
+            if silence > self.silence_seconds:
                 raise RetriableException(
-                    f"The broker sent no record for {self.patience_seconds:g} s though there are some. A later try may succeed."
+                    f"The broker sent no record for {self.silence_seconds:g} s though there are some. A later try may succeed."
                 )
             for raw in raws:
                 if not self._deliver(raw):
                     return self.stop.reason()
-            self._obey()
-            is_quiet = self.endless and self._has_news and not raws
+            self._apply_requests()
+            is_quiet = self.endless and self._is_uncommitted and not raws
             is_due = is_quiet or self.errors.is_full or self.now() - committed >= self.interval_seconds
             if self.context.take_commit_wanted() or is_due:
                 self._commit()
@@ -89,7 +88,7 @@ class SinkLoop:
         return None
 
     def _deliver(self, raw: RawBatch) -> bool:
-        """False: told to stop while a record or the task made it wait; what was not put yet stays undelivered."""
+        """False: there was a reason to stop while a record or the task made it wait. What was not put stays undelivered."""
         self.metrics.records_in += raw.num_records
         self.metrics.batches.add(raw.num_records)
         self.errors.keep(raw)
@@ -102,12 +101,12 @@ class SinkLoop:
             if not self._put_tolerantly(batch, raw):
                 return False
         self._delivered[raw.partition] = raw.next_offset
-        self._has_news = True
+        self._is_uncommitted = True
         self.metrics.bytes += raw.value.nbytes
         return True
 
-    def _obey(self) -> None:
-        """What the task asked for during its calls: partitions read no further, or again from elsewhere."""
+    def _apply_requests(self) -> None:
+        """What the task asked for during its calls: partitions paused, or read again from another offset."""
         self.reader.hold(self.context.paused)
         for partition, offset in self.context.take_rewinds().items():
             self.reader.seek(partition, offset)
@@ -123,7 +122,7 @@ class SinkLoop:
                 raise StoppedWhileRetrying
 
         try:
-            self.errors.put_in_parts(batch.num_records, put, lambda index: consumed_at(raw, offset_at(batch, index)))
+            self.errors.put_in_parts(batch.num_records, put, lambda index: raw.original(batch, index))
         except StoppedWhileRetrying:
             return False
         return True
@@ -160,4 +159,4 @@ class SinkLoop:
             with self.metrics.timed_commit(), self.errors.committing(positions):
                 committed = self.delivery.commit(self.task, positions)
             self.errors.committed(committed)
-            self._has_news = False
+            self._is_uncommitted = False

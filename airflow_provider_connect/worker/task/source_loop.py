@@ -17,17 +17,18 @@ from airflow_provider_connect.worker.delivery.transaction_boundary import Ending
 from airflow_provider_connect.worker.errors.failures import unread
 from airflow_provider_connect.worker.errors.tolerance import StoppedWhileRetrying
 from airflow_provider_connect.worker.metrics import TaskMetrics
-from airflow_provider_connect.worker.pipeline.pipeline import SourcePipeline
-from airflow_provider_connect.worker.task.active_topics import ActiveTopics
-from airflow_provider_connect.worker.task.lifecycle import StopReason, StopSignal
+from airflow_provider_connect.worker.pipeline.source_pipeline import SourcePipeline
+from airflow_provider_connect.worker.task.environment import ActiveTopics
+from airflow_provider_connect.worker.task.stop_signal import StopReason, StopSignal
+from airflow_provider_connect.worker.task.written_topics import WrittenTopics
 
 log = logging.getLogger(__name__)
-IDLE_SECONDS = 0.1  # between a poll that gave nothing and the next
+IDLE_SECONDS = 0.1  # between a poll that returned nothing and the next
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionRequests:
-    """With ``transaction.boundary=connector``: what the task asks for, and what takes the records of the open transaction back."""
+    """With ``transaction.boundary=connector``: what the task asks for, and the delivery's ``drop``."""
 
     boundary: RequestedBoundary
     drop: Callable[..., bool]
@@ -35,26 +36,26 @@ class TransactionRequests:
 
 @dataclass(slots=True)
 class SourceLoop:
-    """Runs one source task to the end of what there is, to its limits, or until it is told to end.
+    """Runs one source task to the end of what there is, to its limits, or until ``stop`` gives a reason.
 
-    1 ``poll`` 2 transformations and converters 3 records and offsets delivered as the guarantee says 4 ``task.commit()``, after a commit
-    and never before. A fenced loop commits nothing. ``closing`` gives the batch log's record for the last commit; ``before_write`` is told
-    each topic that is written to; ``committed`` is called after each commit. ``requests`` None: transactions end as the delivery says.
+    1 ``poll`` 2 transformations and converters 3 records and offsets delivered under the guarantee 4 ``task.commit()``, after a commit
+    and never before. A fenced loop commits nothing. ``closing`` returns the batch log's record for the last commit; ``committed`` is called
+    after each commit. ``requests`` None: the delivery decides where transactions end.
     """
 
     task: SourceTask
     pipeline: SourcePipeline
     delivery: SourceDelivery
+    requests: TransactionRequests | None
     stop: StopSignal
     metrics: TaskMetrics
-    topics: ActiveTopics
+    topics: WrittenTopics
+    active_topics: ActiveTopics
     closing: Callable[[], Sequence[ProducerRecord]]
-    before_write: Callable[[str], None]
+    committed: Callable[[], None]
     max_records: int | None
     sleep: Callable[[float], None]
     mask: Callable[[str], str]
-    committed: Callable[[], None] = lambda: None
-    requests: TransactionRequests | None = None
     step: StepHook = unobserved
     _written: set[str] = field(default_factory=set)
     _is_within_transaction: bool = False
@@ -145,7 +146,7 @@ class SourceLoop:
             self.metrics.records_in += batch.num_records
             self.metrics.batches.add(batch.num_records)
             for part in self.pipeline.encode(batch):
-                self.before_write(part.topic)
+                self.topics.prepare(part.topic)
                 self.metrics.records_out += part.num_records
                 self.metrics.bytes += part.num_bytes
                 self._written.add(part.topic)
@@ -157,7 +158,7 @@ class SourceLoop:
         with self.metrics.timed_commit():
             committed = self.delivery.commit(closing)
         if committed:
-            self.topics.note(self._written)
+            self.active_topics.note(self._written)
             self._written.clear()
             self.committed()
             self._notify_task()
@@ -173,7 +174,7 @@ class SourceLoop:
 
 
 def _offset_after(batch: Batch) -> list[SourceOffset]:
-    """The offset behind the batch, if it says one: a source without offsets starts anew at each run."""
+    """The offset behind the batch, if it has one: a source without offsets starts anew at each run."""
     offset = batch.source_offset
     if offset is None and batch.source_offsets:
         offset = batch.source_offsets[-1]

@@ -1,7 +1,6 @@
 """One task of one run, from its payload to its result: inside an executor's Python worker, or in a thread of a worker of its own.
 
-The order that every guarantee rests on: 1 take over the transactional id 2 look whether the claim is still the newest 3 read offsets
-4 start the task 5 move data. What was read before the first step is never used.
+``TaskRunner.run`` has the order on which every guarantee rests.
 """
 
 from __future__ import annotations
@@ -32,14 +31,13 @@ from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import TaskStatus
 from airflow_provider_connect.stores.backing import Backing, TopicBacking
-from airflow_provider_connect.stores.config_follower import ChangeKind, ConfigFollower
 from airflow_provider_connect.stores.status_notes import StatusNotes
 from airflow_provider_connect.worker.delivery.commit_steps import StepHook, unobserved
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector, check_connector
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
-from airflow_provider_connect.worker.task.lifecycle import StopReason, StopSignal, StopWire, Wire
 from airflow_provider_connect.worker.task.pipeline_setup import converters_of
+from airflow_provider_connect.worker.task.stop_signal import FollowedConfig, StopReason, StopSignal, StopWire, Wire
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
 
 log = logging.getLogger(__name__)
@@ -50,8 +48,7 @@ _SWITCH_SECONDS = 0.0002  # a thread that computes in Arrow asks for the interpr
 
 @dataclass(frozen=True, slots=True)
 class TaskHost:
-    """What a body finds where it runs. ``wire`` None: only the config topic and time tell it to end. ``watch`` is given the counters that
-    the body counts with, as it begins."""
+    """Where a body runs. ``wire`` None: only the config topic and time end it. ``watch`` gets the counters of the body as it begins."""
 
     backing: Backing
     worker_id: str
@@ -84,9 +81,17 @@ def _executor(payload: TaskPayload, settings: WorkerSettings) -> TaskHost:
     return TaskHost(TopicBacking(settings, known=payload.known, only=payload.connector), f"{name}:{os.getpid()}", _wire(payload))
 
 
+def _wire(payload: TaskPayload) -> StopWire | None:
+    """A body runs without a connection to its driver: the config topic has every reason to end but the application's end."""
+    try:
+        return StopWire(payload.stop_address, payload.stop_token)
+    except OSError as error:
+        log.warning("Task %s-%s cannot reach its driver's stop switch: %s", payload.connector, payload.task, error)
+        return None
+
+
 def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: Mask, step: StepHook) -> TaskResult:
     statuses = host.backing.status_notes(payload.claim)
-    worker_id = host.worker_id
     counted: list[TaskMetrics] = []
     result, version = TaskResult(payload.task), None
     try:
@@ -96,7 +101,7 @@ def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: M
             mask.add(secret_values(config, values.providers, payload.secrets))
         with _environment(payload, settings, host, statuses, values, mask=mask, counted=counted, step=step) as environment:
             version = environment.checked.plugin.version
-            result = _body_until_owned(environment)
+            result = _run_until_owned(environment)
             if result.stopped_by == StopReason.PAUSED:
                 environment.report(State.PAUSED)
                 result.state = State.PAUSED
@@ -109,7 +114,9 @@ def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: M
         trace = mask(trace_of(error))
         log.error("Task %s-%s FAILED\n%s", payload.connector, payload.task, trace)  # noqa: TRY400  (masked)
         name, task, claim, failures = payload.connector, payload.task, payload.claim, payload.failures + 1
-        statuses.put_task(TaskStatus(name, task, State.FAILED, worker_id, trace=trace, version=version, claim=claim, failures=failures))
+        statuses.put_task(
+            TaskStatus(name, task, State.FAILED, host.worker_id, trace=trace, version=version, claim=claim, failures=failures)
+        )
         result = TaskResult(payload.task, State.FAILED, trace, error.retriable if isinstance(error, ConnectException) else True)
         result.metrics = (counted[-1].figures() if counted else {}) | {"last-error-timestamp": int(time.time() * 1000)}
     statuses.flush(settings.offset_flush_timeout_ms / 1000)
@@ -118,23 +125,23 @@ def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: M
     return result
 
 
-def _body_until_owned(environment: TaskEnvironment) -> TaskResult:
-    """The body; again when an older claim has fenced it.
+def _run_until_owned(environment: TaskEnvironment) -> TaskResult:
+    """Run the task; again when an older claim has fenced it.
 
-    Who comes late takes over the id before he can see that he is late, and goes; the newest claim's work would be left undone.
+    A body of an older claim takes over the id before it can see that it is late, and ends. The newest claim's work must still be done.
     """
     fenced: FencedException | None = None
+    task = f"{environment.payload.connector}-{environment.payload.task}"
     for _ in range(TAKE_OVERS):
         try:
-            return _body(environment)
+            return _run_once(environment)
         except FencedException as error:
             environment.refuse_old_claim()  # raises when a newer claim did it, or a stop: then this was the end
             why = str(error) if isinstance(error, TransactionExpiredException) else "an older claim has fenced it"
-            log.warning("Task %s-%s takes its id over again: %s", environment.payload.connector, environment.payload.task, why)
+            log.warning("Task %s takes its id over again: %s", task, why)
             fenced = error
     if isinstance(fenced, TransactionExpiredException):
-        raise RetriableException(_EXPIRED.format(environment.payload.connector, environment.payload.task)) from fenced
-    task = f"{environment.payload.connector}-{environment.payload.task}"
+        raise RetriableException(_EXPIRED.format(task)) from fenced
     raise RetriableException(
         f"Another process without a newer claim has taken over the transactional id of task {task} "
         f"{TAKE_OVERS} times; does a Kafka Connect worker of the same group.id run this connector? A later try may succeed."
@@ -142,7 +149,7 @@ def _body_until_owned(environment: TaskEnvironment) -> TaskResult:
 
 
 _EXPIRED = (
-    "The task {}-{} was unable to finish writing records to Kafka before its producer transaction expired. It may be necessary to "
+    "The task {} was unable to finish writing records to Kafka before its producer transaction expired. It may be necessary to "
     "reconfigure this connector in order for it to run healthily with exactly-once support. Options for this include: tune the connector's "
     "producer configuration for higher throughput, increase the transaction timeout for the connector's producers, decrease the offset "
     "commit interval (if using interval-based transaction boundaries), or use the 'poll' transaction boundary (if the connector is not "
@@ -150,29 +157,29 @@ _EXPIRED = (
 )
 
 
-def _body(environment: TaskEnvironment) -> TaskResult:
+def _run_once(environment: TaskEnvironment) -> TaskResult:
     if environment.checked.is_source:
-        from airflow_provider_connect.worker.task.source_body import run_source
+        from airflow_provider_connect.worker.task.source_runner import SourceTaskRunner
 
-        return run_source(environment)
-    from airflow_provider_connect.worker.task.sink_body import run_sink
+        return SourceTaskRunner(environment).run()
+    from airflow_provider_connect.worker.task.sink_runner import SinkTaskRunner
 
-    return run_sink(environment)
+    return SinkTaskRunner(environment).run()
 
 
 @dataclass(frozen=True, slots=True)
 class _Values:
-    """What the variables of this task stand for: looked up once, at the time ``looked`` of the monotonic clock."""
+    """The values of this task's variables, resolved once at the time ``resolved_at`` of the monotonic clock."""
 
     providers: Mapping[str, ConfigProvider]
-    looked: float
+    resolved_at: float
 
     def expiry(self, checked: CheckedConnector) -> float:
-        """When the task must end so that they are looked up anew."""
+        """When the task must end so that they are resolved anew."""
         ttl_ms = config_providers.shortest_ttl_ms(self.providers)
         if ttl_ms is None or checked.resolved.get("config.action.reload", "restart").lower() != "restart":
             return math.inf
-        return self.looked + ttl_ms / 1000
+        return self.resolved_at + ttl_ms / 1000
 
 
 @contextmanager
@@ -201,9 +208,8 @@ def _environment(
     seconds = payload.max_seconds or (checked.settings.batch_max_duration_ms or settings.batch_max_duration_ms) / 1000
     with store.follow(payload.connector, payload.claim) as follower:
         deadline = time.monotonic() + seconds
-        stop = StopSignal(Followed(follower), host.wire, now=time.monotonic, deadline=deadline, expiry=values.expiry(checked))
+        stop = StopSignal(FollowedConfig(follower), host.wire, now=time.monotonic, deadline=deadline, expiry=values.expiry(checked))
         try:
-            converters = converters_of(checked, settings)
             yield TaskEnvironment(
                 payload,
                 settings,
@@ -213,7 +219,7 @@ def _environment(
                 stop,
                 statuses,
                 host.worker_id,
-                converters,
+                converters_of(checked, settings),
                 store,
                 mask,
                 counted,
@@ -224,31 +230,3 @@ def _environment(
             if host.wire is not None:
                 host.wire.close()
             store.close()
-
-
-class Followed:
-    """The config topic's word as a reason to stop."""
-
-    def __init__(self, follower: ConfigFollower) -> None:
-        self._follower = follower
-
-    def poll(self, timeout_seconds: float = 0.0) -> StopReason | None:
-        change = self._follower.poll(timeout_seconds)
-        return None if change is None else _REASONS[change.kind]
-
-
-_REASONS = {
-    ChangeKind.CLAIMED: StopReason.FENCED,
-    ChangeKind.PAUSED: StopReason.PAUSED,
-    ChangeKind.STOPPED: StopReason.STOPPED,
-    ChangeKind.DELETED: StopReason.DELETED,
-}
-
-
-def _wire(payload: TaskPayload) -> StopWire | None:
-    """A driver that cannot be reached is no reason not to run: the config topic says everything but 'the application is to end'."""
-    try:
-        return StopWire(payload.stop_address, payload.stop_token)
-    except OSError as error:
-        log.warning("Task %s-%s cannot reach its driver's stop switch: %s", payload.connector, payload.task, error)
-        return None

@@ -3,21 +3,53 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Final
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from airflow_provider_connect.config.worker_settings import MAX_TASKS_SETTING, WorkerSettings
-from airflow_provider_connect.errors import TaskException, TooManyTasksException
+from airflow_provider_connect.errors import ConnectException, TaskException, TooManyTasksException
 from airflow_provider_connect.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.model.secret_keys import SHORTEST
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.plugin import class_name_of
+from airflow_provider_connect.stores.offset_store import SourceOffsets
+from airflow_provider_connect.stores.topic_log import OpenTransactionException
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector
-from airflow_provider_connect.worker.task.contexts import PlanningContext
 
+log = logging.getLogger(__name__)
 MOST_TEXT: Final = 8 << 20
-"""Characters of a task set. It lies on the topic that all connectors share, in the memory of all who follow it, and in one row of the
-mirror's history, of which MySQL takes 16 MiB."""
+"""Characters of a task set. It lies on the topic that all connectors share, in the memory of each process that follows it, and in one row
+of the mirror's history, of which MySQL takes 16 MiB."""
+
+
+class PlanningContext:
+    """A connector's context while it generates task configs. ``read`` reads its offsets, once, when the connector first asks for one.
+
+    ``settle_seconds`` of ``read`` bounds the wait for an open transaction; None: as for any answer. ``take_over`` ends a transaction that
+    hides some offsets: its owner was killed, or is fenced by this plan."""
+
+    def __init__(self, name: str, read: Callable[[float | None], SourceOffsets], *, take_over: Callable[[], None] = lambda: None) -> None:
+        self.name = name
+        self._read = read
+        self._take_over = take_over
+        self._offsets: SourceOffsets | None = None
+
+    def offset(self, partition: Mapping[str, object]) -> dict[str, Any] | None:
+        if self._offsets is None:
+            try:
+                self._offsets = self._read(0.0)
+            except OpenTransactionException:
+                self._take_over()
+                self._offsets = self._read(None)
+        return self._offsets.get(partition)
+
+    def request_task_reconfiguration(self) -> None:
+        """Every run plans anew: the next one sees what changed."""
+        log.info("Connector %s asked for new task configs; the next run generates them", self.name)
+
+    def raise_error(self, error: Exception) -> None:
+        raise ConnectException(f"Connector {self.name} raised an error: {error}") from error
 
 
 def task_configs(checked: CheckedConnector, context: PlanningContext, settings: WorkerSettings) -> list[Mapping[str, str]]:
@@ -52,8 +84,8 @@ def task_configs(checked: CheckedConnector, context: PlanningContext, settings: 
 
 
 def _published_form(checked: CheckedConnector, config: Mapping[str, str] | Config) -> dict[str, str]:
-    """What goes to the topic: the connector's own keys, ``task.class``, topics and the plugin versions asked for, which the connector
-    was not shown; and never the value of a variable."""
+    """What goes to the topic: the connector's own keys, ``task.class``, topics and the requested plugin versions, which the connector does
+    not see. The value of a variable never goes there."""
     asked = {key: text for key, text in checked.resolved.items() if key.endswith(".plugin.version")}
     texts = {**asked, **(config.originals if isinstance(config, Config) else config)}
     texts["task.class"] = class_name_of(checked.connector.task_class)

@@ -1,24 +1,25 @@
-"""What a task body is sent with its Spark job. Apart from the body, so that the driver need not load what only bodies use."""
+"""What each task body of a run gets, and whether it may run at all. Loads nothing that only bodies need: the driver imports this."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from airflow_provider_connect.errors import TaskException
+from airflow_provider_connect.errors import FencedException, TaskException
+from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.model.run import Claim
 
 
 @dataclass(frozen=True, slots=True)
 class TaskPayload:
-    """What a body is sent with the Spark job. Configs are raw; ``settings`` and ``secrets`` hold secrets, so this is never logged.
+    """Travels pickled with the Spark job. Configs are raw; ``settings`` and ``secrets`` hold secrets, so this is never logged.
 
-    ``known_topics`` are those that the status topic names for the connector; None: topics are not tracked. ``endless``: a sink reads on as
-    records come, for ``max_seconds``; otherwise a run ends where its topics ended when it began. ``max_seconds`` None: as the settings say.
-    ``versions`` are those of the plugins that the run has chosen, by their place in the config; None: the task chooses. ``locations`` are
-    the paths in ``plugin.path`` that they lie at. ``failures``: in how many applications before this one, in a row, the task has FAILED.
-    the paths in ``plugin.path`` that they lie at. ``known`` is what the driver has read of the config topic: the body reads on from there.
+    ``known_topics`` are those that the status topic has for the connector; None: topics are not tracked. ``endless``: a sink reads on as
+    records come, for ``max_seconds``; otherwise a run ends where its topics ended when it began. ``max_seconds`` None: the settings' limit.
+    ``versions`` are those of the plugins that the run has chosen, by their key in the config; None: the task chooses. ``locations`` are
+    the paths in ``plugin.path`` at which they lie. ``failures``: in how many applications in a row before this one the task has FAILED.
+    ``known`` is what the driver has read of the config topic: the body reads on from there.
     """
 
     connector: str
@@ -49,3 +50,10 @@ def refuse_second_attempt(attempt: int) -> None:
     """Spark starts a body again when an executor is lost, with the same claim, whatever ``spark.task.maxFailures`` says."""
     if attempt > 0:
         raise TaskException(f"Spark started this task a second time (attempt {attempt}); only Airflow retries")
+
+
+def need_newest(state: ClusterConfigState, connector: str, claim: Claim) -> None:
+    """Raise FencedException when another run has claimed the connector since."""
+    newest = state.claims.get(connector)
+    if newest != claim:
+        raise FencedException(f"claim {claim} of {connector} is no longer the newest, {newest} is")

@@ -11,7 +11,6 @@ from airflow_provider_connect.config.client_settings import client_config
 from airflow_provider_connect.model.connector_settings import TransactionBoundary
 from airflow_provider_connect.model.ids import transactional_id
 from airflow_provider_connect.stores.kafka_errors import LastError
-from airflow_provider_connect.stores.offset_location import OffsetLocation, sink_overrides
 from airflow_provider_connect.stores.transactional_producer import TransactionalProducer
 from airflow_provider_connect.worker.delivery.kafka_writer import KafkaWriter
 from airflow_provider_connect.worker.delivery.native_queue import NativeQueue
@@ -39,16 +38,10 @@ def transactional_producer(environment: TaskEnvironment) -> TransactionalProduce
     name = transactional_id(environment.settings.group_id, environment.payload.connector, environment.payload.task)
     config = producer_config(
         environment,
-        {**_longer_transactions(environment), **_larger_records(environment), **transaction_overrides(environment)},
+        {**_longer_transactions(environment), **_larger_records(environment), **environment.producer_overrides},
         transactional_id=name,
     )
     return TransactionalProducer(Producer(config), timeout_seconds=TAKE_OVER_SECONDS)
-
-
-def transaction_overrides(environment: TaskEnvironment) -> Mapping[str, str]:
-    """What the task's transactional producer is made with besides the worker's settings: it goes where offsets are kept."""
-    resolved = environment.checked.resolved
-    return OffsetLocation.of(environment.settings, resolved).producer if environment.checked.is_source else sink_overrides(resolved)
 
 
 def _longer_transactions(environment: TaskEnvironment) -> dict[str, str]:
@@ -63,7 +56,7 @@ def transaction_seconds(environment: TaskEnvironment) -> float:
     """How long the broker lets a transaction of the task be open."""
     name = "transaction.timeout.ms"
     of_worker = {name: environment.settings.values.get(f"producer.{name}", "60000")}
-    return int({**of_worker, **_longer_transactions(environment), **transaction_overrides(environment)}[name]) / 1000
+    return int({**of_worker, **_longer_transactions(environment), **environment.producer_overrides}[name]) / 1000
 
 
 def _larger_records(environment: TaskEnvironment) -> dict[str, str]:

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_connect.model.run import RunResult, RunState
 from airflow_provider_connect.model.states import State
-from airflow_provider_connect.worker.task.lifecycle import StopReason
+from airflow_provider_connect.worker.task.stop_signal import StopReason
 from tests.integration.worker.scene import Scene, make_topic, read_topic, values_of
 
 

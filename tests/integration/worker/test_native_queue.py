@@ -12,7 +12,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from airflow_provider_connect.errors import ConnectException, FencedException, StoreException
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer, take_over
-from airflow_provider_connect.worker.delivery.kafka_writer import EncodedBatch, KafkaWriter
+from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
+from airflow_provider_connect.worker.delivery.kafka_writer import KafkaWriter
 from airflow_provider_connect.worker.delivery.native_queue import NativeQueue
 
 

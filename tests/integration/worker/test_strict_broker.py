@@ -62,7 +62,7 @@ def test_a_topic_that_nobody_makes_is_not_passed_over(here: Scene, guarantee: st
     monkeypatch.setattr(kafka_writer, "TOPIC_SECONDS", 1.0)
     result = here.run(here.numbers("nowhere", until="100", delivery_guarantee=guarantee))
     assert (result.state, result.retriable) == (RunState.FAILED, False)
-    assert "Topic nowhere does not exist, and the broker has made none within 1 s" in str(result.error)
+    assert "Topic nowhere does not exist, and the broker has created none within 1 s" in str(result.error)
 
 
 def test_a_client_that_may_not_make_topics(here: Scene) -> None:

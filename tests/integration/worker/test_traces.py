@@ -9,15 +9,15 @@ import time
 
 import pytest
 
-from airflow_provider_connect.errors import StoreTimeoutException
+from airflow_provider_connect.errors import ConnectException, StoreTimeoutException
 from airflow_provider_connect.model.run import PROGRESS_FILE, UNREPORTED, Claim, RunResult, RunState, TaskResult
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import TaskStatus
 from airflow_provider_connect.stores.status_store import StatusWriter
 from airflow_provider_connect.worker.application.failure_report import report_lost
-from airflow_provider_connect.worker.task.source_body import WrittenRanges
 from airflow_provider_connect.worker.task.task_body import run_task
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
+from airflow_provider_connect.worker.task.written_topics import WrittenTopics
 from tests.integration.worker.plugins import NumbersTask
 from tests.integration.worker.scene import Scene, make_topic, send
 from tests.integration.worker.test_runs import text
@@ -191,7 +191,7 @@ def test_tasks_that_were_done_when_the_driver_died_are_not_reported_failed(scene
     assert scene.states() == {0: "FAILED", 1: "RUNNING", 2: "FAILED"}
     status = scene.statuses().task(scene.connector, 2)
     assert status is not None
-    assert "137" not in str(status.trace), "what it wrote itself stands"
+    assert "exit code 137" not in str(status.trace), "what it wrote itself stands"
 
 
 def test_an_application_that_died_says_nothing_of_tasks_that_were_not_its_own(scene: Scene, unique: str) -> None:
@@ -233,11 +233,25 @@ def test_what_goes_wrong_behind_the_last_commit_fails_no_task(
     def fail(_: object) -> None:
         raise StoreTimeoutException("no answer from Kafka within 60 s")
 
-    monkeypatch.setattr(*((WrittenRanges, "ranges", fail) if late == "ranges" else (NumbersTask, "stop", fail)))
+    monkeypatch.setattr(*((WrittenTopics, "ranges", fail) if late == "ranges" else (NumbersTask, "stop", fail)))
     result = scene.run(scene.numbers(unique, delivery_guarantee="at_least_once"))
     assert (result.state, result.error, result.tasks[0].records) == (RunState.DONE, None, 1000)
     assert scene.states() == {0: "RUNNING"}
     assert "no answer from Kafka within 60 s" in caplog.text
+
+
+def test_a_source_task_that_does_not_start_is_stopped(scene: Scene, unique: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in Connect, which stops what it has begun to start."""
+    make_topic(scene.bootstrap, unique)
+    stopped: list[NumbersTask] = []
+
+    def fail(_: NumbersTask, config: object) -> None:
+        raise ConnectException("no login")
+
+    monkeypatch.setattr(NumbersTask, "start", fail)
+    monkeypatch.setattr(NumbersTask, "stop", lambda task: stopped.append(task))  # noqa: PLW0108  (a builtin binds no task)
+    assert "no login" in str(scene.run(scene.numbers(unique)).error)
+    assert len(stopped) == 1
 
 
 def test_a_connector_that_cannot_plan_is_failed_itself_with_trace_and_version_and_without_tasks(scene: Scene, unique: str) -> None:

@@ -35,10 +35,11 @@ from airflow_provider_connect.transforms.cast import CastValue
 from airflow_provider_connect.transforms.fields import InsertFieldValue, MaskFieldValue, ReplaceFieldValue
 from airflow_provider_connect.transforms.structs import ExtractFieldValue, FlattenValue, HoistFieldValue, SetSchemaMetadataValue, ValueToKey
 from airflow_provider_connect.transforms.timestamp_converter import TimestampConverterValue
-from airflow_provider_connect.worker.delivery.kafka_reader import RawBatch
+from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
 from airflow_provider_connect.worker.errors.failures import ConsumedRecord, ErrorStage, Failure
 from airflow_provider_connect.worker.errors.tolerance import Tolerance
-from airflow_provider_connect.worker.pipeline.pipeline import Converters, SinkPipeline, Stage
+from airflow_provider_connect.worker.pipeline.sink_pipeline import SinkPipeline
+from airflow_provider_connect.worker.pipeline.stages import Converters, Stage
 from airflow_provider_connect.worker.task.sink_errors import SinkErrors
 from tests.reaching import reaching
 

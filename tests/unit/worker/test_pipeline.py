@@ -7,8 +7,10 @@ from airflow_provider_connect.converters.string import StringConverter
 from airflow_provider_connect.sdk import Batch, ColumnRun, Predicate, Schema, SchemaType, Transformation
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, Converter
 from airflow_provider_connect.sdk.records import SourceRecord, TopicPartition
-from airflow_provider_connect.worker.delivery.kafka_reader import RawBatch
-from airflow_provider_connect.worker.pipeline.pipeline import Converters, SinkPipeline, SourcePipeline, Stage
+from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
+from airflow_provider_connect.worker.pipeline.sink_pipeline import SinkPipeline
+from airflow_provider_connect.worker.pipeline.source_pipeline import SourcePipeline
+from airflow_provider_connect.worker.pipeline.stages import Converters, Stage
 from tests.columns import there
 
 

@@ -22,11 +22,13 @@ from airflow_provider_connect.sdk.converter import RAW_HEADERS, SchemaAndValue
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA
 from airflow_provider_connect.sdk.transformation import Record
-from airflow_provider_connect.worker.delivery.kafka_reader import RawBatch
-from airflow_provider_connect.worker.delivery.kafka_writer import EncodedBatch
+from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
+from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
 from airflow_provider_connect.worker.errors.failures import ConsumedRecord, Failure
 from airflow_provider_connect.worker.errors.tolerance import STRICT, Tolerance
-from airflow_provider_connect.worker.pipeline.pipeline import Converters, SinkPipeline, SourcePipeline, Stage
+from airflow_provider_connect.worker.pipeline.sink_pipeline import SinkPipeline
+from airflow_provider_connect.worker.pipeline.source_pipeline import SourcePipeline
+from airflow_provider_connect.worker.pipeline.stages import Converters, Stage
 from tests.columns import there
 
 

@@ -17,9 +17,10 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.converter import RAW_HEADERS
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
-from airflow_provider_connect.worker.delivery.kafka_reader import RawBatch
+from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
 from airflow_provider_connect.worker.metrics import TaskMetrics
-from airflow_provider_connect.worker.pipeline.pipeline import Converters, SinkPipeline
+from airflow_provider_connect.worker.pipeline.sink_pipeline import SinkPipeline
+from airflow_provider_connect.worker.pipeline.stages import Converters
 from airflow_provider_connect.worker.task.contexts import TaskSinkContext
 from airflow_provider_connect.worker.task.sink_loop import SinkLoop
 from tests.unit.worker.clock import Clock
@@ -87,7 +88,7 @@ def loop(clock: Clock, script: list[int], task: SlowSink) -> SinkLoop:
         metrics=TaskMetrics(False),
         topics=never,
         interval_seconds=60,
-        patience_seconds=60,
+        silence_seconds=60,
         max_records=None,
         now=clock.now,
         sleep=clock.sleep,

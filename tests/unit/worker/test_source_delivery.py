@@ -9,7 +9,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
-from airflow_provider_connect.worker.delivery.kafka_writer import EncodedBatch, KafkaWriter
+from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
+from airflow_provider_connect.worker.delivery.kafka_writer import KafkaWriter
 from airflow_provider_connect.worker.delivery.source_delivery import (
     AtLeastOnce,
     AtMostOnce,

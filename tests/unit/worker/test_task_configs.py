@@ -7,10 +7,9 @@ import pytest
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, TaskException
+from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector, check_connector
-from airflow_provider_connect.worker.task.contexts import PlanningContext
-from airflow_provider_connect.worker.task.task_configs import task_configs
-from tests.unit.herder.conftest import MemoryBacking
+from airflow_provider_connect.worker.task.task_configs import PlanningContext, task_configs
 
 
 def settings(folder: Path) -> WorkerSettings:
@@ -36,7 +35,7 @@ def test_a_connector_that_generates_more_tasks_fails_even_where_tasks_max_is_not
         return [known.connector.config.originals] * count
 
     known.connector.task_configs = generated  # type: ignore[method-assign]
-    context = PlanningContext(MemoryBacking(settings(tmp_path)), "c")
+    context = PlanningContext("c", lambda _: SourceOffsets("c", {}))
     assert len(task_configs(known, context, settings(tmp_path))) == 3
     count = 4
     with pytest.raises(TaskException, match=r"has generated 4 tasks, and the worker setting connectors\.max\.tasks allows 3"):
@@ -46,7 +45,7 @@ def test_a_connector_that_generates_more_tasks_fails_even_where_tasks_max_is_not
 def test_many_tasks_of_a_large_config_are_refused_before_they_fill_the_topic(tmp_path: Path) -> None:
     worker = WorkerSettings.of({"connectors.allowed.paths": str(tmp_path)})
     config = {"connector.class": "FileStreamSink", "file": str(tmp_path / "out"), "topics": "t", "name": "c", "tasks.max": "1000"}
-    context = PlanningContext(MemoryBacking(worker), "c")
+    context = PlanningContext("c", lambda _: SourceOffsets("c", {}))
     assert len(task_configs(check_connector("c", config | {"note": "x" * 8_000}, worker, {}), context, worker)) == 1000
     for text in ("x" * 9_000, "\u20ac" * 2_000):
         with pytest.raises(TaskException, match=r"of 1000 tasks have more than 8388608 characters together"):

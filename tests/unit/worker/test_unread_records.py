@@ -33,7 +33,21 @@ class Task:
 def loop(tolerance: Tolerance) -> SourceLoop:
     pipeline: Any = SimpleNamespace(errors=tolerance, batches=lambda polled: polled)
     unused: Any = None
-    return SourceLoop(Task(), pipeline, unused, unused, TaskMetrics(is_source=True), unused, unused, unused, None, unused, str)  # type: ignore[arg-type]
+    return SourceLoop(
+        task=Task(),  # type: ignore[arg-type]
+        pipeline=pipeline,
+        delivery=unused,
+        requests=None,
+        stop=unused,
+        metrics=TaskMetrics(is_source=True),
+        topics=unused,
+        active_topics=unused,
+        closing=unused,
+        committed=unused,
+        max_records=None,
+        sleep=unused,
+        mask=str,
+    )
 
 
 def test_tolerated_it_is_reported_counted_and_left_behind() -> None:

@@ -15,7 +15,7 @@ from airflow_provider_connect.model.run import Claim, TaskResult
 from airflow_provider_connect.model.upgrades import VERSION_KEY, Upgrade, UpgradeState
 from airflow_provider_connect.stores.memory import MemoryConfigStore
 from airflow_provider_connect.worker.application.upgrade_trial import UpgradeTrial
-from airflow_provider_connect.worker.task.lifecycle import StopReason
+from airflow_provider_connect.worker.task.stop_signal import StopReason
 
 CONFIG = {"connector.class": "org.example.Source", "topic": "t"}
 ASKED = Upgrade(UpgradeState.REQUESTED, to="[2,3)", old="1.0", new="2.1", class_name="org.example.Source")

@@ -1,4 +1,4 @@
-"""When a task body has to end: the config topic, the driver's word, or time. Knows nothing of what the body does."""
+"""When a task body has to end: by the config topic, by its driver's connection, or by time. Knows nothing of what the body does."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
+
+from airflow_provider_connect.stores.config_follower import ChangeKind, ConfigFollower
 
 LONG_SECONDS = 1.0  # no run of a newer claim is shorter: Spark starts in it
 TOKEN_SECONDS = 5.0
@@ -33,17 +35,17 @@ class StopReason(StrEnum):
     FENCED = "a newer claim took over"
     TOLD = "the application was told to end"
     TIME = "batch.max.duration.ms is over"
-    EXPIRED = "a value that a config provider gave has to be looked up anew"
+    EXPIRED = "a value of a config provider has expired"
 
 
-class Follower(Protocol):
-    """What the config topic says of one connector since a claim; a poll without a time-out costs microseconds."""
+class TopicWatch(Protocol):
+    """The config topic's reasons to end: a FollowedConfig. A poll without a time-out costs microseconds."""
 
     def poll(self, timeout_seconds: float = 0.0) -> StopReason | None: ...
 
 
 class Wire(Protocol):
-    """How whoever started the body tells it to end."""
+    """By which the host of a body has it end: StopWire, StopEvent."""
 
     def is_cut(self) -> bool: ...
 
@@ -51,37 +53,41 @@ class Wire(Protocol):
 
 
 class StopSignal:
-    """Asked between batches: ``reason`` says why to end, or None to go on. Once there is a reason it stays.
+    """Polled between batches: ``reason`` is why to end, or None to go on. Once there is a reason it stays.
 
-    After ``LONG_SECONDS`` without being asked it listens before it answers: the process may have been frozen, and a newer claim have come.
+    After ``LONG_SECONDS`` without a poll it waits for the topic first: the process may have been frozen, and a newer claim may have come.
     """
 
     def __init__(
-        self, follower: Follower, wire: Wire | None, *, now: Callable[[], float], deadline: float, expiry: float = math.inf
+        self, topic: TopicWatch, wire: Wire | None, *, now: Callable[[], float], deadline: float, expiry: float = math.inf
     ) -> None:
-        self._follower = follower
+        self._topic = topic
         self._wire = wire
         self._now = now
         self._deadline = deadline
         self._expiry = expiry
-        self._asked: float | None = None
+        self._polled: float | None = None
         self._reason: StopReason | None = None
 
     def reason(self) -> StopReason | None:
         if self._reason is None:
-            self._reason = self._look()
+            self._reason = self._poll()
         return self._reason
 
     def __bool__(self) -> bool:
         return self.reason() is not None
 
-    def _look(self) -> StopReason | None:
+    def is_final(self) -> bool:
+        """Whether the task's work was taken away: what is not committed is not waited for."""
+        return self.reason() in {StopReason.FENCED, StopReason.STOPPED, StopReason.DELETED}
+
+    def _poll(self) -> StopReason | None:
         now = self._now()
-        silence = 0.0 if self._asked is None else now - self._asked
-        said = self._follower.poll(min(LISTEN_SECONDS, LISTEN_SHARE * silence) if silence >= LONG_SECONDS else 0.0)
-        self._asked = now
-        if said is not None:
-            return said
+        silence = 0.0 if self._polled is None else now - self._polled
+        reason = self._topic.poll(min(LISTEN_SECONDS, LISTEN_SHARE * silence) if silence >= LONG_SECONDS else 0.0)
+        self._polled = now
+        if reason is not None:
+            return reason
         if self._wire is not None and self._wire.is_cut():
             return StopReason.TOLD
         if now >= self._deadline:
@@ -95,7 +101,7 @@ class StopWire:
     """A body's end of a connection to the driver, which never sends anything: the connection ends when the body has to."""
 
     def __init__(self, address: tuple[str, int], token: str) -> None:
-        """``token`` is the switch's, by which it tells bodies from strangers."""
+        """``token`` is the switch's, which accepts no connection without it."""
         self._socket = socket.create_connection(address, timeout=5)
         self._socket.sendall(token.encode())
         self._socket.setblocking(False)
@@ -114,25 +120,25 @@ class StopWire:
 
 
 class StopEvent:
-    """The same for a body that runs in a thread of the process that tells it."""
+    """The same for a body in a thread of its host's process."""
 
     def __init__(self) -> None:
-        self._told = threading.Event()
+        self._event = threading.Event()
 
     def cut(self) -> None:
-        self._told.set()
+        self._event.set()
 
     def is_cut(self) -> bool:
-        return self._told.is_set()
+        return self._event.is_set()
 
     def close(self) -> None:
         """Nothing is open."""
 
 
 class StopSwitch:
-    """The driver's end: accepts the bodies' connections, and cuts them all when the application is told to end.
+    """The driver's end: accepts the bodies' connections, and cuts them all when the application has to end.
 
-    A body says ``token`` first, which travels with its payload. Strangers are told nothing and cost little: a connection without the token
+    A body sends ``token`` first, which travels with its payload. Other connections get no answer and cost little: one without the token
     is closed after ``TOKEN_SECONDS``, and so is the oldest of more than ``MOST_STRANGERS``.
     """
 
@@ -147,7 +153,7 @@ class StopSwitch:
         threading.Thread(target=self._serve, name=f"stop-switch {self.address[1]}", daemon=True).start()
 
     def close(self) -> None:
-        """Nobody connects any more, and nobody is told. Its thread ends."""
+        """No body can connect any more, and those that have are cut. Its thread ends."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # which ends the wait for connections; ``close`` alone would not
         for body in list(self._bodies):
@@ -158,7 +164,7 @@ class StopSwitch:
         return self._thrown
 
     def throw(self) -> None:
-        """Tell every body to end, those that connect later too. Safe in a signal handler: it takes no lock and only shuts sockets."""
+        """Have every body end, those that connect later too. Safe in a signal handler: it takes no lock and only shuts sockets."""
         self._thrown = True
         for body in list(self._bodies):
             with contextlib.suppress(OSError):
@@ -174,7 +180,7 @@ class StopSwitch:
                     if connection in self._unknown:
                         self._read_token(selector, connection)
                     elif connection is not self._listener:
-                        continue  # it was dropped for one that came a moment ago
+                        continue  # it was dropped for a newer one
                     elif not self._accept(selector):
                         for stranger in list(self._unknown):
                             self._drop(selector, stranger)
@@ -201,13 +207,13 @@ class StopSwitch:
     def _read_token(self, selector: selectors.BaseSelector, connection: socket.socket) -> None:
         unknown = self._unknown[connection]
         try:
-            piece = connection.recv(len(self.token) - len(unknown.said))
+            piece = connection.recv(len(self.token) - len(unknown.sent))
         except OSError:
             piece = b""
-        unknown.said += piece
-        if piece and len(unknown.said) < len(self.token):
+        unknown.sent += piece
+        if piece and len(unknown.sent) < len(self.token):
             return
-        if not hmac.compare_digest(unknown.said, self.token.encode()):
+        if not hmac.compare_digest(unknown.sent, self.token.encode()):
             self._drop(selector, connection)
             return
         selector.unregister(connection)
@@ -225,7 +231,26 @@ class StopSwitch:
 
 @dataclass(slots=True)
 class _Unknown:
-    """A connection that has not said the whole token yet. ``deadline`` is a time of the monotonic clock."""
+    """A connection that has not sent the whole token yet. ``deadline`` is a time of the monotonic clock."""
 
     deadline: float
-    said: bytes = b""
+    sent: bytes = b""
+
+
+class FollowedConfig:
+    """The config topic's reasons to end a body or a hosted task."""
+
+    def __init__(self, follower: ConfigFollower) -> None:
+        self._follower = follower
+
+    def poll(self, timeout_seconds: float = 0.0) -> StopReason | None:
+        change = self._follower.poll(timeout_seconds)
+        return None if change is None else _REASONS[change.kind]
+
+
+_REASONS = {
+    ChangeKind.CLAIMED: StopReason.FENCED,
+    ChangeKind.PAUSED: StopReason.PAUSED,
+    ChangeKind.STOPPED: StopReason.STOPPED,
+    ChangeKind.DELETED: StopReason.DELETED,
+}

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from airflow_provider_connect.worker.task import lifecycle
-from airflow_provider_connect.worker.task.lifecycle import StopReason, StopSignal, StopSwitch, StopWire
+from airflow_provider_connect.worker.task import stop_signal
+from airflow_provider_connect.worker.task.stop_signal import StopReason, StopSignal, StopSwitch, StopWire
 
 
 class Says:
@@ -85,8 +85,8 @@ def test_the_switch_ends_every_body_and_those_that_come_later() -> None:
 
 
 def test_strangers_are_told_nothing_and_are_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifecycle, "TOKEN_SECONDS", 0.2)
-    monkeypatch.setattr(lifecycle, "MOST_STRANGERS", 3)
+    monkeypatch.setattr(stop_signal, "TOKEN_SECONDS", 0.2)
+    monkeypatch.setattr(stop_signal, "MOST_STRANGERS", 3)
     switch = StopSwitch("127.0.0.1")
     wire = StopWire(switch.address, switch.token)
     wait_until(lambda: len(switch._bodies) == 1)
@@ -106,7 +106,7 @@ def test_strangers_are_told_nothing_and_are_sent_away(monkeypatch: pytest.Monkey
 
 
 def test_a_stranger_that_speaks_as_it_is_sent_away_does_not_end_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifecycle, "MOST_STRANGERS", 3)
+    monkeypatch.setattr(stop_signal, "MOST_STRANGERS", 3)
     switch, is_busy, go_on = StopSwitch("127.0.0.1"), threading.Event(), threading.Event()
     strangers = [socket.create_connection(switch.address, timeout=5) for _ in range(2)]
     wait_until(lambda: len(switch._unknown) == 2)

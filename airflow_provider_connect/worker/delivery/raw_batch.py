@@ -1,0 +1,84 @@
+"""Records of one partition as they lie in Kafka, in columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from airflow_provider_connect.errors import TaskException
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.columns import row_numbers
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.worker.errors.failures import ConsumedRecord
+
+HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+@dataclass(slots=True)
+class RawBatch:
+    """Columns that were not asked for are None; ``key`` and ``headers`` also where all are null. ``offsets`` is None where they rise by one
+    from ``first_offset``. ``next_offset`` is where reading goes on. Single records are created for those that failed, never for others.
+    """
+
+    partition: TopicPartition
+    first_offset: int
+    next_offset: int
+    value: pa.Array
+    key: pa.Array | None = None
+    headers: pa.Array | None = None
+    timestamp: pa.Array | None = None
+    timestamp_type: str = "CreateTime"
+    offsets: pa.Array | None = None
+
+    @property
+    def num_records(self) -> int:
+        return len(self.value)
+
+    @property
+    def num_bytes(self) -> int:
+        """Of keys, values and headers in memory."""
+        return sum(int(column.nbytes) for column in (self.value, self.key, self.headers) if column is not None)
+
+    def offset_column(self) -> pa.Array:
+        return row_numbers(self.num_records, self.first_offset) if self.offsets is None else self.offsets
+
+    def record(self, index: int) -> ConsumedRecord:
+        """Record number ``index``; columns that were not read are null."""
+        headers = _at(self.headers, index) or []
+        return ConsumedRecord(
+            self.partition.topic,
+            self.partition.partition,
+            self.first_offset + index if self.offsets is None else int(self.offsets[index].as_py()),
+            key=_at(self.key, index),
+            value=_at(self.value, index),
+            headers=[(header["key"], header["value"]) for header in headers],
+            timestamp=_at(self.timestamp, index),
+            timestamp_type=self.timestamp_type,
+        )
+
+    def index_of(self, offset: int) -> int | None:
+        """Which record has this offset; None: no record has."""
+        if self.offsets is None:
+            index = offset - self.first_offset
+        else:
+            index = int(np.searchsorted(self.offsets.to_numpy(), offset))
+            if index < self.num_records and self.offsets[index].as_py() != offset:
+                return None
+        return index if 0 <= index < self.num_records else None
+
+    def original(self, batch: Batch, index: int) -> ConsumedRecord:
+        """The record from which record ``index`` of ``batch`` comes, which converters and transformations have created of this one."""
+        offset = int(batch.kafka_offset[index].as_py()) if batch.kafka_offset is not None else int(batch.first_offset or 0) + index
+        found = self.index_of(offset)
+        if found is None:
+            raise TaskException(
+                f"A transformation has changed the Kafka offset of a record of {self.partition} to {offset}, which was not read"
+            )
+        return self.record(found)
+
+
+def _at(column: pa.Array | None, index: int) -> Any:  # Any: what the column holds
+    return None if column is None else column[index].as_py()

@@ -1,0 +1,195 @@
+"""Kafka's bytes to what ``put`` takes: key and value converters, then transformations. Knows nothing of clients, offsets or guarantees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
+
+import pyarrow as pa
+
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.converter import ColumnRun, Converter
+from airflow_provider_connect.sdk.plugin import class_name_of
+from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
+from airflow_provider_connect.worker.errors.failures import ErrorStage, FailedRecord, Failure, Operation
+from airflow_provider_connect.worker.errors.tolerance import Tolerance, is_whole
+from airflow_provider_connect.worker.pipeline.stages import (
+    COLUMNS,
+    Converters,
+    Range,
+    Stage,
+    cut,
+    ranges_of,
+    taken,
+    transformed,
+    type_of,
+)
+
+ALL_COLUMNS = frozenset({"key", "headers", "timestamp"})
+
+
+@dataclass(frozen=True, slots=True)
+class SinkPipeline:
+    """Raw batches to what ``put`` takes: key and value converters, then transformations. ``errors`` decides about records that fail."""
+
+    converters: Converters
+    stages: Sequence[Stage] = field(default_factory=tuple)
+    errors: Tolerance = field(default_factory=Tolerance)
+
+    def batches(self, raw: RawBatch) -> Iterator[Batch]:
+        """Batches of one schema each, in order, which together cover the raw batch's offsets; some may have no records."""
+
+        def record(batch: Batch, index: int) -> FailedRecord:
+            return raw.original(batch, index)
+
+        yield from transformed(self.errors, self.stages, self._decoded(raw), record)
+
+    def _decoded(self, raw: RawBatch) -> Iterator[Batch]:
+        topic = raw.partition.topic
+        keys = [ColumnRun(raw.num_records, None, None)]
+        if raw.key is not None:
+            raw, keys, _ = self._runs(ErrorStage.KEY_CONVERTER, self.converters.key, raw, raw.key)
+        raw, values, kept = self._runs(ErrorStage.VALUE_CONVERTER, self.converters.value, raw, raw.value)
+        if kept is not None:
+            keys = _taken_runs(keys, kept)
+        whole = Batch(
+            topic,
+            kafka_partition=raw.partition.partition,
+            headers=raw.headers,
+            timestamp=raw.timestamp,
+            timestamp_type=raw.timestamp_type,
+            first_offset=raw.first_offset,
+            next_offset=raw.next_offset,
+            kafka_offset=raw.offsets,
+        )
+        if len(values) == len(keys) == 1:
+            yield _with_columns(whole, values[0], keys[0])
+            return
+        marked = whole.replace(value=raw.value)  # a column to slice by; replaced run by run
+        for start, value, key in _common_runs(values, keys):
+            yield _with_columns(marked.slice(start, value.length), value, key)
+
+    def _runs(
+        self, stage: ErrorStage, converter: Converter, raw: RawBatch, column: pa.Array
+    ) -> tuple[RawBatch, list[ColumnRun], list[Range] | None]:
+        """What is left of the batch, its column in runs of one schema, and which records these are; None: all of them."""
+        count = raw.num_records
+        if not count:
+            return raw, [], None
+        operation = Operation(stage, class_name_of(type(converter)))
+        broken = converter.unreadable(raw.partition.topic, column)
+        if broken:
+            for index, error in sorted(broken.items(), key=itemgetter(0)):
+                self.errors.failed(Failure(operation, error, raw.record(index)))
+            ranges = _ranges_without(count, sorted(broken))
+            left, runs, kept = self._converted(operation, converter, _taken_raw(raw, ranges), taken(column, ranges))
+            return left, runs, ranges if kept is None else _narrowed(ranges, kept)
+        return self._converted(operation, converter, raw, column)
+
+    def _converted(
+        self, operation: Operation, converter: Converter, raw: RawBatch, column: pa.Array
+    ) -> tuple[RawBatch, list[ColumnRun], list[Range] | None]:
+        """As ``_runs``, record by record where that must be."""
+        count = raw.num_records
+        parts = self.errors.parts(
+            operation,
+            count,
+            lambda start, length: converter.to_connect_column(raw.partition.topic, cut(column, start, length)),
+            raw.record,
+        )
+        if is_whole(parts, count):
+            return raw, parts[0].result, None
+        ranges = ranges_of(parts)
+        return _taken_raw(raw, ranges), _joined_runs(run for part in parts for run in part.result), ranges
+
+
+def _with_columns(batch: Batch, value: ColumnRun, key: ColumnRun) -> Batch:
+    return batch.replace(value=value.column, value_schema=value.schema, key=key.column, key_schema=key.schema)
+
+
+def _ranges_without(count: int, left_out: Iterable[int]) -> list[Range]:
+    """Of so many records all but some, which are given in their order."""
+    ranges: list[Range] = []
+    start = 0
+    for index in (*left_out, count):
+        if index > start:
+            ranges.append((start, index - start))
+        start = index + 1
+    return ranges
+
+
+def _narrowed(ranges: Sequence[Range], kept: Sequence[Range]) -> list[Range]:
+    """``kept`` counts among the records of ``ranges``: the same ones as the whole counts them."""
+    found: list[Range] = []
+    for start, length in kept:
+        first = 0
+        for begin, count in ranges:
+            low, high = max(start, first), min(start + length, first + count)
+            if low < high:
+                found.append((begin + low - first, high - low))
+            first += count
+    return found
+
+
+def _taken_raw(raw: RawBatch, ranges: Sequence[Range]) -> RawBatch:
+    """These records of a raw batch. What it covers, its offsets, stays as it is."""
+    if ranges == [(0, raw.num_records)]:
+        return raw
+    columns = {name: None if (column := getattr(raw, name)) is None else taken(column, ranges) for name in COLUMNS}
+    return RawBatch(
+        raw.partition,
+        raw.first_offset,
+        raw.next_offset,
+        **columns,
+        timestamp_type=raw.timestamp_type,
+        offsets=taken(raw.offset_column(), ranges),
+    )
+
+
+def _taken_runs(runs: Sequence[ColumnRun], ranges: Sequence[Range]) -> list[ColumnRun]:
+    """These records of a column that is cut into runs."""
+    found: list[ColumnRun] = []
+    for start, length in ranges:
+        first = 0
+        for run in runs:
+            begin, end = max(start, first), min(start + length, first + run.length)
+            if begin < end:
+                column = None if run.column is None else run.column.slice(begin - first, end - begin)
+                found.append(ColumnRun(end - begin, run.schema, column))
+            first += run.length
+    return _joined_runs(found)
+
+
+def _common_runs(values: Sequence[ColumnRun], keys: Sequence[ColumnRun]) -> Iterator[tuple[int, ColumnRun, ColumnRun]]:
+    """Runs within which neither the value's nor the key's schema changes, each with its first record."""
+    bounds = sorted({*_ends(values), *_ends(keys)})
+    start = 0
+    for end in bounds:
+        if end > start:
+            yield start, _run_at(values, start, end), _run_at(keys, start, end)
+        start = end
+
+
+def _ends(runs: Sequence[ColumnRun]) -> Iterator[int]:
+    end = 0
+    for run in runs:
+        end += run.length
+        yield end
+
+
+def _run_at(runs: Sequence[ColumnRun], start: int, end: int) -> ColumnRun:
+    return next(iter(_taken_runs(runs, [(start, end - start)])))
+
+
+def _joined_runs(runs: Iterable[ColumnRun]) -> list[ColumnRun]:
+    """Consecutive runs of one schema and one type as one run each."""
+    return [_joined_run(list(group)) for _, group in groupby(runs, lambda run: (run.schema, type_of(run.column)))]
+
+
+def _joined_run(group: list[ColumnRun]) -> ColumnRun:
+    if len(group) == 1:
+        return group[0]
+    column = None if group[0].column is None else pa.concat_arrays([run.column for run in group])
+    return ColumnRun(sum(run.length for run in group), group[0].schema, column)

@@ -1,0 +1,256 @@
+"""A sink task: its consumer, group, start positions and loop put together."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from confluent_kafka import Consumer
+
+from airflow_provider_connect.config.client_settings import client_config
+from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
+from airflow_provider_connect.model.connector_keys import strip_framework_keys
+from airflow_provider_connect.model.connector_settings import Guarantee
+from airflow_provider_connect.model.ids import consumer_group
+from airflow_provider_connect.model.run import TaskResult
+from airflow_provider_connect.model.states import State
+from airflow_provider_connect.sdk.connector import SinkConnector
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.task import SinkTask
+from airflow_provider_connect.stores.group_offsets import GroupOffsets
+from airflow_provider_connect.stores.log_consumer import CommittedOffset
+from airflow_provider_connect.stores.offset_location import sink_admin_overrides
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
+from airflow_provider_connect.worker.delivery.ahead_reader import AheadReader
+from airflow_provider_connect.worker.delivery.kafka_reader import ENDLESS, READER_SETTINGS, KafkaReader
+from airflow_provider_connect.worker.delivery.sink_delivery import CommitAfterPut, CommitBeforePut, GroupCommit, Offsets, SinkDelivery
+from airflow_provider_connect.worker.delivery.sink_positions import (
+    KnownOffsets,
+    Origin,
+    StartPosition,
+    is_anothers,
+    is_fresh,
+    owned_by,
+    partitions_of,
+    start_position,
+)
+from airflow_provider_connect.worker.pipeline.sink_pipeline import ALL_COLUMNS, SinkPipeline
+from airflow_provider_connect.worker.task.contexts import TaskSinkContext
+from airflow_provider_connect.worker.task.environment import TaskEnvironment
+from airflow_provider_connect.worker.task.error_setup import columns_of, errant_records_of, sink_errors_of
+from airflow_provider_connect.worker.task.pipeline_setup import equipped, stages_of
+from airflow_provider_connect.worker.task.sink_loop import SinkLoop
+from airflow_provider_connect.worker.task.stop_signal import StopReason
+from airflow_provider_connect.worker.task.task_producers import transactional_producer
+from airflow_provider_connect.worker.task.task_runner import TaskRunner
+
+_Value = TypeVar("_Value")
+log = logging.getLogger(__name__)
+SILENCE_SECONDS = 60.0
+ANSWER_SECONDS = 10.0
+COMMIT_SECONDS = 10.0
+_FORCED = {"enable.auto.commit": "false", "enable.auto.offset.store": "false", "enable.partition.eof": "true"}
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPartitions:
+    """What is known of a sink's offsets outside its destination: those of the group and, where the group has lost them, those of the batch
+    log; ``unfinished`` where a change over REST was. ``moved_by_others``: another program has committed, or deleted what was committed."""
+
+    committed: Mapping[TopicPartition, CommittedOffset]
+    lost: Mapping[TopicPartition, int] = field(default_factory=dict)
+    unfinished: Collection[TopicPartition] = ()
+    moved_by_others: bool = False
+
+
+class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
+    """See ``TaskRunner``. A start also opens the task's partitions, and commits the start positions."""
+
+    def __init__(self, environment: TaskEnvironment) -> None:
+        super().__init__(environment, is_source=False)
+        payload, settings = environment.payload, environment.settings
+        resolved, overrides = environment.checked.resolved, environment.connector_settings.overrides["consumer"]
+        group = self._group = consumer_group(payload.connector, resolved, settings.values)
+        config = client_config(settings, "consumer", overrides, client_id=f"connector-consumer-{self._name}")
+        self._reset = str(config.get("auto.offset.reset", "earliest"))
+        self._isolation = _isolation_of(config)
+        connection = self._admin_connection(sink_admin_overrides(resolved), ANSWER_SECONDS)
+        self._admin = TopicAdmin(settings, connection=connection)
+        self._groups = GroupOffsets(settings, connection=connection)
+        self._exactly_once = payload.guarantee == Guarantee.EXACTLY_ONCE
+        self._starts: dict[TopicPartition, int] = {}
+        self._logged: dict[TopicPartition, int] = {}  # the positions in the batch log
+        self._consumer = Consumer({**READER_SETTINGS, **config, "isolation.level": self._isolation, "group.id": group} | _FORCED)
+        self._open.callback(self._consumer.close)
+        self._commit = GroupCommit(
+            transactional_producer(environment),
+            self._consumer,
+            renewed=self._renewed_owner,
+            group=group,
+            claim=str(payload.claim),
+            members=self._members,
+            batch_log=self._batch_log_of,
+            timeout_seconds=COMMIT_SECONDS,
+        )
+
+    def take_over(self) -> None:
+        self._commit.owner.take_over()
+
+    def read_offsets(self) -> KnownPartitions:
+        """The batch log counts only where the group has no offset."""
+        self._commit.refuse_strangers()
+        name, reads = self._environment.payload.connector, self._environment.connector_settings.reads_topic
+        committed = {p: known for p, known in self._groups.committed(self._group).items() if reads(p.topic)}
+        moved = any(is_anothers(known.metadata) for known in committed.values())
+        with closing(self._environment.backing.batch_log()) as store:
+            gone = {p for p in store.last(name) if p not in committed and reads(p.topic)}
+            if not gone:
+                return KnownPartitions(committed, moved_by_others=moved)
+            lost = store.lost(name, self._groups.retention_seconds(), time.time())
+            return KnownPartitions(committed, lost, store.unfinished(name), moved_by_others=moved or not gone <= lost.keys())
+
+    def start(self, known: KnownPartitions) -> SinkLoop:
+        environment, payload = self._environment, self._environment.payload
+        connector = environment.checked.connector
+        assert isinstance(connector, SinkConnector)
+        partitions = self._partitions()
+        self._metrics.partitions = len(partitions)
+        errors = sink_errors_of(environment, self._metrics, lambda: self._commit.owner)
+        context = TaskSinkContext(
+            environment.task_config,
+            payload.claim,
+            guarantee=Guarantee(payload.guarantee),
+            assignment=partitions,
+            moved_by_others=known.moved_by_others,
+            errant_record_reporter=errant_records_of(environment, errors),
+        )
+        task = equipped(connector.task_class(), connector, environment.converters.header)
+        self._stop_at_end(task)
+        task.initialize(context)
+        task.start(connector.task_config(strip_framework_keys(environment.task_config)))
+        ends = self._open_partitions(task, partitions, known)
+        environment.report(State.RUNNING)
+        self._open.callback(task.close, partitions)
+        ranges = {p: (start, ENDLESS if payload.endless else max(start, ends[p])) for p, start in self._starts.items()}
+        at_most_once = payload.guarantee == Guarantee.AT_MOST_ONCE
+        delivery: SinkDelivery = (CommitBeforePut if at_most_once else CommitAfterPut)(self._commit, environment.step)
+        return SinkLoop(
+            task=task,
+            context=context,
+            reader=self._open.enter_context(AheadReader(KafkaReader(self._consumer, ranges, self._columns(task)))),
+            pipeline=SinkPipeline(environment.converters, stages_of(environment.checked, environment.converters.header), errors.tolerance),
+            delivery=delivery,
+            stop=environment.stop,
+            metrics=self._metrics,
+            topics=environment.active_topics(),
+            interval_seconds=environment.settings.offset_flush_interval_ms / 1000,
+            silence_seconds=SILENCE_SECONDS,
+            max_records=environment.max_records,
+            now=time.monotonic,
+            sleep=time.sleep,
+            endless=payload.endless,
+            errors=errors,
+        )
+
+    def result(self, loop: SinkLoop, reason: StopReason | None) -> TaskResult:
+        metrics = self._metrics
+        task, records = self._environment.payload.task, metrics.records_out
+        result = TaskResult(task, stopped_by=reason, records=records, bytes=metrics.bytes, metrics=metrics.figures())
+        result.ranges = _nested({p: [self._starts[p], n] for p, n in loop.reader.positions.items() if n > self._starts[p]})
+        return result
+
+    def _renewed_owner(self) -> TransactionalProducer:
+        """Another producer of the task's id, where the claim is still the newest."""
+        owner = transactional_producer(self._environment)
+        owner.take_over()
+        self._environment.refuse_old_claim()
+        return owner
+
+    def _members(self) -> Sequence[str]:
+        """The members of the group. Asked again, by a new client each time, while the broker is away, for ``SILENCE_SECONDS`` at most."""
+        deadline = time.monotonic() + SILENCE_SECONDS
+        while True:
+            try:
+                return self._groups.members(self._group)
+            except StoreTimeoutException:
+                if time.monotonic() + ANSWER_SECONDS > deadline:
+                    raise
+
+    def _partitions(self) -> list[TopicPartition]:
+        """The partitions of the connector's topics that this task owns."""
+        payload = self._environment.payload
+        every = partitions_of(self._environment.connector_settings, self._admin)
+        return [p for p in every if owned_by(p, payload.task, payload.tasks)]
+
+    def _open_partitions(self, task: SinkTask, partitions: Sequence[TopicPartition], known: KnownPartitions) -> dict[TopicPartition, int]:
+        """Decide where to start in each partition. What differs is written to the destination, then to the group. Returns the ends."""
+        destination = task.open(partitions) if partitions else None
+        ends = self._admin.end_offsets(partitions, read_committed=self._isolation == "read_committed")
+        starts = self._decided(partitions, known, destination or {}, ends)
+        self._starts = {p: s.offset for p, s in starts.items()}
+        self._logged.update(self._starts)
+        rewrites = {p: s.offset for p, s in starts.items() if s.rewrite_destination and s.origin is not Origin.DESTINATION}
+        if rewrites and self._exactly_once:
+            task.pre_commit(rewrites)
+        for partition, start in starts.items():
+            if start.origin in {Origin.BATCH_LOG, Origin.DESTINATION} and start.commit_group:
+                log.info("Task %s: offset %d of %s is %s", self._name, start.offset, partition, start.origin)
+        if any(s.commit_group for s in starts.values()):
+            self._commit.commit(self._starts)
+        return ends
+
+    def _decided(
+        self,
+        partitions: Sequence[TopicPartition],
+        known: KnownPartitions,
+        destination: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+    ) -> dict[TopicPartition, StartPosition]:
+        beginnings = self._admin.beginning_offsets(partitions)
+        highs = self._admin.end_offsets(partitions, read_committed=False)
+        starts: dict[TopicPartition, StartPosition] = {}
+        for partition in partitions:
+            group = known.committed.get(partition)
+            offsets = KnownOffsets(
+                beginning=beginnings[partition],
+                end=ends[partition],
+                high=highs[partition],
+                group=None if group is None else group.offset,
+                mark="" if group is None else group.metadata,
+                is_fresh=group is not None and is_fresh(group.metadata, time.time()),
+                destination=destination.get(partition),
+                batch_log=known.lost.get(partition),
+                is_unfinished=partition in known.unfinished,
+            )
+            starts[partition] = start_position(partition, offsets, exactly_once=self._exactly_once, reset=self._reset)
+        return starts
+
+    def _columns(self, task: SinkTask) -> frozenset[str]:
+        """A task may declare that it reads less than everything (``SinkTask.reads``); transformations and dead-letter records need all."""
+        if self._environment.connector_settings.transforms:
+            return ALL_COLUMNS
+        return frozenset(task.reads) | columns_of(self._environment)
+
+    def _batch_log_of(self, offsets: Offsets) -> Sequence[ProducerRecord]:
+        self._logged.update(offsets)
+        ranges = {p: [self._starts[p], n] for p, n in self._logged.items() if n > self._starts.get(p, n)}
+        return self._batch_log(_nested(ranges), _nested(self._logged))
+
+
+def _isolation_of(config: Mapping[str, object]) -> str:
+    level = str(config.get("isolation.level", "read_committed"))
+    if level not in {"read_committed", "read_uncommitted"}:
+        raise ConfigException.of("consumer.override.isolation.level", level, "String must be one of: read_committed, read_uncommitted")
+    return level
+
+
+def _nested(values: Mapping[TopicPartition, _Value]) -> dict[str, dict[str, _Value]]:
+    nested: dict[str, dict[str, _Value]] = {}
+    for partition, value in sorted(values.items()):
+        nested.setdefault(partition.topic, {})[str(partition.partition)] = value
+    return nested
