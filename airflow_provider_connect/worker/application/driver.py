@@ -13,7 +13,7 @@ from typing import NoReturn
 from airflow_provider_connect.config.masking import mask_output
 from airflow_provider_connect.model.run import CLAIM_FILE, PID_FILE, PROGRESS_FILE, RESULT_FILE, RUN_FILE, RunSpec
 from airflow_provider_connect.worker.application.application import Application
-from airflow_provider_connect.worker.application.private_file import write_private
+from airflow_provider_connect.worker.application.plan_process import write_private
 from airflow_provider_connect.worker.application.spark_engine import SparkEngine, exit_at_once, starter
 
 

@@ -23,7 +23,6 @@ from airflow_provider_connect.stores.backing import TopicBacking
 from airflow_provider_connect.stores.fencing import Fence
 from airflow_provider_connect.worker.application.failure_report import plugin_version, report_failed
 from airflow_provider_connect.worker.application.planner import NoPlan, Planner
-from airflow_provider_connect.worker.application.private_file import write_private
 from airflow_provider_connect.worker.application.upgrade_trial import UpgradeTrial, previews_apart
 
 
@@ -82,6 +81,15 @@ def main(directory: Path) -> None:
     except Exception as error:  # (the connector's own code may raise anything)
         answer = {"error": mask(f"{type(error).__name__}: {error}"), "retriable": True, "config": False}
     write_private(directory / RESULT_FILE, json.dumps(answer))
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a small file of a run, whole, readable by its owner alone: under another name with mode 0600, then renamed."""
+    unfinished = path.with_name(f".{path.name}.partial")
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    unfinished.rename(path)
 
 
 def _answer(spec: RunSpec, mask: Mask) -> dict[str, object]:

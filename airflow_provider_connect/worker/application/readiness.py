@@ -37,8 +37,8 @@ from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.stores.status_store import StatusStore
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.topic_log import OpenTransactionException
+from airflow_provider_connect.worker.bounded_call import connector_class
 from airflow_provider_connect.worker.delivery.sink_positions import is_fresh
-from airflow_provider_connect.worker.task.connector_class import connector_class
 
 if TYPE_CHECKING:
     from airflow_provider_connect.config.config_providers import ConfigProvider

@@ -26,7 +26,7 @@ from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.stores.kafka_errors import translating
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
-from airflow_provider_connect.worker.delivery.bounded_call import within
+from airflow_provider_connect.worker.bounded_call import within
 from airflow_provider_connect.worker.delivery.commit_steps import CommitStep, StepHook, unobserved
 from airflow_provider_connect.worker.delivery.sink_positions import group_mark
 

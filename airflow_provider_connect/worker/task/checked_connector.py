@@ -31,7 +31,7 @@ from airflow_provider_connect.plugins.validation.reliability import (
 )
 from airflow_provider_connect.sdk.connector import Connector, ExactlyOnceSupport, SinkConnector, SourceConnector
 from airflow_provider_connect.stores.offset_location import OffsetLocation, sink_overrides
-from airflow_provider_connect.worker.task.connector_class import connector_class
+from airflow_provider_connect.worker.bounded_call import connector_class
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from airflow_provider_connect.model.run import PID_FILE, RESULT_FILE, RUN_FILE, RunResult, RunSpec, RunState
 from airflow_provider_connect.spark.submit_options import submit_options
-from airflow_provider_connect.worker.application.private_file import write_private
+from airflow_provider_connect.worker.application.plan_process import write_private
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 APPLICATION = CHECKOUT / "spark_jobs" / "run_connector.py"

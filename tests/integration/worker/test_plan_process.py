@@ -10,8 +10,7 @@ from airflow_provider_connect.errors import ConfigException, ConnectException, R
 from airflow_provider_connect.model.run import RUN_FILE, RunSpec, RunState
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
-from airflow_provider_connect.worker.application.plan_process import SharedPlan, plan_in_subprocess
-from airflow_provider_connect.worker.application.private_file import write_private
+from airflow_provider_connect.worker.application.plan_process import SharedPlan, plan_in_subprocess, write_private
 from airflow_provider_connect.worker.application.readiness import Readiness, UnreadyException, check_readiness
 from tests.integration.worker.scene import Scene, make_topic, values_of
 
