@@ -48,6 +48,6 @@ def connector_class(plugin: Plugin, settings: WorkerSettings) -> type:
     try:
         within(seconds, lambda: loaded.append(plugin.load()), f"import of {plugin.class_name}")
     except RetriableException as error:
-        said = f"importing it ({plugin.origin}) took more than the {seconds:g} s of plugin.probe.timeout.ms"
-        raise ConfigException.of("connector.class", plugin.class_name, said) from error
+        text = f"importing it ({plugin.origin}) took more than the {seconds:g} s of plugin.probe.timeout.ms"
+        raise ConfigException.of("connector.class", plugin.class_name, text) from error
     return loaded[0]

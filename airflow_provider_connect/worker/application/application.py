@@ -25,7 +25,7 @@ from airflow_provider_connect.stores.fencing import Fence
 from airflow_provider_connect.stores.status_notes import StatusNotes
 from airflow_provider_connect.worker.application.failure_report import plugin_version, report_failed
 from airflow_provider_connect.worker.application.planner import NoPlan, Plan, Planner
-from airflow_provider_connect.worker.application.upgrade_trial import UpgradeTrial, previews_apart
+from airflow_provider_connect.worker.application.upgrade_trial import UpgradeTrial, last_line, previews_apart
 from airflow_provider_connect.worker.task.stop_signal import StopReason, StopSwitch
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
 
@@ -34,7 +34,7 @@ TaskRunner = Callable[[TaskPayload], TaskResult]
 
 
 class Application:
-    """Runs one ``RunSpec`` to its ``RunResult``. ``start_engine`` makes, in a thread of its own while the plan is made, what runs tasks:
+    """Runs one ``RunSpec`` to its ``RunResult``. ``start_engine`` starts, in a thread of its own during planning, what runs tasks:
     Spark, or for a single run without it the same process. ``backing`` None: the internal topics. ``on_progress`` gets the result as it
     would be if the application ended now, after each task but the last; those that go on have ``UNREPORTED`` as their trace."""
 
@@ -98,7 +98,7 @@ class Application:
         except FencedException as error:
             log.warning("Connector %s: %s", spec.connector, self._mask(str(error)))
             return RunResult(spec.connector, RunState.STOPPED, claim, error=self._mask(str(error)))
-        except Exception as error:  # (the boundary: the run's result says what happened)
+        except Exception as error:  # (the boundary: the run's result reports it)
             return self._connector_failed(claim, error, trial)
 
     def _claimed(self, planner: Planner, store: ConfigChanges, claim: Claim, trial: UpgradeTrial) -> RunResult:
@@ -241,7 +241,7 @@ def _judge(result: RunResult, judge: Callable[[], str]) -> None:
     """Have the run's trial of another version judged. A run in which that failed may be tried again at once: with the old version."""
     try:
         rolled_back = judge()
-    except ConnectException as error:  # the next run finds a trial that never told how it ended
+    except ConnectException as error:  # the next run finds a trial that never reported its end
         log.warning("Connector %s: whether its upgrade has succeeded could not be written: %s", result.connector, error.message)
         return
     if not rolled_back:
@@ -252,13 +252,7 @@ def _judge(result: RunResult, judge: Callable[[], str]) -> None:
         task.retriable = task.retriable or task.state == State.FAILED
 
 
-def last_line(trace: str) -> str:
-    """The line of a trace that says what happened."""
-    lines = [line for line in trace.strip().splitlines() if line.strip()]
-    return lines[-1] if lines else ""
-
-
 def _lost_trace(error: Exception) -> str:
     """A Py4J error repeats the JVM's whole stack; its first lines say what is of use. The last line is what a log or a UI shows alone."""
-    said = "its Spark job was lost: the Python worker or the executor ended without a result. A later try may succeed."
-    return "\n".join([*str(error).splitlines()[:40], said])
+    last = "its Spark job was lost: the Python worker or the executor ended without a result. A later try may succeed."
+    return "\n".join([*str(error).splitlines()[:40], last])

@@ -18,7 +18,7 @@ from airflow_provider_connect.worker.application.spark_engine import SparkEngine
 
 
 def run_with_spark(directory: Path) -> NoReturn:
-    """Run what ``directory`` tells, leave the result in it and end the process. The exit code is 0 whenever there is a result.
+    """Run the ``run.json`` of ``directory``, leave the result there and end the process. The exit code is 0 whenever there is a result.
 
     SIGTERM ends every task body after its current batch.
     """

@@ -1,4 +1,4 @@
-"""What is written of failures that no task reported: applications that ended without a word, connectors that made no plan."""
+"""The failures that no task reported: applications that ended without a result, connectors without a plan."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def report_lost(
     tasks: Collection[int] | None = None,
     cache: ConfigCache | None = None,
 ) -> list[int]:
-    """Write FAILED, with exit code and log tail, for every task of the application that did not say itself what became of it.
+    """Write FAILED, with exit code and log tail, for every task of the application that did not report its end.
 
     Written under the application's own claim, so that a newer run's statuses hold. Returns the tasks. An application that never claimed
     has changed nothing, and nothing is written for it. Tasks that the driver knew to have ended, and those that have FAILED under this
-    claim, keep the status that they have. ``tasks`` are those that the application was told to run, None: all; the others may run
+    claim, keep the status that they have. ``tasks`` are those that the application had to run, None: all; the others may run
     elsewhere under the same claim, or be done. ``cache`` holds what processes of this host have read of the config topic; None: it is
     read whole.
     """
@@ -52,8 +52,8 @@ def report_lost(
     with StatusStore(settings, only=connector) as store:
         known = store.read()
     failed = {status.task for status in known.tasks_of(connector) if (status.state, status.claim) == (State.FAILED, claim)}
-    told = _reported(directory) | failed
-    lost = [task for task in state.tasks(connector) if task not in told and (tasks is None or task in tasks)]
+    reported = _reported(directory) | failed
+    lost = [task for task in state.tasks(connector) if task not in reported and (tasks is None or task in tasks)]
     trace = "\n".join([f"The application ended with exit code {exit_code} and did not report this task.", *log_tail])
     worker_id = f"{socket.gethostname()}:0"
     writer = StatusWriter(settings, claim=claim)
@@ -67,7 +67,7 @@ def report_lost(
 
 
 def _config_state(settings: WorkerSettings, connector: str, known: ConfigSnapshot | None) -> ClusterConfigState:
-    """What the config topic says of the connector now, read on from ``known``."""
+    """The connector's part of the config topic now, read on from ``known``."""
     with ConfigStore(settings, known=known, only=connector) as store:
         return store.read()
 
@@ -84,10 +84,9 @@ def _reported(directory: Path) -> set[int]:
 def report_unready(
     settings: WorkerSettings, connector: str, claim: Claim, tasks: Sequence[int], reason: str, *, known: ConfigSnapshot | None = None
 ) -> None:
-    """Write what a run would have come to: the connector RUNNING and each of its ``tasks`` FAILED for ``reason``, which holds no secrets.
+    """Write how a run would have ended: the connector RUNNING and each of its ``tasks`` FAILED for ``reason``, which holds no secrets.
 
-    So it is in Kafka Connect, where what a connector wants of the world outside is looked for by its tasks as they start. ``known`` is
-    what was read of the config topic before.
+    As in Kafka Connect, where a connector's tasks check its systems as they start. ``known`` is what was read of the config topic before.
     """
     worker_id, trace = f"{socket.gethostname()}:0", f"{ConnectException.__module__}.{ConnectException.__qualname__}: {reason}"
     version = plugin_version(settings, connector, _config_state(settings, connector, known))
@@ -108,7 +107,7 @@ def report_failed(backing: Backing, failed: ConnectorStatus) -> None:
 
 
 def plugin_version(settings: WorkerSettings, connector: str, state: ClusterConfigState) -> str | None:
-    """The version of the connector's plugin that a run takes; None: there is none to take."""
+    """The version of the connector's plugin that a run takes; None: no version fits."""
     choice = PluginChoice(PluginCatalog(settings.plugin_path), settings, version=state.version_in_force(connector))
     try:
         return choice.connector(connector, state.connector_config(connector) or {}).version

@@ -38,7 +38,7 @@ class SharedPlan:
 def plan_in_subprocess(directory: Path, *, timeout_seconds: float, before_exec: Callable[[], None] | None = None) -> SharedPlan:
     """Plan the run whose ``run.json`` lies in ``directory``; the plugin's code runs in a process that has ``timeout_seconds``.
 
-    That process gets none of Airflow's environment. Raises ConfigException or ConnectException with what the planner said,
+    That process gets none of Airflow's environment. Raises ConfigException or ConnectException with the planner's message,
     RetriableException after the time.
     """
     environment = {name: value for name, value in os.environ.items() if not name.lstrip("_").startswith("AIRFLOW_")}

@@ -49,7 +49,7 @@ class NoPlan:
 
 
 class Planner:
-    """Makes the plan of one run. ``store`` is the backing's, kept open by its owner. ``hide`` is given the secrets of its config,
+    """Plans one run. ``store`` is the backing's, kept open by its owner. ``hide`` is given the secrets of its config,
     before the connector's code sees them."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Planner:
         self._fence = fence
 
     def claim(self, spec: RunSpec) -> Claim | NoPlan:
-        """1 define the connector when its DAG does and the topic has none 2 look at the target state 3 claim.
+        """1 define the connector when its DAG does and the topic has none 2 check the target state 3 claim.
 
         Raises ConfigException for a definition that names what is another connector's.
         """
@@ -96,7 +96,7 @@ class Planner:
         self._store.change(decide)
 
     def secrets(self, spec: RunSpec, state: ClusterConfigState) -> set[str]:
-        """What must not be shown of the connector's config, whatever its code says."""
+        """What must not be shown of the connector's config, whatever its code reports."""
         raw = state.connector_config(spec.connector)
         return secret_values(raw or {}, self._settings.config_providers(spec.connector), spec.secrets)
 
@@ -130,7 +130,7 @@ class Planner:
             return store.read(checked.name)
 
     def _is_planned(self, connector: str) -> bool:
-        """Whether the published tasks are made of the config that holds now: if not, to run some of them again would be wrong."""
+        """Whether the published tasks come from the config in force: if not, it would be wrong to run some of them again."""
         state = self._store.read()
         return state.applied_configs.get(connector) == state.connector_config(connector)
 
@@ -139,7 +139,7 @@ class Planner:
         return list(state.all_task_configs(connector).values())
 
     def _take_over(self, checked: CheckedConnector, claim: Claim, tasks: int) -> None:
-        """A partition may have moved from one task to another: every old owner is fenced before anybody reads its offset. A lone task does
+        """A partition may have moved from one task to another: every old owner is fenced before any task reads its offset. A lone task does
         all this itself.
 
         1 take over every id 2 still the newest claim? 3 repair offsets. A driver that was frozen in between is fenced by the newer one's 1,
@@ -157,14 +157,14 @@ class Planner:
             owner.write(repairs(offsets, checked.name))  # 3
 
     def _end_open(self, checked: CheckedConnector, claim: Claim) -> None:
-        """The tasks of the last run have an open transaction: fence them now rather than when the plan is made."""
+        """The tasks of the last run have an open transaction: fence them now rather than after the plan."""
         state = self._store.read()
         need_newest(state, checked.name, claim)
         if self._has_ids(checked):
             self._fence.fence(checked.name, range(state.fencing_counts.get(checked.name, 0)), checked.producer_overrides(self._settings))
 
     def _publish(self, checked: CheckedConnector, configs: Sequence[Mapping[str, str]], claim: Claim) -> None:
-        """Task configs, then the commit record; then, for a smaller set, the ids no longer hosted are fenced before the count says so."""
+        """Task configs, then the commit record; then, for a smaller set, the ids no longer hosted are fenced before the count."""
         name = checked.name
         self._store.put_tasks(name, configs, claim, planned_from=checked.raw)
         alive = self._store.read().fencing_counts.get(name, 0)
@@ -174,7 +174,7 @@ class Planner:
             self._store.put_fencing_count(name, len(configs), claim)
 
     def _has_ids(self, checked: CheckedConnector) -> bool:
-        """Whether its tasks commit in transactions of their ids; else whoever keeps the offsets fences them."""
+        """Whether its tasks commit in transactions of their ids; else the store of the offsets fences them."""
         return self._backing.exactly_once or not checked.is_source
 
 

@@ -1,6 +1,6 @@
-"""Whether a run would find anything to do, told in the Airflow task process before anything is submitted. No Spark, no Arrow.
+"""Whether a run would find anything to do, checked in the Airflow task process before anything is submitted. No Spark, no Arrow.
 
-Costs one or two consumers: the config topic, then either the group's offsets against the ends, or the source's own word. A config whose
+Costs one or two consumers: the config topic, then either the group's offsets against the ends, or the source's own check. A config whose
 tasks are planned has passed every check already; it is checked again, with internal topics and the world outside, only where there is work.
 """
 
@@ -57,7 +57,7 @@ SecretsOf = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """``state`` is ``work``, ``no-work``, ``not-started`` or ``waiting`` (after failures); ``reason`` says why, for the log. ``config`` is
+    """``state`` is ``work``, ``no-work``, ``not-started`` or ``waiting`` (after failures); ``reason`` is for the log. ``config`` is
     the raw config that was checked, and ``secrets`` what its variables stand for; both are empty for a connector that is not started.
     ``version`` is the plugin's where an upgrade lays one down: the one that has proved itself.
     ``known`` is what was read of the config topic, for a run to go on from."""
@@ -71,7 +71,7 @@ class Readiness:
 
 
 class UnreadyException(ConfigException):
-    """The connector itself says that a run could not start now, for want of something outside. ``found`` is what was known before."""
+    """The connector itself refuses a run now, because something outside is missing. ``found`` is what was known before."""
 
     def __init__(self, found: Readiness, refusal: ConfigException) -> None:
         super().__init__(refusal.message, errors=refusal.errors)
@@ -93,7 +93,7 @@ def check_readiness(
     """Whether there is work for ``connector``: by the config on the topic, and by ``define`` only where the topic has none.
 
     A run that ``may_wait`` does not start what has FAILED over and over (``seconds_to_wait``). One that ``is_asked_for``, as a restart is,
-    has work without a look. The tasks of one that ``is_planned`` were looked at and checked by their plan, a moment ago. ``cache`` holds
+    has work without a check. The tasks of one that ``is_planned`` were checked by their plan just before. ``cache`` holds
     what processes of this host have read of the config topic; None: it is read whole. ``hide`` is given the config's secrets before any
     code of the connector's runs in this process.
 
@@ -111,8 +111,8 @@ def check_readiness(
     hide(secret_values(raw, providers, secrets))
     if found.state == NO_WORK:
         resolved = config_providers.resolve(raw, providers, secrets)
-        looked = Readiness(WORK, "a run was asked for") if is_asked_for else _looked(settings, connector, resolved, found.version, hide)
-        found = Readiness(looked.state, looked.reason, version=found.version)
+        checked = Readiness(WORK, "a run was asked for") if is_asked_for else _of_kind(settings, connector, resolved, found.version, hide)
+        found = Readiness(checked.state, checked.reason, version=found.version)
         if found.state == WORK and may_wait and not is_asked_for:
             waiting = _waiting(settings, connector)
             if waiting is not None:
@@ -124,7 +124,7 @@ def check_readiness(
 
 
 def _known(known: ConfigSnapshot | None, connector: str, define: Mapping[str, str] | None) -> tuple[Mapping[str, str] | None, Readiness]:
-    """The raw config, None when it is not to run, and what the config topic alone says of the work."""
+    """The raw config, None when it is not to run, and what the config topic alone shows of the work."""
     state = None if known is None else known.log(connector).state
     raw = None if state is None else state.connector_config(connector)
     if state is None or raw is None:
@@ -149,8 +149,8 @@ def _refuse_foreign(connector: str, define: Mapping[str, str], state: ClusterCon
         refuse_foreign(connector, define, state)
 
 
-def _looked(settings: WorkerSettings, connector: str, resolved: Mapping[str, str], version: str | None, hide: HideSecrets) -> Readiness:
-    """What the source, or the group's offsets, say of the work."""
+def _of_kind(settings: WorkerSettings, connector: str, resolved: Mapping[str, str], version: str | None, hide: HideSecrets) -> Readiness:
+    """Whether the source, or the group's offsets, show work."""
     plugin = PluginChoice(PluginCatalog(settings.plugin_path), settings, version=version).connector(connector, resolved)
     if plugin.kind is PluginKind.SINK:
         return _sink_readiness(connector, resolved, settings)
@@ -182,7 +182,7 @@ def _waiting(settings: WorkerSettings, connector: str) -> Readiness | None:
 
 def seconds_left(tasks: Iterable[TaskStatus], now: float) -> float:
     """How much of the shortest wait of tasks that have FAILED is left at ``now``; 0: nothing. A status from the future, by a clock that was
-    wrong, holds nobody up."""
+    wrong, holds no run up."""
     left = ((task.timestamp / 1000 + (longest := seconds_to_wait(task.failures)) - now, longest) for task in tasks)
     return min((seconds if seconds <= longest + _CLOCK_SECONDS else 0.0 for seconds, longest in left), default=0.0)
 

@@ -92,7 +92,7 @@ def body(payloads: Iterable[TaskPayload], *, sent: bool = False) -> Iterator[Tas
 
 
 def _unpacked(payload: TaskPayload, root: str) -> TaskPayload:
-    """With the locations that came with the job, in ``root``, in place of those of the driver's machine."""
+    """With the locations that came with the job, in ``root``, instead of those of the driver's machine."""
     paths = unpacked_paths(root, payload.locations)
     settings = {**payload.settings, "plugin.path": ",".join(os.path.dirname(path) for path in paths)}
     return replace(payload, settings=settings, locations=paths)
@@ -116,8 +116,8 @@ def exit_at_once(code: int) -> None:
     os._exit(code)
 
 
-def starter(connector: str, made: list[SparkEngine]) -> Callable[[TaskPayload], TaskResult]:
-    """Make the engine, note it in ``made`` for the one who stops it, and return what runs tasks."""
+def starter(connector: str, started: list[SparkEngine]) -> Callable[[TaskPayload], TaskResult]:
+    """Start the engine, add it to ``started``, whose owner stops it, and return what runs tasks."""
     engine = SparkEngine(connector)
-    made.append(engine)
+    started.append(engine)
     return engine.run

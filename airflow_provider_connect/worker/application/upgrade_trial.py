@@ -34,13 +34,13 @@ _DID_ITS_WORK = (None, StopReason.TIME, StopReason.EXPIRED)
 
 
 class Previews(Protocol):
-    """Makes previews: a PreviewRunner."""
+    """A PreviewRunner."""
 
     def preview(self, connector: str, config: Mapping[str, str], *, records: int, version: str | None = None) -> Preview: ...
 
 
 def previews_apart(settings: WorkerSettings, secrets: Mapping[str, str]) -> Previews:
-    """Who makes them in processes of their own."""
+    """Previews in processes of their own."""
     from airflow_provider_connect.worker.preview.runner import PreviewRunner
 
     return PreviewRunner(settings, secrets=lambda _: secrets)
@@ -67,7 +67,7 @@ class UpgradeTrial:
         self._now_ms = now_ms
         self._config = state.connector_config(connector) or {}
         self._found = _concerning(state, connector)
-        self._is_trying = self._is_own_trial(self._found)  # already, where somebody else has planned
+        self._is_trying = self._is_own_trial(self._found)  # already, where another process has planned
 
     def before_plan(self, *, is_whole: bool) -> bool:
         """1 a trial that never reported has failed 2 where one was asked for, compare the versions 3 begin the trial.
@@ -80,7 +80,7 @@ class UpgradeTrial:
             return False
         if upgrade.state is UpgradeState.TRIAL and upgrade.claim is not None:
             upgrade = self._change(
-                upgrade, lambda known: upgrades.rolled_back(known, f"the first run with version {known.new} never told how it ended")
+                upgrade, lambda known: upgrades.rolled_back(known, f"the first run with version {known.new} never reported its end")
             )
         if upgrade.state is UpgradeState.REQUESTED and is_whole:
             upgrade = self._compared(upgrade)
@@ -94,11 +94,11 @@ class UpgradeTrial:
         return False
 
     def after(self, results: Sequence[TaskResult], tasks: int) -> str:
-        """Judge the trial by what became of some or all of its ``tasks``; nothing, where this run is none. Returns what went wrong with
-        it, for people; empty: nothing did."""
+        """Judge the trial by the results of some or all of its ``tasks``, if this run is one. Returns what went wrong with it, for people;
+        empty: nothing did."""
         failed = [result for result in results if result.state == State.FAILED]
         if failed:
-            return self.failed(f"task {failed[0].task}: {_cause(failed[0].trace or '')}")
+            return self.failed(f"task {failed[0].task}: {last_line(failed[0].trace or '').strip() or 'no reason given'}")
         done = [result.task for result in results if result.stopped_by in _DID_ITS_WORK]
         if len(done) < len(results):
             self._end(upgrades.postponed)
@@ -136,49 +136,49 @@ class UpgradeTrial:
             changed = self._change(upgrade, lambda known: upgrades.refused(known, reason))
         else:
             changed = self._change(upgrade, lambda known: upgrades.judged(known, compared(old, new)))
-        told = f": {changed.reason}" if changed.reason else ""
-        log.info("Connector %s: upgrade from version %s to %s is %s%s", self._connector, changed.old, changed.new, changed.state, told)
+        reason = f": {changed.reason}" if changed.reason else ""
+        log.info("Connector %s: upgrade from version %s to %s is %s%s", self._connector, changed.old, changed.new, changed.state, reason)
         return changed
 
     def _change(self, upgrade: Upgrade, step: Callable[[Upgrade], Upgrade]) -> Upgrade:
-        """Take the step, if the upgrade is still what was looked at and the claim the newest. Returns what is there then."""
-        made: list[Upgrade] = []
+        """Take the step, if the upgrade is unchanged and the claim the newest. Returns what is there then."""
+        found: list[Upgrade] = []
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             known = state.upgrades.get(self._connector)
-            made[:] = [upgrade if known is None else known]
+            found[:] = [upgrade if known is None else known]
             if known != upgrade or state.claims.get(self._connector) != self._claim:
                 return []
             if (changed := step(known)) == known:
                 return []
-            made[:] = [dataclasses.replace(changed, changed_ms=self._now_ms())]
-            return [UpgradeRecord(self._connector, made[0])]
+            found[:] = [dataclasses.replace(changed, changed_ms=self._now_ms())]
+            return [UpgradeRecord(self._connector, found[0])]
 
         self._store.change(decide)
-        return made[0]
+        return found[0]
 
     def _end(self, step: Callable[[Upgrade], Upgrade]) -> Upgrade | None:
         """Take a step of the trial that has this run's claim; None: there is none.
 
         With DONE, the config names what was asked for, unless a DAG file owns the config: then the upgrade goes on to say it.
         """
-        made: list[Upgrade] = []
+        found: list[Upgrade] = []
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
-            made.clear()
+            found.clear()
             known = _concerning(state, self._connector)
             if known is None or not self._is_own_trial(known):
                 return []
-            made.append(dataclasses.replace(step(known), changed_ms=self._now_ms()))
-            records: list[ConfigRecord] = [UpgradeRecord(self._connector, made[0])]
+            found.append(dataclasses.replace(step(known), changed_ms=self._now_ms()))
+            records: list[ConfigRecord] = [UpgradeRecord(self._connector, found[0])]
             config = state.connector_configs[self._connector]
-            if made[0].state is UpgradeState.DONE and DEFINED_IN not in config:
-                records.append(ConnectorRecord(self._connector, {**config, VERSION_KEY: made[0].to}))
+            if found[0].state is UpgradeState.DONE and DEFINED_IN not in config:
+                records.append(ConnectorRecord(self._connector, {**config, VERSION_KEY: found[0].to}))
             return records
 
         if self._is_trying:
             self._store.change(decide)
-        return made[0] if made else None
+        return found[0] if found else None
 
 
 def _concerning(state: ClusterConfigState, connector: str) -> Upgrade | None:
@@ -186,6 +186,6 @@ def _concerning(state: ClusterConfigState, connector: str) -> Upgrade | None:
     return upgrade if upgrade is not None and config is not None and upgrade.concerns(config) else None
 
 
-def _cause(trace: str) -> str:
-    """The line of a trace that says what happened."""
-    return next((line.strip() for line in reversed(trace.splitlines()) if line.strip()), "no reason given")
+def last_line(trace: str) -> str:
+    """The last line of a trace, which has the message; empty for none."""
+    return next((line for line in reversed(trace.strip().splitlines()) if line.strip()), "")

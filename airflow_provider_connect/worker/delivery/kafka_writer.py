@@ -100,7 +100,7 @@ class KafkaWriter:
                     "connector create it by topic.creation.*"
                 )
             if self._give_up():
-                raise RetriableException(f"told to stop while waiting for topic {topic}")
+                raise RetriableException(f"stopped while waiting for topic {topic}")
             time.sleep(_LOOK_SECONDS)
 
     def flush(self, timeout_seconds: float) -> None:
@@ -139,7 +139,7 @@ class KafkaWriter:
             self._serve(_WAIT_SECONDS)
             self.check()
             if self._give_up():
-                raise RetriableException("told to stop while waiting for the broker to acknowledge records")
+                raise RetriableException("stopped while waiting for the broker to acknowledge records")
 
     @property
     def _reports(self) -> NativeQueue | None:
@@ -156,7 +156,7 @@ class KafkaWriter:
         while self._native.drain(_WAIT_SECONDS):
             self.check()
             if self._give_up():
-                raise RetriableException("told to stop while waiting for the broker to acknowledge records")
+                raise RetriableException("stopped while waiting for the broker to acknowledge records")
         self.check()
         self._native = None
 

@@ -1,9 +1,9 @@
 """Arrow columns straight into librdkafka's queue: no Python object for any record. Knows nothing of transactions or of who waits.
 
 confluent-kafka's own batch call wants a dict and bytes objects for each record: 0.65 µs of one core against 0.23 µs here, measured. This
-module calls the very library that confluent-kafka has loaded, on the very client that it has made, and trusts two of its structures: that
-a ``Producer`` begins with the pointer to its client, and the layout of ``rd_kafka_message_t``, which is public. Both were checked for the
-releases in ``KNOWN``; with any other there is no native queue, and the caller goes by way of Python.
+module calls the very library that confluent-kafka has loaded, on the very client that it has created, and trusts two of its structures:
+that a ``Producer`` begins with the pointer to its client, and the layout of ``rd_kafka_message_t``, which is public. Both were checked for
+the releases in ``KNOWN``; with any other there is no native queue, and the caller goes by way of Python.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class NativeQueue:
     """The queue of one producer. Not thread-safe.
 
     confluent-kafka drops the delivery report of a record that has no Python callback, and a record that failed with it. So a queue that
-    ``hears_reports`` reads the client's events itself: from its first record on, ``serve`` takes the place of ``Producer.poll`` and
+    ``hears_reports`` reads the client's events itself: from its first record on, ``serve`` replaces ``Producer.poll`` and
     ``Producer.flush``, neither of which may be called, and the client's other callbacks are not called. Without it the queue is for
     transactional producers only: librdkafka counts failed deliveries itself and refuses to commit.
     """

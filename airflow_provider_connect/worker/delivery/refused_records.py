@@ -27,7 +27,7 @@ RECORD_ERRORS: Final = frozenset(
         KafkaError.INVALID_TIMESTAMP,
     }
 )
-"""Errors that another record would not have met; a topic that may not be written to is none of them."""
+"""Errors that another record would not meet. An error of the topic itself is not among them."""
 PRODUCE: Final = Operation(ErrorStage.KAFKA_PRODUCE, SOURCE_TASK)
 
 
@@ -40,7 +40,7 @@ class _Sent:
 
 
 class RefusedRecords:
-    """Belongs to one producer, whose delivery reports and refusals it is given. ``failed`` is told of each record that is given up."""
+    """Belongs to one producer, whose delivery reports and refusals it gets. ``failed`` is called with each record that is given up."""
 
     def __init__(self, producer: Producer, failed: Callable[[Failure], None]) -> None:
         self._producer = producer

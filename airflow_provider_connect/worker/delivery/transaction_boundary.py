@@ -1,6 +1,6 @@
-"""Where an exactly-once source ends its transactions: with polls, by the clock, or where its task says (KIP-618, contract §12.2).
+"""Where an exactly-once source ends its transactions: with polls, by the clock, or at its task's request (KIP-618, contract §12.2).
 
-Knows nothing of producers: who delivers asks, and acts.
+Knows nothing of producers: the delivery asks, and acts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from airflow_provider_connect.sdk.batch import Batch
 
 
 class Boundary(Protocol):
-    """Told when transactions begin and end; asked after each poll."""
+    """Notified when transactions begin and end; asked after each poll."""
 
     def begun(self) -> None: ...
 
@@ -62,7 +62,7 @@ class IntervalBoundary:
 
 
 class Ending(StrEnum):
-    """What becomes of a transaction where its task ends it."""
+    """How a task ends a transaction."""
 
     COMMIT = "commit"
     ABORT = "abort"
@@ -88,7 +88,7 @@ class RequestedBoundary:
             self._after[ending].add(after)
 
     def begun(self) -> None:
-        """Its end is the task's affair."""
+        """The task ends it."""
 
     def ended(self) -> None:
         """Likewise."""

@@ -51,7 +51,7 @@ class SourcePipeline:
         return [*batches, *self._in_columns(records)]
 
     def encode(self, batch: Batch) -> Iterator[EncodedBatch]:
-        """The batch as bytes, in as many pieces as transformations made of it; pieces without records are left out."""
+        """The batch as bytes, in the pieces that transformations return; pieces without records are left out."""
         for _, encoded in self.pieces(batch):
             yield encoded
 

@@ -1,4 +1,4 @@
-"""What records look like, as types by path: told by their schema, or by the values where there is none."""
+"""What records look like, as types by path: from their schema, or from the values where there is none."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _joined(kinds: set[str], is_optional: bool) -> str:
 
 
 def _parent(path: str, counts: Mapping[str, int]) -> str:
-    """The path of what holds ``path``, whose number says how often it could have been there. Elements of arrays are never missed."""
+    """The path of what holds ``path``, whose number is how often it could have been there. Elements of arrays are never missed."""
     if path == WHOLE or path.endswith("[]"):
         return path
     at = max((end for end in range(len(path)) if path[end] == "." and path[:end] in counts), default=None)

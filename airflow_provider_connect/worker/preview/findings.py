@@ -49,7 +49,7 @@ class Findings:
         self._topics: dict[str, _Seen] = {}
 
     def skip(self, failure: Failure) -> None:
-        """A record has failed and is left out, as ``errors.tolerance`` says; the first few say why."""
+        """A record has failed and is left out under ``errors.tolerance``; the first few are shown with their error."""
         self.skipped += 1
         if len(self.failures) < MOST_FAILURES:
             where = f"{failure.operation.stage} {failure.operation.class_name}"

@@ -128,7 +128,7 @@ def _source_tasks(
 
 
 def _offsets(checked: CheckedConnector, settings: WorkerSettings) -> SourceOffsets:
-    """The offsets at which a source would go on; none before the first run has made their topic."""
+    """The offsets at which a source would go on; none before the first run has created their topic."""
     nothing = SourceOffsets(checked.name, {})
     if not checked.is_source:
         return nothing

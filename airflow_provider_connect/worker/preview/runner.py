@@ -1,4 +1,4 @@
-"""Previews in processes of their own, with limits on time and memory, for whoever must not run plugins' code: REST, command line, runs."""
+"""Previews in processes of their own, with limits on time and memory: REST, command line and runs must not run plugins' code."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PreviewRunner:
 
     def preview(self, connector: str, config: Mapping[str, str], *, records: int, version: str | None = None) -> Preview:
         """Raises ConfigException for a config that could not run, ConnectException with what the connector raised, RetriableException when
-        the time was over, ConflictException when too many others are being made."""
+        the time was over, ConflictException when too many others are under way."""
         settings = self._settings
         seconds = settings.plugin_probe_timeout_ms / 1000
         secrets = {
@@ -55,7 +55,7 @@ class PreviewRunner:
         mask.add(self._passwords(config_providers.resolve(config, secrets=secrets)))
         request = PreviewRequest(connector, dict(config), records, seconds * _READING_SHARE, version)
         if not self._free.acquire(timeout=_QUEUE_SECONDS):
-            raise ConflictException(f"{MOST_AT_ONCE} previews are being made already; try again in a moment")
+            raise ConflictException(f"{MOST_AT_ONCE} previews are under way already; try again soon")
         try:
             process = ProbeProcess(settings.originals, settings.plugin_probe_memory_bytes, module=_PROCESS, secrets=secrets)
             try:
@@ -65,7 +65,7 @@ class PreviewRunner:
             except ConnectException as error:
                 raise type(error)(mask(error.message)) from None
             except (KeyError, TypeError, ValueError) as error:
-                raise ConnectException(f"The process that made the preview answered with what is none: {mask(str(error))}") from None
+                raise ConnectException(f"The process of the preview gave an unreadable answer: {mask(str(error))}") from None
             finally:
                 process.end()
         finally:

@@ -118,7 +118,7 @@ class PreviewedSource:
 
 
 class _NoTransactions:
-    """What a task is offered that says where transactions end: there are none."""
+    """The transactions of a task that ends its own: a preview has none."""
 
     def commit_transaction(self, after: int | None = None) -> None:
         """Nothing is written, so nothing is committed."""

@@ -81,7 +81,7 @@ def check_connector(
 ) -> CheckedConnector:
     """Check the config of connector ``name``. Raises ConfigException with every error there is, worded as Connect words them, and without
     secrets. ``versions`` are those that the run has chosen already (``ChosenPlugins.versions``), ``version`` is the connector's, whatever
-    its config says; ``providers`` may have looked up values already, None: nothing is looked up yet. ``hide`` is given the secrets before
+    its config says; ``providers`` may have resolved values already, None: no value is resolved yet. ``hide`` is given the secrets before
     any code of the connector's runs."""
     providers = settings.config_providers(name) if providers is None else providers
     mask = Mask()
@@ -171,8 +171,8 @@ def check_outside(checked: CheckedConnector) -> None:
     except ConfigException as error:
         raise refused(checked.name, map(mask, error.errors)) from None
     except Exception as error:  # (the connector's own code)
-        said = f"Connector {checked.name} could not check whether a run can start: {type(error).__name__}: {mask(str(error))}"
-        raise RetriableException(said) from None
+        text = f"Connector {checked.name} could not check whether a run can start: {type(error).__name__}: {mask(str(error))}"
+        raise RetriableException(text) from None
 
 
 def warn_of_what_is_not_used(checked: CheckedConnector, settings: WorkerSettings) -> None:

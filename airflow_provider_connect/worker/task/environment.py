@@ -75,7 +75,7 @@ class TaskEnvironment:
 
     def refuse_old_claim(self) -> None:
         """Raise FencedException unless the claim is the newest and the connector STARTED. Called right after the id was taken over: a body
-        of an older claim has fenced the newer owner by that, and must not go on in its place."""
+        of an older claim has fenced the newer owner by that, and must not go on instead of it."""
         state, payload = self.configs.read(), self.payload
         need_newest(state, payload.connector, payload.claim)
         if state.target_state(payload.connector) is not TargetState.STARTED:

@@ -1,4 +1,4 @@
-"""The producers of a task: which settings each is made with. Knows nothing of what they write."""
+"""The producers of a task, and the settings of each. Knows nothing of what they write."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from airflow_provider_connect.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
 
 TAKE_OVER_SECONDS = 60.0
-LARGEST_LETTER_BYTES = 64 * 1024 * 1024
+LARGEST_RECORD_BYTES = 64 * 1024 * 1024
 FAST_PRODUCER: dict[str, Any] = {
     "batch.size": str(1024 * 1024),
     "linger.ms": "20",
@@ -60,14 +60,14 @@ def transaction_seconds(environment: TaskEnvironment) -> float:
 
 
 def _larger_records(environment: TaskEnvironment) -> dict[str, str]:
-    """A dead letter is a record as large as its topic allows, and headers besides: how large one may be is for the broker to say."""
+    """A dead-letter record is as large as its topic allows, with headers on top: the broker decides how large one may be."""
     if environment.connector_settings.errors.dead_letter_topic is None or "producer.max.request.size" in environment.settings.values:
         return {}
-    return {"max.request.size": str(LARGEST_LETTER_BYTES)}
+    return {"max.request.size": str(LARGEST_RECORD_BYTES)}
 
 
 def producer_config(environment: TaskEnvironment, overrides: Mapping[str, str], *, transactional_id: str | None = None) -> dict[str, Any]:
-    """What a task's producer is made with: Connect's settings, faster defaults, then what the worker and the connector set themselves."""
+    """The settings of a task's producer: Connect's, faster defaults, then those that the worker and the connector set themselves."""
     client_id = f"connector-producer-{environment.payload.connector}-{environment.payload.task}"
     config = client_config(environment.settings, "producer", overrides, client_id=client_id, transactional_id=transactional_id)
     chosen = {name.removeprefix("producer.") for name in environment.settings.values if name.startswith("producer.")} | set(overrides)
@@ -96,7 +96,7 @@ def acknowledged_writer(
 
 
 def _may_be_idempotent(environment: TaskEnvironment) -> bool:
-    """Unless worker or connector settle for less: then records go as Connect's producer, which is not, would send them."""
+    """Unless the worker's or connector's settings ask for less: then records go as from Connect's producer, which is not idempotent."""
     overrides = environment.connector_settings.overrides["producer"]
     given = {name.removeprefix("producer."): text for name, text in environment.settings.values.items() if name.startswith("producer.")}
     chosen = given | dict(overrides)

@@ -135,7 +135,7 @@ def test_a_trial_that_was_killed_is_taken_back_by_the_next_run(orders: Orders) -
         orders.ask("2.0")
     result = orders.run(30)
     assert (result.versions["connector"], orders.state) == ("1.0", UpgradeState.ROLLED_BACK)
-    assert "never told how it ended" in orders.herder.upgrade(scene.connector).reason
+    assert "never reported its end" in orders.herder.upgrade(scene.connector).reason
     orders.ask("2.0")
     assert (orders.run(50).versions["connector"], orders.state) == ("2.0", UpgradeState.DONE)
     assert values_of(scene.bootstrap, orders.topic) == [f'{{"id":{n}}}' for n in range(50)]
