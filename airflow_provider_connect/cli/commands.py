@@ -6,7 +6,7 @@ from airflow.cli.cli_config import ARG_VERBOSE, ActionCommand, Arg, GroupCommand
 
 from airflow_provider_connect.skeleton.arguments import ABOUT, ARGUMENTS
 
-_PACKAGE = __name__.rpartition(".")[0]
+_PACKAGE = __name__.partition(".")[0]
 
 _TEXT_OR_JSON = Arg(("-o", "--output"), help="How to print: text or json", choices=("text", "json"), default="text")
 _WORKER = Arg(("--worker",), help="A worker.properties file whose settings the stack's Airflow shall use", metavar="FILE")
@@ -64,11 +64,11 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
 
 def _upgrade() -> tuple[Arg, ...]:
     return (
-        Arg(("--to",), help="The version or range; without it, what has become of the last upgrade is told", metavar="RANGE"),
+        Arg(("--to",), help="The version or range; without it, the state of the last upgrade is printed", metavar="RANGE"),
         Arg(("--canary",), help="How many records to compare first; 100 when not given, 0: none", type=int, default=100, metavar="N"),
-        Arg(("--accept-schema-change",), help="Other fields, types and topics are no hindrance", action="store_true"),
+        Arg(("--accept-schema-change",), help="Other fields, types and topics do not stop it", action="store_true"),
         Arg(("--dry-run",), help="Compare now, and change nothing; the exit code is 1 where something is in the way", action="store_true"),
-        Arg(("--forget",), help="Forget the upgrade: the config alone says which version runs", action="store_true"),
+        Arg(("--forget",), help="Forget the upgrade: the config alone decides which version runs", action="store_true"),
     )
 
 
@@ -90,9 +90,9 @@ def _detail_commands() -> tuple[ActionCommand | GroupCommand, ...]:
         _group(
             "offsets",
             "How far connectors have come",
-            _verb("get", "Print a connector's offsets", "offsets.get", _NAME, _OUTPUT),
-            _verb("alter", "Set offsets of a stopped connector", "offsets.alter", _NAME, file, partition, offset),
-            _verb("reset", "Remove all offsets of a stopped connector", "offsets.reset", _NAME),
+            _verb("get", "Print a connector's offsets", "connectors.get_offsets", _NAME, _OUTPUT),
+            _verb("alter", "Set offsets of a stopped connector", "connectors.alter_offsets", _NAME, file, partition, offset),
+            _verb("reset", "Remove all offsets of a stopped connector", "connectors.reset_offsets", _NAME),
         ),
         _verb("topics", "List the topics that a connector has used", "connectors.topics", _NAME, reset, _OUTPUT),
         _group(
@@ -108,15 +108,15 @@ def _detail_commands() -> tuple[ActionCommand | GroupCommand, ...]:
         _group(
             "loggers",
             "Log levels of a Connect server",
-            _verb("list", "List the loggers that the server has used, with the levels in force", "loggers.list_loggers", _OUTPUT),
-            _verb("set", "Set the level of a logger and those below it", "loggers.set_level", logger, level, cluster, _OUTPUT),
+            _verb("list", "List the loggers that the server has used, with the levels in force", "connectors.list_loggers", _OUTPUT),
+            _verb("set", "Set the level of a logger and those below it", "connectors.set_level", logger, level, cluster, _OUTPUT),
         ),
     )
 
 
 def _server_commands() -> tuple[ActionCommand | GroupCommand, ...]:
-    host = Arg(("--host",), help="Where to listen; loopback when neither this nor the worker settings say so", metavar="HOST")
-    port = Arg(("--port",), help="The port; 8083 when neither this nor the worker settings say so", type=int, metavar="PORT")
+    host = Arg(("--host",), help="Where to listen; loopback unless this or the worker settings name another", metavar="HOST")
+    port = Arg(("--port",), help="The port; 8083 unless this or the worker settings name another", type=int, metavar="PORT")
     anonymous = Arg(("--anonymous",), help="Ask for no users: all who reach the port may do everything", action="store_true")
     worker = Arg(("worker",), help="The worker's settings", metavar="worker.properties")
     connectors = Arg(("connectors",), help="Connectors to begin with, as properties or JSON", nargs="*", metavar="connector.properties")
@@ -124,7 +124,7 @@ def _server_commands() -> tuple[ActionCommand | GroupCommand, ...]:
     return (
         _command("rest", "Serve Connect's REST API in a process of its own", "rest.serve", host, port, anonymous),
         _command("standalone", "Run connectors in this process, without Airflow's scheduler", "standalone.serve", worker, connectors),
-        _command("new", ABOUT, "new.new", *(Arg(flags, **rest) for flags, rest in ARGUMENTS)),
+        _command("new", ABOUT, "skeleton/new.new", *(Arg(flags, **rest) for flags, rest in ARGUMENTS)),
         _group(
             "mirror",
             "The tables that mirror Connect's topics",
@@ -134,7 +134,7 @@ def _server_commands() -> tuple[ActionCommand | GroupCommand, ...]:
             "dev",
             "A whole stack on this machine: a Kafka broker and Airflow, without Docker",
             _command("up", "Start the stack, in the background", "dev.up", _WORKER),
-            _command("status", "Say what runs, and where", "dev.status", _TEXT_OR_JSON),
+            _command("status", "Print what runs, and where", "dev.status", _TEXT_OR_JSON),
             _command("down", "End the stack", "dev.down"),
         ),
         _command(
@@ -149,8 +149,9 @@ def _verb(name: str, text: str, function: str, *arguments: Arg) -> ActionCommand
 
 
 def _command(name: str, text: str, function: str, *arguments: Arg) -> ActionCommand:
-    """``function`` is a module of this package and its function."""
-    return ActionCommand(name=name, help=text, func=lazy_load_command(f"{_PACKAGE}.{function}"), args=arguments)
+    """``function`` is a module and its function, in ``cli`` or, after a slash, in another package."""
+    path = function.replace("/", ".") if "/" in function else f"cli.{function}"
+    return ActionCommand(name=name, help=text, func=lazy_load_command(f"{_PACKAGE}.{path}"), args=arguments)
 
 
 def _group(name: str, text: str, *commands: Any) -> GroupCommand:

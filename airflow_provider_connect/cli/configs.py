@@ -33,7 +33,7 @@ def given_pairs(texts: list[str]) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise BadRequestException(f"{text!r} is no KEY=VALUE")
+            raise BadRequestException(f"{text!r} is not KEY=VALUE")
         pairs[key] = value
     return pairs
 

@@ -5,7 +5,6 @@ The herder and the clients have the same verbs, so that a command does not know 
 
 import functools
 import getpass
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
@@ -15,6 +14,7 @@ from airflow.utils.session import create_session
 
 from airflow_provider_connect.api_server.backing import airflow_backing
 from airflow_provider_connect.api_server.launcher import AirflowLauncher
+from airflow_provider_connect.cli.printing import errors_printed
 from airflow_provider_connect.cli.settings import use_database
 from airflow_provider_connect.client.conversation import RetryLimits
 from airflow_provider_connect.client.rest_client import ConnectClient
@@ -22,7 +22,7 @@ from airflow_provider_connect.client.server import Server
 from airflow_provider_connect.client.verbs import ConnectVerbs
 from airflow_provider_connect.config import config_providers
 from airflow_provider_connect.dag_files.dag_checks import dag_check
-from airflow_provider_connect.errors import BadRequestException, ConnectException
+from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, worker_settings
 from airflow_provider_connect.hooks.connect import ConnectHook
@@ -41,11 +41,8 @@ def speaks_to_connect(command: Command) -> Callable[[Any], None]:
 
     @suppress_logs_and_warning  # type: ignore[untyped-decorator]  # Airflow is not typed for us
     def run(arguments: Any) -> None:
-        try:
-            with _opened(arguments) as verbs:
-                command(arguments, verbs)
-        except ConnectException as error:
-            sys.exit(error.message)
+        with errors_printed(), _opened(arguments) as verbs:
+            command(arguments, verbs)
 
     return functools.wraps(command)(run)
 

@@ -1,16 +1,20 @@
-"""``airflow connect list|get|create|put|patch|delete|status|tasks|pause|resume|stop|restart|topics|workers``."""
+"""``airflow connect list|get|create|put|patch|delete|status|tasks|pause|resume|stop|restart|topics|workers|offsets|loggers``."""
 
+import json
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from airflow_provider_connect.cli.configs import given_connector, given_pairs, shown, unhidden, unhidden_patch
-from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
+from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect, speaks_to_server
 from airflow_provider_connect.cli.printing import print_rows, print_value
+from airflow_provider_connect.client.verbs import ConnectVerbs
 from airflow_provider_connect.errors import BadRequestException, ConnectException, UnauthorizedException
+from airflow_provider_connect.model.offsets import requested_offsets
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.view_json import to_json
-from airflow_provider_connect.model.views import ConnectorStatusView, StateView, TaskView
+from airflow_provider_connect.model.views import ConnectorStatusView, OffsetView, StateView, TaskView
 
 _INITIAL = {"running": TargetState.STARTED, "paused": TargetState.PAUSED, "stopped": TargetState.STOPPED}
 
@@ -159,6 +163,68 @@ def validate(arguments: Any, verbs: Verbs) -> None:
     print_rows(rows, arguments.output)
     if rows:
         sys.exit(1)
+
+
+@speaks_to_server
+def list_loggers(arguments: Any, verbs: ConnectVerbs) -> None:
+    rows = [{"logger": name, "level": view.level, "last_modified": view.last_modified} for name, view in verbs.loggers().items()]
+    print_rows(rows, arguments.output)
+
+
+@speaks_to_server
+def set_level(arguments: Any, verbs: ConnectVerbs) -> None:
+    changed = verbs.set_logger_level(arguments.logger, arguments.level, whole_cluster=arguments.cluster)
+    print_rows([{"logger": name} for name in ([arguments.logger] if arguments.cluster else changed)], arguments.output)
+
+
+# ── offsets ──
+
+
+@speaks_to_connect
+def get_offsets(arguments: Any, verbs: Verbs) -> None:
+    print_rows(to_json(verbs.offsets(arguments.name)), arguments.output)
+
+
+@speaks_to_connect
+def alter_offsets(arguments: Any, verbs: Verbs) -> None:
+    """From ``--file``, as ``get -o json`` prints it or as Connect's PATCH takes it, or one ``--partition`` with its ``--offset``."""
+    print(verbs.alter_offsets(arguments.name, _wanted(arguments)))
+
+
+@speaks_to_connect
+def reset_offsets(arguments: Any, verbs: Verbs) -> None:
+    print(verbs.reset_offsets(arguments.name))
+
+
+def _wanted(arguments: Any) -> list[OffsetView]:
+    if (arguments.file is None) == (arguments.partition is None):
+        raise BadRequestException("Give --file FILE, or --partition JSON with --offset JSON")
+    if arguments.file is None:
+        entries: object = [{"partition": _json(arguments.partition, "--partition"), "offset": _json(arguments.offset, "--offset")}]
+    else:
+        entries = _json(_text(arguments.file), arguments.file)
+    pairs = requested_offsets(entries if isinstance(entries, dict) else {"offsets": entries})
+    return [OffsetView(_object(partition), _object(offset)) for partition, offset in pairs]
+
+
+def _text(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRequestException(f"{file} cannot be read: {error}") from error
+
+
+def _json(text: str, where: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise BadRequestException(f"{where} is not JSON: {error}") from error
+
+
+def _object(value: object) -> dict[str, object] | None:
+    if value is None or isinstance(value, dict):
+        return value
+    raise BadRequestException(f"A partition or offset is a JSON object or null, not {json.dumps(value)}")
 
 
 def _change_each(names: Sequence[str], change: Callable[[str], None]) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
-from airflow_provider_connect.cli.printing import print_rows
+from airflow_provider_connect.cli.printing import errors_printed, print_rows
 from airflow_provider_connect.cli.settings import use_database
-from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.hooks.airflow_settings import worker_settings
 from airflow_provider_connect.plugins.catalog.package_installer import PackageInstaller, Tool
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
@@ -41,31 +41,25 @@ def _short(text: str) -> str:
     return words if len(words) <= 80 else f"{words[:79]}…"
 
 
+@errors_printed()
 def install(arguments: Any) -> None:
-    """A location of its own in one directory of plugin.path, whole or not at all; what the installer says goes to standard error."""
-    try:
-        installer = PackageInstaller.of(Tool(arguments.installer) if arguments.installer else None)
-        made = install_plugin(arguments.plugin, _directory(arguments.path), installer)
-    except ConnectException as error:
-        sys.exit(error.message)
-    print(f"Installed in {made.path}:")
-    print_rows([{"class": plugin.class_name, "type": str(plugin.kind), "version": plugin.version} for plugin in made.plugins], "table")
+    """A location of its own in one directory of plugin.path, whole or not at all; the installer's output goes to standard error."""
+    installer = PackageInstaller.of(Tool(arguments.installer) if arguments.installer else None)
+    installed = install_plugin(arguments.plugin, _directory(arguments.path), installer)
+    print(f"Installed in {installed.path}:")
+    print_rows([{"class": plugin.class_name, "type": str(plugin.kind), "version": plugin.version} for plugin in installed.plugins], "table")
 
 
+@errors_printed()
 def remove(arguments: Any) -> None:
     """Runs that have begun with the location may fail for want of it."""
-    try:
-        print(f"Removed {remove_plugin(arguments.plugin, _directory(arguments.path))}")
-    except ConnectException as error:
-        sys.exit(error.message)
+    print(f"Removed {remove_plugin(arguments.plugin, _directory(arguments.path))}")
 
 
+@errors_printed()
 def broken(arguments: Any) -> None:
     """What lies on plugin.path and cannot be used, and why; the exit code is 1 if there is anything."""
-    try:
-        paths = [arguments.path] if arguments.path else _plugin_path()
-    except ConnectException as error:
-        sys.exit(error.message)
+    paths = [arguments.path] if arguments.path else _plugin_path()
     found = PluginCatalog(paths).broken()
     print_rows([{"location": each.path, "reason": each.reason} for each in found], arguments.output)
     sys.exit(1 if found else 0)
@@ -78,7 +72,7 @@ def _directory(given: str | None) -> Path:
     paths = _plugin_path()
     if len(paths) != 1:
         named = f"names {len(paths)} directories" if paths else "is not set"
-        raise ConfigException(f"The worker setting plugin.path {named}: say by --path which directory is meant")
+        raise ConfigException(f"The worker setting plugin.path {named}: name the directory by --path")
     return Path(paths[0])
 
 

@@ -1,12 +1,25 @@
 """How commands print: rows as a table for people, whole values as JSON or YAML for programs."""
 
 import json
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import yaml
 
+from airflow_provider_connect.errors import ConnectException
+
 Row = Mapping[str, object]
+
+
+@contextmanager
+def errors_printed() -> Iterator[None]:
+    """A ConnectException goes to standard error, and the exit code is 1."""
+    try:
+        yield
+    except ConnectException as error:
+        sys.exit(error.message)
 
 
 def print_rows(rows: Sequence[Row], output: str) -> None:

@@ -2,13 +2,12 @@
 
 import json
 import os
-import sys
 from collections.abc import Mapping
 from typing import Any
 
+from airflow_provider_connect.cli.printing import errors_printed
 from airflow_provider_connect.config.dag_settings import literal_secrets
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import (
     VARIABLE,
     connection_properties,
@@ -22,6 +21,7 @@ from airflow_provider_connect.model.secret_keys import HIDDEN
 from airflow_provider_connect.model.url_passwords import without_url_passwords
 
 
+@errors_printed()
 def print_settings(arguments: Any) -> None:
     """Secrets are masked."""
     use_database()
@@ -32,12 +32,9 @@ def print_settings(arguments: Any) -> None:
         "Connection": connection_properties,
         f"Variable {VARIABLE}": worker_variable,
     }
-    try:
-        read = {layer: properties() for layer, properties in layers.items()}
-        merged = {key: (value, layer) for layer, values in read.items() for key, value in values.items()}
-        WorkerSettings.of({key: value for key, (value, _) in merged.items() if "${" not in value})
-    except ConnectException as error:
-        sys.exit(error.message)
+    read = {layer: properties() for layer, properties in layers.items()}
+    merged = {key: (value, layer) for layer, values in read.items() for key, value in values.items()}
+    WorkerSettings.of({key: value for key, (value, _) in merged.items() if "${" not in value})
     _print(arguments.output, {key: {"value": masked(key, value), "from": layer} for key, (value, layer) in sorted(merged.items())})
 
 

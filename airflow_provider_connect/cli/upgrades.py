@@ -2,8 +2,9 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from airflow_provider_connect.cli.configs import unhidden
 from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
@@ -12,7 +13,10 @@ from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.model.preview_comparison import Comparison
 from airflow_provider_connect.model.previews import Preview, PreviewedRecord
 from airflow_provider_connect.model.upgrades import Upgrade, UpgradeState
+from airflow_provider_connect.model.view_json import to_json
 from airflow_provider_connect.standalone.connector_files import read_connector_file
+
+T = TypeVar("T")
 
 
 @speaks_to_connect
@@ -23,40 +27,38 @@ def preview(arguments: Any, verbs: Verbs) -> None:
         file = read_connector_file(Path("/dev/stdin" if arguments.file == "-" else arguments.file))
         config = {key: text for key, text in unhidden(verbs, arguments.name, file.config).items() if text is not None}
     found = verbs.preview(arguments.name, config, records=arguments.records, version=arguments.plugin_version)
-    if arguments.output == "table":
-        _print(found)
-    else:
-        print_value(found.to_json(), arguments.output)
+    _show(found, arguments.output, _print)
 
 
 @speaks_to_connect
 def upgrade(arguments: Any, verbs: Verbs) -> None:
-    """Ask for one by --to, or say what has become of the last; the exit code is 1 where one was held back or taken back."""
+    """Request one by --to, or print the state of the last; the exit code is 1 where one was held back or taken back."""
     if arguments.forget:
         verbs.forget_upgrade(arguments.name)
-        print(f"The upgrade of connector {arguments.name} is forgotten: its config says which version runs")
+        print(f"The upgrade of connector {arguments.name} is forgotten: its config decides which version runs")
         return
     if arguments.to and arguments.dry_run:
         comparison = verbs.compare_versions(arguments.name, arguments.to, records=arguments.canary)
-        if arguments.output == "table":
-            _print_comparison(comparison)
-        else:
-            print_value(comparison.to_json(), arguments.output)
+        _show(comparison, arguments.output, _print_comparison)
         hindrances = comparison.hindrances(accept_schema_change=arguments.accept_schema_change)
         sys.exit(1 if hindrances or not comparison.has_seen_enough else 0)
     if arguments.dry_run:
-        raise BadRequestException("Say by --to which version is meant")
+        raise BadRequestException("Name the version by --to")
     if arguments.to:
         accepts = arguments.accept_schema_change
-        made = verbs.request_upgrade(arguments.name, arguments.to, canary=arguments.canary, accept_schema_change=accepts)
-        print(f"The next run of {arguments.name} goes from version {made.old} to {made.new} unless something stands in the way")
+        requested = verbs.request_upgrade(arguments.name, arguments.to, canary=arguments.canary, accept_schema_change=accepts)
+        print(f"The next run of {arguments.name} goes from version {requested.old} to {requested.new} unless something stands in the way")
         return
     found = verbs.upgrade(arguments.name)
-    if arguments.output == "table":
-        _print_upgrade(found)
-    else:
-        print_value(found.to_json(), arguments.output)
+    _show(found, arguments.output, _print_upgrade)
     sys.exit(1 if found.state in (UpgradeState.HELD, UpgradeState.ROLLED_BACK) else 0)
+
+
+def _show(found: T, output: str, as_tables: Callable[[T], None]) -> None:
+    if output == "table":
+        as_tables(found)
+    else:
+        print_value(to_json(found), output)
 
 
 def _print_upgrade(found: Upgrade) -> None:
@@ -81,7 +83,7 @@ def _print_comparison(found: Comparison) -> None:
 
 
 def _print(found: Preview) -> None:
-    versions = ", ".join(f"{place} {version}" for place, version in found.versions.items() if place != "task")
+    versions = ", ".join(f"{location} {version}" for location, version in found.versions.items() if location != "task")
     print(f"{found.type} {found.class_name}: {versions}")
     print(f"{found.read} records read in {found.seconds:g} s; nothing is committed\n")
     if found.skipped:
@@ -100,9 +102,9 @@ def _print(found: Preview) -> None:
 
 
 def _row(record: PreviewedRecord) -> dict[str, object]:
-    place = record.topic if record.partition is None else f"{record.topic}-{record.partition}"
+    topic = record.topic if record.partition is None else f"{record.topic}-{record.partition}"
     headers = {str(header["key"]): header["value"] for header in record.headers}
-    row: dict[str, object] = {"task": record.task, "topic": place}
+    row: dict[str, object] = {"task": record.task, "topic": topic}
     if record.offset is not None:
         row["offset"] = record.offset
     return {**row, "key": _text(record.key), "value": _text(record.value), "headers": headers or None}

@@ -1,6 +1,7 @@
-"""What one may wait for: a state, an offset, a topic, the end of a connector. A value that says what to ask, and judges the answer.
+"""Conditions of a wait: a state, an offset, a topic, the end of a connector. Each is a value with the call to make and a verdict on its
+answer.
 
-Sensors, operators and triggers look again and again; a condition travels to the triggerer as JSON.
+Sensors, operators and triggers poll; a condition is sent to the triggerer as JSON.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from airflow_provider_connect.sdk.records import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``says`` what was seen, for people. ``is_hopeless``: it FAILED, and does not get better by itself. ``is_early``: met, but what comes
+    """``says``: what was seen, for people. ``is_hopeless``: it FAILED, and does not get better by itself. ``is_early``: met, but what comes
     right after a start has not come yet, and may never come."""
 
     is_met: bool
@@ -45,7 +46,7 @@ class Condition(Protocol):
 @dataclass(frozen=True, slots=True)
 class ConnectorReaches:
     """The connector, and with ``with_tasks`` each of its tasks too, is in one of ``states``. STOPPED is reached when no task is left;
-    RUNNING without tasks is early, since a connector runs before it can say what its tasks are."""
+    RUNNING without tasks is early, since a connector runs before its tasks are known."""
 
     connector: str
     states: Sequence[str]
@@ -125,8 +126,8 @@ class TopicActive:
 
 @dataclass(frozen=True, slots=True)
 class LagBelow:
-    """A sink has fewer than ``records`` before it, all its partitions together. No ``Condition``: Connect's API does not tell where a topic
-    ends, so whoever looks asks Kafka too."""
+    """A sink has fewer than ``records`` before it, all its partitions together. No ``Condition``: Connect's API does not report the ends of
+    topics, so the hook asks Kafka too."""
 
     connector: str
     records: int
@@ -154,7 +155,7 @@ class IsGone:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeSucceeds:
-    """The upgrade that was asked for last is DONE. Held back or rolled back it never will be."""
+    """The upgrade that was requested last is DONE. Held back or rolled back it never will be."""
 
     connector: str
 
@@ -163,7 +164,7 @@ class UpgradeSucceeds:
 
     def judge(self, seen: Upgrade | None) -> Verdict:
         if seen is None:
-            return Verdict(False, f"No upgrade of connector {self.connector} was asked for")
+            return Verdict(False, f"No upgrade of connector {self.connector} was requested")
         says = f"The upgrade of connector {self.connector} from version {seen.old} to {seen.new} is {seen.state}"
         is_hopeless = not seen.is_open and seen.state is not UpgradeState.DONE
         return Verdict(seen.state is UpgradeState.DONE, f"{says}: {seen.reason}" if seen.reason else says, is_hopeless=is_hopeless)
@@ -180,7 +181,7 @@ def as_json(condition: Condition | LagBelow) -> dict[str, Any]:
 
 
 def of_json(value: Mapping[str, Any]) -> Condition | LagBelow:
-    """The condition that ``as_json`` made ``value`` of."""
+    """The condition whose ``as_json`` is ``value``."""
     fields = dict(value)
     condition: Condition | LagBelow = _KINDS[fields.pop("kind")](**fields)
     return condition
@@ -192,7 +193,7 @@ def known_states(states: str | Sequence[str]) -> list[str]:
     known = [state.value for state in State if state is not State.DESTROYED]
     for name in names:
         if name not in known:
-            raise BadRequestException(f"{name!r} is no state of a connector or task; there are {', '.join(known)}")
+            raise BadRequestException(f"{name!r} is not a state of a connector or task; there are {', '.join(known)}")
     return names
 
 

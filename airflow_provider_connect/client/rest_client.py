@@ -6,19 +6,19 @@
         connect.put_connector_config("orders", {"connector.class": "FileStreamSource", ...})
         print(connect.connector_status("orders").connector.state)
 
-Every verb raises the exceptions of ``errors`` with the server's own message, ``refusals.ServerException`` for what
-is no answer of Kafka Connect's, ``refusals.UnreachableException`` when no answer came within the limits.
+Every verb raises the exceptions of ``errors`` with the server's own message, ``conversation.ServerException`` for an
+answer that is not Kafka Connect's, ``conversation.UnreachableException`` when no answer came within the limits.
 """
 
 import asyncio
 import time
 from random import random
-from typing import Self, TypeVar
+from typing import Self, TypeVar, cast
 
 import httpx
 
 from airflow_provider_connect.client.calls import Answer, Call
-from airflow_provider_connect.client.conversation import Lost, RetryLimits, Wait, conversation
+from airflow_provider_connect.client.conversation import Conversation, Lost, RetryLimits, Send, Wait, conversation
 from airflow_provider_connect.client.server import Server, answer_of, lost
 from airflow_provider_connect.client.verbs import AsyncConnectVerbs, ConnectVerbs
 
@@ -29,15 +29,18 @@ ANSWER_SECONDS = 100.0
 
 
 class _ByUrl:
-    """What either client can be made of."""
+    """The constructor of either client."""
 
-    def __init__(self, server: Server) -> None:
-        self.server = server
+    def __init__(self, server: Server, retry: RetryLimits | None) -> None:
+        self.server, self._retry = server, retry or RetryLimits()
 
     @classmethod
     def of(cls, url: str, *, login: str | None = None, password: str | None = None, token: str | None = None) -> Self:
         """A client of the server at ``url``, such as ``http://connect:8083`` or ``https://airflow.example.com/connect``."""
-        return cls(Server.of(url, login=login, password=password, token=token))
+        return cls(Server.of(url, login=login, password=password, token=token), retry=None)
+
+    def _conversation(self, call: Call[T]) -> Conversation[T]:
+        return conversation(call, self.server.url, self._retry, time.monotonic, random)
 
 
 class ConnectClient(_ByUrl, ConnectVerbs):
@@ -51,8 +54,7 @@ class ConnectClient(_ByUrl, ConnectVerbs):
         timeout_seconds: float = ANSWER_SECONDS,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        super().__init__(server)
-        self._retry = retry or RetryLimits()
+        super().__init__(server, retry)
         self._http = httpx.Client(transport=transport, **server.client_arguments(timeout_seconds))
 
     def close(self) -> None:
@@ -65,21 +67,18 @@ class ConnectClient(_ByUrl, ConnectVerbs):
         self.close()
 
     def carry_out(self, call: Call[T]) -> T:
-        steps = conversation(call, self.server.url, self._retry, time.monotonic, random)
-        came: Answer | Lost | None = None
+        steps, came = self._conversation(call), None
         while True:
             try:
                 step = steps.send(came)
             except StopIteration as end:
-                result: T = end.value
-                return result
-            if isinstance(step, Wait):
-                time.sleep(step.seconds)
-                came = None
-            else:
-                came = self._sent(call)
+                return cast(T, end.value)
+            came = self._answer(call, step)
 
-    def _sent(self, call: Call[T]) -> Answer | Lost:
+    def _answer(self, call: Call[T], step: Send | Wait) -> Answer | Lost | None:
+        if isinstance(step, Wait):
+            time.sleep(step.seconds)
+            return None
         try:
             return answer_of(self._http.request(**self.server.request_arguments(call)))
         except httpx.RequestError as error:
@@ -97,8 +96,7 @@ class AsyncConnectClient(_ByUrl, AsyncConnectVerbs):
         timeout_seconds: float = ANSWER_SECONDS,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        super().__init__(server)
-        self._retry = retry or RetryLimits()
+        super().__init__(server, retry)
         self._http = httpx.AsyncClient(transport=transport, **server.client_arguments(timeout_seconds))
 
     async def close(self) -> None:
@@ -111,21 +109,18 @@ class AsyncConnectClient(_ByUrl, AsyncConnectVerbs):
         await self.close()
 
     async def carry_out(self, call: Call[T]) -> T:
-        steps = conversation(call, self.server.url, self._retry, time.monotonic, random)
-        came: Answer | Lost | None = None
+        steps, came = self._conversation(call), None
         while True:
             try:
                 step = steps.send(came)
             except StopIteration as end:
-                result: T = end.value
-                return result
-            if isinstance(step, Wait):
-                await asyncio.sleep(step.seconds)
-                came = None
-            else:
-                came = await self._sent(call)
+                return cast(T, end.value)
+            came = await self._answer(call, step)
 
-    async def _sent(self, call: Call[T]) -> Answer | Lost:
+    async def _answer(self, call: Call[T], step: Send | Wait) -> Answer | Lost | None:
+        if isinstance(step, Wait):
+            await asyncio.sleep(step.seconds)
+            return None
         try:
             return answer_of(await self._http.request(**self.server.request_arguments(call)))
         except httpx.RequestError as error:

@@ -1,4 +1,4 @@
-"""A Connect server as a client is told of it: its base URL, who calls, and whose certificates are believed."""
+"""A Connect server for a client: its base URL, the user, and the trusted certificates."""
 
 import ssl
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class Server:
     def of(
         cls, url: str, *, login: str | None = None, password: str | None = None, token: str | None = None, ca_file: str | None = None
     ) -> "Server":
-        """``login:password@`` in the URL counts where no login is given. Raises ConfigException for what is no URL of HTTP."""
+        """``login:password@`` in the URL counts where no login is given. Raises ConfigException for any other text than a URL of HTTP."""
         try:
             parts = urlsplit(url.strip())
             host, port = parts.hostname, parts.port
@@ -42,12 +42,12 @@ class Server:
             raise ConfigException.of("url", _without_login(url), "give an address such as http://connect:8083 or https://airflow/connect")
         if login is None and parts.username is not None:
             login, password = unquote(parts.username), unquote(parts.password or "")
-        place = f"[{host}]" if ":" in host else host
-        place = place if port is None else f"{place}:{port}"
-        return cls(urlunsplit((parts.scheme, place, parts.path.rstrip("/"), "", "")), login, password or "", token, ca_file)
+        address = f"[{host}]" if ":" in host else host
+        address = address if port is None else f"{address}:{port}"
+        return cls(urlunsplit((parts.scheme, address, parts.path.rstrip("/"), "", "")), login, password or "", token, ca_file)
 
     def client_arguments(self, timeout_seconds: float) -> dict[str, Any]:
-        """What both of httpx's clients are made with. Raises ConfigException when the file of certificates cannot be read."""
+        """Arguments of both of httpx's clients. Raises ConfigException when the file of certificates cannot be read."""
         headers: Mapping[str, str] = _JSON if self.token is None else {**_JSON, "Authorization": f"Bearer {self.token}"}
         return {
             "auth": None if self.login is None or self.token is not None else httpx.BasicAuth(self.login, self.password),
@@ -58,7 +58,7 @@ class Server:
         }
 
     def request_arguments(self, call: Call[Any]) -> dict[str, Any]:
-        """What one request of either client is made with."""
+        """Arguments of one request of either client."""
         arguments: dict[str, Any] = {"method": call.verb.method, "url": f"{self.url}{call.path}"}
         if call.query:
             arguments["params"] = list(call.query)

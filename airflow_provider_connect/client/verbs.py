@@ -1,4 +1,4 @@
-"""The verbs of Kafka Connect's REST API as typed methods, said once for clients and hooks that call and for those that await."""
+"""The verbs of Kafka Connect's REST API as typed methods: one list for the clients and hooks that wait and for those that are awaited."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _PARTS = {"info": ConnectorInfo, "status": ConnectorStatusView}
 
 
 class VerbMethod(Generic[P, T_co]):
-    """The type of a method that ``verb`` has made. At run time it is a function, whose ``call`` is the request without a client."""
+    """The type of a method that ``verb`` returns. At run time it is a function, whose ``call`` is the request without a client."""
 
     call: Callable[P, Call[T_co]]
 

@@ -14,7 +14,7 @@ from airflow_provider_connect.errors import (
     ConnectException,
     PluginNotFoundException,
 )
-from airflow_provider_connect.herder.probe import Probe
+from airflow_provider_connect.herder.ports import Probe
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.config_limits import LONGEST_ERROR, cut, few_errors
 from airflow_provider_connect.model.connector_settings import NULL_VALUE, text_errors
@@ -57,7 +57,7 @@ def checked(name: str, config: Given, probe: Probe | None, dag_check: DagCheck, 
 
 def _plugin_errors(config: Given, probe: Probe | None) -> list[str]:
     if probe is None:
-        raise ConnectException("This process cannot look at plugins, so it takes no configs")
+        raise ConnectException("This process has no access to plugins, so it takes no configs")
     visible = {key: value for key, value in config.items() if not key.startswith(PREFIX)}
     try:
         validation = probe.validate(str(config["connector.class"]), visible)

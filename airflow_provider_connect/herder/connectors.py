@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Mapping
 
 from airflow_provider_connect.config.dag_settings import DEFINED_IN, RELEASED, DagCheck
-from airflow_provider_connect.errors import ConflictException, NotFoundException
+from airflow_provider_connect.errors import ConflictException
 from airflow_provider_connect.herder import checks
 from airflow_provider_connect.herder.lifecycle import Lifecycle
-from airflow_provider_connect.herder.probe import Probe
-from airflow_provider_connect.herder.snapshot import Topics
+from airflow_provider_connect.herder.ports import Probe
+from airflow_provider_connect.herder.snapshot import Topics, config_of
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.contradictions import unconsumed
 from airflow_provider_connect.model.records import ConfigRecord, ConnectorRecord, TargetStateRecord, UpgradeRecord
@@ -33,13 +33,7 @@ class ConnectorConfigs:
     """See the module. ``now`` is a monotonic clock, in seconds."""
 
     def __init__(
-        self,
-        topics: Topics,
-        lifecycle: Lifecycle,
-        probe: Probe | None,
-        dag_check: DagCheck,
-        *,
-        now: Callable[[], float] = time.monotonic,
+        self, topics: Topics, lifecycle: Lifecycle, probe: Probe | None, dag_check: DagCheck, *, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._configs, self._reader = topics
         self._lifecycle = lifecycle
@@ -70,7 +64,7 @@ class ConnectorConfigs:
         return new, old is None
 
     def patch(self, name: str, patch: checks.Given, restored: Restored) -> dict[str, str]:
-        """Merge ``patch`` into the config; of two at once, each is merged into what the other has made. Returns the config as stored.
+        """Merge ``patch`` into the config; of two at once, each is merged into the other's result. Returns the config as stored.
 
         ``restored`` is asked for each config that ``patch`` is merged into: a secret of one must not get into another, which may lead
         elsewhere.
@@ -78,9 +72,7 @@ class ConnectorConfigs:
         deadline = self._now() + _PATCH_SECONDS
         while True:
             state = self._reader.configs()
-            known, others = state.connector_config(name), state.connector_configs
-            if known is None:
-                raise NotFoundException(f"Connector {name} not found")
+            known, others = config_of(state, name), state.connector_configs
             checks.require_own(name, known)
             checks.require_name_kept(patch)
             merged = checks.merged(known, restored(patch, known))
@@ -144,7 +136,7 @@ class ConnectorConfigs:
         self._configs.change(decide)
 
     def release(self, name: str) -> None:
-        """The DAG file that defined the connector is gone: from now on its config belongs to whoever talks REST."""
+        """The DAG file that defined the connector is gone: from now on its config is changed over REST."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             known = state.connector_config(name) or {}
@@ -158,9 +150,7 @@ class ConnectorConfigs:
         """Raises NotFoundException, and ConflictException for a connector that a DAG file defines."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
-            if name not in state:
-                raise NotFoundException(f"Connector {name} not found")
-            checks.require_own(name, state.connector_config(name))
+            checks.require_own(name, config_of(state, name))
             forgotten = [UpgradeRecord(name, None)] if name in state.upgrades else []
             return [self._lifecycle.claim_record(state, name), ConnectorRecord(name, None), TargetStateRecord(name, None), *forgotten]
 

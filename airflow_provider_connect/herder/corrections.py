@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
-from airflow_provider_connect.herder.launcher import Launcher
 from airflow_provider_connect.herder.lifecycle import Lifecycle
+from airflow_provider_connect.herder.ports import Launcher
 from airflow_provider_connect.herder.snapshot import Topics
 from airflow_provider_connect.herder.statuses import StatusKeeper
 from airflow_provider_connect.model.contradictions import RunFacts, correction, is_contradicting, unconsumed
@@ -45,18 +45,17 @@ class Corrections:
         return self._lifecycle.stopped(name)
 
     def refuse_dag(self, name: str, reason: str) -> None:
-        """FAILED, with the reason, for a connector of which no DAG can be made; one that is STOPPED stays so."""
-        snapshot = self._reader.read()
-        if snapshot.configs.target_state(name) is not TargetState.STOPPED:
-            self._statuses.put_refused(snapshot, name, f"{_REFUSED}{reason}")
-            self._statuses.flush()
+        """FAILED, with the reason, for a connector of which Airflow makes no DAG; one that is STOPPED stays so."""
+        self._refuse(name, f"{_REFUSED}{reason}")
 
     def refuse_definition(self, name: str, reason: str) -> None:
-        """FAILED, with the reason, for a connector whose DAG file has a config that is not taken; one that is STOPPED, or new, is left
-        alone."""
+        """FAILED, with the reason, for a connector whose DAG file has a refused config; nothing for one that is STOPPED or new."""
+        self._refuse(name, f"{_REFUSED_FILE}{reason}")
+
+    def _refuse(self, name: str, trace: str) -> None:
         snapshot = self._reader.read()
         if snapshot.configs.target_state(name) not in (None, TargetState.STOPPED):
-            self._statuses.put_refused(snapshot, name, f"{_REFUSED_FILE}{reason}")
+            self._statuses.put_connector(snapshot, name, State.FAILED, trace=trace)
             self._statuses.flush()
 
     def refused_definitions(self, names: Collection[str]) -> list[str]:
@@ -65,12 +64,14 @@ class Corrections:
 
     def accept_definition(self, name: str) -> None:
         """A connector that is FAILED for its DAG file restarts; nothing for any other."""
-        for refused in self._failed_for(_REFUSED_FILE, [name]):
-            self._lifecycle.reconfigured(refused, is_changed=False)
+        self._restart_failed_for(_REFUSED_FILE, [name])
 
     def accept_dags(self, names: Collection[str]) -> None:
-        """Connectors that were refused restart; nothing for any other. The topics are read once for all, who may be thousands."""
-        for refused in self._failed_for(_REFUSED, names):
+        """Connectors that were refused restart; nothing for any other. The topics are read once for all, which may be thousands."""
+        self._restart_failed_for(_REFUSED, names)
+
+    def _restart_failed_for(self, reason: str, names: Collection[str]) -> None:
+        for refused in self._failed_for(reason, names):
             self._lifecycle.reconfigured(refused, is_changed=False)
 
     def _failed_for(self, reason: str, names: Collection[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """Every verb of Kafka Connect, over the stores. One Herder a process, used by many threads at once.
 
-Knows nothing of Airflow: what it needs of whoever starts runs is the ``Launcher`` protocol, of plugins the ``Probe``. What it keeps in
-memory it reads from the topics, to their ends at each call: so no answer is older than a change that any process was told has been made.
+Knows nothing of Airflow: what it needs of its host are the protocols in ``ports``. Its state in memory is read from the topics, to their
+ends at each call. So no answer is older than a change that was confirmed to any process.
 """
 
 from __future__ import annotations
@@ -14,25 +14,20 @@ from typing import Self
 
 from airflow_provider_connect.config.dag_settings import PREFIX, DagCheck, steering_errors
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, NotFoundException
+from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, ForbiddenException, NotFoundException
 from airflow_provider_connect.herder.checks import with_own_values
-from airflow_provider_connect.herder.chosen_versions import ChosenVersions
 from airflow_provider_connect.herder.connectors import ConnectorConfigs, Restored
 from airflow_provider_connect.herder.corrections import Corrections
-from airflow_provider_connect.herder.figures import BatchLogFigures, Figures, ReadFigures
-from airflow_provider_connect.herder.launcher import Launcher
 from airflow_provider_connect.herder.lifecycle import Lifecycle
+from airflow_provider_connect.herder.metrics import BatchLogMetrics, ReadTaskMetrics, TaskMetrics
 from airflow_provider_connect.herder.offsets import OffsetKeeper, Resolve
-from airflow_provider_connect.herder.plugin_facts import KnownPlugins
-from airflow_provider_connect.herder.previewer import Previewer
-from airflow_provider_connect.herder.probe import Probe
+from airflow_provider_connect.herder.plugin_facts import ChosenVersions, KnownPlugins
+from airflow_provider_connect.herder.ports import Launcher, Previewer, Probe
 from airflow_provider_connect.herder.restarts import Restarts
-from airflow_provider_connect.herder.snapshot import Snapshot, SnapshotReader, Topics
+from airflow_provider_connect.herder.snapshot import Snapshot, SnapshotReader, Topics, config_of
 from airflow_provider_connect.herder.statuses import StatusKeeper
-from airflow_provider_connect.herder.topics import UsedTopics
 from airflow_provider_connect.herder.upgrades import Upgrades
-from airflow_provider_connect.herder.views import ConnectorViews, shown, task_view
-from airflow_provider_connect.herder.workers import workers_of
+from airflow_provider_connect.herder.views import ConnectorViews, shown, task_view, workers_of
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.contradictions import RunFacts
 from airflow_provider_connect.model.ids import ConnectorTaskId
@@ -58,11 +53,11 @@ from airflow_provider_connect.stores.backing import Backing, TopicBacking
 
 
 class Herder:
-    """See the module. ``probe`` looks at plugins: without one, configs are neither taken nor checked. ``previewer`` makes dry runs, where
-    there is one; ``takes_upgrades``: whether runs carry out upgrades. ``backing`` is where the state is kept; ``worker_id`` stands in the
+    """See the module. ``probe`` calls plugins: without one, configs are neither taken nor checked. ``previewer`` makes dry runs, where
+    there is one; ``takes_upgrades``: whether runs carry out upgrades. ``backing`` is where the state is kept; ``worker_id`` is in the
     statuses that the herder writes itself; ``resolve`` gives a connector's config the values of its variables, None: those of the worker's
-    own providers. ``dag_check`` asks Airflow whether it can make a DAG of a config; None: its rules alone are checked. ``figures`` tells
-    what tasks have counted; None: the batch log does."""
+    own providers. ``dag_check`` asks Airflow whether it can make a DAG of a config; None: its rules alone are checked.
+    ``task_metrics`` returns what tasks have counted; None: the batch log's."""
 
     def __init__(
         self,
@@ -76,12 +71,12 @@ class Herder:
         worker_id: str | None = None,
         resolve: Resolve | None = None,
         dag_check: DagCheck | None = None,
-        figures: ReadFigures | None = None,
+        task_metrics: ReadTaskMetrics | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         backing = backing or TopicBacking(settings)
-        self._batch_log = BatchLogFigures(backing.batch_log())
-        self._figures = figures or self._batch_log.read
+        self._batch_log = BatchLogMetrics(backing.batch_log())
+        self._task_metrics = task_metrics or self._batch_log.read
         catalog = PluginCatalog(settings.plugin_path)
         plugins = KnownPlugins(catalog)
         self._chosen = ChosenVersions(settings, catalog, upgrades=lambda: self.config_state().upgrades)
@@ -103,7 +98,6 @@ class Herder:
         self._dag_check: DagCheck = dag_check or partial(steering_errors, limits=settings.dag_limits)
         self._connectors = ConnectorConfigs(topics, self._lifecycle, probe, self._dag_check)
         self._corrections = Corrections(topics, self._statuses, self._lifecycle, launcher)
-        self._used_topics = UsedTopics(settings, topics.reader, self._lifecycle.forget_topics)
         self._restarts = Restarts(topics, self._statuses, self._lifecycle, launcher, plugins, sleep=sleep)
 
     # ── connectors ──
@@ -112,21 +106,24 @@ class Herder:
         return self.config_state().connectors()
 
     def config_state(self) -> ClusterConfigState:
-        """What the config topic says now. Nobody changes it."""
+        """The state of the config topic now, which is never changed."""
         return self._topics.reader.configs()
 
     def snapshot(self) -> Snapshot:
-        """What the config and the status topic say now."""
+        """The states of the config and the status topic now."""
         return self._topics.reader.read()
 
     def connector_info(self, name: str) -> ConnectorInfo:
-        return self._info(self.config_state(), name)
+        found = self._views.info(self.config_state(), name)
+        if found is None:
+            raise NotFoundException(f"Connector {name} not found")
+        return found
 
     def connector_config(self, name: str) -> dict[str, str]:
-        return shown(_require_config(self.config_state(), name))
+        return shown(config_of(self.config_state(), name))
 
     def connector_status(self, name: str) -> ConnectorStatusView:
-        """Driven by the status topic, as in Connect: 404 until a status was written, for a moment 200 after a deletion."""
+        """Driven by the status topic, as in Connect: 404 until a status was written, for a short time 200 after a deletion."""
         found = self._views.status(self.snapshot(), name)
         if found is None:
             raise NotFoundException(f"No status found for connector {name}")
@@ -135,7 +132,7 @@ class Herder:
     def expanded(self, info: bool, status: bool) -> dict[str, dict[str, ConnectorInfo | ConnectorStatusView]]:
         """Every connector with what is asked for; with ``status``, one that has none is left out.
 
-        A view that has not changed since an earlier call is the very same object: bytes made of it may be kept beside it.
+        A view that has not changed since an earlier call is the same object: its bytes may be kept beside it.
         """
         snapshot = self.snapshot() if status else Snapshot.of(self.config_state())
         all_expanded: dict[str, dict[str, ConnectorInfo | ConnectorStatusView]] = {}
@@ -216,7 +213,7 @@ class Herder:
     def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool) -> ConnectorStatusView:
         """Returns the plan: the statuses, with RESTARTING for what restarts.
 
-        Raises NotFoundException; and, without a flag, ConnectException with the cause where a connector that had FAILED cannot be started
+        Raises NotFoundException; and, without a flag, ConnectException with the cause where a connector that has FAILED cannot be started
         again.
         """
         return self._restarts.connector(RestartRequest(name, only_failed=only_failed, include_tasks=include_tasks))
@@ -230,7 +227,7 @@ class Herder:
     def task_infos(self, name: str) -> list[TaskInfo]:
         """The committed tasks with their raw configs, by number."""
         state = self.config_state()
-        _require_config(state, name)
+        config_of(state, name)
         return [TaskInfo(ConnectorTaskId(name, task), config) for task, config in state.all_task_configs(name).items()]
 
     def task_status(self, name: str, task: int) -> TaskView:
@@ -246,12 +243,17 @@ class Herder:
     # ── topics and offsets ──
 
     def active_topics(self, name: str) -> list[str]:
-        """None for an unknown connector. Raises ForbiddenException where topics are not tracked."""
-        return self._used_topics.active(name)
+        """In alphabetical order; empty for an unknown connector (KIP-558). Raises ForbiddenException where topics are not tracked."""
+        if not self.settings.topic_tracking_enable:
+            raise ForbiddenException("Topic tracking is disabled")
+        return self.snapshot().statuses.topics_of(name)
 
     def reset_active_topics(self, name: str) -> None:
-        """Raises ForbiddenException where that is not allowed."""
-        self._used_topics.reset(name)
+        """Forget them: those that still have records flowing are noted again. Raises ForbiddenException where that is not allowed."""
+        topics = self.active_topics(name)
+        if not self.settings.topic_tracking_allow_reset:
+            raise ForbiddenException("Topic tracking reset is disabled")
+        self._lifecycle.forget_topics(name, topics)
 
     def offsets(self, name: str) -> list[OffsetView]:
         """Raises NotFoundException."""
@@ -265,7 +267,7 @@ class Herder:
         """Of a STOPPED connector; returns the text for the user. See ``OffsetKeeper``."""
         return self._offsets.reset(name)
 
-    # ── for whoever keeps statuses and runs in agreement ──
+    # ── for the reconciler ──
 
     def correct(self, name: str, facts: RunFacts) -> bool:
         """Do what is left of a verb or a run that was killed half-way. False: not everything could be done yet, so call again."""
@@ -276,13 +278,13 @@ class Herder:
         self._corrections.refuse_dag(name, reason)
 
     def accept_dags(self, names: Collection[str]) -> None:
-        """DAGs can be made of these connectors: those that were FAILED for want of one start."""
+        """DAGs can be made of these connectors: those that were FAILED for want of a DAG restart."""
         self._corrections.accept_dags(names)
 
     # ── plugins ──
 
     def validate(self, plugin: str, config: Mapping[str, str | None]) -> Validation:
-        """What plugin and framework say of each key, and what is wrong with the keys that steer the DAG."""
+        """What plugin and framework report of each key, and what is wrong with the keys that steer the DAG."""
         visible = {key: value for key, value in config.items() if not key.startswith(PREFIX)}
         return with_own_values(self._require_probe().validate(plugin, visible), config, self._dag_check)
 
@@ -300,11 +302,11 @@ class Herder:
         given = config
         if given is None:
             state = self.config_state()
-            given, version = _require_config(state, name), version or state.version_in_force(name)
+            given, version = config_of(state, name), version or state.version_in_force(name)
         return self._require_previewer().preview(name, {**given, "name": name}, records=records, version=version)
 
     def upgrade(self, name: str) -> Upgrade:
-        """What has become of the upgrade that was asked for last. Raises NotFoundException."""
+        """The upgrade that was requested last. Raises NotFoundException."""
         return self._upgrades.get(name)
 
     def request_upgrade(self, name: str, to: str, *, canary: int, accept_schema_change: bool = False) -> Upgrade:
@@ -316,7 +318,7 @@ class Herder:
         return self._upgrades.compare(name, to, records=records)
 
     def forget_upgrade(self, name: str) -> None:
-        """From now on the config alone says which version runs. Raises NotFoundException."""
+        """From now on the config alone decides which version runs. Raises NotFoundException."""
         self._upgrades.forget(name)
 
     # ── the herder itself ──
@@ -326,14 +328,14 @@ class Herder:
         self._topics.configs.change(lambda _: [LoggerRecord(logger, level)])
 
     def chosen_plugins(self, info: ConnectorInfo) -> Mapping[str, PluginView]:
-        """The plugins that a run of the connector would take now, by their places in the config; empty: it could not start."""
+        """The plugins that a run of the connector would take now, by their prefixes in the config; empty: it could not start."""
         return self._chosen.of(info.name, info.config)
 
-    def task_figures(self) -> Figures:
+    def task_metrics(self) -> TaskMetrics:
         """What tasks have counted, by connector and task and Connect's metric names."""
-        return self._figures()
+        return self._task_metrics()
 
-    def status_update_figures(self) -> dict[str, float]:
+    def status_update_metrics(self) -> dict[str, float]:
         """How this process's writes of statuses went, by Connect's metric names."""
         return self._statuses.metrics()
 
@@ -362,12 +364,6 @@ class Herder:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _info(self, state: ClusterConfigState, name: str) -> ConnectorInfo:
-        found = self._views.info(state, name)
-        if found is None:
-            raise NotFoundException(f"Connector {name} not found")
-        return found
-
     def _written(self, name: str, config: Mapping[str, str]) -> ConnectorInfo:
         """The answer to a write: the config as it was written, in its order, whatever came behind it."""
         state = self.config_state()
@@ -377,17 +373,10 @@ class Herder:
 
     def _require_probe(self) -> Probe:
         if self._probe is None:
-            raise ConnectException("This process cannot look at plugins")
+            raise ConnectException("This process has no access to plugins")
         return self._probe
 
     def _require_previewer(self) -> Previewer:
         if self._previewer is None:
             raise BadRequestException("This server makes no previews: its worker keeps offsets in a file and not on topics")
         return self._previewer
-
-
-def _require_config(state: ClusterConfigState, name: str) -> dict[str, str]:
-    config = state.connector_config(name)
-    if config is None:
-        raise NotFoundException(f"Connector {name} not found")
-    return config

@@ -1,4 +1,4 @@
-"""Starting, pausing, stopping and ending connectors: target states, runs and statuses brought to the same.
+"""Starting, pausing, stopping and ending connectors: target states, runs and statuses are made to agree.
 
 The record on the config topic comes first and decides. Every method whose name is a state reached or an event may be called again for the
 same connector, and does what is left to do: that is how the reconciler completes what a killed process began.
@@ -11,22 +11,22 @@ import time
 from collections.abc import Callable, Iterable
 
 from airflow_provider_connect.errors import ConnectException, NotFoundException
-from airflow_provider_connect.herder.launcher import Launcher
+from airflow_provider_connect.herder.ports import Launcher
 from airflow_provider_connect.herder.snapshot import Topics
 from airflow_provider_connect.herder.statuses import StatusKeeper
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.records import FencingRecord
 from airflow_provider_connect.model.states import State, TargetState
 
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 _KILL_SECONDS = 10.0
 
 _log = logging.getLogger(__name__)
 
 
 class Lifecycle:
-    """See the module. ``settle`` is told of a connector whose runs have ended for good; ``graceful_seconds`` is how long a run may take to
-    end by itself before it is killed."""
+    """See the module. ``settle`` is called with a connector whose runs have ended for good; ``graceful_seconds`` is how long a run may take
+    to end by itself before it is killed."""
 
     def __init__(
         self,
@@ -48,9 +48,9 @@ class Lifecycle:
     # ── verbs ──
 
     def resume(self, name: str) -> None:
-        """STARTED: statuses say RUNNING at once, but for what has FAILED, and a run starts.
+        """STARTED: statuses become RUNNING at once, but for what has FAILED, and a run starts.
 
-        A run that still lives was told to pause: it is fenced, so that it does not say PAUSED after this.
+        A run that still lives was asked to pause: it is fenced, so that it does not report PAUSED after this.
         """
         was = self._put_target(name, TargetState.STARTED)
         if was is TargetState.STARTED:
@@ -102,7 +102,7 @@ class Lifecycle:
         self._launcher.trigger(name)
 
     def stopped(self, name: str) -> bool:
-        """The record says STOPPED: end what runs, then write the statuses. False: a run has not ended yet: call again."""
+        """The target state is STOPPED: end what runs, then write the statuses. False: a run has not ended yet: call again."""
         tasks = self._reader.read().statuses.task_map(name)
         self._claim(name)  # 2
         if not self._end(name):  # 3
@@ -151,7 +151,8 @@ class Lifecycle:
         return True
 
     def interrupt(self, name: str) -> bool:
-        """Fence the run that may live: it ends after its batch, with its offsets committed, and says nothing more. False: none lives."""
+        """Fence the run that may live: it ends after its batch, with its offsets committed, and reports nothing more. False: no run
+        lives."""
         if not self._launcher.is_running(name):
             return False
         self._claim(name)
@@ -164,7 +165,7 @@ class Lifecycle:
             self._statuses.flush()
 
     def _attempt_to_settle(self, name: str) -> None:
-        """A connector is STOPPED even if its offsets lie where nobody answers; whoever alters them later settles them first."""
+        """A connector is STOPPED even if the broker of its offsets does not answer; a later change of them settles them first."""
         try:
             self._settle(name)
         except ConnectException as error:
@@ -197,8 +198,13 @@ class Lifecycle:
         return self._wait(name, _KILL_SECONDS)
 
     def _wait(self, name: str, seconds: float) -> bool:
-        for _ in range(int(seconds / _LOOK_SECONDS)):
-            if not self._launcher.is_running(name):
-                return True
-            self._sleep(_LOOK_SECONDS)
-        return not self._launcher.is_running(name)
+        return wait_until(lambda: not self._launcher.is_running(name), seconds, self._sleep)
+
+
+def wait_until(is_reached: Callable[[], bool], seconds: float, sleep: Callable[[float], None]) -> bool:
+    """Whether ``is_reached`` within the time."""
+    for _ in range(round(seconds / _POLL_SECONDS)):
+        if is_reached():
+            return True
+        sleep(_POLL_SECONDS)
+    return is_reached()

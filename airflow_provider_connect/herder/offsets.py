@@ -1,10 +1,10 @@
 """The offsets of connectors as users see and change them (KIP-875): get in any state, alter and reset of STOPPED connectors alone.
 
-A change is made of these steps. A process that dies anywhere before the last one has changed nothing.
+A change has these steps. A process that dies anywhere before the last one has changed nothing.
 
 1. The connector is STOPPED, has no tasks, and none of its applications is alive.
 2. Every transactional id that may be alive is fenced.
-3. A claim with the count 0 is written, by compare-and-set on what 1 saw: from here on nobody commits in the name of its tasks.
+3. A claim with the count 0 is written, by compare-and-set on what 1 saw: from here on no process commits in the name of its tasks.
 4. The connector's own ``alter_offsets`` is asked.
 5. What is to hold is written in one transaction, which asks 1 and 3 again just before its commit.
 """
@@ -24,16 +24,16 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import (
     BadRequestException,
     ConflictException,
+    ConnectException,
     FencedException,
     NotFoundException,
     RetriableException,
     StoreTimeoutException,
 )
-from airflow_provider_connect.herder.launcher import Launcher
-from airflow_provider_connect.herder.offset_hook import asked
-from airflow_provider_connect.herder.probe import Probe
+from airflow_provider_connect.herder.lifecycle import wait_until
+from airflow_provider_connect.herder.ports import Launcher, Pair, Probe
 from airflow_provider_connect.herder.sink_offsets import SinkOffsetChanges
-from airflow_provider_connect.herder.snapshot import Topics
+from airflow_provider_connect.herder.snapshot import Topics, config_of
 from airflow_provider_connect.herder.source_offsets import SourceOffsetChanges
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.offsets import ALTERED, ALTERED_INSIDE, NONE_GIVEN, NOT_STOPPED, RESET, RESET_INSIDE
@@ -45,8 +45,7 @@ from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.fencing import Fence
 
 _END_SECONDS = 10.0
-_LOOK_SECONDS = 0.1
-_ROUNDS = 5
+_ATTEMPTS = 5
 
 log = logging.getLogger(__name__)
 
@@ -86,9 +85,7 @@ class OffsetKeeper:
 
     def offsets(self, name: str) -> list[OffsetView]:
         """What the connector's tasks have committed. Raises NotFoundException, ConnectException with Connect's texts."""
-        config = self._reader.configs().connector_config(name)
-        if config is None:
-            raise NotFoundException(f"Connector {name} not found")
+        config = config_of(self._reader.configs(), name)
         with closing(self._kind(name, config)) as kind:
             return kind.read()
 
@@ -96,7 +93,7 @@ class OffsetKeeper:
         """Set these offsets, and leave those of other partitions; an offset None removes one. Returns the text for the user.
 
         Raises BadRequestException (what is asked for cannot be, or the connector is not STOPPED), NotFoundException, ConflictException
-        (somebody came between), ConnectException.
+        (another process came between), ConnectException.
         """
         if not offsets:
             raise BadRequestException(NONE_GIVEN)
@@ -108,9 +105,9 @@ class OffsetKeeper:
 
     def settle(self, name: str) -> None:
         """The connector was stopped: what its tasks have left unfinished ends, and a source's offsets that were aborted are written over
-        with those that hold, for readers who do not tell the two apart (a real worker without exactly-once support).
+        with those that hold, for readers that do not distinguish the two (a real worker without exactly-once support).
 
-        Raises StoreTimeoutException, and ConflictException when somebody came between; nothing for a connector that is not STOPPED.
+        Raises StoreTimeoutException, and ConflictException when another process came between; nothing for a connector that is not STOPPED.
         """
         state = self._reader.configs()
         config = state.connector_config(name)
@@ -134,7 +131,7 @@ class OffsetKeeper:
                 try:
                     return kind.write(claim, lambda: self._check(name, claim))  # 4, 5
                 except FencedException as error:
-                    text = f"The offsets of connector {name} were being changed by somebody else at the same time"
+                    text = f"The offsets of connector {name} were being changed by another process at the same time"
                     raise ConflictException(text) from error
 
     # ── 1 ──
@@ -143,10 +140,8 @@ class OffsetKeeper:
         """The config of a connector that is STOPPED and whose last application has ended."""
         config = _require_stopped(self._read(), name)
         limit = self._settings.task_shutdown_graceful_timeout_ms / 1000 + _END_SECONDS
-        for _ in range(int(limit / _LOOK_SECONDS)):
-            if not self._launcher.is_running(name):
-                return config
-            self._sleep(_LOOK_SECONDS)
+        if wait_until(lambda: not self._launcher.is_running(name), limit, self._sleep):
+            return config
         raise ConflictException(
             f"Connector {name} is stopped, but its run has not ended yet; try again, or stop it again to have the run ended"
         )
@@ -160,15 +155,15 @@ class OffsetKeeper:
     # ── 2, 3 ──
 
     def _claim(self, name: str, kind: Kinds) -> Claim:
-        """The claim of this change. Whoever claims in between has started tasks, or changed offsets: all is looked at again then."""
-        for _ in range(_ROUNDS):
+        """The claim of this change. A claim in between has started tasks, or changed offsets: then all is checked again."""
+        for _ in range(_ATTEMPTS):
             state = self._read()
             _require_stopped(state, name)
             self._fence(name, state.ids_alive(name), kind)
             claim = self._none_alive(name, state.claims.get(name))
             if claim is not None:
                 return claim
-        raise ConflictException(f"Connector {name} is being changed by others all the time; try again later")
+        raise ConflictException(f"Connector {name} is being changed by other processes all the time; retry later")
 
     def _fence(self, name: str, alive: int, kind: Kinds) -> None:
         if not kind.has_transactional_ids:
@@ -195,12 +190,12 @@ class OffsetKeeper:
     # ── 4, 5 ──
 
     def _check(self, name: str, claim: Claim) -> None:
-        """Raise unless the connector is STOPPED still, and nobody else has claimed it."""
+        """Raise unless the connector is STOPPED still, and no other process has claimed it."""
         state = self._read()
         _require_stopped(state, name)
         if state.claims.get(name) != claim:
             raise ConflictException(
-                f"Connector {name} was claimed by somebody else while its offsets were being changed; nothing was changed"
+                f"Connector {name} was claimed by another process while its offsets were being changed; nothing was changed"
             )
 
     def _kind(self, name: str, config: Mapping[str, str]) -> Kinds:
@@ -214,9 +209,31 @@ class OffsetKeeper:
 
 
 def _require_stopped(state: ClusterConfigState, name: str) -> Mapping[str, str]:
-    config = state.connector_config(name)
-    if config is None:
-        raise NotFoundException(f"Connector {name} not found")
+    config = config_of(state, name)
     if state.target_state(name) is not TargetState.STOPPED or state.task_counts.get(name, 0):
         raise BadRequestException(NOT_STOPPED.format(name))
     return config
+
+
+def asked(probe: Probe | None, name: str, config: Mapping[str, str], word: str, offsets: Sequence[Pair]) -> bool:
+    """Whether connector ``name`` takes care of these offsets wherever it keeps some itself; False: it does not confirm that, or there is no
+    probe.
+
+    ``word`` is source or sink. Raises BadRequestException for offsets that the connector refuses, with its own text; ConnectException when
+    it takes none at all, or failed.
+    """
+    if probe is None:
+        return False
+    try:
+        return probe.alter_offsets(name, config, offsets)
+    except NotImplementedError as error:
+        text = f"Failed to modify offsets for connector {name} because it doesn't support external modification of offsets"
+        raise ConnectException(text) from error
+    except RetriableException as error:
+        raise StoreTimeoutException(f"Timed out while calling the 'alterOffsets' method for {word} connector {name}: {error}") from error
+    except NotFoundException:
+        raise
+    except ConnectException as error:
+        raise BadRequestException(error.message) from error
+    except Exception as error:
+        raise ConnectException(f"Failed to modify offsets for {word} connector {name}") from error

@@ -1,17 +1,23 @@
-"""What the herder tells of a connector's plugin without running any of its code: source or sink, and the version that would be chosen."""
+"""What is known of connectors' plugins without running their code: source or sink, and the versions that a run would use (KIP-891)."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.model.upgrades import Upgrade, version_in_force
+from airflow_provider_connect.model.views import PluginView
+from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
 from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, PluginCatalog
 
 UNKNOWN = "unknown"
 _SECONDS = 10.0
+_UPGRADES_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +29,8 @@ class PluginFacts:
 
 
 class KnownPlugins:
-    """Looked up in what ``catalog`` finds installed, and remembered for a while. A plugin that is missing, or a class that is a variable,
-    is unknown. Safe to share between threads."""
+    """Facts from ``catalog``, remembered for a while. A plugin that is missing, or a class that is a variable, is unknown. Safe to share
+    between threads."""
 
     def __init__(self, catalog: PluginCatalog, *, now: Callable[[], float] = time.monotonic) -> None:
         self._catalog = catalog
@@ -39,11 +45,11 @@ class KnownPlugins:
         if found is not None and self._now() < found[1]:
             return found[0]
         with self._lock:
-            facts = self._look_up(*key)
+            facts = self._read(*key)
             self._known[key] = (facts, self._now() + _SECONDS)
         return facts
 
-    def _look_up(self, name: str | None, versions: str | None) -> PluginFacts:
+    def _read(self, name: str | None, versions: str | None) -> PluginFacts:
         try:
             named = self._catalog.named(name or "", CONNECTOR_KINDS)
         except ConnectException:
@@ -54,3 +60,53 @@ class KnownPlugins:
             return PluginFacts(str(named[0].kind), self._catalog.find_connector(name or "", versions).version)
         except ConnectException:  # no version of it is in the range
             return PluginFacts(str(named[0].kind))
+
+
+class ChosenVersions:
+    """The plugins that a run of each connector would use, remembered for a while and as long as its config is the same object. Safe to
+    share between threads: a choice that two make at once is equal, and either may be kept. ``upgrades`` returns the requested ones, by
+    connector."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        catalog: PluginCatalog,
+        *,
+        upgrades: Callable[[], Mapping[str, Upgrade]],
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._upgrades = upgrades
+        self._now = now
+        self._known_upgrades: tuple[float, Mapping[str, Upgrade]] = (-math.inf, {})
+        self._known: dict[str, tuple[Mapping[str, str], Mapping[str, PluginView], float]] = {}
+
+    def of(self, name: str, config: Mapping[str, str]) -> Mapping[str, PluginView]:
+        """By their prefixes in the config: ``connector``, ``key.converter``, ``transforms.«alias»``, …; empty: no run could start as
+        things are."""
+        known = self._known.get(name)
+        if known is not None and known[0] is config and self._now() < known[2]:
+            return known[1]
+        chosen = self._chosen(name, config)
+        self._known[name] = (config, chosen, self._now() + _SECONDS)
+        return chosen
+
+    def _chosen(self, name: str, config: Mapping[str, str]) -> Mapping[str, PluginView]:
+        try:
+            choice = PluginChoice(self._catalog, self._settings, version=version_in_force(self._upgrade_of(name), config))
+            chosen = choice.all(name, config, _names(config, "transforms"), _names(config, "predicates"))
+        except ConnectException:
+            return {}
+        return {prefix: PluginView(plugin.class_name, str(plugin.kind), plugin.version) for prefix, plugin in chosen.by_prefix()}
+
+    def _upgrade_of(self, name: str) -> Upgrade | None:
+        read, known = self._known_upgrades
+        if self._now() - read > _UPGRADES_SECONDS:
+            known = self._upgrades()
+            self._known_upgrades = (self._now(), known)
+        return known.get(name)
+
+
+def _names(config: Mapping[str, str], key: str) -> list[str]:
+    return [alias.strip() for alias in config.get(key, "").split(",") if alias.strip()]

@@ -1,4 +1,4 @@
-"""Restarts (KIP-745): what a request restarts is planned from the statuses, told, and carried out by a run."""
+"""Restarts (KIP-745): what a request restarts is planned from the statuses, returned, and carried out by a run."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import time
 from collections.abc import Callable
 
 from airflow_provider_connect.errors import ConnectException, NotFoundException
-from airflow_provider_connect.herder.launcher import Launcher
-from airflow_provider_connect.herder.lifecycle import Lifecycle
+from airflow_provider_connect.herder.lifecycle import Lifecycle, wait_until
 from airflow_provider_connect.herder.plugin_facts import KnownPlugins
+from airflow_provider_connect.herder.ports import Launcher
 from airflow_provider_connect.herder.snapshot import Snapshot, Topics
 from airflow_provider_connect.herder.statuses import StatusKeeper
 from airflow_provider_connect.herder.views import status_view
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.restart import RestartPlan, RestartRequest, restart_plan
 from airflow_provider_connect.model.states import State, TargetState, connector_state_for, task_state_for
+from airflow_provider_connect.model.status import ConnectorStatus
 from airflow_provider_connect.model.views import ConnectorStatusView
 
-_LOOK_SECONDS = 0.1
 _START_SECONDS = 80.0  # REST ends a request after 90
 
 
@@ -42,7 +42,7 @@ class Restarts:
         self._sleep = sleep
 
     def connector(self, request: RestartRequest) -> ConnectorStatusView:
-        """Returns the statuses with RESTARTING for all that restarts. Without a flag, of a connector that had FAILED, it returns when the
+        """Returns the statuses with RESTARTING for all that restarts. Without a flag, of a connector that has FAILED, it returns when the
         connector has been started again.
 
         Raises NotFoundException, and ConnectException with the cause when the start that was waited for has failed.
@@ -85,10 +85,10 @@ class Restarts:
         return False
 
     def _restart(self, name: str, *, tasks: list[int], with_connector: bool) -> bool:
-        """1 fence what lives 2 statuses 3 a run. ``tasks`` run even if nothing is new; without any, the run looks for work. False: no run
+        """1 fence what lives 2 statuses 3 a run. ``tasks`` run even if nothing is new; without any, the run checks for work. False: no run
         can start.
 
-        A connector alone says RESTARTING only if it had FAILED: between runs there is nothing of it to restart.
+        A connector alone becomes RESTARTING only if it has FAILED: between runs there is nothing of it to restart.
         """
         self._lifecycle.interrupt(name)  # 1
         if self._lifecycle.is_held_up(name):
@@ -105,15 +105,14 @@ class Restarts:
 
     def _wait_for_start(self, name: str) -> None:
         """Until the connector is no longer RESTARTING, as it is when a run has started it, or has found nothing to start."""
-        for _ in range(round(_START_SECONDS / _LOOK_SECONDS)):
-            status = self._reader.read().statuses.connector(name)
-            if status is None or status.state is not State.RESTARTING:
-                break
-            self._sleep(_LOOK_SECONDS)
-        else:
+
+        def status() -> ConnectorStatus | None:
+            return self._reader.read().statuses.connector(name)
+
+        if not wait_until(lambda: (found := status()) is None or found.state is not State.RESTARTING, _START_SECONDS, self._sleep):
             raise ConnectException("Request timed out. The run that starts the connector has not done so yet")
-        if status is not None and status.state is State.FAILED:
-            cause = (status.trace or "").partition("\n")[0]
+        if (found := status()) is not None and found.state is State.FAILED:
+            cause = (found.trace or "").partition("\n")[0]
             raise ConnectException(": ".join(filter(None, [f"Failed to start connector: {name}", cause])))
 
     def _settle(self, name: str, plan: RestartPlan, target: TargetState) -> None:

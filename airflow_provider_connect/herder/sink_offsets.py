@@ -20,7 +20,7 @@ from airflow_provider_connect.errors import (
     StoreException,
     StoreTimeoutException,
 )
-from airflow_provider_connect.herder.offset_hook import Ask, Pair
+from airflow_provider_connect.herder.ports import Ask, Pair
 from airflow_provider_connect.model.batches import ALTERED, ALTERING
 from airflow_provider_connect.model.ids import consumer_group
 from airflow_provider_connect.model.offsets import (
@@ -59,15 +59,7 @@ class SinkOffsetChanges:
     word = "sink"
     has_transactional_ids = True
 
-    def __init__(
-        self,
-        settings: WorkerSettings,
-        backing: Backing,
-        name: str,
-        resolved: Mapping[str, str],
-        *,
-        ask: Ask,
-    ) -> None:
+    def __init__(self, settings: WorkerSettings, backing: Backing, name: str, resolved: Mapping[str, str], *, ask: Ask) -> None:
         self._settings = settings
         self._backing = backing
         self._name = name
@@ -114,7 +106,7 @@ class SinkOffsetChanges:
                 raise
 
     def settle(self, check: Check) -> None:
-        """End a change that a killed process has left open, so that nobody waits for its time-out."""
+        """End a change that a killed process has left open, so that no other process waits for its time-out."""
         with OffsetChange(self._settings, self._name, self.transaction_overrides) as change:
             change.take_over()
 
@@ -157,7 +149,7 @@ class SinkOffsetChanges:
             raise ConnectException(f"{self._failed}: {error}") from error
 
     def _batch_log_records(self, then: Known, claim: Claim, run: str) -> list[ProducerRecord]:
-        """What the batch log is to say: the positions in the entry of task 0, and nothing of the other tasks."""
+        """The records for the batch log: the positions in the entry of task 0, and nothing of the other tasks."""
         if not self._keeps_batch_log:
             return []
         with closing(BatchLog(self._settings)) as store:
@@ -212,7 +204,7 @@ class SinkOffsetChanges:
 
 
 def _changed(before: Known, wanted: Mapping[TopicPartition, int | None] | None, claim: Claim) -> dict[TopicPartition, CommittedOffset]:
-    """The group's offsets after the change; altered ones bear no claim's mark, so that they hold whatever the destination says."""
+    """The group's offsets after the change; altered ones bear no claim's mark, so that they hold whatever the destination has."""
     if wanted is None:
         return {}
     altered = {partition: CommittedOffset(offset, f"{ALTERED_MARK}{claim}") for partition, offset in wanted.items() if offset is not None}

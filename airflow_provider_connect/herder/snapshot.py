@@ -1,4 +1,4 @@
-"""What the config and the status topic say at one moment, for many threads at once."""
+"""The states of the config and the status topic at one instant, for many threads at once."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
+from airflow_provider_connect.errors import NotFoundException
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.status import StatusState
 from airflow_provider_connect.stores.backing import Backing
@@ -17,7 +18,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Both states; nobody changes them. ``configs`` is at least as new: a status belongs to a connector that is known, or deleted."""
+    """Both states, which are never changed. ``configs`` is at least as new: a status belongs to a connector that is known, or deleted."""
 
     configs: ClusterConfigState
     statuses: StatusState
@@ -104,3 +105,11 @@ class Topics(NamedTuple):
 
     configs: ConfigChanges
     reader: SnapshotReader
+
+
+def config_of(state: ClusterConfigState, name: str) -> dict[str, str]:
+    """The connector's raw config. Raises NotFoundException."""
+    config = state.connector_config(name)
+    if config is None:
+        raise NotFoundException(f"Connector {name} not found")
+    return config

@@ -8,7 +8,7 @@ from contextlib import closing
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException, DataException, StoreException, StoreTimeoutException
-from airflow_provider_connect.herder.offset_hook import Ask, Pair
+from airflow_provider_connect.herder.ports import Ask, Pair
 from airflow_provider_connect.model.offsets import (
     SOURCE_GET_FAILED,
     SOURCE_READ_TIMEOUT,
@@ -33,15 +33,7 @@ class SourceOffsetChanges:
 
     word = "source"
 
-    def __init__(
-        self,
-        settings: WorkerSettings,
-        backing: Backing,
-        name: str,
-        resolved: Mapping[str, str],
-        *,
-        ask: Ask,
-    ) -> None:
+    def __init__(self, settings: WorkerSettings, backing: Backing, name: str, resolved: Mapping[str, str], *, ask: Ask) -> None:
         self._settings = settings
         self._backing = backing
         self._name = name
@@ -51,12 +43,12 @@ class SourceOffsetChanges:
 
     @property
     def has_transactional_ids(self) -> bool:
-        """Whether its tasks commit in transactions of ids of theirs; else whoever keeps the offsets fences old claims."""
+        """Whether its tasks commit in transactions of ids of theirs; else the store of the offsets fences old claims."""
         return self._backing.exactly_once
 
     @property
     def transaction_overrides(self) -> Mapping[str, str]:
-        """What its transactional producers are made with, besides the worker's settings."""
+        """Settings of its transactional producers, besides the worker's."""
         return self._location.producer
 
     def read(self) -> list[OffsetView]:
@@ -95,7 +87,7 @@ class SourceOffsetChanges:
         """Nothing is open."""
 
     def _written(self, store: Offsets, claim: Claim, check: Check) -> bool:
-        """1 nobody else changes them now 2 read 3 ask the connector 4 write."""
+        """1 no other process changes them now 2 read 3 ask the connector 4 write."""
         store.ensure()
         committer = self._backing.committer(self._name, claim)
         if committer is not None:
@@ -134,7 +126,7 @@ class SourceOffsetChanges:
                 again.take_over()  # from here on the commit has happened, or never will
             if not self._reads_back(store, records):
                 raise StoreTimeoutException(f"{SOURCE_WRITE_TIMEOUT.format(self._name)}: {error}", stage=error.stage) from error
-            log.info("The offsets of connector %s were written, though the broker was slow to say so", self._name)
+            log.info("The offsets of connector %s were written, though the broker confirmed it late", self._name)
 
     def _reads_back(self, store: Offsets, records: Sequence[ProducerRecord]) -> bool:
         """Whether the topic holds just what was sent."""
@@ -144,7 +136,7 @@ class SourceOffsetChanges:
         return all(held.get(record.key) == record.value for record in records)
 
     def _kept_elsewhere(self, store: Offsets, committer: OffsetCommitter, check: Check) -> bool:
-        """The same where offsets lie in a file or in memory: who keeps them refuses old claims."""
+        """The same where offsets lie in a file or in memory: their store refuses old claims."""
         committer.take_over()
         known = store.read(self._name)
         pairs = self._pairs(known)
@@ -165,8 +157,8 @@ def _pair(view: OffsetView) -> Pair:
 
 
 def _spelled(pairs: Iterable[Pair], known: SourceOffsets) -> list[tuple[Partition, Offset | None]]:
-    """The changes by the keys that are on the topic, so that they are found whoever wrote them first. Of two for one partition the later
-    counts. Raises BadRequestException for an offset of no partition."""
+    """The changes by the keys that are on the topic, so that they are found whichever worker wrote them first. Of two for one partition the
+    later counts. Raises BadRequestException for an offset of no partition."""
     changes: dict[bytes, tuple[Partition, Offset | None]] = {}
     for partition, offset in pairs:
         if partition is None:

@@ -1,25 +1,24 @@
-"""The statuses that the herder writes itself: of connectors that nobody runs at the moment, and of what is about to run."""
+"""The statuses that the herder writes itself: of connectors that no process runs, and of runs that will start soon."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
+from typing import Any
 
 from airflow_provider_connect.herder.plugin_facts import KnownPlugins
 from airflow_provider_connect.herder.snapshot import Snapshot
-from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import State, TargetState, connector_state_for, task_state_for
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
 from airflow_provider_connect.stores.status_notes import StatusNotes
 
 WAIT_SECONDS = 0.9
-"""How long a caller waits for its statuses to be on the topic; they are tried again behind its back after that."""
+"""How long a caller waits for its statuses to be on the topic; after that they are retried in the background."""
 
 
 class StatusKeeper:
-    """Writes through one writer, under each connector's newest claim, so that a run that was fenced since cannot say otherwise.
+    """Writes through one writer, under each connector's newest claim, so that a run that was fenced since cannot overwrite it.
 
-    Nothing is written that is so already. ``worker_id`` stands in what is written.
+    ``worker_id`` is written into each.
     """
 
     def __init__(self, notes: StatusNotes, plugins: KnownPlugins, *, worker_id: str) -> None:
@@ -51,39 +50,31 @@ class StatusKeeper:
                 self.put_task(snapshot, name, number, State.UNASSIGNED)
 
     def put_connector(self, snapshot: Snapshot, name: str, state: State, *, trace: str | None = None) -> None:
-        """A trace that is known stays with a connector that is FAILED, or restarts because it was."""
+        """Nothing where the connector has this state already, and with ``trace`` this trace."""
         was = snapshot.statuses.connector(name)
-        if was is not None and was.state is state and trace in (None, was.trace):
-            return
-        if was is not None and trace is None and state in (State.FAILED, State.RESTARTING):
-            trace = was.trace
-        claim = _claim(snapshot, name)
-        version = self._version(snapshot, name, None if was is None else was.version)
-        self._notes.put_connector(ConnectorStatus(name, state, self._worker_id, trace=trace, version=version, claim=claim))
-
-    def put_refused(self, snapshot: Snapshot, name: str, trace: str) -> None:
-        """FAILED with ``trace``, in place of any other status of the connector, a FAILED one with another trace included."""
-        was = snapshot.statuses.connector(name)
-        if was is None or (was.state, was.trace) != (State.FAILED, trace):
-            claim = _claim(snapshot, name)
-            version = self._version(snapshot, name, None if was is None else was.version)
-            self._notes.put_connector(ConnectorStatus(name, State.FAILED, self._worker_id, trace=trace, version=version, claim=claim))
+        if was is None or was.state is not state or trace not in (None, was.trace):
+            self._notes.put_connector(ConnectorStatus(name, state, **self._facts(snapshot, name, state, trace, was)))
 
     def put_task(self, snapshot: Snapshot, name: str, task: int, state: State, *, trace: str | None = None) -> None:
+        """Nothing where the task has this state already, or is unknown and shall be DESTROYED."""
         was = snapshot.statuses.task(name, task)
-        if was is not None and was.state is state:
-            return
-        if was is None and state is State.DESTROYED:
-            return
-        if was is not None and trace is None and state in (State.FAILED, State.RESTARTING):
+        if state is not (State.DESTROYED if was is None else was.state):
+            self._notes.put_task(TaskStatus(name, task, state, **self._facts(snapshot, name, state, trace, was)))
+
+    def _facts(
+        self, snapshot: Snapshot, name: str, state: State, trace: str | None, was: ConnectorStatus | TaskStatus | None
+    ) -> dict[str, Any]:
+        """The other fields of a status. A known trace stays with what is FAILED, or restarts because it was."""
+        if trace is None and was is not None and state in (State.FAILED, State.RESTARTING):
             trace = was.trace
-        version = self._version(snapshot, name, None if was is None else was.version)
-        claim = _claim(snapshot, name)
-        self._notes.put_task(TaskStatus(name, task, state, self._worker_id, trace=trace, version=version, claim=claim))
+        config, version = snapshot.configs.connector_config(name), None if was is None else was.version
+        if config is not None:
+            version = self._plugins.of(config).version or version
+        return {"worker_id": self._worker_id, "trace": trace, "version": version, "claim": snapshot.configs.claims.get(name)}
 
     def remove(self, snapshot: Snapshot, name: str) -> None:
         """Tombstones for all that the status topic knows of the connector: its own, its tasks', its topics'."""
-        claim = _claim(snapshot, name)
+        claim = snapshot.configs.claims.get(name)
         for task in snapshot.statuses.task_map(name):
             self._notes.put_task(TaskStatus(name, task, State.DESTROYED, claim=claim))
         for topic in snapshot.statuses.topics_of(name):
@@ -105,17 +96,3 @@ class StatusKeeper:
 
     def close(self) -> None:
         self._notes.close()
-
-    def _version(self, snapshot: Snapshot, name: str, known: str | None) -> str | None:
-        config = snapshot.configs.connector_config(name)
-        return known if config is None else self._plugins.of(config).version or known
-
-
-def _claim(snapshot: Snapshot, name: str) -> Claim | None:
-    return snapshot.configs.claims.get(name)
-
-
-def with_claim(snapshot: Snapshot, name: str, claim: Claim) -> Snapshot:
-    """The snapshot with a claim that was made after it."""
-    configs = dataclasses.replace(snapshot.configs, claims={**snapshot.configs.claims, name: claim})
-    return Snapshot(configs, snapshot.statuses)

@@ -1,4 +1,4 @@
-"""Upgrades of connectors, as somebody asks for them. What becomes of one, the connector's next run decides; see ``model.upgrades``."""
+"""Requests for upgrades of connectors. The connector's next run decides on each; see ``model.upgrades``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from airflow_provider_connect.errors import (
     NotFoundException,
     PluginVersionException,
 )
-from airflow_provider_connect.herder.previewer import Previewer
-from airflow_provider_connect.herder.snapshot import Topics
+from airflow_provider_connect.herder.ports import Previewer
+from airflow_provider_connect.herder.snapshot import Topics, config_of
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.preview_comparison import Comparison, compared
 from airflow_provider_connect.model.records import ConfigRecord, UpgradeRecord
@@ -27,7 +27,7 @@ MOST_RECORDS = 10_000
 
 
 class Upgrades:
-    """``previewer`` gives who makes previews, or raises ConnectException where nobody does. ``are_taken``: whether runs here carry them
+    """``previewer`` returns the previewer, or raises ConnectException where there is none. ``are_taken``: whether runs here carry them
     out."""
 
     def __init__(
@@ -48,12 +48,8 @@ class Upgrades:
         self._now = now
 
     def get(self, name: str) -> Upgrade:
-        """The upgrade that was asked for last. Raises NotFoundException where none was."""
-        state = self._reader.configs()
-        _config(state, name)
-        if name not in state.upgrades:
-            raise NotFoundException(f"No upgrade of connector {name} was asked for")
-        return state.upgrades[name]
+        """The upgrade that was requested last. Raises NotFoundException where none was."""
+        return _upgrade_of(self._reader.configs(), name)
 
     def request(self, name: str, to: str, *, canary: int, accept_schema_change: bool) -> Upgrade:
         """Have the next run compare the versions by ``canary`` records and, if nothing stands in the way, take the new one.
@@ -66,7 +62,7 @@ class Upgrades:
         if not self._are_taken:
             raise BadRequestException("A worker that never ends its tasks carries out no upgrades: change connector.plugin.version instead")
         now_ms = int(self._now() * 1000)
-        config = _config(self._reader.configs(), name)
+        config = config_of(self._reader.configs(), name)
         old, new = self._versions(name, to)
         asked = Upgrade(
             UpgradeState.REQUESTED,
@@ -82,8 +78,8 @@ class Upgrades:
         )
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
-            if _config(state, name) != config:
-                raise ConflictException(f"The config of connector {name} was changed by somebody else meanwhile; try again")
+            if config_of(state, name) != config:
+                raise ConflictException(f"The config of connector {name} was changed by another process meanwhile; retry")
             known = state.upgrades.get(name)
             if known is not None and known.state is UpgradeState.TRIAL and known.concerns(config):
                 raise ConflictException(
@@ -96,33 +92,31 @@ class Upgrades:
 
     def compare(self, name: str, to: str, *, records: int) -> Comparison:
         """What the next run would compare; nothing is asked for or changed. Raises as ``request`` does, and as a ``Previewer``."""
-        config = _config(self._reader.configs(), name)
+        config = config_of(self._reader.configs(), name)
         old, new = self._versions(name, to)
         previewer = self._previewer()
         before = previewer.preview(name, config, records=records, version=old)
         return compared(before, previewer.preview(name, config, records=records, version=new))
 
     def forget(self, name: str) -> None:
-        """From now on the config, and nothing else, says which version runs. Raises NotFoundException where there is nothing to forget."""
+        """From now on the config alone decides which version runs. Raises NotFoundException where there is nothing to forget."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
-            _config(state, name)
-            if name not in state.upgrades:
-                raise NotFoundException(f"No upgrade of connector {name} was asked for")
+            _upgrade_of(state, name)
             return [UpgradeRecord(name, None)]
 
         self._configs.change(decide)
 
     def _versions(self, name: str, to: str) -> tuple[str, str]:
         """The version that is in use, and the one that ``to`` stands for."""
-        config = _config(self._reader.configs(), name)
+        config = config_of(self._reader.configs(), name)
         try:
             new = self._catalog.find_connector(config.get(CLASS_KEY, ""), to).version
         except (PluginVersionException, ConfigException) as error:
             raise BadRequestException(error.message) from error
         old = self._in_use(name)
         if UNDEFINED in (old, new):
-            raise BadRequestException(f"Connector {name} cannot be upgraded: its plugin has no version in one of the places where it is")
+            raise BadRequestException(f"Connector {name} cannot be upgraded: its plugin has no version in one of its locations")
         if old == new:
             raise BadRequestException(f"Connector {name} runs in version {old} already")
         return old, new
@@ -130,7 +124,7 @@ class Upgrades:
     def _in_use(self, name: str) -> str:
         """The version of the last run, if it is still there, or else the one that a run would choose."""
         snapshot = self._reader.read()
-        config = _config(snapshot.configs, name)
+        config = config_of(snapshot.configs, name)
         installed = versions_of(self._catalog.named(config.get(CLASS_KEY, ""), CONNECTOR_KINDS))
         ran = [status for status in snapshot.statuses.task_map(name).values() if status.claim is not None and status.version in installed]
         newest = max(ran, key=lambda status: status.claim.offset if status.claim is not None else -1, default=None)
@@ -140,8 +134,8 @@ class Upgrades:
         return PluginChoice(self._catalog, self._settings, version=version).connector(name, config).version
 
 
-def _config(state: ClusterConfigState, name: str) -> dict[str, str]:
-    config = state.connector_config(name)
-    if config is None:
-        raise NotFoundException(f"Connector {name} not found")
-    return config
+def _upgrade_of(state: ClusterConfigState, name: str) -> Upgrade:
+    config_of(state, name)
+    if name not in state.upgrades:
+        raise NotFoundException(f"No upgrade of connector {name} was asked for")
+    return state.upgrades[name]

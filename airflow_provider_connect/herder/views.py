@@ -1,37 +1,20 @@
-"""Connectors, tasks and statuses as readers see them. An answer that has not changed is the very same object as before.
+"""Connectors, tasks, statuses and workers as readers see them.
 
-So whoever turns answers into bytes may keep the bytes beside the object: ``cached[0] is view`` says that they still hold.
+A view that has not changed is the same object as before. So its bytes may be kept beside it: they hold while ``cached[0] is view``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from airflow_provider_connect.config.dag_settings import PREFIX
 from airflow_provider_connect.herder.plugin_facts import KnownPlugins
 from airflow_provider_connect.herder.snapshot import Snapshot
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.ids import ConnectorTaskId
+from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
-from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView
-
-OWN_PREFIX = "airflow."
-
-
-@dataclass(frozen=True, slots=True)
-class _KnownInfo:
-    config: Mapping[str, str]
-    tasks: int
-    type: str
-    view: ConnectorInfo
-
-
-@dataclass(frozen=True, slots=True)
-class _KnownStatus:
-    connector: ConnectorStatus
-    tasks: Mapping[int, TaskStatus]
-    type: str
-    view: ConnectorStatusView
+from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView, WorkerView
 
 
 class ConnectorViews:
@@ -39,8 +22,8 @@ class ConnectorViews:
 
     def __init__(self, plugins: KnownPlugins) -> None:
         self._plugins = plugins
-        self._infos: dict[str, _KnownInfo] = {}
-        self._statuses: dict[str, _KnownStatus] = {}
+        self._infos: dict[str, tuple[Mapping[str, str], ConnectorInfo]] = {}
+        self._statuses: dict[str, tuple[ConnectorStatus, Mapping[int, TaskStatus], ConnectorStatusView]] = {}
 
     def info(self, state: ClusterConfigState, name: str) -> ConnectorInfo | None:
         """None: no such connector."""
@@ -51,11 +34,10 @@ class ConnectorViews:
         tasks = 0 if name in state.inconsistent else state.task_counts.get(name, 0)
         kind = self._plugins.of(config).type
         known = self._infos.get(name)
-        if known is None or known.config is not config or known.tasks != tasks or known.type != kind:
+        if known is None or known[0] is not config or len(known[1].tasks) != tasks or known[1].type != kind:
             ids = [ConnectorTaskId(name, task) for task in range(tasks)]
-            known = _KnownInfo(config, tasks, kind, ConnectorInfo(name, shown(config), ids, kind))
-            self._infos[name] = known
-        return known.view
+            known = self._infos[name] = (config, ConnectorInfo(name, shown(config), ids, kind))
+        return known[1]
 
     def status(self, snapshot: Snapshot, name: str) -> ConnectorStatusView | None:
         """None: no status is known; that of a connector just deleted still is."""
@@ -64,18 +46,16 @@ class ConnectorViews:
             self._statuses.pop(name, None)
             return None
         tasks = snapshot.statuses.task_map(name)
-        config = snapshot.configs.connector_configs.get(name)
-        kind = self._plugins.of({} if config is None else config).type
+        kind = self._plugins.of(snapshot.configs.connector_configs.get(name, {})).type
         known = self._statuses.get(name)
-        if known is None or known.connector is not connector or known.tasks is not tasks or known.type != kind:
-            known = _KnownStatus(connector, tasks, kind, status_view(connector, tasks.values(), kind))
-            self._statuses[name] = known
-        return known.view
+        if known is None or known[0] is not connector or known[1] is not tasks or known[2].type != kind:
+            known = self._statuses[name] = (connector, tasks, status_view(connector, tasks.values(), kind))
+        return known[2]
 
 
 def shown(config: Mapping[str, str]) -> dict[str, str]:
     """A config as clients see it: without the keys that only steer the connector's DAG."""
-    return {key: value for key, value in config.items() if not key.startswith(OWN_PREFIX)}
+    return {key: value for key, value in config.items() if not key.startswith(PREFIX)}
 
 
 def status_view(connector: ConnectorStatus, tasks: Iterable[TaskStatus], kind: str) -> ConnectorStatusView:
@@ -85,3 +65,19 @@ def status_view(connector: ConnectorStatus, tasks: Iterable[TaskStatus], kind: s
 
 def task_view(task: TaskStatus) -> TaskView:
     return TaskView(task.task, str(task.state), task.worker_id, task.version, task.trace or None)
+
+
+def workers_of(snapshot: Snapshot, running: Iterable[str]) -> list[WorkerView]:
+    """One for each application of the connectors in ``running`` that holds the newest claim and has reported a task.
+
+    One that is still starting has not, and is left out.
+    """
+    workers = []
+    for name in sorted(running):
+        claim = snapshot.configs.claims.get(name)
+        hosted: dict[str, list[int]] = {}
+        for status in snapshot.statuses.task_map(name).values():
+            if claim is not None and status.claim == claim and status.state is State.RUNNING:
+                hosted.setdefault(status.worker_id, []).append(status.task)
+        workers += [WorkerView(worker, name, str(claim), tasks) for worker, tasks in sorted(hosted.items())]
+    return workers

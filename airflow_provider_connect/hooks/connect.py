@@ -10,6 +10,8 @@ Without a URL in the Connection, verbs go to the Connect in Airflow's own API se
 """
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self, TypeVar, cast
 
 from airflow.sdk import BaseHook
@@ -45,10 +47,35 @@ _MOUNTED_AT = "/connect"
 _TEST_SECONDS = 20.0
 
 
-class ConnectHook(BaseHook, ConnectVerbs):  # type: ignore[misc]  # Airflow is not typed for us
+class _ConnectionHook(BaseHook):  # type: ignore[misc]  # Airflow is not typed for us
+    """A hook of one Connection, which is read at the first verb."""
+
+    def __init__(self, connect_conn_id: str = CONNECTION, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.connect_conn_id = connect_conn_id
+        self._client: Any = None  # ConnectClient or AsyncConnectClient
+
+    @contextmanager
+    def _advice(self) -> Iterator[None]:
+        """Errors name the Connection. The default one may be missing, and no other."""
+        try:
+            yield
+        except UnauthorizedException as error:
+            raise UnauthorizedException(
+                f"{error.message}: in Connection {self.connect_conn_id}, as login and password where its host is a URL, else as rest.login "
+                "and rest.password in its extra"
+            ) from error
+        except AirflowNotFoundException as error:
+            if self.connect_conn_id != CONNECTION:
+                raise NotFoundException(
+                    f"Connection {self.connect_conn_id} does not exist: create it with type 'connect', or correct connect_conn_id"
+                ) from error
+
+
+class ConnectHook(_ConnectionHook, ConnectVerbs):
     """Every verb of Connect as a method with a typed result, see ``ConnectVerbs``; and the worker settings, this Connection among them.
 
-    The Connection is looked up at the first verb. Close the hook, or use it in a ``with``, where many are made.
+    The Connection is read at the first verb. Close the hook, or use it in a ``with``, where many are created.
     """
 
     conn_name_attr = "connect_conn_id"
@@ -56,27 +83,20 @@ class ConnectHook(BaseHook, ConnectVerbs):  # type: ignore[misc]  # Airflow is n
     conn_type = "connect"
     hook_name = "Kafka Connect"
 
-    def __init__(self, connect_conn_id: str = CONNECTION, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.connect_conn_id = connect_conn_id
-        self._client: ConnectClient | None = None
-
     def get_conn(self) -> ConnectClient:
-        """The client of the server that the Connection means; made once. Raises ConfigException for a Connection that is wrong."""
+        """The client of the server that the Connection names; created once. Raises ConfigException for a Connection that is wrong."""
         if self._client is None:
-            try:
+            connection = None
+            with self._advice():
                 connection = self.get_connection(self.connect_conn_id)
-            except AirflowNotFoundException as error:
-                _require_default(self.connect_conn_id, error)
-                connection = None
             self._client = ConnectClient(rest_server(connection))
-        return self._client
+        client: ConnectClient = self._client
+        return client
 
     def carry_out(self, call: Call[T]) -> T:
-        try:
-            return self.get_conn().carry_out(call)
-        except UnauthorizedException as error:
-            raise _with_advice(error, self.connect_conn_id) from error
+        client = self.get_conn()
+        with self._advice():
+            return client.carry_out(call)
 
     def look(self, condition: Condition | LagBelow) -> Verdict:
         """How it stands with ``condition`` now."""
@@ -105,7 +125,7 @@ class ConnectHook(BaseHook, ConnectVerbs):  # type: ignore[misc]  # Airflow is n
         self.close()
 
     def get_settings(self) -> WorkerSettings:
-        """The effective worker settings with this hook's Connection in its place between airflow.cfg and the Variable.
+        """The effective worker settings with this hook's Connection between airflow.cfg and the Variable.
 
         Raises ConfigException naming the layer or key that is wrong.
         """
@@ -121,31 +141,23 @@ class ConnectHook(BaseHook, ConnectVerbs):  # type: ignore[misc]  # Airflow is n
             return False, error.message
 
 
-class AsyncConnectHook(BaseHook, AsyncConnectVerbs):  # type: ignore[misc]  # Airflow is not typed for us
+class AsyncConnectHook(_ConnectionHook, AsyncConnectVerbs):
     """The verbs of ``ConnectHook``, each to be awaited: for triggers. To be used in an ``async with``."""
 
-    def __init__(self, connect_conn_id: str = CONNECTION, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.connect_conn_id = connect_conn_id
-        self._client: AsyncConnectClient | None = None
-
     async def get_conn(self) -> AsyncConnectClient:
-        """The client of the server that the Connection means; made once."""
+        """The client of the server that the Connection names; created once."""
         if self._client is None:
-            try:
+            connection = None
+            with self._advice():
                 connection = await self.aget_connection(self.connect_conn_id)
-            except AirflowNotFoundException as error:
-                _require_default(self.connect_conn_id, error)
-                connection = None
             self._client = AsyncConnectClient(rest_server(connection))
-        return self._client
+        client: AsyncConnectClient = self._client
+        return client
 
     async def carry_out(self, call: Call[T]) -> T:
         client = await self.get_conn()
-        try:
+        with self._advice():
             return await client.carry_out(call)
-        except UnauthorizedException as error:
-            raise _with_advice(error, self.connect_conn_id) from error
 
     async def look(self, condition: Condition | LagBelow) -> Verdict:
         """How it stands with ``condition`` now."""
@@ -180,7 +192,8 @@ def rest_server(connection: Any | None) -> Server:
     server. None: there is no Connection.
 
     The URL is the host, if that begins with ``http``, or ``rest.url`` in the extra. Then login and password are that server's, unless the
-    host names Kafka's brokers; ``rest.login`` with ``rest.password``, or ``rest.token``, win. Raises ConfigException for what is no URL.
+    host names Kafka's brokers; ``rest.login`` with ``rest.password``, or ``rest.token``, win. Raises ConfigException for any other text
+    than a URL.
     """
     if connection is None:
         return Server.of(own_url())
@@ -204,9 +217,9 @@ def _url(connection: Any, given: str | None) -> str:
         return own_url()
     host = connection.host.strip()
     scheme, _, rest = host.partition("://")
-    place, slash, path = rest.partition("/")
-    has_port = place.rpartition(":")[2].isdecimal() and not place.endswith("]")
-    return host if has_port or not connection.port else f"{scheme}://{place}:{connection.port}{slash}{path}"
+    address, slash, path = rest.partition("/")
+    has_port = address.rpartition(":")[2].isdecimal() and not address.endswith("]")
+    return host if has_port or not connection.port else f"{scheme}://{address}:{connection.port}{slash}{path}"
 
 
 def own_url() -> str:
@@ -220,7 +233,7 @@ def own_url() -> str:
 
 
 def has_url(connection: Any) -> bool:
-    """Whether the Connection itself says where the server is."""
+    """Whether the Connection itself has the server's URL."""
     return "rest.url" in extra_properties(connection) or is_url(connection.host or "")
 
 
@@ -230,21 +243,6 @@ def effective_settings(conn_id: str) -> WorkerSettings:
         return worker_settings()
     properties = default_properties() | section_properties() | connection_properties(conn_id) | worker_variable()
     return WorkerSettings.of(properties, airflow_secrets(properties))
-
-
-def _require_default(conn_id: str, error: AirflowNotFoundException) -> None:
-    """The default Connection may be missing; one that was asked for by name may not."""
-    if conn_id != CONNECTION:
-        raise NotFoundException(
-            f"Connection {conn_id} does not exist: create it with type 'connect', or correct connect_conn_id"
-        ) from error
-
-
-def _with_advice(error: UnauthorizedException, conn_id: str) -> UnauthorizedException:
-    return UnauthorizedException(
-        f"{error.message}: in Connection {conn_id}, as login and password where its host is a URL, else as rest.login and rest.password "
-        "in its extra"
-    )
 
 
 def _server_answers(server: Server) -> str:

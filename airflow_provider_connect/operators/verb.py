@@ -13,7 +13,7 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_connect.client.conditions import Condition, Verdict, as_json
-from airflow_provider_connect.client.refusals import is_outage
+from airflow_provider_connect.client.conversation import is_outage
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import CONNECTION
 from airflow_provider_connect.triggers.connect import ERROR, HOPELESS, ConnectTrigger, Patience

@@ -1,4 +1,4 @@
-"""Who may do what: what the REST server asks of whoever knows its users. Knows no users itself."""
+"""The rights of users: what the REST server asks of its host. Knows no users itself."""
 
 from collections.abc import Iterable
 from enum import Enum
@@ -13,7 +13,7 @@ User = object  # whatever an Access knows a user by
 
 
 class Right(Enum):
-    """What somebody wants with one connector."""
+    """A kind of access to one connector."""
 
     READ = "read"
     CHANGE = "change"
@@ -26,7 +26,7 @@ class Access(Protocol):
     async def identify(self, request: Request) -> User:
         """The user who sent the request, who may see this server at all. Nothing is served without.
 
-        Raises UnauthorizedException for nobody, ForbiddenException for somebody who may not, also for a state-changing request that a
+        Raises UnauthorizedException without a user, ForbiddenException for a user without rights, also for a state-changing request that a
         foreign web page may have sent with the user's cookie.
         """
         ...
@@ -88,7 +88,7 @@ def refuse_foreign_page(request: Request, addresses: Iterable[str | None] = ()) 
 
 
 class OpenToAll:
-    """An Access for a server that knows no users: whoever reaches its port may do everything, as with Kafka Connect's defaults.
+    """An Access for a server that knows no users: all who reach its port may do everything, as with Kafka Connect's defaults.
 
     All but foreign pages in a browser on a machine that reaches it; ``origins`` are those that may call.
     """

@@ -32,8 +32,8 @@ def create_app(
 ) -> FastAPI:
     """The app. ``herder`` is asked at each request and raises ConnectException while there is none; ``info`` may ask the broker.
 
-    ``loggers`` is the process's own, where somebody lets it follow what is asked of all. ``has_admin``: whether ``/admin`` is served here;
-    Kafka Connect's ``admin.listeners`` may put it elsewhere or nowhere. ``warnings`` are shown by ``/health``: what an admin has to
+    ``loggers`` is the process's own, where the host lets it follow requests to all workers. ``has_admin``: whether ``/admin`` is served
+    here; Kafka Connect's ``admin.listeners`` may put it elsewhere or nowhere. ``warnings`` are shown by ``/health``: what an admin has to
     correct although requests are answered.
     """
     app = FastAPI(

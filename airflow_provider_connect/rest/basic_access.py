@@ -41,7 +41,7 @@ class BasicAccess(OpenToAll):
 
 
 def decoded(credentials: str) -> str:
-    """``user:password`` of the base64 in an Authorization header; empty where it is none."""
+    """``user:password`` of the base64 in an Authorization header; empty for any other text."""
     try:
         return base64.b64decode(credentials.strip(), validate=True).decode()
     except ValueError:  # no base64, no ASCII, or no UTF-8 once it is decoded
@@ -74,7 +74,7 @@ def _named_by(jaas: Path) -> Path:
 
 
 def users_of(file: Path) -> dict[str, str]:
-    """Passwords by name. Raises ConfigException when there are none, for then nobody could come in."""
+    """Passwords by name. Raises ConfigException for a file without users, with which no request would be allowed."""
     try:
         users = parse_properties(file.read_bytes())
     except (OSError, ValueError) as error:

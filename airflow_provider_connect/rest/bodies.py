@@ -8,9 +8,10 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Self
 
 import anyio
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema, field_validator
 from starlette.requests import ClientDisconnect, Request
 
 from airflow_provider_connect.errors import BadRequestException
@@ -18,6 +19,7 @@ from airflow_provider_connect.model.config_limits import refuse_many_aliases
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.rest.answers import HttpException
+from airflow_provider_connect.rest.documents import CONFIG
 
 MOST_BYTES = 1024 * 1024
 MOST_LEVELS = 32
@@ -25,6 +27,7 @@ LONGEST_SETTING = 256 * 1024
 """Characters of a setting's value: the certificates of every public authority as PEM have some 220,000."""
 
 Config = dict[str, str | None]
+_Version = Annotated[str, Field(min_length=1, description="A version, exactly that one, or a range such as [2.0,3.0)")]
 
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 _MOST_DIGITS = 1000
@@ -136,7 +139,7 @@ def _text(value: object) -> str:
 
 
 def offsets(body: Body) -> list[OffsetView]:
-    """``{"offsets": [{"partition": {…}, "offset": {…}}]}``; a missing partition or offset is None there, for the herder to judge.
+    """``{"offsets": [{"partition": {…}, "offset": {…}}]}``; a missing partition or offset is None there, for the herder to check.
 
     Raises BadRequestException.
     """
@@ -160,85 +163,52 @@ def _offset(entry: object) -> OffsetView:
     return OffsetView(**parts)  # a partition that is missing is the herder's to refuse
 
 
-@dataclass(frozen=True, slots=True)
-class AskedPreview:
+class _Asked(BaseModel):
+    """A body of a route of ours; a missing body counts as an empty object."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    @classmethod
+    def of(cls, body: Body) -> Self:
+        """Raises BadRequestException."""
+        value = _value(body)
+        try:
+            return cls.model_validate({} if value is None else value)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            name = ".".join(map(str, first["loc"]))
+            raise BadRequestException(f"'{name}': {first['msg']}" if name else f"The body: {first['msg']}") from None
+
+
+class AskedPreview(_Asked):
     """The body of ``POST /connectors/«c»/preview``. ``config`` None: the connector's own."""
 
-    records: int
-    version: str | None
-    config: Config | None
+    records: int = Field(10, ge=1, le=10_000)
+    version: str | None = Field(None, description="A version of its plugin or a range, in place of the config's own")
+    config: Annotated[dict[str, Any] | None, WithJsonSchema({**CONFIG, "description": "Used in place of the connector's own"})] = None
+
+    @field_validator("config")
+    @classmethod
+    def _with_texts(cls, config: dict[str, Any] | None) -> Config | None:
+        """Numbers as their text, which the parser has not kept here."""
+        if config is None:
+            return None
+        return _config({key: json.dumps(value) if type(value) in (int, float) else value for key, value in config.items()})
 
 
-def preview(body: Body) -> AskedPreview:
-    """Every field may be missing, and so may the body. Raises BadRequestException."""
-    fields = _fields(_value(body), ("records", "version", "config"))
-    given = fields.get("config")
-    config = None if given is None else _config(_with_texts(_object(given, "'config'", "with the connector's settings")))
-    return AskedPreview(_number(fields, "records", 10), _optional_text(fields, "version"), config)
-
-
-@dataclass(frozen=True, slots=True)
-class AskedUpgrade:
+class AskedUpgrade(_Asked):
     """The body of ``PUT /connectors/«c»/upgrade``."""
 
-    to: str
-    canary: int
-    accept_schema_change: bool
+    to: _Version
+    canary: int = Field(100, ge=0, le=10_000, description="Records to compare; 0: none")
+    accept_schema_change: bool = Field(False, description="Other fields, types and topics do not stop it")
 
 
-def upgrade(body: Body) -> AskedUpgrade:
-    """Raises BadRequestException."""
-    fields = _fields(_value(body), ("to", "canary", "accept_schema_change"))
-    accepts = fields.get("accept_schema_change", False)
-    if not isinstance(accepts, bool):
-        raise BadRequestException(f"'accept_schema_change' must be true or false, not {_shown(accepts)}")
-    return AskedUpgrade(_needed_text(fields, "to"), _number(fields, "canary", 100), accepts)
-
-
-@dataclass(frozen=True, slots=True)
-class AskedComparison:
+class AskedComparison(_Asked):
     """The body of ``POST /connectors/«c»/upgrade/comparison``."""
 
-    to: str
-    records: int
-
-
-def comparison(body: Body) -> AskedComparison:
-    """Raises BadRequestException."""
-    fields = _fields(_value(body), ("to", "records"))
-    return AskedComparison(_needed_text(fields, "to"), _number(fields, "records", 100))
-
-
-def _needed_text(fields: Mapping[str, object], name: str) -> str:
-    text = _optional_text(fields, name)
-    if not text:
-        raise BadRequestException(f"'{name}' is missing: give a version or a range such as [2.0,3.0)")
-    return text
-
-
-def _fields(value: object, known: tuple[str, ...]) -> dict[str, Any]:
-    fields = {} if value is None else _object(value, "The body", f"of {', '.join(known)}")
-    _refuse_unknown(fields, known, "The body")
-    return fields
-
-
-def _number(fields: Mapping[str, object], name: str, default: int) -> int:
-    value = fields.get(name, default)
-    if type(value) is not int:
-        raise BadRequestException(f"'{name}' must be a whole number, not {_shown(value)}")
-    return value
-
-
-def _optional_text(fields: Mapping[str, object], name: str) -> str | None:
-    value = fields.get(name)
-    if value is not None and not isinstance(value, str):
-        raise BadRequestException(f"'{name}' must be text, not {_kind(value)}")
-    return value
-
-
-def _with_texts(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers as their text, which the parser has not kept here."""
-    return {key: json.dumps(value) if type(value) in (int, float) else value for key, value in config.items()}
+    to: _Version
+    records: int = Field(100, ge=1, le=10_000)
 
 
 def log_level(body: Body) -> str:
@@ -251,7 +221,7 @@ def log_level(body: Body) -> str:
 
 
 def _value(body: Body, *, numbers_as_text: bool = False) -> Any:
-    """What the JSON of the body says; None for an empty one."""
+    """The value of the body's JSON; None for an empty one."""
     data, declared = body.data, body.content_type
     if data if declared is None else not declared.strip().lower().startswith("application/json"):
         raise HttpException(415)
@@ -298,7 +268,7 @@ def _check(value: object) -> None:
     level: list[object] = [value]
     for _ in range(MOST_LEVELS + 1):
         if any(isinstance(one, str) and _HALF_PAIR.search(one) for one in level):
-            raise BadRequestException("The body has text with half of a surrogate pair, which is no character")
+            raise BadRequestException("The body has text with half of a surrogate pair, which is not a character")
         level = [inner for one in level for inner in _within(one)]
         if not level:
             return

@@ -1,6 +1,6 @@
 """One call of the herder for one user, within Kafka Connect's time limit: 1 the right 2 the body 3 the verb.
 
-Only the bytes of a body are read in the event loop. Rights, parsing, the verb and the making of its answer have worker threads.
+Only the bytes of a body are read in the event loop. Rights, parsing, the verb and its answer have worker threads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OF_ONE_USER = 2
 """How many requests with a body are carried out at once for one user; probes have four processes (``plugins.validation.probe_process``)."""
 
 USER = "connect_user"
-"""Where the door leaves the user in the request's scope."""
+"""The key of the user in the request's scope."""
 
 _T = TypeVar("_T")
 _B = TypeVar("_B")
@@ -59,8 +59,8 @@ class Calls:
 
     async def change(self, request: Request, connector: str, verb: Callable[[Herder], _T], *, right: Right = Right.CHANGE) -> _T:
         """``verb`` for a user who has the right on the connector. A body that comes all the same is left alone."""
-        await self._checked(lambda: require(self.access, user_of(request), right, connector))
-        await self._received(request)
+        await self.in_thread(lambda: require(self.access, user_of(request), right, connector))
+        await bodies.received(request, seconds=SECONDS)
         return await self.in_thread(lambda: verb(self.herder()), changes=True)
 
     async def change_by(self, request: Request, connector: str, parse: Callable[[bodies.Body], _B], verb: Callable[[Herder, _B], _T]) -> _T:
@@ -79,8 +79,8 @@ class Calls:
     async def _by(
         self, request: Request, check: Callable[[], None], parse: Callable[[bodies.Body], _B], verb: Callable[[Herder, _B], _T]
     ) -> _T:
-        await self._checked(check)
-        body = await self._received(request)
+        await self.in_thread(check)
+        body = await bodies.received(request, seconds=SECONDS)
         async with self._share_of(request):
             return await self.in_thread(lambda: verb(self.herder(), self._parsed(parse, body)), changes=True)
 
@@ -103,19 +103,12 @@ class Calls:
         finally:
             share.release()
 
-    async def _checked(self, check: Callable[[], None]) -> None:
-        await self.in_thread(check)
-
-    @staticmethod
-    async def _received(request: Request) -> bodies.Body:
-        return await bodies.received(request, seconds=SECONDS)
-
     def _parsed(self, parse: Callable[[bodies.Body], _B], body: bodies.Body) -> _B:
         with self._parsing:
             return parse(body)
 
     async def ask(self, verb: Callable[[Herder], _T]) -> _T:
-        """``verb`` for any user whom the door has let in."""
+        """``verb`` for any user who passed the checks."""
         return await self.in_thread(lambda: verb(self.herder()))
 
     async def administer_by(self, request: Request, parse: Callable[[bodies.Body], _B], act: Callable[[_B], _T]) -> _T:
@@ -125,8 +118,8 @@ class Calls:
             if not self.access.may_administer(user_of(request)):
                 raise ForbiddenException("You may not change what concerns all connectors")
 
-        await self._checked(check)
-        body = await self._received(request)
+        await self.in_thread(check)
+        body = await bodies.received(request, seconds=SECONDS)
         return await self.in_thread(lambda: act(self._parsed(parse, body)), changes=True)
 
     async def in_thread(self, act: Callable[[], _T], *, changes: bool = False, seconds: float = SECONDS) -> _T:

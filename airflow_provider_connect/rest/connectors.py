@@ -33,7 +33,7 @@ from airflow_provider_connect.rest import bodies, documents
 from airflow_provider_connect.rest.access import Right, require
 from airflow_provider_connect.rest.answers import answer, empty, is_true, json_bytes, query
 from airflow_provider_connect.rest.calls import SECONDS, Calls, calls_of, user_of
-from airflow_provider_connect.rest.paths import location_segment
+from airflow_provider_connect.rest.request_checks import location_segment
 from airflow_provider_connect.rest.routes import Connector, Task, changes, reads, serves
 from airflow_provider_connect.rest.secrets import Secrets
 
@@ -78,18 +78,6 @@ async def create_connector(request: Request) -> Response:
     return await calls.create_by(request, bodies.new_connector, create)
 
 
-@serves(router, "connector_info")
-async def get_connector(request: Request, connector: Connector) -> Response:
-    calls = calls_of(request)
-    return await calls.read(request, connector, lambda herder: answer(calls.secrets.masked(herder.connector_info(connector))))
-
-
-@serves(router, "connector_config")
-async def get_config(request: Request, connector: Connector) -> Response:
-    calls = calls_of(request)
-    return await calls.read(request, connector, lambda herder: answer(calls.secrets.shown(herder.connector_config(connector))))
-
-
 @serves(router, "put_connector_config", body=documents.CONFIG)
 async def put_config(request: Request, connector: Connector) -> Response:
     calls = calls_of(request)
@@ -126,6 +114,8 @@ async def restart_connector(request: Request, connector: Connector) -> Response:
     return await calls_of(request).change(request, connector, restart)
 
 
+reads(router, "connector_info", lambda calls, info: calls.secrets.masked(info))
+reads(router, "connector_config", lambda calls, config: calls.secrets.shown(config))
 reads(router, "connector_status")
 changes(router, "pause")
 changes(router, "resume")
@@ -274,7 +264,7 @@ async def refuse_internal_request(request: Request, connector: Connector) -> Res
 # ── offsets ──
 
 
-reads(router, "offsets", ConnectorOffsets)
+reads(router, "offsets", lambda _, offsets: ConnectorOffsets(offsets))
 changes(router, "reset_offsets", Message)
 
 
@@ -289,7 +279,7 @@ async def alter_offsets(request: Request, connector: Connector) -> Response:
 # ── previews and upgrades ──
 
 
-@serves(router, "preview", body=documents.PREVIEW)
+@serves(router, "preview", body=bodies.AskedPreview.model_json_schema())
 async def preview_connector(request: Request, connector: Connector) -> Response:
     calls = calls_of(request)
 
@@ -300,24 +290,24 @@ async def preview_connector(request: Request, connector: Connector) -> Response:
             config = {key: text for key, text in restored.items() if text is not None}
         return answer(herder.preview(connector, config, records=asked.records, version=asked.version))
 
-    return await calls.change_by(request, connector, bodies.preview, preview)
+    return await calls.change_by(request, connector, bodies.AskedPreview.of, preview)
 
 
-@serves(router, "request_upgrade", body=documents.UPGRADE)
+@serves(router, "request_upgrade", body=bodies.AskedUpgrade.model_json_schema())
 async def put_upgrade(request: Request, connector: Connector) -> Response:
     def put(herder: Herder, asked: bodies.AskedUpgrade) -> Response:
         found = herder.request_upgrade(connector, asked.to, canary=asked.canary, accept_schema_change=asked.accept_schema_change)
         return answer(found, 202)
 
-    return await calls_of(request).change_by(request, connector, bodies.upgrade, put)
+    return await calls_of(request).change_by(request, connector, bodies.AskedUpgrade.of, put)
 
 
-@serves(router, "compare_versions", body=documents.COMPARISON)
+@serves(router, "compare_versions", body=bodies.AskedComparison.model_json_schema())
 async def compare_versions(request: Request, connector: Connector) -> Response:
     def compare(herder: Herder, asked: bodies.AskedComparison) -> Response:
         return answer(herder.compare_versions(connector, asked.to, records=asked.records))
 
-    return await calls_of(request).change_by(request, connector, bodies.comparison, compare)
+    return await calls_of(request).change_by(request, connector, bodies.AskedComparison.of, compare)
 
 
 reads(router, "upgrade")

@@ -106,30 +106,3 @@ LOG_LEVEL = {
     "required": ["level"],
     "properties": {"level": {"type": "string", "enum": ["OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "ALL"]}},
 }
-TASK_CONFIGS = {"type": "array", "items": {"type": "object", "additionalProperties": {"type": "string"}}}
-PREVIEW = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {
-        "records": {"type": "integer", "minimum": 1, "maximum": 10000, "default": 10},
-        "version": {"type": ["string", "null"], "description": "A version of its plugin or a range, in place of the config's own"},
-        "config": {**CONFIG, "description": "A config to try in place of the connector's own"},
-    },
-}
-_VERSION = {"type": "string", "description": "A version, exactly that one, or a range such as [2.0,3.0)"}
-UPGRADE = {
-    "type": "object",
-    "required": ["to"],
-    "additionalProperties": False,
-    "properties": {
-        "to": _VERSION,
-        "canary": {"type": "integer", "minimum": 0, "maximum": 10000, "default": 100, "description": "Records to compare; 0: none"},
-        "accept_schema_change": {"type": "boolean", "default": False, "description": "Other fields, types, topics are no hindrance"},
-    },
-}
-COMPARISON = {
-    "type": "object",
-    "required": ["to"],
-    "additionalProperties": False,
-    "properties": {"to": _VERSION, "records": {"type": "integer", "minimum": 1, "maximum": 10000, "default": 100}},
-}

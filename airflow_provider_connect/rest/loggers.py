@@ -1,4 +1,4 @@
-"""The log levels of this process, as the REST API shows and sets them. Loggers are Python's own; this remembers what was set."""
+"""The log levels of this process, as the REST API reads and sets them. Loggers are Python's own; this remembers what was set."""
 
 import threading
 import time
@@ -22,22 +22,22 @@ class Loggers:
         self._followed: int | None = None
 
     def all(self) -> dict[str, LoggerView]:
-        """Every logger that somebody has named, sorted, and the root."""
+        """Every logger that the process has used, sorted, and the root."""
         return {name: self._view(name) for name in sorted(logger_names())}
 
     def follow(self, state: ClusterConfigState) -> None:
-        """Do what was asked of all workers since the last call (KIP-976). What was asked before the first one is not for this process."""
+        """Apply the requests to all workers since the last call (KIP-976). Requests before the first call are not for this process."""
         with self._following:
             since, self._followed = self._followed, state.offset
             if since is None:
                 return
             for record in sorted(state.log_levels.values(), key=lambda record: record.offset):
                 if record.offset >= since:
-                    with suppress(ConnectException):  # a level that somebody else wrote and nobody knows
+                    with suppress(ConnectException):  # an unknown level, which another program wrote
                         self.put(record.logger, record.level)
 
     def one(self, name: str) -> LoggerView:
-        """The level in force. Raises NotFoundException for a logger that nobody has named yet."""
+        """The level in force. Raises NotFoundException for a logger that was not used yet."""
         name = logger_name(name)
         if name not in logger_names():
             raise NotFoundException(f"Logger {name} not found.")

@@ -1,6 +1,6 @@
 """``/metrics``: Kafka Connect's metrics of the connectors that the user may read, for Prometheus.
 
-States and versions are what the topics say; what tasks count is told by the herder. A metric is called ``kafka_connect_«group»_«name»``,
+States and versions come from the topics, counts of tasks from the herder. A metric has the name ``kafka_connect_«group»_«name»``,
 with underscores for hyphens; words (a state, a class, a version) are labels of the value 1.
 """
 
@@ -47,14 +47,14 @@ _FAMILIES = {
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """All that is told of one connector. ``plugins`` are those of its next run, by place; ``task_classes`` and
-    ``figures`` go by task."""
+    """One connector's facts. ``plugins`` are those of its next run, by their locations in the config; ``task_classes`` and ``metrics``
+    have a key for each task."""
 
     info: ConnectorInfo
     status: ConnectorStatusView
     plugins: Mapping[str, PluginView]
     task_classes: Mapping[int, str]
-    figures: Mapping[int, Mapping[str, float]]
+    metrics: Mapping[int, Mapping[str, float]]
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"description": "Done", "content": {"text/plain": {}}}})
@@ -66,19 +66,19 @@ async def get_metrics(request: Request) -> Response:
         known = herder.expanded(info=True, status=True)
         readable = calls.access.readable(user_of(request), known)
         measured = _measured(herder, {name: known[name] for name in known if name in readable})
-        return Response(text_of(samples(measured, herder.status_update_figures())), media_type=CONTENT_TYPE)
+        return Response(text_of(samples(measured, herder.status_update_metrics())), media_type=CONTENT_TYPE)
 
     return await calls.ask(page)
 
 
 def _measured(herder: Herder, connectors: Mapping[str, Mapping[str, ConnectorInfo | ConnectorStatusView]]) -> Iterator[Measured]:
-    figures, state = herder.task_figures(), herder.config_state()
+    metrics, state = herder.task_metrics(), herder.config_state()
     for name, expanded in connectors.items():
         info, status = expanded.get("info"), expanded.get("status")
         if isinstance(info, ConnectorInfo) and isinstance(status, ConnectorStatusView):
             tasks = [task.id for task in status.tasks]
             classes = {task: (state.task_config(name, task) or {}).get("task.class", "") for task in tasks}
-            yield Measured(info, status, herder.chosen_plugins(info), classes, {task: figures.get((name, task), {}) for task in tasks})
+            yield Measured(info, status, herder.chosen_plugins(info), classes, {task: metrics.get((name, task), {}) for task in tasks})
 
 
 def samples(connectors: Iterable[Measured], status_updates: Mapping[str, float]) -> Iterator[Sample]:
@@ -120,18 +120,18 @@ def _task(connector: Measured, task: TaskView) -> Iterator[Sample]:
     }
     yield from _words(metric_names.TASK, labels, words)
     yield from _numbers(metric_names.TASK, labels, {"running-ratio": task.state == "RUNNING", "pause-ratio": task.state == "PAUSED"})
-    for place, plugin in connector.plugins.items():
-        yield from _plugin(place, plugin, labels)
+    for location, plugin in connector.plugins.items():
+        yield from _plugin(location, plugin, labels)
     is_source = connector.status.type == "source"
-    for name, value in connector.figures.get(task.id, {}).items():
+    for name, value in connector.metrics.get(task.id, {}).items():
         group = metric_names.group_of(name, is_source=is_source)
-        if group != metric_names.STATUS_STORE:  # told once, for the process
+        if group != metric_names.STATUS_STORE:  # reported once, for the process
             yield from _numbers(group, labels, {name: value})
 
 
-def _plugin(place: str, plugin: PluginView, labels: Mapping[str, str]) -> Iterator[Sample]:
-    """``place`` is a converter's key, or ``transforms.`` or ``predicates.`` with an alias; the connector has told of itself."""
-    kind, _, alias = place.partition(".")
+def _plugin(location: str, plugin: PluginView, labels: Mapping[str, str]) -> Iterator[Sample]:
+    """``location`` is a converter's key, or ``transforms.`` or ``predicates.`` with an alias; the connector has metrics of its own."""
+    kind, _, alias = location.partition(".")
     if alias == "converter":
         words = {f"{kind}-converter-class": plugin.class_name, f"{kind}-converter-version": plugin.version}
         yield from _words(metric_names.TASK, labels, words)
@@ -147,8 +147,8 @@ def _words(group: str, labels: Mapping[str, str], words: Mapping[str, str | None
             yield _FAMILIES[group, name], {**labels, name.replace("-", "_"): word}, 1
 
 
-def _numbers(group: str, labels: Mapping[str, str], figures: Mapping[str, float]) -> Iterator[Sample]:
-    for name, value in figures.items():
+def _numbers(group: str, labels: Mapping[str, str], values: Mapping[str, float]) -> Iterator[Sample]:
+    for name, value in values.items():
         yield _FAMILIES[group, name], labels, value
 
 

@@ -1,6 +1,10 @@
-"""What every request passes before a route is asked: who sends it, whether there is such a path and method, which forms it speaks.
+"""The checks of every request before its route: its user, whether the path and method exist, its media types.
 
 Everything that is refused on the way, and everything that fails behind it, is answered here, as JSON; nothing leaves a trace of Python.
+
+Paths are read as they were sent, so that a connector's name may hold any character. Frameworks decode the whole path before they split it,
+so ``a%2Fb`` would be two segments. Here it is split first. The canonical form that the routes see has every segment percent-encoded, no
+slash at its end, and no matrix parameters (``;…``), which Kafka Connect drops too.
 """
 
 from __future__ import annotations
@@ -8,7 +12,8 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from urllib.parse import quote, unquote_to_bytes
 
 from anyio.lowlevel import checkpoint
 from starlette.requests import Request
@@ -17,19 +22,22 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.rest.access import Access
+from airflow_provider_connect.rest.access import SAFE_METHODS, Access
 from airflow_provider_connect.rest.answers import HttpException, error_answer
 from airflow_provider_connect.rest.calls import USER
-from airflow_provider_connect.rest.paths import MOST_BYTES, canonical_path
 
 _SHOWN_PARAMETERS = ("expand", "includeTasks", "onlyFailed", "connectorsOnly", "version", "scope", "forward")
 _MEDIA_TYPE = re.compile(r"\s*([\w!#$&^.+*-]+)/([\w!#$&^.+*-]+)\s*(;.*)?", re.DOTALL)
 _JSON = (("application", "json"), ("application", "*"), ("*", "*"))
-_SAFE = ("GET", "HEAD", "OPTIONS")
 _MOST_HEADER_BYTES = 32 * 1024
 _MOST_PARAMETERS = 1000
 _PIECE = 64 * 1024
-"""What is sent of an answer before others have their turn: what lies between here and the network, such as compression, has none."""
+"""What is sent of an answer before others have their turn: compression, for instance, gives none."""
+
+MOST_BYTES = 8192
+_NOT_ENCODED = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
+_LEFT_AS_IS = "/;:@!$&'()*+,=~"
 
 log = logging.getLogger(__name__)
 requests = logging.getLogger("airflow_provider_connect.rest.requests")
@@ -54,9 +62,9 @@ class RequestChecks:
             await answer.refuse(error, scope, receive)
         except Exception:
             log.exception("%s failed", _described(sent))
-            await answer.refuse(HttpException(500, "The request failed; the log of this server says why"), scope, receive)
+            await answer.refuse(HttpException(500, "The request failed; its reason is in the log of this server"), scope, receive)
         finally:
-            level = logging.DEBUG if sent["method"] in _SAFE else logging.INFO
+            level = logging.DEBUG if sent["method"] in SAFE_METHODS else logging.INFO
             requests.log(level, "%s %s %.0f ms", _described(sent), answer.status, 1000 * (time.perf_counter() - started))
 
     async def _enter(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
@@ -86,7 +94,7 @@ class RequestChecks:
 
 
 def _check_size(scope: Scope) -> None:
-    """Not every web server limits what it reads of a head, and all that follows looks at the whole. Raises HttpException 414 or 431."""
+    """Not every web server limits the head of a request, and the next steps read all of it. Raises HttpException 414 or 431."""
     length = len(scope.get("raw_path") or scope["path"]) + len(scope["query_string"])
     if length > MOST_BYTES:
         raise HttpException(414, f"Path and query are {length} bytes long, and no more than {MOST_BYTES} are read")
@@ -98,12 +106,12 @@ def _check_size(scope: Scope) -> None:
 
 
 def _check_forms(request: Request) -> None:
-    """Kafka Connect looks at the form of a body whether a verb takes one or not. Raises HttpException 400, 415 or 406."""
+    """Kafka Connect checks the form of a body even of verbs that take none. Raises HttpException 400, 415 or 406."""
     given = request.headers.get("content-type")
     if given is not None:
         media_type = _MEDIA_TYPE.fullmatch(given)
         if media_type is None:
-            raise HttpException(400, f"'{given}' is no Content-Type")
+            raise HttpException(400, f"'{given}' is not a Content-Type")
         if (media_type[1].lower(), media_type[2].lower()) not in _JSON:
             raise HttpException(415)
     wanted = [found for part in request.headers.get("accept", "").split(",") if (found := part.partition(";")[0].strip().lower())]
@@ -143,3 +151,42 @@ def _described(scope: Scope) -> str:
     shown = "&".join(f"{name}={value[:100]!r}" if name in _SHOWN_PARAMETERS else "…" for name, value in query)
     path = (scope.get("raw_path") or scope["path"].encode())[:500].decode("ascii", "backslashreplace")
     return f"{client[0]} {scope['method'][:20]} {path}{'?' if shown else ''}{shown}"
+
+
+def canonical_path(sent: bytes, prefixes: Iterable[str] = ()) -> str:
+    """The canonical form of the path ``sent``, below whichever of ``prefixes`` it begins with.
+
+    Raises HttpException: 414 when it is too long, 400 when a segment is empty, leads up the tree, or does not decode to text.
+    """
+    if len(sent) > MOST_BYTES:
+        raise HttpException(414, f"The path is {len(sent)} bytes long, and no more than {MOST_BYTES} are read")
+    for prefix in prefixes:
+        below = sent.removeprefix(quote(prefix).encode())
+        if below != sent and below[:1] in (b"", b"/"):
+            sent = below
+            break
+    segments = sent.split(b"/")[1:]
+    if segments[-1:] == [b""]:
+        segments.pop()
+    return "/" + "/".join(quote(_text(segment.partition(b";")[0]), safe="") for segment in segments)
+
+
+def _text(segment: bytes) -> str:
+    if not segment:
+        raise HttpException(400, "The path has an empty segment: remove the slash that is too many")
+    if _NOT_ENCODED.search(segment):
+        raise HttpException(400, "The path has a % that two hexadecimal digits do not follow: write %25 for the character itself")
+    try:
+        text = unquote_to_bytes(segment).decode()
+    except UnicodeDecodeError:
+        raise HttpException(400, "The path is not UTF-8 once its % are decoded") from None
+    if _CONTROL.search(text):
+        raise HttpException(400, "The path has a control character")
+    if text in (".", ".."):
+        raise HttpException(404 if segment == text.encode() else 400)
+    return text
+
+
+def location_segment(name: str) -> str:
+    """``name`` as it stands in a Location header: what a path may hold is left as it is, as Kafka Connect leaves it."""
+    return quote(name, safe=_LEFT_AS_IS)

@@ -16,7 +16,7 @@ from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.verbs import VERBS
 from airflow_provider_connect.rest.access import Right
 from airflow_provider_connect.rest.answers import HttpException, answer, empty
-from airflow_provider_connect.rest.calls import calls_of
+from airflow_provider_connect.rest.calls import Calls, calls_of
 from airflow_provider_connect.rest.documents import described
 
 Route = TypeVar("Route", bound=Callable[..., Awaitable[Response]])
@@ -44,12 +44,13 @@ def serves(router: APIRouter, verb: str, *, body: Mapping[str, object] | None = 
     return router.api_route(found.path, methods=[found.method], **described(found, body))
 
 
-def reads(router: APIRouter, verb: str, view: Callable[[Any], object] = lambda found: found) -> None:
+def reads(router: APIRouter, verb: str, view: Callable[[Calls, Any], object] = lambda _, found: found) -> None:
     """The route of a verb that reads one connector: the herder's method of this name, whose result ``view`` puts into its answer."""
 
     @serves(router, verb)
     async def read(request: Request, connector: Connector) -> Response:
-        return await calls_of(request).read(request, connector, lambda herder: answer(view(getattr(herder, verb)(connector))))
+        calls = calls_of(request)
+        return await calls.read(request, connector, lambda herder: answer(view(calls, getattr(herder, verb)(connector))))
 
 
 def changes(router: APIRouter, verb: str, view: Callable[[Any], object] | None = None, *, right: Right = Right.CHANGE) -> None:

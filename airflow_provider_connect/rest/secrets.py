@@ -1,7 +1,7 @@
 """Which settings of a connector hold secrets, how they are shown, and how a secret comes back when what was shown is sent in.
 
 A value is hidden when its key is of type PASSWORD or named like a secret; one that is all variables (``${file:…}``) is no secret. Of URLs
-the passwords are hidden. What is hidden comes back only to where it was: with another class or address, whoever changes the config would
+the passwords are hidden. What is hidden comes back only to where it was: with another class or address, an author of the config could
 have a secret that he may not see sent to a host of his own.
 """
 

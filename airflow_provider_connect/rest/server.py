@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
@@ -71,11 +71,11 @@ class RestListener:
         given = _names(worker, "listeners") or (f"http://{LOOPBACK}:{PORT}",)
         if len(given) > 1:
             raise ConfigException.of("listeners", ",".join(given), "one listener is served; name one")
-        url = _parsed(given[0])
+        scheme, named_host, named_port = _parsed(given[0])
         return cls(
-            host=host if host is not None else (url.hostname or "0.0.0.0"),
-            port=port if port is not None else (PORT if url.port is None else url.port),
-            tls=tls_of(worker) if url.scheme == "https" else None,
+            host=host if host is not None else (named_host or "0.0.0.0"),
+            port=port if port is not None else (PORT if named_port is None else named_port),
+            tls=tls_of(worker) if scheme == "https" else None,
             origins=_names(worker, "access.control.allow.origin"),
             methods=_names(worker, "access.control.allow.methods") or _METHODS,
             names=(*_names(worker, "rest.advertised.host.name"), *_names(worker, ALLOWED_HOSTS)),
@@ -84,32 +84,24 @@ class RestListener:
     @property
     def is_local(self) -> bool:
         """Whether only this machine reaches it."""
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        address = _address(self.host)
+        return self.host == "localhost" if address is None else address.is_loopback
 
 
 def _names(worker: Mapping[str, str], key: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in worker.get(key, "").split(",") if part.strip())
 
 
-def _parsed(listener: str) -> _Url:
+def _parsed(listener: str) -> tuple[str, str | None, int | None]:
+    """Scheme, host and port."""
     try:
         url = urlsplit(listener if "://" in listener else f"http://{listener}")
-        found = _Url(url.scheme.lower(), url.hostname, url.port)
+        found = url.scheme.lower(), url.hostname, url.port
     except ValueError as error:
         raise ConfigException.of("listeners", listener, str(error)) from error
-    if found.scheme not in ("http", "https"):
+    if found[0] not in ("http", "https"):
         raise ConfigException.of("listeners", listener, "Listener protocol must be http or https")
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Url:
-    scheme: str
-    hostname: str | None
-    port: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +190,7 @@ def access_of(worker: Mapping[str, str], listener: RestListener, *, otherwise: A
 
 
 class RestServer:
-    """One app on one listener. ``serve`` runs it until the process is told to end; as a context manager it runs in a thread."""
+    """One app on one listener. ``serve`` runs it until the process is asked to end; as a context manager it runs in a thread."""
 
     def __init__(self, app: FastAPI, listener: RestListener) -> None:
         if listener.origins:
@@ -227,7 +219,7 @@ class RestServer:
         return f"{'http' if self._listener.tls is None else 'https'}://{host}:{port}"
 
     def serve(self) -> None:
-        """Returns when the process has been told to end."""
+        """Returns when the process was asked to end."""
         self._server.run()
 
     def __enter__(self) -> RestServer:
@@ -247,10 +239,10 @@ class RestServer:
 
 
 class KnownHosts:
-    """An ASGI middleware: answers 421 for a Host that is none of ``names``, no address, and not this machine's own name.
+    """An ASGI middleware: answers 421 for a Host that is not in ``names``, not an address, and not this machine's own name.
 
     A foreign web page can have its own name lead to this machine (DNS rebinding). The browser then takes this server for the page's own,
-    and only the name in the Host header shows it. Addresses are no names: no page can have one that is not its server's.
+    and only the name in the Host header shows it. Addresses are not names: no page can have one that is not its server's.
     """
 
     def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
@@ -270,7 +262,7 @@ class KnownHosts:
 
     def _is_known_name(self, host: str) -> bool:
         name = _without_port(host.strip().lower()).rstrip(".")
-        return not name or name in self._names or _is_address(name)
+        return not name or name in self._names or _address(name) is not None
 
 
 def _without_port(host: str) -> str:
@@ -279,12 +271,11 @@ def _without_port(host: str) -> str:
     return host.partition(":")[0]
 
 
-def _is_address(name: str) -> bool:
+def _address(name: str) -> IPv4Address | IPv6Address | None:
     try:
-        ip_address(name)
+        return ip_address(name)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def rest_server(

@@ -10,7 +10,7 @@ from typing import Self
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.herder.herder import Herder
-from airflow_provider_connect.herder.probe import Probe
+from airflow_provider_connect.herder.ports import Probe
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.views import ConnectorInfo
 from airflow_provider_connect.standalone.connector_host import ConnectorHost
@@ -38,7 +38,7 @@ class StandaloneWorker:
             takes_upgrades=False,
             backing=backing,
             worker_id=worker_id,
-            figures=self.figures.read,
+            task_metrics=self.figures.read,
         )
 
     def put_connector(self, name: str, config: Mapping[str, str], initial_state: TargetState | None = None) -> ConnectorInfo:

@@ -9,7 +9,7 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_connect.client.conditions import Verdict, of_json
-from airflow_provider_connect.client.refusals import is_outage
+from airflow_provider_connect.client.conversation import is_outage
 from airflow_provider_connect.errors import ConnectException
 
 _log = logging.getLogger(__name__)

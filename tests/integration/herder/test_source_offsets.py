@@ -179,7 +179,7 @@ def test_who_comes_between_makes_the_change_none(scene: Scene, herder: Herder, p
             herder.stop(scene.connector)
 
     probe.before = come_between
-    with pytest.raises(ConnectException, match="STOPPED state" if meanwhile == "resume" else "by somebody else"):
+    with pytest.raises(ConnectException, match="STOPPED state" if meanwhile == "resume" else "by another process"):
         herder.alter_offsets(scene.connector, views((file, {"position": 4})))
     assert shown(herder.offsets(scene.connector)) == [(file, {"position": 14})]
 

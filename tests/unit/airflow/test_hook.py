@@ -9,7 +9,7 @@ from airflow.sdk import Connection
 from airflow.triggers.base import TriggerEvent
 
 from airflow_provider_connect.client.conditions import Verdict
-from airflow_provider_connect.client.refusals import ServerException, UnreachableException
+from airflow_provider_connect.client.conversation import ServerException, UnreachableException
 from airflow_provider_connect.errors import BadRequestException, ConfigException, NotFoundException, UnauthorizedException
 from airflow_provider_connect.hooks.airflow_settings import properties_of
 from airflow_provider_connect.hooks.connect import ConnectHook, own_url, rest_server

@@ -139,5 +139,5 @@ def test_a_condition_travels_as_json(condition: Any) -> None:
 def test_states_are_known_by_name() -> None:
     assert known_states("running") == ["RUNNING"]
     assert known_states(["PAUSED", "Stopped"]) == ["PAUSED", "STOPPED"]
-    with pytest.raises(BadRequestException, match=r"'DONE' is no state .*UNASSIGNED, RUNNING"):
+    with pytest.raises(BadRequestException, match=r"'DONE' is not a state .*UNASSIGNED, RUNNING"):
         known_states("done")

@@ -7,8 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from airflow_provider_connect.client.conversation import RetryLimits
-from airflow_provider_connect.client.refusals import ServerException, UnreachableException
+from airflow_provider_connect.client.conversation import RetryLimits, ServerException, UnreachableException
 from airflow_provider_connect.client.rest_client import AsyncConnectClient, ConnectClient
 from airflow_provider_connect.client.server import Server
 from airflow_provider_connect.errors import (

@@ -80,9 +80,9 @@ def test_a_null_is_refused_even_where_the_plugin_says_nothing(scene: Scene) -> N
         scene.herder.create_connector("c", {**CONFIG, "airflow.pool": None})
 
 
-def test_a_herder_that_cannot_look_at_plugins_takes_no_configs(scene: Scene) -> None:
+def test_a_herder_without_access_to_plugins_takes_no_configs(scene: Scene) -> None:
     scene.probe = None  # type: ignore[assignment]
-    with pytest.raises(ConnectException, match="cannot look at plugins"):
+    with pytest.raises(ConnectException, match="has no access to plugins"):
         scene.another_herder().create_connector("c", CONFIG)
 
 

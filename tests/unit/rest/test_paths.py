@@ -3,7 +3,7 @@
 import pytest
 
 from airflow_provider_connect.rest.answers import HttpException
-from airflow_provider_connect.rest.paths import canonical_path, location_segment
+from airflow_provider_connect.rest.request_checks import canonical_path, location_segment
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.batches import ConnectorType
 from airflow_provider_connect.stores.batch_log import BatchLog
 
-Figures = Mapping[tuple[str, int], Mapping[str, float]]
-ReadFigures = Callable[[], Figures]
+TaskMetrics = Mapping[tuple[str, int], Mapping[str, float]]
+ReadTaskMetrics = Callable[[], TaskMetrics]
 
 _WRITTEN = {ConnectorType.SOURCE: "source-record-write-total", ConnectorType.SINK: "sink-record-send-total"}
 _log = logging.getLogger(__name__)
 
 
-class BatchLogFigures:
+class BatchLogMetrics:
     """Read from the batch log, which tasks in other processes write. Totals rise for as long as this process lives, and begin with the last
     run of each task. Safe to share between threads."""
 
@@ -25,8 +25,8 @@ class BatchLogFigures:
         self._batch_log = batch_log
         self._lock = threading.Lock()
 
-    def read(self) -> Figures:
-        """None of them while the batch log cannot be read: states are worth telling alone."""
+    def read(self) -> TaskMetrics:
+        """Empty while the batch log cannot be read: metrics of states are useful alone."""
         try:
             with self._lock:
                 delivered = self._batch_log.delivered()
