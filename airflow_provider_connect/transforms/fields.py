@@ -258,9 +258,7 @@ class MaskField(OneSide):
         self._replacement: str | None = config[REPLACEMENT]
 
     def with_schema(self, batch: Batch, column: pa.Array, schema: Schema) -> Batch:
-        if column.null_count:
-            raise DataException(f"Only Struct objects supported for [{_MASKING}], found: null")
-        require_struct(column, schema, _MASKING)
+        require_struct(column, schema, _MASKING, allows_null=False)
         columns = [self._field_column(column, field) for field in schema.fields]
         return self.replaced(batch, struct_column(schema, columns, column), schema)
 

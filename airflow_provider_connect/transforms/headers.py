@@ -83,9 +83,7 @@ class HeaderFrom(OneSide):
         self._purpose = f"header {config[OPERATION]}"
 
     def with_schema(self, batch: Batch, column: pa.Array, schema: Schema) -> Batch:
-        if column.null_count:
-            raise DataException(f"Only Struct objects supported for [{self._purpose}], found: null")
-        require_struct(column, schema, self._purpose)
+        require_struct(column, schema, self._purpose, allows_null=False)
         headers = batch.headers
         for name, header in zip(self._fields, self._headers, strict=True):
             field = schema.field(name)

@@ -51,8 +51,10 @@ def require_map(value: Any, purpose: str) -> Mapping[str, Any]:
     return value
 
 
-def require_struct(column: pa.Array, schema: Schema, purpose: str) -> None:
-    """Raise DataException where ``Requirements.requireStruct`` does: for values that are there and no structs."""
+def require_struct(column: pa.Array, schema: Schema, purpose: str, *, allows_null: bool = True) -> None:
+    """Raise DataException where ``Requirements.requireStruct`` does: for values that are not structs."""
+    if column.null_count and not allows_null:
+        raise DataException(f"Only Struct objects supported for [{purpose}], found: null")
     if schema.type is not SchemaType.STRUCT and column.null_count < len(column):
         raise DataException(f"Only Struct objects supported for [{purpose}], found: {class_of_schema(schema)}")
 

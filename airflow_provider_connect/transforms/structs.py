@@ -241,9 +241,7 @@ class ValueToKey(OneSide):
         self._fields: list[str] = config[FIELDS]
 
     def with_schema(self, batch: Batch, column: pa.Array, schema: Schema) -> Batch:
-        if column.null_count:
-            raise DataException(f"Only Struct objects supported for [{_COPYING}], found: null")
-        require_struct(column, schema, _COPYING)
+        require_struct(column, schema, _COPYING, allows_null=False)
         chosen = [self._field_of(schema, name) for name in self._fields]
         key_schema = Schema.struct({field.name: field.schema for field in chosen})
         columns = [child(column, field, fill=self.fills_null) for field in chosen]

@@ -34,21 +34,6 @@ from airflow_provider_connect.wire.record import (
     text_of,
 )
 
-__all__ = [
-    "CommitRecord",
-    "ConfigRecord",
-    "ConnectorRecord",
-    "FencingRecord",
-    "LoggerRecord",
-    "RestartRecord",
-    "SessionKeyRecord",
-    "TargetStateRecord",
-    "TaskRecord",
-    "UpgradeRecord",
-    "decode",
-    "encode",
-]
-
 _SESSION_KEY = "session-key"
 
 

@@ -6,7 +6,7 @@ from airflow_provider_connect.model.batches import BatchReset
 from airflow_provider_connect.model.cluster_state import ConfigLog
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.offsets import OffsetRecord
-from airflow_provider_connect.model.records import Unreadable
+from airflow_provider_connect.model.records import ConnectorRecord, Unreadable
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, StatusState
 from airflow_provider_connect.wire import batch_topic, config_topic, offset_topic, status_topic
@@ -204,7 +204,7 @@ def test_record_whose_claim_cannot_be_read_is_skipped(header: bytes | None) -> N
 
 @pytest.mark.parametrize("value", [None, b"", b" ", b"null"])
 def test_null_in_any_form_is_a_tombstone_as_for_a_real_worker(value: bytes | None) -> None:
-    assert config_topic.decode(b"connector-c", value) == config_topic.ConnectorRecord("c", None)
+    assert config_topic.decode(b"connector-c", value) == ConnectorRecord("c", None)
     assert status_topic.decode(b"status-connector-c", value) == ConnectorStatus("c", State.DESTROYED)
     assert offset_topic.decode(b'["c",{}]', value) == OffsetRecord("c", {}, None, b'["c",{}]')
     assert batch_topic.decode(b'["c",0]', value) == BatchReset(ConnectorTaskId("c", 0))
