@@ -158,7 +158,7 @@ def test_a_topic_made_anew_is_read_from_its_beginning(settings: WorkerSettings, 
     with database.connect() as connection:
         (about,) = changes(connection, kinds=[Kind.MIRROR])
         assert about.subject == settings.status_topic
-        assert "made anew" in (about.note or "")
+        assert "created anew" in (about.note or "")
         (removed,) = changes(connection, "goes", kinds=[Kind.TASK_STATUS], limit=1)
         assert "no longer on the topic" in (removed.note or "")
 
