@@ -48,7 +48,7 @@ class TaskFigures:
         with self._lock:
             figures = {task: dict(ended) for task, ended in self._ended.items()}
             for task, metrics in self._running.items():
-                figures[task] = _over(metrics.figures(), figures.get(task, {}))
+                figures[task] = _over(metrics.by_name(), figures.get(task, {}))
         return figures
 
 

@@ -1,4 +1,4 @@
-"""What a task counted in one run, under Kafka Connect's metric names. Knows nothing of where the figures go."""
+"""What a task counted in one run, under Kafka Connect's metric names. Knows nothing of where the metrics go."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class _Extremes:
 
 @dataclass(slots=True)
 class TaskMetrics:
-    """Counters of one task in one run. ``figures`` gives them by Connect's names (contract §14); durations are milliseconds.
+    """Counters of one task in one run. ``by_name`` returns them by Connect's names (contract §14); durations are milliseconds.
 
-    Counted by the task's thread; others may ask for ``figures`` meanwhile.
+    Counted by the task's thread; other threads may call ``by_name`` meanwhile.
     """
 
     is_source: bool
@@ -93,10 +93,10 @@ class TaskMetrics:
         self.records_dropped += self.records_out - self._committed
         self._committed = self.records_out
 
-    def figures(self) -> dict[str, float]:
+    def by_name(self) -> dict[str, float]:
         """By the names of ``model.metric_names``."""
         tried = self.commits + self.failed_commits
-        return (self._source_figures() if self.is_source else self._sink_figures()) | {
+        return (self._source_metrics() if self.is_source else self._sink_metrics()) | {
             "batch-size-max": self.batches.largest,
             "batch-size-avg": self.batches.average,
             "offset-commit-max-time-ms": self.commit_times.largest,
@@ -104,16 +104,16 @@ class TaskMetrics:
             "offset-commit-success-percentage": self.commits / tried if tried else 0.0,
             "offset-commit-failure-percentage": self.failed_commits / tried if tried else 0.0,
             "total-retries": self.retries,
-            **self._error_figures(),
+            **self._error_metrics(),
         }
 
     def note_failure(self) -> None:
-        """An operation on one record failed, whether or not it is tried again."""
+        """An operation on one record failed, whether or not it is retried."""
         self.record_failures += 1
         self.last_error_ms = int(time.time() * 1000)
 
-    def _error_figures(self) -> dict[str, float]:
-        figures: dict[str, float] = {
+    def _error_metrics(self) -> dict[str, float]:
+        metrics: dict[str, float] = {
             "total-record-failures": self.record_failures,
             "total-record-errors": self.record_errors,
             "total-records-skipped": self.records_skipped,
@@ -121,10 +121,10 @@ class TaskMetrics:
             "deadletterqueue-produce-requests": self.dead_letters,
             "deadletterqueue-produce-failures": self.dead_letter_failures,
         }
-        return figures if self.last_error_ms is None else figures | {"last-error-timestamp": self.last_error_ms}
+        return metrics if self.last_error_ms is None else metrics | {"last-error-timestamp": self.last_error_ms}
 
-    def _source_figures(self) -> dict[str, float]:
-        figures = {
+    def _source_metrics(self) -> dict[str, float]:
+        metrics = {
             **self._counted("source-record-poll", self.records_in),
             **self._counted("source-record-write", self.records_out),
             **self._active("source-record"),
@@ -132,15 +132,15 @@ class TaskMetrics:
             "poll-batch-avg-time-ms": self.calls.average,
         }
         if not self.in_transactions:
-            return figures
+            return metrics
         sizes = self.commit_sizes
-        return figures | {
+        return metrics | {
             "transaction-size-min": sizes.smallest,
             "transaction-size-max": sizes.largest,
             "transaction-size-avg": sizes.average,
         }
 
-    def _sink_figures(self) -> dict[str, float]:
+    def _sink_metrics(self) -> dict[str, float]:
         return {
             **self._counted("sink-record-read", self.records_in),
             **self._counted("sink-record-send", self.records_out),

@@ -70,9 +70,8 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
     def __init__(self, environment: TaskEnvironment) -> None:
         super().__init__(environment, is_source=True)
         payload, settings = environment.payload, environment.settings
-        self._owner: OffsetCommitter = environment.backing.committer(payload.connector, payload.claim) or transactional_producer(
-            environment
-        )
+        committer = environment.backing.committer(payload.connector, payload.claim)
+        self._owner: OffsetCommitter = committer or transactional_producer(environment)
         self._store = environment.backing.offsets(OffsetLocation.of(settings, environment.checked.resolved))
         self._offsets = TaskOffsets(self._store, payload.connector, payload.claim)
         self._boundary = boundary_of(environment)
@@ -123,7 +122,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
     def result(self, loop: SourceLoop, reason: StopReason | None) -> TaskResult:
         environment, metrics = self._environment, self._metrics
         task, records = environment.payload.task, metrics.records_delivered
-        result = TaskResult(task, stopped_by=reason, records=records, bytes=metrics.bytes, metrics=metrics.figures())
+        result = TaskResult(task, stopped_by=reason, records=records, bytes=metrics.bytes, metrics=metrics.by_name())
         try:
             result.ranges = loop.topics.ranges()
         except ConnectException as error:  # everything is delivered and committed: a retry of a bulk read would write it again

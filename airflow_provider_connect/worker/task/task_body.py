@@ -118,7 +118,7 @@ def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: M
             TaskStatus(name, task, State.FAILED, host.worker_id, trace=trace, version=version, claim=claim, failures=failures)
         )
         result = TaskResult(payload.task, State.FAILED, trace, error.retriable if isinstance(error, ConnectException) else True)
-        result.metrics = (counted[-1].figures() if counted else {}) | {"last-error-timestamp": int(time.time() * 1000)}
+        result.metrics = (counted[-1].by_name() if counted else {}) | {"last-error-timestamp": int(time.time() * 1000)}
     statuses.flush(settings.offset_flush_timeout_ms / 1000)
     result.metrics |= statuses.metrics()
     statuses.close()
@@ -211,20 +211,20 @@ def _environment(
         stop = StopSignal(FollowedConfig(follower), host.wire, now=time.monotonic, deadline=deadline, expiry=values.expiry(checked))
         try:
             yield TaskEnvironment(
-                payload,
-                settings,
-                host.backing,
-                checked,
-                task_config,
-                stop,
-                statuses,
-                host.worker_id,
-                converters_of(checked, settings),
-                store,
-                mask,
-                counted,
-                host.watch,
-                step,
+                payload=payload,
+                settings=settings,
+                backing=host.backing,
+                checked=checked,
+                task_config=task_config,
+                stop=stop,
+                statuses=statuses,
+                worker_id=host.worker_id,
+                converters=converters_of(checked, settings),
+                configs=store,
+                mask=mask,
+                counted=counted,
+                watch=host.watch,
+                step=step,
             )
         finally:
             if host.wire is not None:

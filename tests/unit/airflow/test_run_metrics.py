@@ -73,12 +73,12 @@ def _counted(*, is_source: bool) -> TaskMetrics:
 
 
 def test_a_run_sends_what_its_tasks_counted(tmp_path: Path) -> None:
-    done = TaskResult(0, records=5, metrics=_counted(is_source=True).figures() | {"status-update-retry-total": 2.0})
-    failed = TaskResult(1, "FAILED", trace="boom", metrics=_counted(is_source=True).figures() | {"last-error-timestamp": 1000})
+    done = TaskResult(0, records=5, metrics=_counted(is_source=True).by_name() | {"status-update-retry-total": 2.0})
+    failed = TaskResult(1, "FAILED", trace="boom", metrics=_counted(is_source=True).by_name() | {"last-error-timestamp": 1000})
     versions = {"connector": "1.2", "task": "1.2", "key.converter": "3.0", "transforms.route": "2.0"}
     runs = [
         RunResult("c", RunState.FAILED, tasks=[done, failed], versions=versions),
-        RunResult("sink", RunState.DONE, tasks=[TaskResult(0, records=5, metrics=_counted(is_source=False).figures())]),
+        RunResult("sink", RunState.DONE, tasks=[TaskResult(0, records=5, metrics=_counted(is_source=False).by_name())]),
         RunResult("sink", RunState.SKIPPED),
     ]
     with _receiver() as (port, points):
@@ -121,7 +121,7 @@ def test_a_run_sends_what_its_tasks_counted(tmp_path: Path) -> None:
 
 def test_every_figure_of_a_task_has_a_name_of_connects() -> None:
     for is_source in (True, False):
-        groups = {metric_names.group_of(name, is_source=is_source) for name in _counted(is_source=is_source).figures()}
+        groups = {metric_names.group_of(name, is_source=is_source) for name in _counted(is_source=is_source).by_name()}
         assert groups == {metric_names.SOURCE_TASK if is_source else metric_names.SINK_TASK, metric_names.TASK, metric_names.TASK_ERROR}
     with pytest.raises(KeyError):
         metric_names.group_of("nobodys-total", is_source=True)
