@@ -17,7 +17,7 @@ from airflow_provider_connect.model.secret_keys import is_secret_key, variable_s
 
 PREFIX = "airflow."
 DEFINED_IN = "airflow.defined.in"
-RELEASED = "airflow.released"  # on a config that no DAG file defines any more: the target state that the connector had
+RELEASED = "airflow.released"  # on a config that no DAG file defines any more: the connector's last target state
 SCHEDULE = "airflow.schedule"
 TASKS_PER_APPLICATION = "tasks.per.application"
 MAX_TASKS = 1024  # Airflow maps a task over no more ([core] max_map_length)

@@ -53,7 +53,7 @@ class DeclaredProvider(ConfigProvider):
 
     @property
     def is_open(self) -> bool:
-        """Whether every connector may look up everything that the provider has."""
+        """Whether every connector may resolve all variables of the provider."""
         return self.rules is None and self.allowlist is None
 
     def refusal(self, connector: str | None, path: str, key: str) -> str:
@@ -129,7 +129,7 @@ def _trusts_authors(settings: Mapping[str, str]) -> bool:
 
 
 def shortest_ttl_ms(providers: Mapping[str, ConfigProvider]) -> int | None:
-    """For how long all that has been looked up holds; None: no end is known."""
+    """How long all resolved values hold; None: no end is known."""
     known = (provider.shortest_ttl_ms for provider in providers.values() if isinstance(provider, DeclaredProvider))
     return min((ttl for ttl in known if ttl is not None), default=None)
 
@@ -210,7 +210,7 @@ def _installed(key: str, class_name: str, params: Mapping[str, str]) -> Callable
 
 
 def _rules(prefix: str, settings: Mapping[str, str], connector: str | None) -> tuple[re.Pattern[str], ...] | None:
-    """What ``connector`` may look up; None: everything, since no rule restricts access."""
+    """What ``connector`` may resolve; None: everything, since no rule restricts access."""
     given = {key: value for key, value in settings.items() if key.startswith(prefix)}
     patterns = {key: (_pattern(key, key[len(prefix) :]), _pattern(key, value)) for key, value in given.items()}
     if connector is None or not patterns:

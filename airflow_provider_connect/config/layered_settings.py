@@ -65,7 +65,7 @@ def settings_in_force(
     check: Callable[[WorkerSettings], None] = lambda _: None,
 ) -> SettingsInForce:
     """``layers`` from the lowest to the highest. ``check`` raises ConfigException for settings that no client takes; it is asked only when
-    the values differ from the last good ones. ``last_good`` None: no process of this host has had good ones yet.
+    the values differ from the last good ones. ``last_good`` None: this host has no good ones yet.
 
     Raises WorkerSettingsException when no settings can be used.
     """

@@ -23,7 +23,7 @@ AT_MOST_ONCE: Final = "at_most_once"
 
 
 class Task:
-    """What both kinds share. Made by the framework without arguments."""
+    """What both kinds share. Created by the framework without arguments."""
 
     class_name: ClassVar[str | None] = None
     """The public name, written as ``task.class`` into task configs; None: module and class."""
@@ -36,7 +36,7 @@ class Task:
 
 
 class TransactionContext(Protocol):
-    """With ``transaction.boundary=connector`` the task says where transactions end. It asks within ``poll``, about what that returns.
+    """With ``transaction.boundary=connector`` the task ends transactions. It calls these within ``poll``, about what that returns.
 
     Records are counted from 0 over all that is returned. What no commit follows is never committed: at the end of a run it is dropped, and
     the next run goes on from the last offset that was committed. A request without ``after`` may come with nothing returned.
@@ -63,7 +63,7 @@ class SourceTaskContext(Protocol):
         """The committed offsets of several source partitions, in their order."""
 
     def stopping(self) -> bool:
-        """Whether the run is about to end; a long ``poll`` looks at this and returns."""
+        """Whether the run is about to end; a long ``poll`` checks this and returns."""
 
 
 class SourceTask(Task):
@@ -76,7 +76,7 @@ class SourceTask(Task):
         self.context = context
 
     def start(self, config: Config) -> None:
-        """Open the source and find the place to go on from (``context.offset``)."""
+        """Open the source and find the position to resume from (``context.offset``)."""
         raise NotImplementedError
 
     def poll(self) -> Batch | Sequence[Batch] | Sequence[SourceRecord] | None:
@@ -84,7 +84,7 @@ class SourceTask(Task):
 
         Each batch carries its source partition and the offset to go on from after it. Return within some seconds.
 
-        DataException says that one record cannot be read, and that the task has gone on behind it: where ``errors.tolerance`` is ``all`` it
+        DataException means that one record cannot be read, and that the task has passed it: where ``errors.tolerance`` is ``all`` it
         is logged and counted as skipped, and ``poll`` is called again; otherwise the task FAILS. Name the record's position in it."""
         raise NotImplementedError
 

@@ -185,13 +185,13 @@ def _from_text(column: pa.Array, schema: Schema, target: SchemaType, type: pa.Da
     if pc.all(pc.match_substring_regex(column, plain)).as_py():
         try:
             return column.cast(type)
-        except pa.ArrowInvalid:  # out of range: the rules say which
+        except pa.ArrowInvalid:  # out of range: the rules find the value
             pass
     return _one_by_one(column, schema, target)
 
 
 def _date_text(milliseconds: pa.Array) -> pa.Array:
-    """A time for the first day of 1970 and all before it, a date at midnight, else both: Connect looks at the instant alone."""
+    """A time for the first day of 1970 and all before it, a date at midnight, else both: Connect checks the instant alone."""
     midnight = pc.equal(pc.multiply(pc.divide(milliseconds, DAY_MS), DAY_MS), milliseconds)
     is_time = pc.less(milliseconds, DAY_MS)
     text = _TIMESTAMP.format_column(milliseconds)

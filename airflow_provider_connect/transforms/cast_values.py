@@ -125,7 +125,7 @@ def _as_double(value: Any, schema: Schema | None) -> float:
 
 
 def _truncated(value: float, bits: int) -> int:
-    """Without its fraction; the last of its kind where it is too large, 0 for what is no number."""
+    """Without its fraction; the last of its kind where it is too large, 0 for NaN."""
     if math.isnan(value):
         return 0
     limit = 1 << (bits - 1)

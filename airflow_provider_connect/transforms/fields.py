@@ -154,7 +154,7 @@ def _check_renames(_name: str, value: Any) -> None:
 
 
 class ReplaceField(OneSide):
-    """Fields left out, chosen, renamed. ``exclude`` goes before ``include``; both know fields by the names they had."""
+    """Fields left out, chosen, renamed. ``exclude`` goes before ``include``; both take the names before renaming."""
 
     config_def = ConfigDef(
         ConfigKey(

@@ -85,7 +85,7 @@ def decode(
 
 
 def _failures(headers: Headers | None) -> int:
-    """0 where the header is missing, as in a real worker's status, or is no number."""
+    """0 where the header is missing, as in a real worker's status, or is not a number."""
     values = [value or b"" for name, value in headers or () if name == FAILURES_HEADER]
     return int(values[-1]) if values and values[-1].isdigit() and len(values[-1]) < _DIGITS else 0
 

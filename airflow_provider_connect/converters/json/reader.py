@@ -144,7 +144,7 @@ def _parsed(data: bytes, schema: pa.Schema, unexpected: str) -> pa.Array:
 
 
 def _refuse_broken_text(column: pa.Array) -> None:
-    """The parser takes text as it comes, also where it is no UTF-8."""
+    """The parser also takes text that is not UTF-8."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid as error:

@@ -89,7 +89,7 @@ def _write_collection(value: Any, rules: JsonRules) -> str:
 
 
 def number_text(text: str) -> str:
-    """NaN and the infinities are no numbers in JSON."""
+    """NaN and the infinities are texts in JSON."""
     return text if text[-1].isdigit() else f'"{text}"'
 
 
