@@ -46,15 +46,8 @@ def write_history(database: Database, entries: Iterable[Entry]) -> None:
     """Append the entries in their order."""
     rows = [
         {
-            "connector": entry.connector,
+            **{name: getattr(entry, name) for name in ("connector", "subject", "at_ms", "old", "new", "who", "claim", "note")},
             "kind": str(entry.kind),
-            "subject": entry.subject,
-            "at_ms": entry.at_ms,
-            "old": entry.old,
-            "new": entry.new,
-            "who": entry.who,
-            "claim": entry.claim,
-            "note": entry.note,
             "topic": entry.cause[0].topic,
             "topic_partition": entry.cause[0].partition,
             "topic_offset": entry.cause[1],

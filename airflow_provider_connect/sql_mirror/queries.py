@@ -168,10 +168,7 @@ def run_metrics(session: Database, connector: str | None = None, *, before_ms: i
             func.max(batch.c.type).label("type"),
             func.count(batch.c.task.distinct()).label("tasks"),
             func.count(batch.c.claim.distinct()).label("tries"),
-            func.sum(batch.c.records).label("records"),
-            func.sum(batch.c.bytes).label("bytes"),
-            func.sum(batch.c.seconds).label("seconds"),
-            func.sum(batch.c.cpu_seconds).label("cpu_seconds"),
+            *(func.sum(batch.c[name]).label(name) for name in ("records", "bytes", "seconds", "cpu_seconds")),
             func.min(batch.c.first_ms).label("first_ms"),
             last.label("last_ms"),
         )
