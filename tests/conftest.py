@@ -6,6 +6,7 @@ Processes of xdist share the tests by groups, so that each server starts once; a
 import json
 import os
 import re
+import sys
 import time
 import uuid
 from collections import defaultdict
@@ -31,20 +32,29 @@ WorkerSettings = Callable[..., dict[str, str]]
 FOLDERS = ("unit", "contract", "integration", "e2e")
 OF_ONE_SERVER = ("contract/rest", "integration/airflow", "integration/client", "integration/clients")
 SLOWEST = "integration/airflow"
+STARTS = frozenset({"subprocess.Popen", "os.fork", "os.posix_spawn"})  # events that Python audits
 
 settings.register_profile("fixed", derandomize=True)
-settings.register_profile("random", database=None)
+settings.register_profile("random", database=None, max_examples=400)
 settings.load_profile("random" if "SEED" in os.environ else "fixed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--durations-file", type=Path, help="a JSON file for the seconds of each test, of each file and of each folder")
+    parser.addoption("--no-process", action="store_true", help="skip each test that starts a process, as soon as it does")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     path = config.getoption("--durations-file")
     if path is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Durations(path))
+    if config.getoption("--no-process"):
+        sys.addaudithook(_skip_a_process)
+
+
+def _skip_a_process(event: str, _: object) -> None:
+    if event in STARTS and "PYTEST_CURRENT_TEST" in os.environ:
+        pytest.skip("starts a process")
 
 
 class Durations:

@@ -87,7 +87,16 @@ def test_an_application_with_the_secret_runs(cluster: tuple[str, Path], tmp_path
     assert "sum 45" in done.stdout, done.stderr[-3000:]
 
 
-@pytest.mark.parametrize("lines", ["", "spark.authenticate true\nspark.authenticate.secret other\nspark.network.crypto.enabled true\n"])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "",
+        pytest.param(
+            "spark.authenticate true\nspark.authenticate.secret other\nspark.network.crypto.enabled true\n", marks=pytest.mark.soak
+        ),
+    ],
+    ids=["none", "another"],
+)
 def test_an_application_without_the_secret_is_refused(cluster: tuple[str, Path], tmp_path: Path, lines: str) -> None:
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "spark-defaults.conf").write_text(lines)

@@ -20,6 +20,8 @@ from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.stores.config_store import ConfigStore
 from tests.canaries import VAULT, Canaries
+from tests.conftest import worker_properties
+from tests.integration.airflow.fab_server import FabServer, fab_server
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 SECRET = "canary-secret-7f3a"
@@ -163,6 +165,9 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, airflow_database: dict[str
         "PYTHONPATH": str(modules),
         "CANARY_OF_THE_HOST": CANARIES.of("env"),
         "AIRFLOW__CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL": "0",
+        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "15",
+        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
+        "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "10",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer,user:user,op:op",
         "AIRFLOW__CONNECT__CONFIG_PROVIDERS_AIRFLOW_PARAM_ALLOWLIST_PATTERN": "shop:.*",
         "AIRFLOW__CONNECT__CONFIG_PROVIDERS_VARIABLE_PARAM_ALLOWLIST_PATTERN": "file-.*",
@@ -175,6 +180,13 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, airflow_database: dict[str
         token = httpx.post(f"{url}/auth/token", json={"username": state["username"], "password": state["password"]}).json()["access_token"]
         with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=30) as client:
             yield Airflow(stack, client)
+
+
+@pytest.fixture(scope="package")
+def fab(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FabServer]:
+    """An API server whose users have the rights of FAB's auth manager; a test deletes the connectors that it has created."""
+    with fab_server(tmp_path_factory.mktemp("fab"), worker_properties(bootstrap, "fab")) as server:
+        yield server
 
 
 @pytest.fixture

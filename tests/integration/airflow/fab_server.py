@@ -22,6 +22,8 @@ HERE = Path(__file__).resolve().parent
 REQUIREMENTS = HERE / "fab.txt"
 _MANAGER = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
 _SECONDS = 180
+MINE = "mine"
+"""The connector whose DAG ``owner`` may do everything with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,7 @@ class FabServer:
 
 
 @contextmanager
-def fab_server(folder: Path, worker: Mapping[str, str], owned: str) -> Iterator[FabServer]:
-    """``owned``: the connector whose DAG ``owner`` may do everything with."""
+def fab_server(folder: Path, worker: Mapping[str, str]) -> Iterator[FabServer]:
     home = folder / "home"
     home.mkdir(parents=True)
     properties = folder / "worker.properties"
@@ -48,10 +49,10 @@ def fab_server(folder: Path, worker: Mapping[str, str], owned: str) -> Iterator[
         "AIRFLOW__CORE__AUTH_MANAGER": _MANAGER,
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
-        "PYTHONPATH": os.pathsep.join([str(_packages()), str(HERE.parents[2])]),
+        "PYTHONPATH": os.pathsep.join([str(fab_packages()), str(HERE.parents[2])]),
     }
     _run(environment, "-m", "airflow", "db", "migrate")
-    passwords = json.loads(_run(environment, str(HERE / "fab_users.py"), owned).splitlines()[-1])
+    passwords = json.loads(_run(environment, str(HERE / "fab_users.py"), MINE).splitlines()[-1])
     with (folder / "api-server.log").open("wb") as log:
         server = subprocess.Popen(
             [sys.executable, "-m", "airflow", "api-server", "--host", LOOPBACK, "--port", str(port)],
@@ -74,7 +75,7 @@ def fab_server(folder: Path, worker: Mapping[str, str], owned: str) -> Iterator[
             server.wait()
 
 
-def _packages() -> Path:
+def fab_packages() -> Path:
     """FAB with all that it needs, beside the environment: with it in there, every Airflow of the tests would make its tables."""
     mark = hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()[:12]
     return made_once(cache_directory() / "fab" / mark, _install)

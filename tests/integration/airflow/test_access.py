@@ -1,18 +1,17 @@
 """Who may do what over REST: every route, for nobody, a viewer, a user with one DAG, and an administrator; with both auth managers."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.conftest import worker_properties
 from tests.integration.airflow.conftest import Airflow
-from tests.integration.airflow.fab_server import FabServer, fab_server
+from tests.integration.airflow.fab_server import MINE, FabServer
 
-MINE, OTHER = "mine", "somebody's"
+OTHER = "somebody's"
 CHANGED_BY_ALL = "/admin/loggers/{logger}"
 INTERNAL = (("POST", "/connectors/{connector}/tasks"), ("PUT", "/connectors/{connector}/fence"))
 BODIES: Mapping[str, object] = {
@@ -69,12 +68,6 @@ def passwords(airflow: Airflow) -> dict[str, str]:
     """Those of the simple auth manager, by user."""
     found = json.loads((airflow.stack.folder / "airflow" / "home" / "passwords.json").read_text())
     return {"admin": str(found["admin"]), "viewer": str(found["viewer"])}
-
-
-@pytest.fixture(scope="module")
-def fab(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FabServer]:
-    with fab_server(tmp_path_factory.mktemp("fab"), worker_properties(bootstrap, "fab"), MINE) as server:
-        yield server
 
 
 def test_the_simple_auth_manager_opens_no_route_to_nobody_and_no_change_to_a_viewer(airflow: Airflow, passwords: dict[str, str]) -> None:

@@ -13,11 +13,10 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.conftest import worker_properties
 from tests.integration.airflow.conftest import Airflow
-from tests.integration.airflow.fab_server import FabServer, fab_server
+from tests.integration.airflow.fab_server import MINE, FabServer
 
-MINE, OTHER = "mine", "theirs"
+OTHER = "theirs"
 CONFIG = {"connector.class": "FileStreamSource", "topic": "t", "file": "none", "api.token": "canary-4711-secret"}
 VERBS = (
     ("GET", "", None),
@@ -75,13 +74,14 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    with fab_server(tmp_path_factory.mktemp("attacks"), worker_properties(bootstrap, "attacks"), MINE) as server:
-        scene = Scene(server)
-        for name in (MINE, OTHER):
-            made = scene.ask("admin", "POST", "/connectors", {"name": name, "config": CONFIG, "initial_state": "STOPPED"})
-            assert made.status_code == 201, made.text
-        yield scene
+def scene(fab: FabServer) -> Iterator[Scene]:
+    scene = Scene(fab)
+    for name in (MINE, OTHER):
+        made = scene.ask("admin", "POST", "/connectors", {"name": name, "config": CONFIG, "initial_state": "STOPPED"})
+        assert made.status_code == 201, made.text
+    yield scene
+    for name in (MINE, OTHER):
+        assert scene.ask("admin", "DELETE", f"/connectors/{name}").status_code == 204
 
 
 def in_disguise(path: str, disguise: str) -> str:
@@ -254,7 +254,7 @@ def test_who_may_edit_all_connectors_has_no_secret_sent_elsewhere_and_reaches_no
     for change, reason in (
         ({"connector.class": "FileStreamSink", "topics": "t"}, "give the secret again"),
         ({"rest.url": "https://evil.example"}, "give the secret again"),
-        ({"topic": "configs-attacks"}, "configs-attacks"),
+        ({"topic": "configs-fab"}, "configs-fab"),
         ({"note": "${airflow:shop:password}"}, "config.providers.airflow"),
     ):
         answer = scene.ask(user, "PATCH", f"/connectors/{OTHER}/config", change)

@@ -306,6 +306,7 @@ def test_a_line_without_end_fails_and_is_read_as_none(path: Path) -> None:
     task.stop()
 
 
+@pytest.mark.soak
 def test_a_line_without_end_takes_bounded_memory(path: Path) -> None:
     """A file of holes: 4 GiB that no disk holds."""
     with path.open("wb") as file:

@@ -87,7 +87,7 @@ def folded(records: Iterable[Raw]) -> tuple[ClusterConfigState, StatusState, lis
     return log.state, statuses, reasons
 
 
-@settings(max_examples=400, deadline=None)
+@settings(deadline=None)
 @given(st.lists(raw_records, max_size=25))
 def test_no_bytes_make_a_reader_raise_and_folding_them_twice_gives_the_same(records: list[Raw]) -> None:
     state, statuses, reasons = folded(records)
@@ -97,7 +97,7 @@ def test_no_bytes_make_a_reader_raise_and_folding_them_twice_gives_the_same(reco
     assert state.offset == len(records)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(deadline=None)
 @given(st.lists(raw_records, max_size=25))
 def test_whatever_the_records_every_task_that_is_listed_has_a_config(records: list[Raw]) -> None:
     state, _, _ = folded(records)
@@ -107,7 +107,7 @@ def test_whatever_the_records_every_task_that_is_listed_has_a_config(records: li
         assert state.target_state(connector) is not None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(st.lists(raw_records, max_size=15), st.lists(raw_records, max_size=15))
 def test_copied_state_is_left_alone_by_later_records(before: list[Raw], after: list[Raw]) -> None:
     log = ConfigLog("t")
@@ -119,7 +119,7 @@ def test_copied_state_is_left_alone_by_later_records(before: list[Raw], after: l
     assert taken == expected
 
 
-@settings(max_examples=400, deadline=None)
+@settings(deadline=None)
 @given(st.binary(max_size=60))
 def test_json_of_any_bytes_is_read_or_refused_with_a_data_exception(data: bytes) -> None:
     try:
@@ -147,7 +147,7 @@ config_records: st.SearchStrategy[ConfigRecord] = st.one_of(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(deadline=None)
 @given(config_records)
 def test_config_record_is_read_back_as_it_was_written(record: ConfigRecord) -> None:
     assert config_topic.decode(*config_topic.encode(record)) == record
@@ -165,7 +165,7 @@ status_records: st.SearchStrategy[StatusRecord] = st.one_of(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(deadline=None)
 @given(status_records)
 def test_status_is_read_back_as_it_was_written(record: StatusRecord) -> None:
     assert status_topic.decode(*status_topic.encode(record)) == record
@@ -176,7 +176,7 @@ offsets = st.dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 @given(name, offsets, st.none() | offsets)
 def test_offset_is_read_back_as_it_was_written(connector: str, partition: dict[str, object], offset: dict[str, object] | None) -> None:
     wire = offset_topic.encode(connector, partition, offset)
@@ -189,7 +189,7 @@ seconds = st.floats(0, 1e9)
 entries = st.builds(BatchRecord, ids, text, claims, st.sampled_from(ConnectorType), numbers, numbers, seconds, seconds, spans, positions)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(entries)
 def test_batch_log_entry_is_read_back_as_it_was_written(entry: BatchRecord) -> None:
     assert batch_topic.decode(*batch_topic.encode(entry)) == entry

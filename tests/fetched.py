@@ -1,0 +1,25 @@
+"""All that tests fetch: ``python -m tests.fetched``. ``make test`` does so beside the tests; a test that needs a piece waits for it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+
+from airflow_provider_connect.spark.java_runtime import find_java
+from tests.benchmark.connect_peer import worker_jars
+from tests.chromium import find_chromium
+from tests.conftest import CACHE
+from tests.integration.airflow.fab_server import fab_packages
+
+PIECES: Mapping[str, Callable[[], object]] = {
+    "FAB's auth manager": fab_packages,
+    "Kafka Connect": lambda: worker_jars(CACHE, find_java(cache=CACHE)),
+    "Chromium": lambda: find_chromium(CACHE),
+}
+
+if __name__ == "__main__":
+    for name, fetch in PIECES.items():
+        try:
+            fetch()
+        except Exception as error:  # the test that needs it fails, and says why
+            print(f"{name} cannot be fetched: {error}", file=sys.stderr)
