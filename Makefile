@@ -37,7 +37,7 @@ test: setup ## all that CI runs, in JOBS=2 processes at once; the seconds of eac
 	@$(PY) -m ruff format --check $(SOURCES)
 	@$(PY) -m mypy
 	@$(PY) -m tests.fetched > .dev/fetched.log 2>&1 & \
-	$(PY) -m pytest -q --durations=15 --durations-file .dev/durations.json $(SHARED)
+	$(PY) -m pytest -q --durations=15 --durations-file .dev/durations.json --cov --cov-report=html:.dev/coverage $(SHARED)
 
 contract: setup ## replay all that was recorded of a real Kafka Connect, with real runs; S="NAME …" for some sessions
 	@$(PY) -m tests.contract.rest $(S)
