@@ -1,7 +1,8 @@
 """Who may do what, by Airflow's auth manager: users by bearer token, by HTTP Basic or by the UI's cookie; rights on a connector are those
 on its DAG.
 
-Never Airflow's ``requires_access_dag``: that one takes the DAG from a query parameter that the caller chooses.
+Internals of Airflow 3.3.2: the auth manager, ``get_user``, ``resolve_user_from_token``, ``DagBundleModel``, ``Team``. Never its
+``requires_access_dag``: that one takes the DAG from a query parameter that the caller chooses.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
-"""The Dag bundle of connectors that the config topic alone defines, those made over REST: each becomes a DAG.
+"""The Dag bundle of connectors that only the config topic defines, such as those created over REST: each becomes a DAG.
 
-Airflow's dag-processor refreshes it, at intervals and at once when the API server asks (a priority parsing request), and tasks look into it
-for the file of their DAG. Its files hold names and what steers the DAGs, never a config: see ``connector_files``. Add it to
-``dag_bundle_config_list`` of section ``[dag_processor]``, beside the bundle of the DAGs folder.
+Internals of Airflow 3.3.2: ``BaseDagBundle``. The dag-processor refreshes the bundle at intervals, and at once for a priority parsing
+request of the API server; tasks find the file of their DAG in it. Its files hold names and the keys that steer the DAGs, never a config:
+see ``connector_files``. Add it to ``dag_bundle_config_list`` of section ``[dag_processor]``, beside the bundle of the DAGs folder.
 """
 
 import json

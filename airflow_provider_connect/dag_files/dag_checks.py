@@ -1,6 +1,7 @@
 """Whether Airflow can make a DAG of what steers one: its real timetables, and a DAG built as a trial.
 
-For the processes that have Airflow and take configs, or write the files of DAGs. Without it, ``dag_settings`` knows the rules alone.
+Internals of Airflow 3.3.2: ``coerce_to_core_timetable``, ``DagSerialization``, ``TimeRestriction``. For the processes that have Airflow and
+take configs, or write the files of DAGs. Without it, ``dag_settings`` knows the rules alone.
 """
 
 import hashlib

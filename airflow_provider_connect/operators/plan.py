@@ -1,22 +1,21 @@
-"""The two ends of a run whose tasks have applications of their own: ``plan`` shares the tasks out, ``report`` adds their figures up."""
+"""The two ends of a run whose tasks have applications of their own: ``plan`` groups the tasks, ``report`` adds up their counts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, run_directory, worker_settings
+from airflow_provider_connect.hooks.airflow_settings import worker_settings
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.operators.definition import DefinesConnector
-from airflow_provider_connect.operators.planning import hide_in_logs, plan_apart, tell_unready
-from airflow_provider_connect.operators.run_conf import asked_tasks, may_wait, refuse_backfill
+from airflow_provider_connect.operators.planning import airflow_errors, plan_in_process, started_readiness
+from airflow_provider_connect.operators.run_conf import asked_tasks, refuse_backfill
 from airflow_provider_connect.spark.parent_death import die_with_parent
 
 
 class ConnectPlanOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]  # Airflow is not typed for us
-    """Claims, has the connector's task configs made in a subprocess, and returns the arguments of one ``run`` for each group of tasks."""
+    """Claims, has a subprocess create the connector's task configs, and returns the arguments of one ``run`` for each group of tasks."""
 
     template_fields: Sequence[str] = ()  # as ConnectTaskOperator's
     ui_color = "#e8f1f8"
@@ -39,49 +38,24 @@ class ConnectPlanOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]
     def execute(self, context: Mapping[str, Any]) -> list[dict[str, Any]]:
         """``[{"tasks": [0, 1], "claim": "…"}, …]``; empty when there is nothing to do, so that nothing is mapped."""
         die_with_parent()
-        try:
+        with airflow_errors(self.connector):
             return self._groups(context)
-        except ConnectException as error:
-            kind = AirflowException if error.retriable else AirflowFailException
-            raise kind(f"Connector {self.connector}: {error.message}") from error
 
     def _groups(self, context: Mapping[str, Any]) -> list[dict[str, Any]]:
-        # loads the Kafka client: not when the DAG is parsed
-        from airflow_provider_connect.stores.config_cache import ConfigCache
-        from airflow_provider_connect.worker.application.readiness import UnreadyException, check_readiness
-
         refuse_backfill(context)
-        settings, define, asked_for = worker_settings(), self.definition(), asked_tasks(context)
-        is_asked_for = asked_for is not None
-        try:
-            readiness = check_readiness(
-                settings,
-                self.connector,
-                define=define,
-                secrets_of=airflow_secrets,
-                is_asked_for=is_asked_for,
-                may_wait=may_wait(context),
-                cache=ConfigCache(run_directory()),
-                hide=hide_in_logs(),
-            )
-        except UnreadyException as error:
-            tell_unready(self.connector, settings, error, context, define)
-            raise
-        if readiness.state == "waiting":
-            raise AirflowSkipException(f"Connector {self.connector} waits: {readiness.reason}")
-        if readiness.state == "not-started":
-            raise AirflowSkipException(f"Connector {self.connector} is not started: {readiness.reason}")
+        settings, asked_for = worker_settings(), asked_tasks(context)
+        readiness = started_readiness(self, settings, context, is_asked_for=asked_for is not None)
         if readiness.state == "no-work":
             self.log.info("Connector %s has nothing to do: %s", self.connector, readiness.reason)
             return []
-        plan = plan_apart(self.connector, settings, readiness, context, define)
+        plan = plan_in_process(self.connector, settings, readiness, context, self.definition())
         if plan.claim is None:
             raise AirflowSkipException(f"Connector {self.connector} did not run: {plan.reason}")
         return groups_of([task for task in plan.tasks if asked_for is None or task in asked_for], plan.claim, self.tasks_per_application)
 
 
 class ConnectReportOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]  # Airflow is not typed for us
-    """Adds up what the mapped ``run`` tasks did. It runs when none of them failed; one that did fails the Dag run."""
+    """Adds up the counts of the mapped ``run`` tasks. It runs when none of them failed; one that did fails the Dag run."""
 
     template_fields: Sequence[str] = ()  # as ConnectTaskOperator's
     ui_color = "#e8f1f8"
@@ -92,7 +66,7 @@ class ConnectReportOperator(DefinesConnector, BaseOperator):  # type: ignore[mis
         self.run_task_id = run_task_id
 
     def execute(self, context: Mapping[str, Any]) -> dict[str, float]:
-        """The figures of all tasks together."""
+        """The counts of all tasks together."""
         found = context["ti"].xcom_pull(task_ids=self.run_task_id) or []
         runs = [found] if isinstance(found, Mapping) else found  # Airflow gives the value of a single mapped task by itself
         tasks = [task for run in runs if run for task in run.values()]

@@ -1,9 +1,11 @@
-"""Planning a connector's tasks in a process of its own, without Spark; also for those that cannot run for want of something outside."""
+"""What the operators of a run share: its readiness, and a plan of its tasks in a process of its own, without Spark."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from airflow.sdk.log import mask_secret
 
 from airflow_provider_connect.config.masking import HideSecrets, Mask, mask_output, spellings
@@ -11,6 +13,8 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, own_option, run_directory
 from airflow_provider_connect.model.run import RunSpec
+from airflow_provider_connect.operators.definition import DefinesConnector
+from airflow_provider_connect.operators.run_conf import may_wait
 from airflow_provider_connect.spark.parent_death import dies_with_parent
 from airflow_provider_connect.spark.run_directory import RunDirectory
 
@@ -22,9 +26,50 @@ _TIMEOUT_MS = 60_000
 _log = logging.getLogger(__name__)
 
 
-def hide_in_logs() -> HideSecrets:
+@contextmanager
+def airflow_errors(connector: str) -> Iterator[None]:
+    """Translates ConnectException into the errors that Airflow retries, or does not."""
+    try:
+        yield
+    except ConnectException as error:
+        kind = AirflowException if error.retriable else AirflowFailException
+        raise kind(f"Connector {connector}: {error.message}") from error
+
+
+def started_readiness(
+    operator: DefinesConnector, settings: WorkerSettings, context: Mapping[str, Any], *, is_asked_for: bool, is_planned: bool = False
+) -> "Readiness":
+    """Whether the operator's connector has work. Raises AirflowSkipException unless it is STARTED."""
+    # loads the Kafka client: not when the DAG is parsed
+    from airflow_provider_connect.stores.config_cache import ConfigCache
+    from airflow_provider_connect.worker.application.readiness import UnreadyException, check_readiness
+
+    connector, define = operator.connector, operator.definition()
+    try:
+        found = check_readiness(
+            settings,
+            connector,
+            define=define,
+            secrets_of=airflow_secrets,
+            is_asked_for=is_asked_for,
+            is_planned=is_planned,
+            may_wait=may_wait(context),
+            cache=ConfigCache(run_directory()),
+            hide=_hide_in_logs(),
+        )
+    except UnreadyException as error:
+        _report_unready(connector, settings, error, context, define)
+        raise
+    if found.state == "waiting":
+        raise AirflowSkipException(f"Connector {connector} waits: {found.reason}")
+    if found.state == "not-started":
+        raise AirflowSkipException(f"Connector {connector} is not started: {found.reason}")
+    return found
+
+
+def _hide_in_logs() -> HideSecrets:
     """Keeps secrets, however they are spelled, out of what is logged and printed in this task's process, and what Airflow logs of its
-    application. Airflow's own masker is told as well, but does not mask the copy of a task's log that an executor prints."""
+    application. Airflow's own masker gets them too, but does not mask the copy of a task's log that an executor prints."""
     mask = Mask()
     mask_output(mask)
 
@@ -37,10 +82,10 @@ def hide_in_logs() -> HideSecrets:
     return hide
 
 
-def plan_apart(
+def plan_in_process(
     connector: str, settings: WorkerSettings, found: "Readiness", context: Mapping[str, Any], define: Mapping[str, str] | None
 ) -> "SharedPlan":
-    """Claim the connector and have its task configs made; ``found`` is what was known of it before. Raises what the planner says."""
+    """Claim the connector and have a subprocess create its task configs. Raises what the planner raises."""
     from airflow_provider_connect.worker.application.plan_process import plan_in_subprocess
 
     ti = context["ti"]
@@ -55,14 +100,14 @@ def plan_apart(
         directory.remove_run()
 
 
-def tell_unready(
+def _report_unready(
     connector: str, settings: WorkerSettings, error: "UnreadyException", context: Mapping[str, Any], define: Mapping[str, str] | None
 ) -> None:
-    """Plan the tasks and write that they FAILED. What goes wrong with that is logged: the caller has worse to tell."""
+    """Plan the tasks and write that they FAILED. A failure of that is logged, for the caller raises ``error``."""
     from airflow_provider_connect.worker.application.failure_report import report_unready
 
     try:
-        plan = plan_apart(connector, settings, error.found, context, define)
+        plan = plan_in_process(connector, settings, error.found, context, define)
         if plan.claim is not None:
             report_unready(settings, connector, plan.claim, plan.tasks, error.message, known=error.found.known)
     except ConnectException as failure:

@@ -71,7 +71,7 @@ def test_airflow_lists_the_provider_and_its_commands(bare_airflow: Path, tmp_pat
 def test_the_package_is_the_wheels_and_its_examples_parse(bare_airflow: Path, tmp_path: Path) -> None:
     code = (
         "import json, pathlib, airflow_provider_connect as package; from airflow.dag_processing.dagbag import DagBag; "
-        "from airflow_provider_connect.operators.connect import application_path; "
+        "from airflow_provider_connect.operators.spark_submit import application_path; "
         "folder = pathlib.Path(package.__file__).parent / 'example_dags'; "
         "bag = DagBag(folder, bundle_path=folder, bundle_name='examples'); "
         "print(json.dumps([package.__file__, application_path(), bag.import_errors, sorted(bag.dags)]))"

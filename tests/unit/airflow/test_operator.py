@@ -14,8 +14,11 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.model.run import Claim, RunResult, RunState, TaskResult
-from airflow_provider_connect.operators.connect import ConnectTaskOperator, application_path, failure, figures, topic_asset
+from airflow_provider_connect.operators import connect
+from airflow_provider_connect.operators.connect import ConnectTaskOperator
 from airflow_provider_connect.operators.plan import groups_of
+from airflow_provider_connect.operators.run_report import failure, topic_asset, xcom_values
+from airflow_provider_connect.operators.spark_submit import application_path
 from airflow_provider_connect.spark.run_directory import RunDirectory
 from airflow_provider_connect.worker.application.readiness import Readiness
 
@@ -45,9 +48,9 @@ def test_a_connector_that_failed_before_its_tasks_says_why() -> None:
     assert str(error) == "Connector orders: ConfigException: no file"
 
 
-def test_xcom_carries_task_numbers_and_figures_only() -> None:
+def test_xcom_carries_numbers_only() -> None:
     task = TaskResult(1, records=3, bytes=30, seconds=0.12345, cpu_seconds=0.1, ranges={"secret-topic": {"0": [0, 3]}}, trace=None)
-    assert figures(result(task)) == {"1": {"records": 3, "bytes": 30, "seconds": 0.123, "cpu_seconds": 0.1}}
+    assert xcom_values(result(task)) == {"1": {"records": 3, "bytes": 30, "seconds": 0.123, "cpu_seconds": 0.1}}
 
 
 def test_a_topic_is_an_asset_of_its_cluster_and_a_sinks_delivery_is_another() -> None:
@@ -72,8 +75,8 @@ def test_of_an_application_that_died_only_its_own_tasks_are_reported(monkeypatch
         "airflow_provider_connect.worker.application.failure_report.report_lost", lambda *_, tasks, **__: reported.append(tasks)
     )
     monkeypatch.setattr(ConnectTaskOperator, "_make_directory", lambda *_: RunDirectory.make(tmp_path, "orders", "run-1"))
-    monkeypatch.setattr(ConnectTaskOperator, "_readiness", lambda *_, **__: Readiness("work", ""))
-    monkeypatch.setattr(ConnectTaskOperator, "_submit", lambda *_: (137, ["killed"]))
+    monkeypatch.setattr(connect, "started_readiness", lambda *_, **__: Readiness("work", ""))
+    monkeypatch.setattr(ConnectTaskOperator, "submit_application", lambda *_: (137, ["killed"]))
     monkeypatch.setattr("airflow_provider_connect.operators.connect.worker_settings", lambda: WorkerSettings.of(SETTINGS))
     context = {"run_id": "run-1", "ti": SimpleNamespace(try_number=1), "dag_run": SimpleNamespace(run_type="manual", conf={})}
     with pytest.raises(AirflowException, match="exit code 137"):

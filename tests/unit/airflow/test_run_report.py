@@ -21,7 +21,7 @@ import sys
 from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics import stats_utils
 from airflow_provider_connect.model.run import RunResult
-from airflow_provider_connect.operators.run_metrics import emit_lost, emit_run
+from airflow_provider_connect.operators.run_report import emit_lost, emit_run
 
 stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=False)
 for line in sys.stdin:

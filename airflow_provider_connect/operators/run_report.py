@@ -1,0 +1,141 @@
+"""What a run reports to Airflow: metrics, asset events, values for XCom, and the exception of a run that FAILED.
+
+Metrics have Kafka Connect's groups and names, ``connect.«group».«name»``, with connector and task as tags. Totals are what this run adds;
+everything else is this run's own. ``docs/metrics.md`` lists them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from airflow.sdk import Asset, AssetAlias
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.observability import stats
+
+from airflow_provider_connect.model import metric_names
+from airflow_provider_connect.model.metric_names import BY_NAME, Kind
+from airflow_provider_connect.model.run import RunResult, RunState, TaskResult
+
+_READ_BY_SOURCES = "source-record-poll-total"
+_ALIASED = {"transforms": (metric_names.TRANSFORM, "transform"), "predicates": (metric_names.PREDICATE, "predicate")}
+_URI_LENGTH = 1500  # characters of an asset's URI that Airflow keeps
+
+
+# --- metrics --------------------------------------------------------------------------------------------------------------------------
+
+
+def emit_run(result: RunResult) -> None:
+    """Called once by the Airflow task that ran the application. A run that was skipped counts as none."""
+    if result.state is RunState.SKIPPED:
+        return
+    connector = {"connector": result.connector}
+    _emit_starts("connector", int(not result.tasks and result.state is RunState.FAILED), 1, connector)
+    if result.tasks:
+        _emit_starts("task", sum(task.trace is not None for task in result.tasks), len(result.tasks), connector)
+    for task in result.tasks:
+        tags = {**connector, "task": str(task.task)}
+        is_source = _READ_BY_SOURCES in task.metrics
+        for name, value in task.metrics.items():
+            _emit(metric_names.group_of(name, is_source=is_source), name, value, tags)
+        for key, version in result.versions.items():
+            _emit_version(key, version, tags)
+
+
+def emit_lost(connector: str) -> None:
+    """The application ended without a result."""
+    _emit_starts("connector", 1, 1, {"connector": connector})
+
+
+def _emit_starts(kind: str, failed: int, attempts: int, tags: Mapping[str, str]) -> None:
+    counts = {"attempts": attempts, "success": attempts - failed, "failure": failed}
+    for word, count in counts.items():
+        _emit(metric_names.WORKER, f"{kind}-startup-{word}-total", count, tags)
+        if word != "attempts":
+            _emit(metric_names.WORKER, f"{kind}-startup-{word}-percentage", count / attempts, tags)
+
+
+def _emit_version(key: str, version: str, tags: Mapping[str, str]) -> None:
+    """A version is a tag of the value 1; ``key`` as in ``ChosenPlugins.versions``."""
+    kind, _, alias = key.partition(".")
+    group, tags = (metric_names.TASK, tags) if kind not in _ALIASED else (_ALIASED[kind][0], {**tags, _ALIASED[kind][1]: alias})
+    word = f"{kind}-converter" if alias == "converter" else _ALIASED[kind][1] if kind in _ALIASED else kind
+    _emit(group, f"{word}-version", 1, {**tags, f"{word}-version".replace("-", "_"): version})
+
+
+def _emit(group: str, name: str, value: float, tags: Mapping[str, str]) -> None:
+    stat = f"connect.{group}.{name}"
+    if BY_NAME[group, name].kind is Kind.TOTAL:
+        if value:
+            stats.incr(stat, int(value), tags=dict(tags))
+    else:
+        stats.gauge(stat, value, tags=dict(tags))
+
+
+# --- asset events ---------------------------------------------------------------------------------------------------------------------
+
+
+def emit_asset_events(context: Mapping[str, Any], bootstrap_servers: str, result: RunResult, *, group: str | None) -> None:
+    """One event for each topic with delivered records: ``{"connector": …, "ranges": {partition: [[first, next], …]}}``."""
+    alias = AssetAlias(context["ti"].dag_id)
+    if alias not in (context["task"].outlets or []):
+        return
+    for topic, ranges in sorted(_delivered(result.tasks).items()):
+        extra = {"connector": result.connector, "ranges": ranges}
+        context["outlet_events"][alias].add(topic_asset(bootstrap_servers, topic, group=group), extra=extra)
+
+
+def topic_asset(bootstrap_servers: str, topic: str, *, group: str | None = None) -> Asset:
+    """The asset that stands for a topic, or for what the sink of ``group`` has delivered of it.
+
+    The two differ: a sink whose DAG is scheduled on the topic's asset would otherwise start itself again and again.
+    """
+    server = bootstrap_servers.partition(",")[0].rpartition("://")[2]
+    uri = f"kafka://{server}/{topic}"
+    if group is None:
+        return Asset(uri)
+    whole = f"{uri}?group={quote(group, safe='')}"
+    return Asset(whole if len(whole) <= _URI_LENGTH else f"{uri}?group-sha256={hashlib.sha256(group.encode()).hexdigest()}")
+
+
+def _delivered(tasks: Sequence[TaskResult]) -> dict[str, dict[str, list[list[int]]]]:
+    topics: dict[str, dict[str, list[list[int]]]] = {}
+    for task in tasks:
+        for topic, partitions in task.ranges.items():
+            for partition, (first, end) in partitions.items():
+                if end > first:
+                    topics.setdefault(topic, {}).setdefault(partition, []).append([first, end])
+    return topics
+
+
+# --- the task's value and its failure -------------------------------------------------------------------------------------------------
+
+
+def xcom_values(result: RunResult) -> dict[str, dict[str, float]]:
+    """What goes to XCom: task numbers and numbers, nothing of the config."""
+    return {
+        str(task.task): {
+            "records": task.records,
+            "bytes": task.bytes,
+            "seconds": round(task.seconds, 3),
+            "cpu_seconds": round(task.cpu_seconds, 3),
+        }
+        for task in result.tasks
+    }
+
+
+def failure(result: RunResult, failed: Sequence[TaskResult]) -> Exception:
+    """The exception for a run that FAILED; one that Airflow retries if at least one of its causes may pass by itself."""
+    causes = [f"task {task.task} FAILED: {_last_line(task.trace or '')}" for task in failed]
+    if not causes or result.error:
+        causes.insert(0, _last_line(result.error or "the connector FAILED"))
+    retriable = result.retriable if not failed else any(task.retriable for task in failed)
+    kind = AirflowException if retriable else AirflowFailException
+    return kind(f"Connector {result.connector}: {'; '.join(causes)}")  # type: ignore[no-any-return]
+
+
+def _last_line(trace: str) -> str:
+    lines = [line.strip() for line in trace.splitlines() if line.strip()]
+    return lines[-1] if lines else "no reason given"

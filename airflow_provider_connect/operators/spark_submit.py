@@ -1,0 +1,183 @@
+"""SparkSubmitOperator of Airflow's Spark provider, as far as a connector's application needs it: submit, wait, kill.
+
+Internals of apache-airflow-providers-apache-spark 6.3.4: of the operator ``_conn_id``, ``_archives``, ``_hook`` and ``_get_hook``; of its
+hook ``_submit_sp`` and ``_last_submit_log_lines``; that ``submit`` hands keyword arguments to ``Popen``; the import of ``requests``.
+"""
+
+import importlib
+import importlib.util
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
+
+from airflow_provider_connect.config.built_in_providers import AIRFLOWS_OWN
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.hooks.airflow_settings import SPARK_CONNECTION, own_option
+from airflow_provider_connect.spark.parent_death import dies_with_parent
+from airflow_provider_connect.spark.run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.spark.submit_options import SubmitOptions
+
+
+class _LateModule(ModuleType):
+    """Has a module's name, and loads the module when one of its attributes is read."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+@contextmanager
+def _loaded_at_first_use(name: str) -> Iterator[None]:
+    """Let ``import «name»`` in the body bind a late module; before and after it, the import does what it always does.
+
+    The Spark provider imports ``requests`` at its top, for cluster modes that are not used here: 25 ms of the 28 ms that it costs each
+    task process, measured, in a run that with nothing to do takes 150 ms in all.
+    """
+    if name in sys.modules:
+        yield
+        return
+    sys.modules[name] = late = _LateModule(name)
+    try:
+        yield
+    finally:
+        if sys.modules.get(name) is late:
+            del sys.modules[name]
+
+
+with _loaded_at_first_use("requests"):
+    from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+_log = logging.getLogger(__name__)
+_KILL_WAIT_SECONDS = 4.0  # Airflow sends SIGKILL five seconds after it called on_kill
+
+
+class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow is not typed for us
+    """Runs the program of this package by spark-submit, with the settings of the Spark connection. Deploy mode is always ``client`` and
+    ``durable`` always off: the claims on the config topic decide who may write, and an application ends with its task."""
+
+    def __init__(self, *, connector: str, spark_conn_id: str | None = None, **kwargs: Any) -> None:
+        refused = {"env_vars", "application_args", "application"} & kwargs.keys()
+        if refused:
+            raise ConfigException(f"ConnectTaskOperator does not take {', '.join(sorted(refused))}: it sets these itself")
+        super().__init__(**(kwargs | {"deploy_mode": "client", "durable": False, "name": f"connect-{connector}"}))
+        self.conf: dict[str, str] | None
+        self.py_files: str | None
+        self._archives: str | None
+        self.connector = connector
+        self.spark_conn_id = spark_conn_id
+        self._kill_requested = False
+        self._directory: RunDirectory | None = None
+
+    def submit_application(self, directory: RunDirectory) -> tuple[int | None, list[str]]:
+        """Run the application to its end, in this thread: the signal of ``die_with_parent`` follows the thread that forks.
+
+        Returns spark-submit's exit code and the last lines of its log.
+        """
+        from airflow_provider_connect.spark.class_data import build_behind, note_exit
+        from airflow_provider_connect.spark.submit_options import submit_options
+
+        options = submit_options(self._spark_master(), scratch=directory.scratch(), python_archive=own_option("python_archive"))
+        self._apply(options)
+        self.application_args = ["--run-dir", str(directory.path)]
+        self._hook = hook = self._get_hook()
+        if self._kill_requested:
+            raise AirflowFailException(f"Connector {self.connector}: killed before its application was submitted")
+        environment = options.environment(_without_airflow(os.environ))
+        try:  # in a process group of its own: Airflow's SIGTERM to the task's group then reaches the task process alone
+            hook.submit(application_path(), env=environment, preexec_fn=dies_with_parent(own_group=True), stdin=subprocess.DEVNULL)
+        except AirflowException as error:  # the exit code is not 0; the result has the reason
+            _log.debug("spark-submit ended: %s", error)
+        exit_code = None if hook._submit_sp is None else hook._submit_sp.returncode
+        if not note_exit(options.class_data, exit_code):
+            build_behind(options.class_data)
+        return exit_code, list(hook._last_submit_log_lines)
+
+    def _apply(self, options: "SubmitOptions") -> None:
+        """Put the options under those of the DAG: a DAG's own Spark settings win, its files come behind ours."""
+        conf = {**options.conf, **(self.conf or {})}
+        own = conf.get("spark.driver.extraJavaOptions", "")
+        self.conf = conf | {"spark.driver.extraJavaOptions": f"{options.driver_java_options} {own}".strip()}
+        self.py_files = _joined(options.py_files, self.py_files)
+        self._archives = _joined(options.archives, self._archives)
+
+    def _spark_master(self) -> str:
+        """The master that the Spark connection names. Raises ConfigException when it names none: the provider would use YARN."""
+        self._conn_id = self.spark_conn_id or own_option("spark_conn_id") or SPARK_CONNECTION
+        try:
+            connection = Connection.get(self._conn_id)
+        except AirflowNotFoundException as error:
+            raise ConfigException(
+                f"Spark connection {self._conn_id} does not exist: create it with type 'spark' and a master such as local[2] or "
+                "spark://host:7077 as its host, or name another one in option spark_conn_id of section [connect]"
+            ) from error
+        if not connection.host:
+            raise ConfigException(
+                f"Spark connection {self._conn_id} has no host: give the master, for instance local[2] or spark://host:7077"
+            )
+        master = connection.host if "://" in connection.host or not connection.port else f"{connection.conn_type}://{connection.host}"
+        return f"{master}:{connection.port}" if connection.port else str(master)
+
+    def on_kill(self) -> None:
+        """Have the driver end after its batch; kill it and spark-submit if it has not ended within four seconds.
+
+        Called by Airflow in its signal handler. An exception here would leave the application alive, so none is raised.
+        """
+        self._kill_requested = True
+        try:
+            process = None if self._hook is None else self._hook._submit_sp
+            if process is not None and process.poll() is None:
+                self._end(process)
+        except BaseException:
+            _log.exception("Connector %s: the application may live on", self.connector)
+
+    def _end(self, process: Any) -> None:  # a Popen
+        deadline = time.monotonic() + _KILL_WAIT_SECONDS
+        is_signalled = False
+        while time.monotonic() < deadline and process.poll() is None:
+            is_signalled = is_signalled or self._signal_driver()
+            time.sleep(0.05)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+
+    def _signal_driver(self) -> bool:
+        """False: it has not started yet."""
+        pid = None if self._directory is None else self._directory.driver_pid()
+        if pid is None:
+            return False
+        try:
+            os.kill(pid, signal.SIGTERM)
+        except OSError:
+            return False
+        return True
+
+
+def application_path() -> str:
+    """The program that spark-submit is given."""
+    spec = importlib.util.find_spec("airflow_provider_connect.spark_jobs.run_connector")
+    if spec is not None and spec.origin is not None:
+        return spec.origin
+    path = Path(__file__).parents[2] / "spark_jobs" / "run_connector.py"  # a checkout on the path, not installed
+    if not path.is_file():
+        raise ConfigException("airflow_provider_connect.spark_jobs.run_connector is not installed: install airflow-provider-connect again")
+    return str(path)
+
+
+def _without_airflow(environ: Mapping[str, str]) -> dict[str, str]:
+    """``environ`` without Airflow's own settings, connections and keys, which an application must not see."""
+    return {name: value for name, value in environ.items() if not name.startswith(AIRFLOWS_OWN)}
+
+
+def _joined(ours: Sequence[str], own: str | None) -> str | None:
+    return ",".join([*ours, *filter(None, [own])]) or None
