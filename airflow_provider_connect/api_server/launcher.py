@@ -1,5 +1,7 @@
-"""The herder's launcher: starts, ends and finds runs of connectors as runs of their DAGs. For the API server only."""
+"""What a herder in a process of Airflow's is given: the launcher, which starts, ends and finds runs of connectors as runs of their DAGs;
+and stores that read on from what processes of this host have read of the config topic. For processes that may use Airflow's database."""
 
+import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -8,15 +10,22 @@ from sqlalchemy.orm import Session
 from airflow_provider_connect.api_server.dags import Sessions, dags_of, has_dag, hide_dag
 from airflow_provider_connect.api_server.parse_requests import request_parse
 from airflow_provider_connect.api_server.runs import end_runs, has_running_task, running_connectors, start_run
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dag_files.connector_files import file_for
-from airflow_provider_connect.hooks.airflow_settings import BUNDLE, connectors_bundle
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.hooks.airflow_settings import BUNDLE, connectors_bundle, run_directory
 from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.sql_mirror.queries import agreement_key, drop_agreement
+from airflow_provider_connect.stores.backing import TopicBacking
+from airflow_provider_connect.stores.config_cache import ConfigCache
 
+_READ_SECONDS = 30.0
 NO_BUNDLE = (
     f'Connectors created over REST have no DAGs and never run: add {{"name": "connectors", "classpath": "{BUNDLE}", "kwargs": {{}}}} '
     "to dag_bundle_config_list in section [dag_processor], on every host of Airflow, and restart it"
 )
+
+_log = logging.getLogger(__name__)
 
 
 class AirflowLauncher:
@@ -74,3 +83,17 @@ class AirflowLauncher:
         bundle = connectors_bundle()
         if bundle is not None:
             request_parse(session, bundle, file_for(connector, len(dags_of(session, bundle)) + more))
+
+
+def airflow_backing(settings: WorkerSettings) -> TopicBacking:
+    """Stores that read on from the config topic as it is now, which is read once for all of them. The topics must be there.
+
+    Where another user owns the run directory, each store reads the topic whole. Raises StoreTimeoutException: what was read until then is
+    kept in the run directory, and the next call goes on behind it.
+    """
+    try:
+        folder = run_directory()
+    except ConfigException as error:
+        _log.info("The config topic is read whole: %s", error.message)
+        return TopicBacking(settings)
+    return TopicBacking(settings, known=ConfigCache(folder).read(settings, None, timeout_seconds=_READ_SECONDS))

@@ -18,13 +18,7 @@ from airflow_provider_connect.api_server.serialized_dags import definition
 from airflow_provider_connect.config.dag_settings import DEFINED_IN
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.sql_mirror.queries import (
-    Agreement,
-    agreement_key,
-    agreements,
-    drop_agreement,
-    move_agreement,
-)
+from airflow_provider_connect.sql_mirror.queries import Agreement, agreement_key, agreements, drop_agreement, move_agreement
 
 _WATCH_SECONDS = 10.0
 _NAMED = 20  # connectors in a line of the log
@@ -112,13 +106,7 @@ class Reconciler:
     seconds since 1970."""
 
     def __init__(
-        self,
-        control: ConnectorControl,
-        sessions: Sessions,
-        *,
-        now: Callable[[], float],
-        grace_seconds: float = 600.0,
-        limit: int = 10,
+        self, control: ConnectorControl, sessions: Sessions, *, now: Callable[[], float], grace_seconds: float = 600.0, limit: int = 10
     ) -> None:
         self._control = control
         self._sessions = sessions

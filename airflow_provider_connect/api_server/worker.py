@@ -8,10 +8,9 @@ from functools import partial
 
 from airflow.utils.session import create_session
 
-from airflow_provider_connect.api_server.backing import airflow_backing
 from airflow_provider_connect.api_server.dag_follower import DagFollower
 from airflow_provider_connect.api_server.dags import DagRemoval
-from airflow_provider_connect.api_server.launcher import NO_BUNDLE, AirflowLauncher
+from airflow_provider_connect.api_server.launcher import NO_BUNDLE, AirflowLauncher, airflow_backing
 from airflow_provider_connect.api_server.reconciler import Reconciler
 from airflow_provider_connect.api_server.status_comparison import StatusComparison
 from airflow_provider_connect.config import config_providers
@@ -65,11 +64,7 @@ class ServerWorker:
             dag_check=check,
         )
         self._reconciler = Reconciler(
-            self.herder,
-            create_session,
-            now=time.time,
-            grace_seconds=settings.missing_dag_grace_seconds,
-            limit=settings.missing_dag_limit,
+            self.herder, create_session, now=time.time, grace_seconds=settings.missing_dag_grace_seconds, limit=settings.missing_dag_limit
         )
         self._comparison = StatusComparison(
             self.herder,

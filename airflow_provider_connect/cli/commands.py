@@ -4,7 +4,7 @@ from typing import Any
 
 from airflow.cli.cli_config import ARG_VERBOSE, ActionCommand, Arg, GroupCommand, lazy_load_command
 
-from airflow_provider_connect.skeleton.arguments import ABOUT, ARGUMENTS
+from airflow_provider_connect.skeleton.new import ABOUT, ARGUMENTS
 
 _PACKAGE = __name__.partition(".")[0]
 

@@ -7,7 +7,7 @@ from typing import Any
 from airflow_provider_connect.cli.connection import Verbs
 from airflow_provider_connect.errors import BadRequestException, NotFoundException
 from airflow_provider_connect.rest.secrets import Secrets
-from airflow_provider_connect.standalone.connector_files import NAME, ConnectorFile, read_connector_file
+from airflow_provider_connect.standalone.files import NAME, ConnectorFile, read_connector_file
 
 
 def given_connector(arguments: Any) -> ConnectorFile:

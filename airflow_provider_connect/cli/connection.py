@@ -12,8 +12,7 @@ from typing import Any
 from airflow.utils.cli import suppress_logs_and_warning
 from airflow.utils.session import create_session
 
-from airflow_provider_connect.api_server.backing import airflow_backing
-from airflow_provider_connect.api_server.launcher import AirflowLauncher
+from airflow_provider_connect.api_server.launcher import AirflowLauncher, airflow_backing
 from airflow_provider_connect.cli.printing import errors_printed
 from airflow_provider_connect.cli.settings import use_database
 from airflow_provider_connect.client.conversation import RetryLimits

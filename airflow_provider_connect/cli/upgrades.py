@@ -14,7 +14,7 @@ from airflow_provider_connect.model.preview_comparison import Comparison
 from airflow_provider_connect.model.previews import Preview, PreviewedRecord
 from airflow_provider_connect.model.upgrades import Upgrade, UpgradeState
 from airflow_provider_connect.model.view_json import to_json
-from airflow_provider_connect.standalone.connector_files import read_connector_file
+from airflow_provider_connect.standalone.files import read_connector_file
 
 T = TypeVar("T")
 

@@ -186,7 +186,7 @@ class FileStreamSinkConnector(SinkConnector):
             None,
             importance=Importance.HIGH,
             doc="Destination filename. If not specified, the standard output will be used",
-        ),
+        )
     )
 
     def start(self, config: Config) -> None:

@@ -244,11 +244,7 @@ class FileStreamSourceConnector(SourceConnector):
     task_class: ClassVar[type[SourceTask]] = FileStreamSourceTask
     config_def = ConfigDef(
         ConfigKey(
-            FILE,
-            Type.STRING,
-            None,
-            importance=Importance.HIGH,
-            doc="Source filename. If not specified, the standard input will be used",
+            FILE, Type.STRING, None, importance=Importance.HIGH, doc="Source filename. If not specified, the standard input will be used"
         ),
         ConfigKey(TOPIC, Type.STRING, validator=NonEmptyString(), importance=Importance.HIGH, doc="The topic to publish data to"),
         ConfigKey(

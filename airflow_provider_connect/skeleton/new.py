@@ -1,16 +1,60 @@
-"""``connect-new my-connector``: a package with a connector to begin with. ``airflow connect new`` is the same."""
+"""``connect-new my-connector``: a package with a connector to begin with, created from the templates beside this module. ``airflow connect
+new`` is the same. Loads the standard library only."""
 
 from __future__ import annotations
 
 import argparse
+import keyword
+import os
+import re
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.resources import files
 from pathlib import Path
+from string import Template
+from typing import Any, Final
 
 from airflow_provider_connect import __version__
-from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.skeleton.arguments import ABOUT, ARGUMENTS
-from airflow_provider_connect.skeleton.package import Side, package_files, write_package
+from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, ConnectException
+
+ABOUT: Final = "Make a package with a connector to begin with: entry points, tests, an example DAG"
+ARGUMENTS: Final[tuple[tuple[tuple[str, ...], dict[str, Any]], ...]] = (
+    (("name",), {"help": "What the package is to be called, such as my-connector"}),
+    (("--source",), {"action": "store_true", "help": "With a source connector; so it is when nothing is said"}),
+    (("--sink",), {"action": "store_true", "help": "With a sink connector"}),
+    (("--both",), {"action": "store_true", "help": "With one of each"}),
+    (("--directory",), {"default": ".", "metavar": "DIR", "help": "Make the package's directory in DIR; else in the current directory"}),
+)
+_ENDING: Final = "-connector"
+_FORM: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_MOST_CHARACTERS: Final = 40
+_TAKEN: Final = frozenset({"airflow", "airflow_provider_connect", "confluent_kafka", "dags", "py4j", "pyarrow", "pyspark", "src", "tests"})
+
+
+class Side(StrEnum):
+    """What a package may bring."""
+
+    SOURCE = "source"
+    SINK = "sink"
+
+
+_EVERY: Final = {
+    ".gitignore": "gitignore",
+    "README.md": "README.md",
+    "pyproject.toml": "pyproject.toml",
+    "src/{module}/__init__.py": "__init__.py",
+    "src/{module}/py.typed": "py.typed",
+    "tests/test_package.py": "test_package.py",
+}
+_OF_SIDE: Final = {
+    "src/{module}/{side}.py": "{side}.py",
+    "tests/test_{side}.py": "test_{side}.py",
+    "dags/{module}_{side}.py": "dag_{side}.py",
+}
+_ENTRY: Final = '"{side}:{stem}{Side}" = "{module}.{side}:{stem}{Side}Connector"'
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -33,6 +77,90 @@ def new(options: argparse.Namespace) -> None:
     print(f"Made {target} with")
     print("\n".join(f"  {place}" for place in texts))
     print(f"Next: cd {target}, pip install -e '.[test]', pytest; README.md tells the rest")
+
+
+def package_files(package: str, sides: Collection[Side], *, framework: str) -> dict[str, str]:
+    """The texts of a package's files by their path in it. ``framework`` is the version of this package that they are made for.
+
+    Raises BadRequestException for a name that is none.
+    """
+    names = Names.of(package)
+    chosen = [side for side in Side if side in sides]
+    values = {
+        "package": names.package,
+        "module": names.module,
+        "label": names.label,
+        "stem": names.stem,
+        "framework": framework,
+        "entry_points": "\n".join(
+            _ENTRY.format(side=side, Side=side.capitalize(), stem=names.stem, module=names.module) for side in chosen
+        ),
+        "connectors": " and ".join(f"`{names.stem}{side.capitalize()}`" for side in chosen),
+    }
+    places = dict(_EVERY)
+    for side in chosen:
+        places |= {place.replace("{side}", side): template.replace("{side}", side) for place, template in _OF_SIDE.items()}
+    return {place.format(module=names.module): _filled(template, values) for place, template in sorted(places.items())}
+
+
+def _filled(template: str, values: Mapping[str, str]) -> str:
+    text = files(__package__).joinpath("templates", f"{template}.tmpl").read_text(encoding="utf-8")
+    return Template(text).substitute(values)
+
+
+def write_package(target: Path, texts: Mapping[str, str]) -> None:
+    """Make the directory ``target`` with these files: the whole of it or nothing.
+
+    Raises AlreadyExistsException where something lies there, BadRequestException where it cannot be written.
+    """
+    if target.is_symlink() or (target.exists() and not _is_empty(target)):
+        raise AlreadyExistsException(f"{target} exists: nothing is overwritten; give another name or --directory")
+    beside = target.with_name(f".{target.name}-{os.getpid()}")
+    try:
+        beside.mkdir(parents=True)
+        for place, text in texts.items():
+            file = beside / place
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        beside.rename(target)  # fails, and changes nothing, where somebody has put something there meanwhile
+    except OSError as error:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise BadRequestException(f"{target} cannot be made: {error.strerror}") from error
+
+
+def _is_empty(directory: Path) -> bool:
+    return directory.is_dir() and not any(directory.iterdir())
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """``package`` is the distribution's (``my-connector``), ``module`` what is imported (``my_connector``), ``label`` what connectors and
+    topics are called (``my``), ``stem`` how the names of classes begin (``My``)."""
+
+    package: str
+    module: str
+    label: str
+    stem: str
+
+    @classmethod
+    def of(cls, package: str) -> Names:
+        """Raises BadRequestException for what is no good name of a package, with what would be one."""
+        if not _FORM.fullmatch(package) or len(package) > _MOST_CHARACTERS:
+            raise BadRequestException(
+                f"{package!r} is no name for a package: take lower-case letters, digits and single hyphens, beginning with a letter, "
+                f"at most {_MOST_CHARACTERS} characters{_instead(package)}"
+            )
+        module = package.replace("-", "_")
+        if module in _TAKEN or module in sys.stdlib_module_names or keyword.iskeyword(module):
+            raise BadRequestException(f"{package!r} is no name for a package: there is a module {module} already; take {package}-connector")
+        label = package.removesuffix(_ENDING)
+        return cls(package, module, label, "".join(word.capitalize() for word in label.split("-")))
+
+
+def _instead(package: str) -> str:
+    """A name like it that would do, in brackets; nothing where there is none."""
+    proposed = re.sub(r"[^a-z0-9]+", "-", package.lower()).strip("-0123456789")[:_MOST_CHARACTERS].strip("-")
+    return f" (such as {proposed})" if _FORM.fullmatch(proposed) else ""
 
 
 if __name__ == "__main__":

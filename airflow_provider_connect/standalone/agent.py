@@ -19,15 +19,12 @@ from pathlib import Path
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.rest.server import RestListener, rest_server
-from airflow_provider_connect.standalone.connector_files import read_connector_file
+from airflow_provider_connect.standalone.files import opened_backing, read_connector_file, read_properties, standalone_settings
 from airflow_provider_connect.standalone.worker import StandaloneWorker
-from airflow_provider_connect.standalone.worker_file import read_properties, standalone_settings
-from airflow_provider_connect.stores.local_backing import LocalBacking
-from airflow_provider_connect.stores.offset_file import SETTING, OffsetFile
 from airflow_provider_connect.stores.server_info import server_info
 
 ENDED, WRONG, FAILED = 0, 2, 3
-"""Exit codes: told to end; files or settings that are wrong; what a file asks for failed at the start (Connect's own code for that)."""
+"""Exit codes: ended by a signal; wrong files or settings; what a file asks for failed at the start (Connect's own code for that)."""
 
 log = logging.getLogger(__name__)
 
@@ -39,28 +36,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("connectors", type=Path, nargs="*", metavar="connector.properties", help="configs: properties, or JSON")
     options = parser.parse_args(arguments)
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    told = _told_to_end()
+    ends = _end_signal()
     try:
-        run_agent(read_properties(options.worker), options.connectors, told)
+        run_agent(read_properties(options.worker), options.connectors, ends)
         code = ENDED
     except ConnectException as error:
-        log.error("%s", error.message)  # noqa: TRY400  (the message says it all)
+        log.error("%s", error.message)  # noqa: TRY400  (the message has the reason)
         code = WRONG if isinstance(error, ConfigException) else FAILED
     sys.stdout.flush()
     os._exit(code)  # clients' threads, and tasks that are overdue, need not be waited for
 
 
-def run_agent(properties: Mapping[str, str], connectors: Sequence[Path], told: threading.Event) -> None:
-    """Run the worker until ``told``. Raises ConnectException when it cannot start: then nothing runs."""
+def run_agent(properties: Mapping[str, str], connectors: Sequence[Path], ends: threading.Event) -> None:
+    """Run the worker until ``ends`` is set. Raises ConnectException when it cannot start: then nothing runs."""
     files = [read_connector_file(path) for path in connectors]
     settings = standalone_settings(properties)
     listener = RestListener.of(settings.values)
     with ExitStack() as opened:
-        file = OffsetFile(Path(properties[SETTING].strip()))
-        opened.callback(file.close)
+        backing = opened_backing(settings, opened)
         probe = PluginProbe(settings)
         opened.callback(probe.close)
-        worker = StandaloneWorker(settings, LocalBacking(file), probe, worker_id=f"{listener.host}:{listener.port}")
+        worker = StandaloneWorker(settings, backing, probe, worker_id=f"{listener.host}:{listener.port}")
         opened.enter_context(worker)
         rest = rest_server(settings.values, herder=lambda: worker.herder, info=lambda: server_info(settings))
         opened.enter_context(rest)
@@ -68,22 +64,23 @@ def run_agent(properties: Mapping[str, str], connectors: Sequence[Path], told: t
         for asked in files:
             worker.put_connector(asked.name, asked.config, asked.initial_state)
             log.info("Created connector %s", asked.name)
-        told.wait()
+        ends.wait()
         log.info("Kafka Connect standalone worker stopping")
     log.info("Kafka Connect standalone worker stopped")
 
 
-def _told_to_end() -> threading.Event:
-    told = threading.Event()
+def _end_signal() -> threading.Event:
+    """Set by the first SIGTERM or SIGINT; the second ends the process."""
+    ends = threading.Event()
 
     def end(number: int, _: object) -> None:
-        if told.is_set():
+        if ends.is_set():
             os._exit(128 + number)
-        told.set()
+        ends.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
-    return told
+    return ends
 
 
 if __name__ == "__main__":

@@ -9,22 +9,23 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
 from airflow_provider_connect.config.masking import Mask, mask_logs, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, trace_of
-from airflow_provider_connect.model.run import Claim, RunSpec
+from airflow_provider_connect.model.metric_names import TOTALS
+from airflow_provider_connect.model.run import Claim, RunSpec, TaskResult
 from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import ConnectorStatus
-from airflow_provider_connect.standalone.task_figures import TaskFigures
 from airflow_provider_connect.standalone.task_loop import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, TaskLoop
 from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.fencing import Fence
 from airflow_provider_connect.worker.application.failure_report import plugin_version, report_failed
 from airflow_provider_connect.worker.application.planner import NoPlan, Plan, Planner
+from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.task.stop_signal import StopReason
 from airflow_provider_connect.worker.task.task_body import TaskHost
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
@@ -45,12 +46,12 @@ class HostedConnector:
 class ConnectorHost:
     """See the module."""
 
-    def __init__(self, name: str, settings: WorkerSettings, backing: Backing, *, worker_id: str, figures: TaskFigures) -> None:
+    def __init__(self, name: str, settings: WorkerSettings, backing: Backing, *, worker_id: str, counters: TaskCounters) -> None:
         self._name = name
         self._settings = settings
         self._backing = backing
         self._worker_id = worker_id
-        self._figures = figures
+        self._counters = counters
         self._configs = backing.configs()
         self._mask = Mask()
         mask_logs(self._mask)
@@ -263,8 +264,8 @@ class ConnectorHost:
         loop = TaskLoop(
             payload,
             plan.connector,
-            TaskHost(self._backing, self._worker_id, None, self._figures.watch(self._name, task)),
-            on_result=lambda result: self._figures.add(self._name, result),
+            TaskHost(self._backing, self._worker_id, None, self._counters.watch(self._name, task)),
+            on_result=lambda result: self._counters.add(self._name, result),
             on_end=self._notice,
         )
         with self._changed:
@@ -291,3 +292,54 @@ class ConnectorHost:
 
 def _is_over(hosted: HostedConnector) -> bool:
     return all(loop.has_ended for loop in hosted.loops.values())
+
+
+# --- counters -------------------------------------------------------------------------------------------------------------------------
+
+_Task = tuple[str, int]  # connector, task
+
+
+class TaskCounters:
+    """Adds up what the runs of each task's body counted, the one under way included. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ended: dict[_Task, dict[str, float]] = {}
+        self._running: dict[_Task, TaskMetrics] = {}
+
+    def watch(self, connector: str, task: int) -> Callable[[TaskMetrics], None]:
+        """The callback that takes the counters of a body that begins."""
+
+        def begin(metrics: TaskMetrics) -> None:
+            with self._lock:
+                self._running[connector, task] = metrics
+
+        return begin
+
+    def add(self, connector: str, result: TaskResult) -> None:
+        """A body has ended."""
+        task = (connector, result.task)
+        with self._lock:
+            self._running.pop(task, None)
+            self._ended[task] = _over(result.metrics, self._ended.get(task, {}))
+
+    def forget(self, connector: str) -> None:
+        """The connector is gone."""
+        with self._lock:
+            for counts in (self._ended, self._running):
+                for task in [task for task in counts if task[0] == connector]:
+                    del counts[task]
+
+    def read(self) -> dict[_Task, dict[str, float]]:
+        """By connector and task."""
+        with self._lock:
+            counts = {task: dict(ended) for task, ended in self._ended.items()}
+            for task, metrics in self._running.items():
+                counts[task] = _over(metrics.by_name(), counts.get(task, {}))
+        return counts
+
+
+def _over(newer: Mapping[str, float], older: Mapping[str, float]) -> dict[str, float]:
+    """Totals add up; of all else the newer value counts."""
+    totals = {name: value + older.get(name, 0.0) for name, value in newer.items() if name in TOTALS}
+    return {**older, **newer, **totals}

@@ -18,11 +18,9 @@ from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.sdk.connector import SourceConnector
+from airflow_provider_connect.standalone.files import opened_backing, standalone_settings, with_data_folder
 from airflow_provider_connect.standalone.worker import StandaloneWorker
-from airflow_provider_connect.standalone.worker_file import standalone_settings, with_data_folder
-from airflow_provider_connect.stores.backing import Backing, TopicBacking
-from airflow_provider_connect.stores.local_backing import LocalBacking
-from airflow_provider_connect.stores.offset_file import SETTING, OffsetFile
+from airflow_provider_connect.stores.offset_file import SETTING
 from airflow_provider_connect.worker.task.checked_connector import check_connector
 
 TOPIC_SECONDS = 30.0
@@ -88,17 +86,9 @@ class Connect:
                 return sorted(topics)
             time.sleep(_LOOK_SECONDS)
 
-    def _backing(self, opened: ExitStack) -> Backing:
-        path = self._settings.values.get(SETTING, "").strip()
-        if not path:
-            return TopicBacking(self._settings)
-        file = OffsetFile(Path(path))
-        opened.callback(file.close)
-        return LocalBacking(file)
-
     def __enter__(self) -> Self:
         with ExitStack() as opened:
-            backing = self._backing(opened)
+            backing = opened_backing(self._settings, opened)
             probe = PluginProbe(self._settings)
             opened.callback(probe.close)
             worker_id = f"{socket.gethostname()}:{os.getpid()}"

@@ -14,25 +14,31 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.model.run import RunResult, RunSpec, RunState, TaskResult
-from airflow_provider_connect.standalone.connector_files import ConnectorFile, read_connector_file
-from airflow_provider_connect.standalone.worker_file import read_properties, standalone_settings, with_data_folder
-from airflow_provider_connect.stores.backing import Backing, TopicBacking
-from airflow_provider_connect.stores.local_backing import LocalBacking
-from airflow_provider_connect.stores.offset_file import SETTING, OffsetFile
+from airflow_provider_connect.standalone.files import (
+    ConnectorFile,
+    opened_backing,
+    read_connector_file,
+    read_properties,
+    standalone_settings,
+    with_data_folder,
+)
+from airflow_provider_connect.stores.backing import Backing
+from airflow_provider_connect.stores.offset_file import SETTING
 from airflow_provider_connect.worker.application.application import Application, TaskRunner
 from airflow_provider_connect.worker.task.checked_connector import check_connector, check_outside, guarantee_of
 from airflow_provider_connect.worker.task.stop_signal import StopWire
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
 
-DONE, FAILED, WRONG, LATER, TOLD = 0, 1, 2, 75, 143
+DONE, FAILED, WRONG, LATER, SIGNALLED = 0, 1, 2, 75, 143
 """Exit codes: all done or nothing to do; FAILED for good; a config that cannot run; FAILED, but a later try may succeed (EX_TEMPFAIL);
-told to end, with offsets committed (as a shell says SIGTERM)."""
+ended by a signal, with offsets committed (a shell's code for SIGTERM)."""
 
 _LOOPBACK = "127.0.0.1"
 log = logging.getLogger(__name__)
@@ -49,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         properties = with_data_folder({}, Path.cwd()) if options.worker is None else read_properties(options.worker)
         code = _exit_code(run_once(read_connector_file(options.connector), properties))
     except ConnectException as error:
-        log.error("%s", error.message)  # noqa: TRY400  (the message says it all)
+        log.error("%s", error.message)  # noqa: TRY400  (the message has the reason)
         code = WRONG if isinstance(error, ConfigException) else LATER if error.retriable else FAILED
     sys.stdout.flush()
     os._exit(code)  # clients' threads need not be waited for
@@ -60,19 +66,13 @@ def run_once(connector: ConnectorFile, properties: Mapping[str, str]) -> RunResu
 
     Raises ConfigException for settings that are wrong, ConnectException when the state cannot be read.
     """
-    if not properties.get(SETTING, "").strip():
-        settings = WorkerSettings.of(properties)
-        return _run(connector, settings, TopicBacking(settings))
-    settings = standalone_settings(properties)
-    file = OffsetFile(Path(properties[SETTING].strip()))
-    try:
-        return _run(connector, settings, LocalBacking(file))
-    finally:
-        file.close()
+    settings = standalone_settings(properties) if properties.get(SETTING, "").strip() else WorkerSettings.of(properties)
+    with ExitStack() as opened:
+        return _run(connector, settings, opened_backing(settings, opened))
 
 
 def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing) -> RunResult:
-    """1 the config is looked at 2 it is the file's 3 the run."""
+    """1 check the config 2 write it 3 run."""
     checked = check_connector(connector.name, connector.config, settings, {})  # 1
     guarantee_of(checked, settings, exactly_once=backing.exactly_once)
     check_outside(checked)
@@ -112,8 +112,8 @@ def _exit_code(result: RunResult) -> int:
     if result.state is RunState.SKIPPED:
         log.info("Connector %s did not run: %s", result.connector, result.error)
     if result.state is RunState.STOPPED:
-        log.warning("Connector %s was told to end before the end of what there is", result.connector)
-        return TOLD
+        log.warning("Connector %s was ended before the end of what there is", result.connector)
+        return SIGNALLED
     return DONE
 
 

@@ -13,8 +13,7 @@ from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.herder.ports import Probe
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.views import ConnectorInfo
-from airflow_provider_connect.standalone.connector_host import ConnectorHost
-from airflow_provider_connect.standalone.task_figures import TaskFigures
+from airflow_provider_connect.standalone.connector_host import ConnectorHost, TaskCounters
 from airflow_provider_connect.stores.backing import Backing, TopicBacking
 from airflow_provider_connect.worker.preview.runner import PreviewRunner
 
@@ -27,9 +26,9 @@ class StandaloneWorker:
     def __init__(self, settings: WorkerSettings, backing: Backing, probe: Probe, *, worker_id: str) -> None:
         self.settings = settings
         previewer = PreviewRunner(settings) if isinstance(backing, TopicBacking) else None
-        self.figures = TaskFigures()
+        self.counters = TaskCounters()
         backing.ensure()
-        self._hosts = ConnectorHosts(settings, backing, worker_id=worker_id, figures=self.figures)
+        self._hosts = ConnectorHosts(settings, backing, worker_id=worker_id, counters=self.counters)
         self.herder = Herder(
             settings,
             self._hosts,
@@ -38,7 +37,7 @@ class StandaloneWorker:
             takes_upgrades=False,
             backing=backing,
             worker_id=worker_id,
-            task_metrics=self.figures.read,
+            task_metrics=self.counters.read,
         )
 
     def put_connector(self, name: str, config: Mapping[str, str], initial_state: TargetState | None = None) -> ConnectorInfo:
@@ -64,14 +63,14 @@ class StandaloneWorker:
 class ConnectorHosts:
     """The launcher of a worker of its own: every connector is hosted by this process.
 
-    ``figures`` takes what the tasks count. Safe to share between threads.
+    ``counters`` takes what the tasks count. Safe to share between threads.
     """
 
-    def __init__(self, settings: WorkerSettings, backing: Backing, *, worker_id: str, figures: TaskFigures) -> None:
+    def __init__(self, settings: WorkerSettings, backing: Backing, *, worker_id: str, counters: TaskCounters) -> None:
         self._settings = settings
         self._backing = backing
         self._worker_id = worker_id
-        self._figures = figures
+        self._counters = counters
         self._lock = threading.Lock()
         self._hosts: dict[str, ConnectorHost] = {}
         self._closed = False
@@ -97,7 +96,7 @@ class ConnectorHosts:
                 return
             host = self._hosts.get(connector)
             if host is None:
-                host = ConnectorHost(connector, self._settings, self._backing, worker_id=self._worker_id, figures=self._figures)
+                host = ConnectorHost(connector, self._settings, self._backing, worker_id=self._worker_id, counters=self._counters)
                 self._hosts[connector] = host
                 host.start()
         host.trigger(tasks)
@@ -111,7 +110,7 @@ class ConnectorHosts:
             host = self._hosts.pop(connector, None)
         if host is not None:
             host.close()
-        self._figures.forget(connector)
+        self._counters.forget(connector)
 
     def close(self) -> bool:
         """End all of them, each task after its batch and with its offsets committed. False: some were overdue, and stay behind."""

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException
-from airflow_provider_connect.skeleton.new import main
-from airflow_provider_connect.skeleton.package import Names, Side, package_files, write_package
+from airflow_provider_connect.skeleton.new import Names, Side, main, package_files, write_package
 
 
 @pytest.mark.parametrize(

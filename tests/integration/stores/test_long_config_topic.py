@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider_connect.api_server.backing import airflow_backing
+from airflow_provider_connect.api_server.launcher import airflow_backing
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import StoreTimeoutException
 from airflow_provider_connect.herder.herder import Herder

@@ -7,8 +7,7 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.standalone.connector_files import ConnectorFile, read_connector_file
-from airflow_provider_connect.standalone.worker_file import read_properties, standalone_settings
+from airflow_provider_connect.standalone.files import ConnectorFile, read_connector_file, read_properties, standalone_settings
 
 CONFIG = {"name": "c", "connector.class": "X", "tasks.max": "1"}
 

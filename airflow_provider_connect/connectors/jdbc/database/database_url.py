@@ -257,7 +257,7 @@ _TAKEN: Final[Mapping[str, frozenset[str]]] = {
     SQLITE: _words("mode"),
 }
 _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
-    POSTGRESQL: {"applicationname": "application_name", "connecttimeout": "connect_timeout", "logintimeout": "connect_timeout"},
+    POSTGRESQL: {"applicationname": "application_name", "connecttimeout": "connect_timeout", "logintimeout": "connect_timeout"}
 }
 _DROPPED: Final[Mapping[str, frozenset[str]]] = {
     POSTGRESQL: _words(

@@ -131,14 +131,7 @@ CONFIG_DEF: Final = ConfigDef(
         group=_DATABASE,
         doc="Only tables of catalogs like this, with % and _ as in SQL's LIKE. A catalog is what most call a database.",
     ),
-    ConfigKey(
-        SCHEMA_PATTERN,
-        Type.STRING,
-        None,
-        importance=Importance.HIGH,
-        group=_DATABASE,
-        doc="Only tables of schemas like this.",
-    ),
+    ConfigKey(SCHEMA_PATTERN, Type.STRING, None, importance=Importance.HIGH, group=_DATABASE, doc="Only tables of schemas like this."),
     ConfigKey(
         TABLE_TYPES,
         Type.LIST,

@@ -43,13 +43,7 @@ class RowReader:
     """The new rows of one source. ``next`` is called until it returns None; between two calls the connection may have become another."""
 
     def __init__(
-        self,
-        source: RowSource,
-        settings: SourceSettings,
-        since: SourceOffset,
-        *,
-        writing: OpenTransactions,
-        part: TablePart | None = None,
+        self, source: RowSource, settings: SourceSettings, since: SourceOffset, *, writing: OpenTransactions, part: TablePart | None = None
     ) -> None:
         """``part``: only this range of the table. ``writing``: asked for nothing yet, but by other ranges of it."""
         self.source = source

@@ -1,17 +1,26 @@
-"""Connector files on the command line: the three forms that Kafka Connect's standalone worker takes (contract §4.8), tried in its order."""
+"""The files of the command line: ``worker.properties``, and connector files in the three forms that Kafka Connect's standalone worker takes
+(contract §4.8), tried in its order; and the stores that a worker of its own opens."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_provider_connect.config.properties import parse_properties
+from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.sdk.allowed_paths import DATA_FOLDER
+from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
+from airflow_provider_connect.stores.backing import Backing, TopicBacking
+from airflow_provider_connect.stores.local_backing import LocalBacking
+from airflow_provider_connect.stores.offset_file import SETTING, OffsetFile
 
 NAME = "name"
+EXACTLY_ONCE = "exactly.once.source.support"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +101,42 @@ def _are_texts(values: Mapping[str, object]) -> bool:
 
 def _texts(values: Mapping[str, object]) -> dict[str, str]:
     return {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
+
+
+# --- the worker's settings ------------------------------------------------------------------------------------------------------------
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """The content of a properties file; connectors may reach files of one folder beside it, unless it says otherwise. Raises
+    ConfigException when it cannot be read."""
+    try:
+        return with_data_folder(parse_properties(path.read_bytes()), path.absolute().parent)
+    except (OSError, ValueError) as error:
+        raise ConfigException(f"Worker configuration {path} cannot be read: {error}") from error
+
+
+def with_data_folder(properties: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The properties of a worker whose own folder is ``folder``."""
+    return {ALLOWED_PATHS: str(folder / DATA_FOLDER), **properties}
+
+
+def standalone_settings(properties: Mapping[str, str]) -> WorkerSettings:
+    """Checked, and with sources at least once, as offsets in a file can be. Raises ConfigException with all errors."""
+    if not properties.get(SETTING, "").strip():
+        raise ConfigException(f'Missing required configuration "{SETTING}" which has no default value.')
+    asked = properties.get(EXACTLY_ONCE, "disabled")
+    if asked.strip().lower() == "enabled":
+        raise ConfigException.of(
+            EXACTLY_ONCE, asked, f"Offsets in a file ({SETTING}) cannot share a transaction with records. Leave this key out."
+        )
+    return WorkerSettings.of({**properties, EXACTLY_ONCE: "disabled"})
+
+
+def opened_backing(settings: WorkerSettings, opened: ExitStack) -> Backing:
+    """Configs in memory and offsets in a file, closed by ``opened``, where the settings name one; else the topics."""
+    path = settings.values.get(SETTING, "").strip()
+    if not path:
+        return TopicBacking(settings)
+    file = OffsetFile(Path(path))
+    opened.callback(file.close)
+    return LocalBacking(file)
