@@ -23,7 +23,7 @@ from airflow_provider_connect.errors import AlreadyExistsException, BadRequestEx
 ABOUT: Final = "Make a package with a connector to begin with: entry points, tests, an example DAG"
 ARGUMENTS: Final[tuple[tuple[tuple[str, ...], dict[str, Any]], ...]] = (
     (("name",), {"help": "What the package is to be called, such as my-connector"}),
-    (("--source",), {"action": "store_true", "help": "With a source connector; so it is when nothing is said"}),
+    (("--source",), {"action": "store_true", "help": "With a source connector; the default"}),
     (("--sink",), {"action": "store_true", "help": "With a sink connector"}),
     (("--both",), {"action": "store_true", "help": "With one of each"}),
     (("--directory",), {"default": ".", "metavar": "DIR", "help": "Make the package's directory in DIR; else in the current directory"}),
@@ -75,14 +75,14 @@ def new(options: argparse.Namespace) -> None:
     except ConnectException as error:
         sys.exit(error.message)
     print(f"Made {target} with")
-    print("\n".join(f"  {place}" for place in texts))
-    print(f"Next: cd {target}, pip install -e '.[test]', pytest; README.md tells the rest")
+    print("\n".join(f"  {path}" for path in texts))
+    print(f"Next: cd {target}, pip install -e '.[test]', pytest; README.md has the rest")
 
 
 def package_files(package: str, sides: Collection[Side], *, framework: str) -> dict[str, str]:
     """The texts of a package's files by their path in it. ``framework`` is the version of this package that they are made for.
 
-    Raises BadRequestException for a name that is none.
+    Raises BadRequestException for a wrong name.
     """
     names = Names.of(package)
     chosen = [side for side in Side if side in sides]
@@ -97,10 +97,10 @@ def package_files(package: str, sides: Collection[Side], *, framework: str) -> d
         ),
         "connectors": " and ".join(f"`{names.stem}{side.capitalize()}`" for side in chosen),
     }
-    places = dict(_EVERY)
+    paths = dict(_EVERY)
     for side in chosen:
-        places |= {place.replace("{side}", side): template.replace("{side}", side) for place, template in _OF_SIDE.items()}
-    return {place.format(module=names.module): _filled(template, values) for place, template in sorted(places.items())}
+        paths |= {path.replace("{side}", side): template.replace("{side}", side) for path, template in _OF_SIDE.items()}
+    return {path.format(module=names.module): _filled(template, values) for path, template in sorted(paths.items())}
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
@@ -118,11 +118,11 @@ def write_package(target: Path, texts: Mapping[str, str]) -> None:
     beside = target.with_name(f".{target.name}-{os.getpid()}")
     try:
         beside.mkdir(parents=True)
-        for place, text in texts.items():
-            file = beside / place
+        for path, text in texts.items():
+            file = beside / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
-        beside.rename(target)  # fails, and changes nothing, where somebody has put something there meanwhile
+        beside.rename(target)  # fails, and changes nothing, where another process has put something there meanwhile
     except OSError as error:
         shutil.rmtree(beside, ignore_errors=True)
         raise BadRequestException(f"{target} cannot be made: {error.strerror}") from error
@@ -147,18 +147,18 @@ class Names:
         """Raises BadRequestException for what is no good name of a package, with what would be one."""
         if not _FORM.fullmatch(package) or len(package) > _MOST_CHARACTERS:
             raise BadRequestException(
-                f"{package!r} is no name for a package: take lower-case letters, digits and single hyphens, beginning with a letter, "
+                f"{package!r} is not a name for a package: take lower-case letters, digits and single hyphens, beginning with a letter, "
                 f"at most {_MOST_CHARACTERS} characters{_instead(package)}"
             )
         module = package.replace("-", "_")
         if module in _TAKEN or module in sys.stdlib_module_names or keyword.iskeyword(module):
-            raise BadRequestException(f"{package!r} is no name for a package: there is a module {module} already; take {package}-connector")
+            raise BadRequestException(f"{package!r} is not a name for a package: there is a module {module}; take {package}-connector")
         label = package.removesuffix(_ENDING)
         return cls(package, module, label, "".join(word.capitalize() for word in label.split("-")))
 
 
 def _instead(package: str) -> str:
-    """A name like it that would do, in brackets; nothing where there is none."""
+    """A similar valid name, in brackets; empty where there is none."""
     proposed = re.sub(r"[^a-z0-9]+", "-", package.lower()).strip("-0123456789")[:_MOST_CHARACTERS].strip("-")
     return f" (such as {proposed})" if _FORM.fullmatch(proposed) else ""
 

@@ -107,7 +107,7 @@ def _texts(values: Mapping[str, object]) -> dict[str, str]:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """The content of a properties file; connectors may reach files of one folder beside it, unless it says otherwise. Raises
+    """The content of a properties file; connectors may reach files of one folder beside it, unless the file names others. Raises
     ConfigException when it cannot be read."""
     try:
         return with_data_folder(parse_properties(path.read_bytes()), path.absolute().parent)
