@@ -2,8 +2,10 @@
 
 import importlib
 import inspect
+import os
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -36,6 +38,8 @@ from airflow_provider_connect.api_server.parse_requests import request_parse
 from airflow_provider_connect.dag_files.connector_dag import ConnectorDag, StoredConnectorDag
 from airflow_provider_connect.operators.connect import ConnectTaskOperator
 from airflow_provider_connect.operators.definition import ATTRIBUTE, CONNECTOR, MARK
+from airflow_provider_connect.spark.run_directory import RunDirectory
+from airflow_provider_connect.spark.submit_options import SubmitOptions
 
 CORE, SPARK = ("Airflow", "apache-airflow-core"), ("apache-airflow-providers-apache-spark",) * 2
 
@@ -152,3 +156,34 @@ def test_the_spark_provider_has_what_the_operator_reads() -> None:
     assert inspect.signature(operator._get_hook).parameters == {}
     hook = SparkSubmitHook(conn_id="spark_default")
     assert (hook._submit_sp, list(hook._last_submit_log_lines)) == (None, [])
+
+
+_PROGRAM = """#!/bin/sh
+for argument in "$@"; do echo "argument $argument"; done
+env | sed -n 's/^AIRFLOW_CONN.*/a secret of Airflow/p'
+ps -o pid=,pgid= -p $$ | sed 's/^/group /'
+echo last words
+exit 3
+"""
+
+
+def test_an_application_is_submitted_and_its_exit_code_and_log_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through the provider's own hook; a script is in place of spark-submit."""
+    program = tmp_path / "spark-submit"
+    program.write_text(_PROGRAM)
+    program.chmod(0o755)
+    options = SubmitOptions(
+        str(program), {"PATH": f"{tmp_path}:{os.environ['PATH']}"}, "-Xours", {"spark.a": "1"}, ["ours.zip"], ["ours.tar"]
+    )
+    monkeypatch.setattr("airflow_provider_connect.spark.submit_options.submit_options", lambda *_, **__: options)
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
+    operator = ConnectTaskOperator(task_id="run", connector="orders", py_files="own.zip", archives="own.tar")
+    directory = RunDirectory.make(tmp_path / "runs", "connect.orders", "run-1")
+    exit_code, log = operator.submit_application(directory)
+    assert (exit_code, log[-1]) == (3, "last words")
+    assert {"local[1]", "spark.a=1", "ours.zip,own.zip", "ours.tar,own.tar", "connect-orders", str(directory.path)} <= {
+        line.removeprefix("argument ") for line in log
+    }
+    assert "a secret of Airflow" not in log
+    (group,) = [line.split()[1:] for line in log if line.startswith("group ")]
+    assert group[0] == group[1], "a process group of its own"
