@@ -12,11 +12,9 @@ from airflow_provider_connect.cli.printing import print_rows, print_value
 from airflow_provider_connect.client.verbs import ConnectVerbs
 from airflow_provider_connect.errors import BadRequestException, ConnectException, UnauthorizedException
 from airflow_provider_connect.model.offsets import requested_offsets
-from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.states import INITIAL_STATES
 from airflow_provider_connect.model.view_json import to_json
 from airflow_provider_connect.model.views import ConnectorStatusView, OffsetView, StateView, TaskView
-
-_INITIAL = {"running": TargetState.STARTED, "paused": TargetState.PAUSED, "stopped": TargetState.STOPPED}
 
 
 @speaks_to_connect
@@ -49,7 +47,7 @@ def get(arguments: Any, verbs: Verbs) -> None:
 @speaks_to_connect
 def create(arguments: Any, verbs: Verbs) -> None:
     given = given_connector(arguments)
-    state = given.initial_state if arguments.initial_state is None else _INITIAL[arguments.initial_state]
+    state = given.initial_state if arguments.initial_state is None else INITIAL_STATES[arguments.initial_state.upper()]
     info = verbs.create_connector(given.name, given.config, state)
     print(f"Connector {info.name} is created")
 

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, ov
 from airflow_provider_connect.client.calls import Answer, Call, call
 from airflow_provider_connect.model.preview_comparison import Comparison
 from airflow_provider_connect.model.previews import Preview
-from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.states import INITIAL_STATES, TargetState
 from airflow_provider_connect.model.upgrades import Upgrade
 from airflow_provider_connect.model.view_json import of_json, to_json
 from airflow_provider_connect.model.views import (
@@ -37,7 +37,7 @@ T_co = TypeVar("T_co", covariant=True)
 Views = dict[str, ConnectorInfo | ConnectorStatusView]
 
 _CREATED = 201
-_INITIAL = {TargetState.STARTED: "RUNNING", TargetState.PAUSED: "PAUSED", TargetState.STOPPED: "STOPPED"}
+_INITIAL = {state: word for word, state in INITIAL_STATES.items()}
 _PARTS = {"info": ConnectorInfo, "status": ConnectorStatusView}
 
 

@@ -87,7 +87,7 @@ class StatusKeeper:
             self._notes.delete_topic(name, topic)
 
     def flush(self) -> bool:
-        """Wait until it is written, at most ``WAIT_SECONDS``. False: it is not yet, and is tried again later."""
+        """Wait until it is written, at most ``WAIT_SECONDS``. False: it is not yet, and is retried later."""
         return self._notes.flush(WAIT_SECONDS)
 
     def metrics(self) -> dict[str, float]:

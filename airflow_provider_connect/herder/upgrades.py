@@ -91,7 +91,7 @@ class Upgrades:
         return asked
 
     def compare(self, name: str, to: str, *, records: int) -> Comparison:
-        """What the next run would compare; nothing is asked for or changed. Raises as ``request`` does, and as a ``Previewer``."""
+        """What the next run would compare; nothing is requested or changed. Raises as ``request`` does, and as a ``Previewer``."""
         config = config_of(self._reader.configs(), name)
         old, new = self._versions(name, to)
         previewer = self._previewer()

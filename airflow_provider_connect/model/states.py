@@ -11,6 +11,10 @@ class TargetState(StrEnum):
     STOPPED = "STOPPED"
 
 
+INITIAL_STATES = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
+"""Target states by the words of ``initial_state`` in requests (KIP-980)."""
+
+
 class State(StrEnum):
     """What a connector or task is in. STOPPED is for connectors only; DESTROYED is never seen: it is written as a tombstone."""
 

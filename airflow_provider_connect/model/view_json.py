@@ -59,7 +59,7 @@ def to_json(value: Any) -> Any:
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, Mapping):
-        return {key: to_json(inner) for key, inner in value.items()}
+        return {key: inner if inner.__class__ is str else to_json(inner) for key, inner in value.items()}  # configs: nearly all
     if hasattr(value, "to_json"):
         return value.to_json()
     if fields := json_fields(value.__class__):

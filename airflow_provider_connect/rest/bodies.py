@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.model.config_limits import refuse_many_aliases
-from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.states import INITIAL_STATES, TargetState
 from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.rest.answers import HttpException
 from airflow_provider_connect.rest.documents import CONFIG
@@ -32,7 +32,6 @@ _Version = Annotated[str, Field(min_length=1, description="A version, exactly th
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 _MOST_DIGITS = 1000
 _MOST_LENGTH_DIGITS = 20
-_STATES = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
 _KINDS = {dict: "an object", list: "an array", bool: "true or false", type(None): "null", str: "text"}
 
 
@@ -101,7 +100,7 @@ def new_connector(body: Body) -> NewConnector:
 def _initial_state(value: object) -> TargetState | None:
     if value is None:
         return None
-    state = _STATES.get(value.upper()) if isinstance(value, str) else None
+    state = INITIAL_STATES.get(value.upper()) if isinstance(value, str) else None
     if state is None:
         raise BadRequestException(f"'initial_state' must be one of RUNNING, PAUSED and STOPPED, not {_shown(value)}")
     return state

@@ -145,7 +145,7 @@ class _Answer:
 
 
 def _described(scope: Scope) -> str:
-    """Who asked for what: of the query, only parameters that are known are shown, for people put secrets anywhere."""
+    """The user's address and the request: of the query, only known parameters are shown, for people put secrets anywhere."""
     client = scope.get("client") or ("-",)
     query = Request(scope).query_params.multi_items() if len(scope["query_string"]) <= MOST_BYTES else [("", "")]
     shown = "&".join(f"{name}={value[:100]!r}" if name in _SHOWN_PARAMETERS else "…" for name, value in query)

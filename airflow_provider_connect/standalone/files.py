@@ -12,7 +12,7 @@ from pathlib import Path
 from airflow_provider_connect.config.properties import parse_properties
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.model.states import TargetState
+from airflow_provider_connect.model.states import INITIAL_STATES, TargetState
 from airflow_provider_connect.sdk.allowed_paths import DATA_FOLDER
 from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
 from airflow_provider_connect.stores.backing import Backing, TopicBacking
@@ -67,8 +67,7 @@ def _request(path: Path, values: Mapping[str, object]) -> ConnectorFile:
 def _state(path: Path, word: object) -> TargetState | None:
     if word is None:
         return None
-    states = {"running": TargetState.STARTED, "paused": TargetState.PAUSED, "stopped": TargetState.STOPPED}
-    state = states.get(str(word).lower())
+    state = INITIAL_STATES.get(str(word).upper())
     if state is None:
         raise ConfigException(f"Connector configuration at '{path}': initial_state must be one of RUNNING, PAUSED, STOPPED, not {word!r}")
     return state
