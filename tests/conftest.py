@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+import threading
 import time
 import uuid
 from collections import defaultdict
@@ -53,7 +54,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _skip_a_process(event: str, _: object) -> None:
-    if event in STARTS and "PYTEST_CURRENT_TEST" in os.environ:
+    """In the thread of the test: a server that runs in another one may start what it likes."""
+    if event in STARTS and "PYTEST_CURRENT_TEST" in os.environ and threading.current_thread() is threading.main_thread():
         pytest.skip("starts a process")
 
 
