@@ -24,7 +24,7 @@ def grown_bytes(what: str, place: Place, query: str = "") -> int:
     return int(ended.stdout)
 
 
-@pytest.mark.parametrize("dialect", QUERIES)
+@pytest.mark.parametrize("dialect", ["postgresql", *(pytest.param(one, marks=pytest.mark.soak) for one in ("sqlite", "mariadb"))])
 def test_long_rows_that_are_read_do_not_fill_the_memory(request: pytest.FixtureRequest, dialect: str) -> None:
     place: Place = request.getfixturevalue(f"{dialect}_place")
     place.run("CREATE TABLE numbers (id integer PRIMARY KEY)")
@@ -32,7 +32,7 @@ def test_long_rows_that_are_read_do_not_fill_the_memory(request: pytest.FixtureR
     assert grown_bytes("source", place, QUERIES[dialect]) < READ_BYTES
 
 
-@pytest.mark.parametrize("dialect", QUERIES)
+@pytest.mark.parametrize("dialect", ["postgresql", *(pytest.param(one, marks=pytest.mark.soak) for one in ("sqlite", "mariadb"))])
 def test_long_rows_that_are_written_do_not_fill_the_memory(request: pytest.FixtureRequest, dialect: str) -> None:
     place: Place = request.getfixturevalue(f"{dialect}_place")
     place.run(f"CREATE TABLE notes (id integer, text {'longtext' if dialect == 'mariadb' else 'text'})")

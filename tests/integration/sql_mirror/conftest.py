@@ -16,7 +16,7 @@ from tests.mariadb_server import MariadbServer
 Follow = Callable[..., MirrorFollower]
 
 
-@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
+@pytest.fixture(params=["sqlite", "postgresql", pytest.param("mariadb", marks=pytest.mark.soak)])
 def url(request: pytest.FixtureRequest, unique: str) -> str:
     """The address of an empty database of each kind. MariaDB stands for MySQL, of which there is no package to start here."""
     if request.param == "sqlite":
