@@ -71,11 +71,14 @@ from airflow_provider_connect.sdk.schema import SchemaType as SchemaType
 from airflow_provider_connect.sdk.schema import Struct as Struct
 from airflow_provider_connect.sdk.schema import decimal_schema as decimal_schema
 from airflow_provider_connect.sdk.task import ErrantRecordReporter as ErrantRecordReporter
+from airflow_provider_connect.sdk.task import Refusal as Refusal
+from airflow_provider_connect.sdk.task import RolledBackException as RolledBackException
 from airflow_provider_connect.sdk.task import SinkTask as SinkTask
 from airflow_provider_connect.sdk.task import SinkTaskContext as SinkTaskContext
 from airflow_provider_connect.sdk.task import SourceTask as SourceTask
 from airflow_provider_connect.sdk.task import SourceTaskContext as SourceTaskContext
 from airflow_provider_connect.sdk.task import TransactionContext as TransactionContext
+from airflow_provider_connect.sdk.task import WentBack as WentBack
 from airflow_provider_connect.sdk.transformation import Predicate as Predicate
 from airflow_provider_connect.sdk.transformation import Transformation as Transformation
 

@@ -7,8 +7,11 @@ means: call me again. Any other exception ends the task, whose status becomes FA
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
+from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedPaths
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, HeaderConverter
 
@@ -149,6 +152,32 @@ class SinkTaskContext(Protocol):
         """Commit offsets soon, rather than at the next interval."""
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A record that its destination refuses: its row in the batch, and why."""
+
+    row: int
+    error: Exception
+
+
+class WentBack(StrEnum):
+    """Why a destination has gone back to its last commit."""
+
+    REFUSED = "it refuses a record"
+    CHANGED = "it had to be changed before records fit"
+    LOST = "the connection or its transaction was lost"
+
+
+class RolledBackException(ConnectException):
+    """Raised by a transactional sink: nothing that was put since the last commit is in the destination any more.
+
+    ``LOST`` leaves open whether a commit under way went through; the destination knows once ``open`` was called again."""
+
+    def __init__(self, message: str, why: WentBack) -> None:
+        super().__init__(message)
+        self.why = why
+
+
 class SinkTask(Task):
     """Writes to a destination. ``initialize`` → ``start`` → ``open`` → ``put`` … ``pre_commit`` … → ``close`` → ``stop``.
 
@@ -157,7 +186,11 @@ class SinkTask(Task):
 
     context: SinkTaskContext
     reads: ClassVar[frozenset[str]] = frozenset({"key", "headers", "timestamp"})
-    """What ``put`` looks at besides the value. A task that says less spares the reader those columns; they are then None."""
+    """What ``put`` reads besides the value. A task that names less spares the reader those columns; they are then None."""
+    is_transactional: ClassVar[bool] = False
+    """Whether what is put between two commits is one transaction of the destination. The framework then keeps it, and puts it again after a
+    RolledBackException; and calls the task in a thread of its own, one call at a time, while the next records are read. After ``REFUSED``
+    ``put`` writes at once until the next commit, so that DataException means the batch itself."""
 
     def initialize(self, context: SinkTaskContext) -> None:
         """Take the context. Called once, before ``start``."""
@@ -179,6 +212,11 @@ class SinkTask(Task):
         DataException says that a record cannot be written, and that nothing of this batch was taken: where ``errors.tolerance`` is ``all``
         the batch comes again in parts, and the records that fail alone are left out and reported."""
         self.put_records(batch.sink_records(self.header_converter))
+
+    def refused(self, batch: Batch) -> list[Refusal] | None:
+        """Take a batch that ``put`` refused without the records that the destination refuses each by itself; these are returned, in their
+        order. Only asked after a DataException. None, the default: nothing was taken, and the framework finds the records by bisection."""
+        return None
 
     def put_records(self, records: list[SinkRecord]) -> None:
         """Take some records: the record form of ``put``."""

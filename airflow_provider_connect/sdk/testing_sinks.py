@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 import pytest
@@ -14,7 +15,7 @@ from airflow_provider_connect.sdk.columns import column_of
 from airflow_provider_connect.sdk.connector import SinkConnector
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import STRING_SCHEMA, Schema
-from airflow_provider_connect.sdk.task import SinkTask
+from airflow_provider_connect.sdk.task import RolledBackException, SinkTask, WentBack
 from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext
 from airflow_provider_connect.sdk.testing_sources import ConnectorSuite
 
@@ -56,9 +57,14 @@ class SinkConnectorSuite(ConnectorSuite):
         )
 
     def deliver(self, task: SinkTask, first: int, count: int) -> Mapping[TopicPartition, int]:
-        """Put ``count`` records and commit them."""
-        task.put(self.batch(first, count))
-        return task.pre_commit({self.partition: first + count})
+        """Put ``count`` records and commit them; again where a transactional task asks for it."""
+        while True:
+            try:
+                task.put(self.batch(first, count))
+                return task.pre_commit({self.partition: first + count})
+            except RolledBackException as error:
+                if error.why is WentBack.LOST:
+                    task.open([self.partition])
 
     def end(self, task: SinkTask) -> None:
         task.close([self.partition])
@@ -139,6 +145,30 @@ class SinkConnectorSuite(ConnectorSuite):
         self.deliver(task, 10, 5)
         self.end(task)
         assert self.delivered() == self.values(0, 15)
+
+    def test_the_next_task_goes_on_whichever_call_was_the_last(self) -> None:
+        """Each task but the last is killed behind one call more than the one before it."""
+        self._need_exactly_once()
+        reached = 0
+        for last in range(6):
+            task = self.task(last + 1)
+            assert (task.open([self.partition]) or {}).get(self.partition, 0) == reached
+            calls: list[Callable[[], object]] = [
+                partial(task.put, self.batch(reached, 3)),
+                partial(task.put, self.batch(reached + 3, 2)),
+                partial(task.pre_commit, {self.partition: reached + 5}),
+                partial(task.put, self.batch(reached + 5, 4)),
+                partial(task.pre_commit, {self.partition: reached + 9}),
+            ]
+            for call in calls[:last]:
+                call()
+            task.stop()  # a process that dies lets go of its files
+            reached += 9 if last == 5 else 5 if last >= 3 else 0
+        task = self.task(7)
+        assert task.open([self.partition]) == {self.partition: reached}
+        self.deliver(task, reached, 2)
+        self.end(task)
+        assert self.delivered() == self.values(0, reached + 2)
 
     def test_older_claim_is_refused(self) -> None:
         self._need_exactly_once()

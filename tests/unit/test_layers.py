@@ -146,7 +146,7 @@ MAY_IMPORT_LATE = {
     "operators/verb": "the HTTP client is not for the parsing of DAG files",
     "connectors/jdbc/database/adbc_database": "drivers are for the databases that are used, and not for the import of a connector",
     "connectors/jdbc/source/far_times": "numpy is for times that Arrow's columns cannot hold, and not for the import of a connector",
-    "connectors/jdbc/sink/keys": "polars is for records that move, and not for the import of a connector",
+    "connectors/jdbc/sink/tables": "polars is for records that move, and not for the import of a connector",
     "connectors/jdbc/database/sqlalchemy_database": "SQLAlchemy is for the databases that have no driver of columns",
     "connectors/jdbc/catalog/metadata": "SQLAlchemy is for the databases that have no driver of columns",
     "sdk/json_text": "numpy is for documents that are long enough to nest deep",

@@ -36,6 +36,9 @@ class Operation:
     number: int = 0
 
 
+PUT = Operation(ErrorStage.TASK_PUT, SINK_TASK)
+
+
 class FailedRecord(Protocol):
     """The record of a failure, as text in whose words it is told; for logs that may hold messages."""
 

@@ -1,4 +1,4 @@
-"""What becomes of records that fail: tried again, reported, then skipped or the end of the task. Knows nothing of clients or columns.
+"""What becomes of records that fail: retried, reported, then skipped or the end of the task. Knows nothing of clients or columns.
 
 The rules are Kafka Connect's (``errors.*``, contract §13.1), but for one: a record whose retries are used up fails its task under
 ``errors.tolerance=none`` as any other does; Connect drops it without a word.
@@ -21,7 +21,7 @@ from airflow_provider_connect.worker.metrics import TaskMetrics
 
 Result = TypeVar("Result")
 FIRST_DELAY_MS = 300
-_LOOK_SECONDS = 0.2  # a task that waits still hears that it is to end
+_POLL_SECONDS = 0.2  # a task that waits still notices that it is to end
 _NEVER_TOLERATED: Final = (FencedException, MemoryError, NotImplementedError)
 _OF_THE_RECORD: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """Python's errors that the same record raises each time. Others, such as those of a network, may be over in the next run."""
@@ -34,7 +34,7 @@ class StoppedWhileRetrying(Exception):
 
 @dataclass(slots=True)
 class Tolerance:
-    """The error tolerance of one task. ``report`` tells log and dead letter queue of a failure, before anything else follows from it."""
+    """The error tolerance of one task. ``report`` passes a failure to log and dead letter queue, before anything else follows from it."""
 
     settings: ErrorSettings = STRICT
     report: Callable[[Failure], None] = lambda _: None
@@ -60,6 +60,20 @@ class Tolerance:
         that are not ``tolerable`` come out as they are. ``record(index)`` is asked about records that failed.
         Raises RetriableException or ConnectException where ``errors.tolerance`` is none, StoppedWhileRetrying when the task is to end.
         """
+        return self.bisected(
+            operation, count, act, lambda index, error: self.failed(Failure(operation, error, record(index))), tolerable=tolerable
+        )
+
+    def bisected(
+        self,
+        operation: Operation,
+        count: int,
+        act: Callable[[int, int], Result],
+        failed: Callable[[int, Exception], None],
+        *,
+        tolerable: type[Exception],
+    ) -> list[Part[Result]]:
+        """As ``parts``; ``failed`` takes each record that fails alone."""
 
         def attempt(start: int, length: int) -> Part[Result] | Miss:
             try:
@@ -72,14 +86,14 @@ class Tolerance:
 
         def single(index: int, miss: Miss) -> Part[Result] | None:
             if miss.error is not None:
-                self.failed(Failure(operation, miss.error, record(index)))
+                failed(index, miss.error)
                 return None
             try:
                 return Part(index, 1, self._until_done(lambda: act(index, 1)))
             except (StoppedWhileRetrying, *_NEVER_TOLERATED):
                 raise
             except tolerable as error:
-                self.failed(Failure(operation, error, record(index)))
+                failed(index, error)
                 return None
 
         return list(sifted(count, attempt, single, self._rates[operation]))
@@ -115,7 +129,7 @@ class Tolerance:
         while (left := until - self.now()) > 0:
             if self.is_stopping():
                 raise StoppedWhileRetrying
-            self.sleep(min(left, _LOOK_SECONDS))
+            self.sleep(min(left, _POLL_SECONDS))
         if self.is_stopping():
             raise StoppedWhileRetrying
 

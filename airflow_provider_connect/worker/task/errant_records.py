@@ -16,11 +16,9 @@ from airflow_provider_connect.sdk.records import SinkRecord
 from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.worker.delivery.consumed_records import Originals
 from airflow_provider_connect.worker.errors.dead_letters import DeadLetterQueue
-from airflow_provider_connect.worker.errors.failures import SINK_TASK, ConsumedRecord, ErrorStage, Failure, Operation
+from airflow_provider_connect.worker.errors.failures import PUT, ConsumedRecord, Failure
 from airflow_provider_connect.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.worker.pipeline.stages import Converters
-
-PUT = Operation(ErrorStage.TASK_PUT, SINK_TASK)
 
 
 class _RetriedByNextRunException(ConnectException):

@@ -9,7 +9,7 @@ from functools import partial
 from confluent_kafka import Producer
 
 from airflow_provider_connect.config.client_settings import ClientKind, client_config
-from airflow_provider_connect.sdk.task import ErrantRecordReporter
+from airflow_provider_connect.sdk.task import ErrantRecordReporter, SinkTask
 from airflow_provider_connect.stores.admin_connection import AdminConnection
 from airflow_provider_connect.stores.kafka_errors import LastError
 from airflow_provider_connect.stores.offset_location import sink_overrides
@@ -26,8 +26,10 @@ from airflow_provider_connect.worker.errors.dead_letters import (
     ensure_topic,
 )
 from airflow_provider_connect.worker.errors.failures import Failure
+from airflow_provider_connect.worker.errors.sink_transaction import SinkTransaction
 from airflow_provider_connect.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.worker.metrics import TaskMetrics
+from airflow_provider_connect.worker.task.contexts import TaskSinkContext
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.worker.task.errant_records import ErrantRecords
 from airflow_provider_connect.worker.task.sink_errors import SinkErrors
@@ -73,6 +75,14 @@ def errant_records_of(environment: TaskEnvironment, errors: SinkErrors) -> Erran
     if errors.queue is None and not environment.connector_settings.errors.log_enable:
         return None
     return ErrantRecords(errors.tolerance, errors.originals, environment.converters, errors.queue)
+
+
+def transactional(task: SinkTask, context: TaskSinkContext, errors: SinkErrors, environment: TaskEnvironment) -> SinkTask:
+    """What the loop calls for a task: itself, or what keeps its transactions."""
+    if not task.is_transactional:
+        return task
+    reporter = ErrantRecords(errors.tolerance, errors.originals, environment.converters, errors.queue)
+    return SinkTransaction(task, context, errors.tolerance, reporter.report_all)
 
 
 def columns_of(environment: TaskEnvironment) -> frozenset[str]:

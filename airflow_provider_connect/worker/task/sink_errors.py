@@ -1,4 +1,4 @@
-"""What a sink task does about records that fail: its tolerance, its dead letters and its reporter, tied to the commits."""
+"""What a sink task does about records that fail: its tolerance, its dead-letter records and its reporter, tied to the commits."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.worker.delivery.consumed_records import Originals
 from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
 from airflow_provider_connect.worker.errors.dead_letters import DeadLetterQueue
-from airflow_provider_connect.worker.errors.failures import FailedRecord
+from airflow_provider_connect.worker.errors.failures import PUT, FailedRecord, Failure
 from airflow_provider_connect.worker.errors.tolerance import Tolerance
-from airflow_provider_connect.worker.task.errant_records import PUT
 
-KEPT_BYTES = 128 * 1024 * 1024  # of originals and letters; a commit lets go of them
+KEPT_BYTES = 128 * 1024 * 1024  # of originals and dead-letter records; a commit lets go of them
 
 
 @dataclass(slots=True)
@@ -25,15 +26,30 @@ class SinkErrors:
     tolerance: Tolerance = field(default_factory=Tolerance)
     queue: DeadLetterQueue | None = None
     originals: Originals | None = None
-    _held_bytes: int = 0  # what the last commit left, because the task would not vouch for it
+    _held_bytes: int = 0  # what the last commit left, because the task did not confirm it
 
     @property
     def tolerates_all(self) -> bool:
         return self.tolerance.settings.tolerates_all
 
-    def put_in_parts(self, count: int, put: Callable[[int, int], None], record: Callable[[int], FailedRecord]) -> None:
-        """Put ``count`` records by ``put(start, length)``, without those for which that raises DataException alone."""
+    def put_in_parts(self, batch: Batch, task: SinkTask, put: Callable[[int, int], None], record: Callable[[int], FailedRecord]) -> int:
+        """Put the records of a batch by ``put(start, length)``, without those that ``task`` refuses: it names them, or they are found. How
+        many it has taken without ``put``."""
+        count = batch.num_records
+        if type(task).refused is not SinkTask.refused:
+            try:
+                put(0, count)
+            except DataException:
+                found = task.refused(batch)
+            else:
+                return 0
+            if found is not None:
+                for refusal in found:
+                    self.tolerance.failed(Failure(PUT, refusal.error, record(refusal.row)))
+                put(count, 0)  # notes how far it got
+                return count - len(found)
         self.tolerance.parts(PUT, count, put, record, tolerable=DataException)
+        return 0
 
     def keep(self, raw: RawBatch) -> None:
         """A batch was read."""
@@ -47,8 +63,8 @@ class SinkErrors:
 
     @contextmanager
     def committing(self, positions: Mapping[TopicPartition, int]) -> Iterator[None]:
-        """Around a commit of ``positions``: 1 the letters about what lies before them 2 the commit, in which each further letter is
-        written at once, since the destination may take note of its offset right after."""
+        """Around a commit of ``positions``: 1 the dead-letter records before them 2 the commit, in which each further one is
+        written at once, since the destination may store its offset right after."""
         if self.queue is None:
             yield
             return

@@ -122,9 +122,10 @@ class SinkLoop:
                 raise StoppedWhileRetrying
 
         try:
-            self.errors.put_in_parts(batch.num_records, put, lambda index: raw.original(batch, index))
+            taken = self.errors.put_in_parts(batch, self.task, put, lambda index: raw.original(batch, index))
         except StoppedWhileRetrying:
             return False
+        self.metrics.records_out += taken
         return True
 
     def _put_and_note(self, batch: Batch, raw: RawBatch) -> bool:

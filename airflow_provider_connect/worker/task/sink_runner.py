@@ -42,7 +42,7 @@ from airflow_provider_connect.worker.delivery.sink_positions import (
 from airflow_provider_connect.worker.pipeline.sink_pipeline import ALL_COLUMNS, SinkPipeline
 from airflow_provider_connect.worker.task.contexts import TaskSinkContext
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
-from airflow_provider_connect.worker.task.error_setup import columns_of, errant_records_of, sink_errors_of
+from airflow_provider_connect.worker.task.error_setup import columns_of, errant_records_of, sink_errors_of, transactional
 from airflow_provider_connect.worker.task.pipeline_setup import equipped, stages_of
 from airflow_provider_connect.worker.task.sink_loop import SinkLoop
 from airflow_provider_connect.worker.task.stop_signal import StopReason
@@ -133,14 +133,15 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         self._stop_at_end(task)
         task.initialize(context)
         task.start(connector.task_config(strip_framework_keys(environment.task_config)))
-        ends = self._open_partitions(task, partitions, known)
+        sink = transactional(task, context, errors, environment)
+        ends = self._open_partitions(sink, partitions, known)
         environment.report(State.RUNNING)
-        self._open.callback(task.close, partitions)
+        self._open.callback(sink.close, partitions)
         ranges = {p: (start, ENDLESS if payload.endless else max(start, ends[p])) for p, start in self._starts.items()}
         at_most_once = payload.guarantee == Guarantee.AT_MOST_ONCE
         delivery: SinkDelivery = (CommitBeforePut if at_most_once else CommitAfterPut)(self._commit, environment.step)
         return SinkLoop(
-            task=task,
+            task=sink,
             context=context,
             reader=self._open.enter_context(AheadReader(KafkaReader(self._consumer, ranges, self._columns(task)))),
             pipeline=SinkPipeline(environment.converters, stages_of(environment.checked, environment.converters.header), errors.tolerance),

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_provider_connect.connectors.jdbc.database.database import open_database
 from airflow_provider_connect.connectors.jdbc.database.database_url import parse_url
 from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
-from airflow_provider_connect.connectors.jdbc.sink.database import open_store
 from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore
-from airflow_provider_connect.connectors.jdbc.sink.task import JdbcSinkTask
+from airflow_provider_connect.connectors.jdbc.sink.task import JdbcSinkTask, open_store
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import column_of
 from airflow_provider_connect.sdk.records import SinkRecord, TopicPartition
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_STRING_SCHEMA, Schema
 from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext
+from airflow_provider_connect.worker.errors.failures import PUT, ConsumedRecord, Failure
+from airflow_provider_connect.worker.errors.sink_transaction import SinkTransaction
+from airflow_provider_connect.worker.errors.tolerance import STRICT, Tolerance
 from tests.reaching import reaching
 
 NOTE = Schema.struct({"id": INT64_SCHEMA, "text": OPTIONAL_STRING_SCHEMA})
@@ -40,6 +43,20 @@ class Reported:
     def report_all(self, failures: Iterable[tuple[SinkRecord | Batch, Exception]]) -> None:
         for records, error in failures:
             self.report(records, error)
+
+
+class SinkContext(MemorySinkContext):
+    """As the framework's own, which its transaction asks how long to wait."""
+
+    def take_retry_ms(self) -> int | None:
+        return self.timeouts_ms.pop() if self.timeouts_ms else None
+
+
+def refuse_all(tolerance: Tolerance, failures: Iterable[tuple[SinkRecord | Batch, Exception]]) -> None:
+    """A report that tolerates no record."""
+    for records, error in failures:
+        assert isinstance(records, Batch)
+        tolerance.failed(Failure(PUT, error, ConsumedRecord(*records.topic_partition, int(records.kafka_offsets[0].as_py()))))
 
 
 @dataclass(slots=True)
@@ -66,7 +83,8 @@ def opened(place: Place) -> SinkStore:
 
 @dataclass(slots=True)
 class Sink:
-    """A task of JdbcSink that has started and is open for partition 0 of ``topics``. Records get their offsets one after the other."""
+    """A task of JdbcSink behind the framework's transaction, started and open for partition 0 of ``topics``. Records
+    get their offsets one after the other."""
 
     place: Place
     settings: dict[str, str]
@@ -76,7 +94,8 @@ class Sink:
     guarantee: str | None = None
     reported: Reported | None = None
     offsets: dict[str, int] = field(default_factory=dict)
-    task: JdbcSinkTask = field(init=False)
+    task: SinkTransaction = field(init=False)
+    context: SinkContext = field(init=False)
 
     def __post_init__(self) -> None:
         config = {
@@ -87,13 +106,15 @@ class Sink:
             **self.settings,
         }
         partitions = [TopicPartition(topic, 0) for topic in self.topics]
-        self.task = reaching(JdbcSinkTask())
-        context = MemorySinkContext(
+        task = reaching(JdbcSinkTask())
+        self.context = SinkContext(
             config, partitions, claim_order=self.claim_order, exactly_once=self.exactly_once, guarantee=self.guarantee
         )
-        context.errant_record_reporter = self.reported
-        self.task.initialize(context)
-        self.task.start(JdbcSinkConnector.task_config(config))
+        task.initialize(self.context)
+        task.start(JdbcSinkConnector.task_config(config))
+        tolerance = Tolerance(replace(STRICT, tolerates_all=self.reported is not None))
+        report = self.reported.report_all if self.reported is not None else functools.partial(refuse_all, tolerance)
+        self.task = SinkTransaction(task, self.context, tolerance, report)
         for partition, offset in (self.task.open(partitions) or {}).items():
             self.offsets[partition.topic] = offset
 

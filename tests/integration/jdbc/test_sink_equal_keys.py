@@ -186,6 +186,6 @@ def test_collations_that_hold_texts_equal_are_known_from_the_catalog(postgresql_
 
 def test_integers_are_compared_without_the_database(postgresql_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     postgresql_place.run("CREATE TABLE notes (k bigint PRIMARY KEY, text text)")
-    monkeypatch.setattr("airflow_provider_connect.connectors.jdbc.sink.statements.StageStatements.groups", None)
+    monkeypatch.setattr("airflow_provider_connect.connectors.jdbc.sink.postgresql_stages.StageStatements.groups", None)
     together, apart = both_ways(postgresql_place, INT64_SCHEMA, random_changes((1, 2, 3), seed=8), UPSERT, ())
     assert together == apart

@@ -235,7 +235,7 @@ def test_a_database_that_stays_away_ends_the_task(postgresql_place: Place, monke
         raise RetriableException("nobody answers")
 
     monkeypatch.setattr(PostgresqlStore, "begin", away)
-    with pytest.raises(ConnectException, match=r"Given up after 2 tries again .*nobody answers"):
+    with pytest.raises(ConnectException, match=r"Failed after 2 retries .*nobody answers"):
         sink.commit()
     sink.end()
 

@@ -236,6 +236,7 @@ def test_keys_and_values_that_are_no_rows_are_named(place: Place) -> None:
         ([{"id": 1, "text": "a"}], NOTE, None, "have no key with a schema"),
     ):
         sink = Sink(place, UPSERT)
+        sink.put(value, schema, keys=None, key_schema=key_schema)
         with pytest.raises(Exception, match=text):
-            sink.put(value, schema, keys=None, key_schema=key_schema)
+            sink.commit()
         sink.end()

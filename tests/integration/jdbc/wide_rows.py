@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext
 from tests.integration.jdbc.sinks import NOTE, Place, Sink
 from tests.integration.worker.test_jdbc_source import started
 
@@ -39,16 +38,14 @@ def read(place: Place, rows: int, query: str) -> None:
 def write(place: Place, rows: int) -> None:
     """The task is asked to commit when it wants that, and at the end."""
     sink = Sink(place, {"insert.mode": "insert"}, exactly_once=False)
-    context = sink.task.context
-    assert isinstance(context, MemorySinkContext)
     wanted, partition = 0, TopicPartition("notes", 0)
     for start in range(0, rows, PUT_ROWS):
         count = min(PUT_ROWS, rows - start)
         texts = pa.array([f"{number:0{LENGTH}}" for number in range(start, start + count)])
         value = pa.StructArray.from_arrays([pa.array(range(start, start + count), pa.int64()), texts], fields=list(arrow_type(NOTE)))
         sink.task.put(Batch("notes", value, value_schema=NOTE, kafka_partition=0, first_offset=start))
-        if context.commit_requests > wanted:
-            wanted = context.commit_requests
+        if sink.context.commit_requests > wanted:
+            wanted = sink.context.commit_requests
             sink.task.pre_commit({partition: start + count})
     sink.task.pre_commit({partition: rows})
     sink.task.stop()

@@ -27,7 +27,7 @@ MOMENTS = (
     Moment("connectors.jdbc.sink.postgresql_store:PostgresqlStore._copy", "after", 3),
     Moment("connectors.jdbc.sink.offsets:OffsetsTable.write", "after"),
     Moment("connectors.jdbc.sink.postgresql_store:PostgresqlStore.commit", "before", 3),  # after those of the claim and of the table
-    Moment(f"{SINK}._commit", "after"),
+    Moment(f"{SINK}.commit", "after"),
     Moment(CommitStep.COMMIT_GROUP, "before", 1),
 )
 

@@ -243,7 +243,8 @@ class _Sink:
 
     def _put(self, batch: Batch) -> None:
         SinkErrors(self.tolerance).put_in_parts(
-            batch.num_records,
+            batch,
+            self.task,
             lambda start, length: self.task.put(batch.slice(start, length)),
             lambda index: ConsumedRecord("t", 0, index),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,18 +11,21 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.converters.string import StringConverter
-from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.errors import DataException, RetriableException
 from airflow_provider_connect.model.connector_settings import Guarantee
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.converter import RAW_HEADERS
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.task import SinkTask
+from airflow_provider_connect.sdk.task import Refusal, SinkTask
 from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
+from airflow_provider_connect.worker.errors.failures import Failure
+from airflow_provider_connect.worker.errors.tolerance import STRICT, Tolerance
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.pipeline.sink_pipeline import SinkPipeline
 from airflow_provider_connect.worker.pipeline.stages import Converters
 from airflow_provider_connect.worker.task.contexts import TaskSinkContext
+from airflow_provider_connect.worker.task.sink_errors import SinkErrors
 from airflow_provider_connect.worker.task.sink_loop import SinkLoop
 from tests.unit.worker.clock import Clock
 
@@ -108,3 +112,39 @@ def test_a_broker_that_is_silent_for_longer_is_reported() -> None:
     with pytest.raises(RetriableException, match="The broker sent no record for 60 s though there are some"):
         loop(clock, [10, *[0] * 200], SlowSink(clock, put_seconds=1, commit_seconds=0)).run()
     assert 60 < clock.seconds < 63
+
+
+class NamingSink(SlowSink):
+    """Refuses the bad records of a batch, and names them."""
+
+    def __init__(self, bad: set[int]) -> None:
+        super().__init__(Clock(), put_seconds=0, commit_seconds=0)
+        self._bad = bad
+        self.puts: list[int] = []
+
+    def put(self, batch: Batch) -> None:
+        self.puts.append(batch.num_records)
+        if self._bad & set(batch.kafka_offsets.to_pylist()):
+            raise DataException("refused")
+        self.count += batch.num_records
+
+    def refused(self, batch: Batch) -> list[Refusal] | None:
+        offsets = batch.kafka_offsets.to_pylist()
+        found = [Refusal(row, DataException(f"{offset} is bad")) for row, offset in enumerate(offsets) if offset in self._bad]
+        self.count += len(offsets) - len(found)
+        return found
+
+
+def test_a_sink_that_names_what_it_refuses_is_asked_once_for_each_batch() -> None:
+    task = NamingSink({3, 12, 15})
+    reported: list[Failure] = []
+    tolerance = Tolerance(replace(STRICT, tolerates_all=True), reported.append)
+    tested = loop(Clock(), [10, 10, 10], task)
+    tested.errors = SinkErrors(tolerance)
+    assert tested.run() is None
+    assert (task.count, task.puts) == (27, [10, 0, 10, 0, 10])
+    assert [(failure.record.place(), str(failure.error)) for failure in reported] == [
+        (f"offset {offset} of {PARTITION}", f"{offset} is bad") for offset in (3, 12, 15)
+    ]
+    assert tested.metrics.records_out == 27
+    assert tested._delivered == {PARTITION: 30}

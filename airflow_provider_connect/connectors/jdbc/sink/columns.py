@@ -1,21 +1,24 @@
-"""Columns of records made into columns that a table takes. A value that does not fit is found and named."""
+"""Columns of records as a table takes them, and as PostgreSQL's binary COPY does. A value that does not fit is found and named."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from airflow_provider_connect.connectors.jdbc.catalog.column import Column, ColumnKind
+from airflow_provider_connect.connectors.jdbc.catalog.column import TIMESTAMPS, Column, ColumnKind
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
+from airflow_provider_connect.connectors.jdbc.source.far_times import far_dates, far_timestamps, has_far_times, has_infinite_days
+from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.columns import row_numbers
 
-FEWEST_ROWS: Final = 64  # that are looked at together behind a bad one
+_FEWEST_ROWS: Final = 64  # that are checked together behind a bad one
 
 
 def cast_column(name: str, column: pa.ChunkedArray, wanted: pa.DataType, *, safe: bool = True) -> pa.ChunkedArray:
-    """``column`` with the type ``wanted``. Raises RefusedException with the place of the first value that does not fit."""
+    """``column`` with the type ``wanted``. Raises RefusedException with the row of the first value that does not fit."""
     if column.type.equals(wanted):
         return column
     try:
@@ -46,8 +49,8 @@ def _first_misfit(column: pa.ChunkedArray, wanted: pa.DataType, *, safe: bool) -
 
 
 def misfits(count: int, check: Callable[[int, int], object]) -> dict[int, str]:
-    """Why some of ``count`` rows cannot be written, by their places. ``check(start, length)`` looks at so many rows from ``start`` on, and
-    raises RefusedException with the place, among these, of the first bad one. Behind a bad one few are looked at first, then twice as many.
+    """Why some of ``count`` rows cannot be written, by their numbers. ``check(start, length)`` checks so many rows from ``start`` on, and
+    raises RefusedException with the number, among these, of the first bad one. Behind a bad one few are checked first, then twice as many.
     """
     found: dict[int, str] = {}
     start, length = 0, count
@@ -59,23 +62,23 @@ def misfits(count: int, check: Callable[[int, int], object]) -> dict[int, str]:
             if error.row is None:
                 raise
             found[start + error.row] = error.message
-            start, length = start + error.row + 1, max(FEWEST_ROWS, error.row)
+            start, length = start + error.row + 1, max(_FEWEST_ROWS, error.row)
     return found
 
 
 def rest_of(count: int, left_out: Collection[int]) -> pa.Array:
-    """The places of ``count`` rows without some."""
-    places = row_numbers(count)
-    return places.filter(pc.invert(pc.is_in(places, pa.array(list(left_out), pa.int64())))) if left_out else places
+    """The numbers of ``count`` rows without some."""
+    numbers = row_numbers(count)
+    return numbers.filter(pc.invert(pc.is_in(numbers, pa.array(list(left_out), pa.int64())))) if left_out else numbers
 
 
 def local_times(column: pa.ChunkedArray, time_zone: str) -> pa.ChunkedArray:
-    """Moments as what clocks in ``time_zone`` show."""
+    """Timestamps as what clocks in ``time_zone`` show."""
     return pc.local_timestamp(column.cast(pa.timestamp(column.type.unit, time_zone)))
 
 
 def midnights(column: pa.ChunkedArray, target: Column, time_zone: str) -> pa.ChunkedArray:
-    """Days as the moments at which they begin in ``time_zone``: of UTC, or for a column without a zone as clocks there show them."""
+    """Days as the timestamps at which they begin in ``time_zone``: of UTC, or for a column without a zone as clocks there show them."""
     local = column.cast(pa.timestamp("us"))
     if target.kind is ColumnKind.TIMESTAMP:
         return local
@@ -128,4 +131,95 @@ _LEAST_DAY, _MOST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
 _PER_DAY: Final = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
-_BITS: Mapping[ColumnKind, int] = {ColumnKind.INT8: 8, ColumnKind.INT16: 16, ColumnKind.INT32: 32}
+_BITS: Final[Mapping[ColumnKind, int]] = {ColumnKind.INT8: 8, ColumnKind.INT16: 16, ColumnKind.INT32: 32}
+
+
+_TEXTS: Final = frozenset({"text", "varchar", "bpchar"})
+
+
+_BINARY: Final = b"postgresql"  # in a field's metadata: the type whose binary numbers an integer column holds
+
+
+def wire_field(target: Column, column: pa.ChunkedArray, time_zone: str) -> tuple[pa.Field, pa.ChunkedArray, bool]:
+    """The column as COPY writes it, with its field, and whether ``target`` takes it so: else it is staged, and cast by the server."""
+    types = pa.types
+    binary = None
+    if target.kind in TIMESTAMPS and (types.is_timestamp(column.type) or types.is_date(column.type)) and has_far_times(column):
+        column, is_direct, binary = far_timestamps(target, column, time_zone), True, target.type_name
+    elif target.kind is ColumnKind.DATE and types.is_date(column.type) and has_infinite_days(column):
+        column, is_direct, binary = far_dates(target, column), True, target.type_name
+    else:
+        column, is_direct = wire_column(target, column, time_zone)
+    metadata = None if binary is None else {_BINARY: binary}
+    return pa.field(target.name, column.type, metadata=metadata), column, is_direct
+
+
+def wire_column(target: Column, column: pa.ChunkedArray, time_zone: str) -> tuple[pa.ChunkedArray, bool]:
+    """The column as the driver writes it for COPY, where it holds no far times; and whether ``target`` takes it so."""
+    given, types = column.type, pa.types
+    if types.is_timestamp(given) or (types.is_date(given) and target.kind in TIMESTAMPS):
+        return _timestamps(target, column, time_zone), True
+    if types.is_decimal(given) and target.kind is ColumnKind.DECIMAL:
+        return column, True
+    if types.is_integer(given) and target.kind is ColumnKind.DECIMAL:
+        return column.cast(pa.decimal128(19, 0)), True
+    wire = _wire().get(target.type_name)
+    if types.is_null(given):
+        return column.cast(wire or pa.string()), wire is not None
+    is_other = types.is_floating(given) and target.kind is ColumnKind.DECIMAL
+    if wire is None or is_other or types.is_string(given) != types.is_string(wire):
+        return column, False
+    return cast_column(target.name, column, wire, safe=not types.is_floating(wire)), True
+
+
+def _timestamps(target: Column, column: pa.ChunkedArray, time_zone: str) -> pa.ChunkedArray:
+    if pa.types.is_date(column.type):
+        return midnights(column, target, time_zone)
+    if target.kind is ColumnKind.TIMESTAMP_TZ:
+        return cast_column(target.name, column, pa.timestamp("us", "UTC"))
+    timestamps = local_times(column, time_zone) if time_zone != "UTC" else column
+    return cast_column(target.name, timestamps, pa.timestamp("us"))
+
+
+def stage_type(field: pa.Field) -> str:
+    """The type of PostgreSQL whose COPY format the driver writes for a column."""
+    types, type = pa.types, field.type
+    if field.metadata and _BINARY in field.metadata:
+        return str(field.metadata[_BINARY].decode())
+    if types.is_decimal(type):
+        return "numeric"
+    if types.is_timestamp(type):
+        return "timestamptz" if type.tz else "timestamp"
+    for is_kind, name in (
+        (types.is_boolean, "bool"),
+        (types.is_int8, "int2"),
+        (types.is_int16, "int2"),
+        (types.is_int32, "int4"),
+        (types.is_int64, "int8"),
+        (types.is_float32, "float4"),
+        (types.is_float64, "float8"),
+        (types.is_binary, "bytea"),
+        (types.is_date, "date"),
+        (types.is_time, "time"),
+        (types.is_string, "text"),
+    ):
+        if is_kind(type):
+            return name
+    raise ConnectException(f"Arrow type {type} has no type in PostgreSQL")
+
+
+@functools.cache
+def _wire() -> Mapping[str, pa.DataType]:
+    """What the driver's COPY writes for a type of PostgreSQL."""
+    return {
+        "bool": pa.bool_(),
+        "int2": pa.int16(),
+        "int4": pa.int32(),
+        "int8": pa.int64(),
+        "float4": pa.float32(),
+        "float8": pa.float64(),
+        "bytea": pa.binary(),
+        "date": pa.date32(),
+        "time": pa.time64("us"),
+        **dict.fromkeys(_TEXTS, pa.string()),
+    }

@@ -17,7 +17,6 @@ from airflow_provider_connect.connectors.jdbc.database.database_url import Datab
 from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.database.drivers import add_driver_errors
 from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
-from airflow_provider_connect.connectors.jdbc.sink.database import open_store, url_of, write_dialect
 from airflow_provider_connect.connectors.jdbc.sink.offsets import OffsetsTable
 from airflow_provider_connect.connectors.jdbc.sink.settings import (
     AUTO_CREATE,
@@ -32,7 +31,7 @@ from airflow_provider_connect.connectors.jdbc.sink.settings import (
     contradictions,
 )
 from airflow_provider_connect.connectors.jdbc.sink.store import column_name, table_name
-from airflow_provider_connect.connectors.jdbc.sink.task import JdbcSinkTask
+from airflow_provider_connect.connectors.jdbc.sink.task import JdbcSinkTask, open_store, url_of, write_dialect
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.config_def import Config, ConfigValue
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
@@ -61,7 +60,7 @@ class JdbcSinkConnector(SinkConnector):
         return [self.config.originals] * max_tasks
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        """Also says which settings do not go together. Does not ask the database: whoever answers here may not reach it."""
+        """Also checks which settings contradict each other. Does not ask the database: the process that validates may not reach it."""
         values = super().validate(config)
         add_unreachable(values, self.allowed_paths)
         add_driver_errors(values)

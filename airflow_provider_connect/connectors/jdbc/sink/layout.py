@@ -1,15 +1,18 @@
-"""Which columns the records of one schema become, and those columns of a batch. Knows nothing of tables and databases."""
+"""Which columns the records of one schema become, those columns of a batch, and consecutive batches of one table. Knows no databases."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import bisect
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from airflow_provider_connect.connectors.jdbc.sink.settings import KAFKA_FIELDS, PK_FIELDS, PK_MODE, PkMode, SinkSettings
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, SchemaType
 
 
@@ -25,7 +28,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RecordColumn:
-    """One column of the records. ``field`` is the place in the struct; None: the key is a single value."""
+    """One column of the records. ``field`` is the index in the struct; None: the key is a single value."""
 
     name: str
     schema: Schema
@@ -46,11 +49,6 @@ class Layout:
     @property
     def keys(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns if column.is_key)
-
-    @property
-    def rest(self) -> tuple[str, ...]:
-        """The columns behind the key."""
-        return tuple(column.name for column in self.columns if not column.is_key)
 
     def fits(self, batch: Batch) -> bool:
         """Whether the batch's records have these columns. Those that are all deletes go with those of the same key that are not."""
@@ -81,8 +79,7 @@ def deletes_of(batch: Batch) -> pa.BooleanArray:
 
 
 def layout_of(settings: SinkSettings, batch: Batch, name_of: Callable[[str], str]) -> Layout:
-    """The layout of the batch's records; ``name_of`` says what a field's column is called. Raises DataException, which says what they
-    lack."""
+    """The layout of the batch's records; ``name_of`` gives the column of a field. Raises DataException, which names what they lack."""
     has_deletes = settings.delete_enabled
     value = batch.value_schema
     if is_all_deletes(batch) and has_deletes:
@@ -100,7 +97,7 @@ def layout_of(settings: SinkSettings, batch: Batch, name_of: Callable[[str], str
         if name_of(field.name) not in keys and (not settings.fields or field.name in settings.fields)
     )
     if not columns:
-        raise DataException(f"Records of topic {batch.topic} have no field that is to be written: see fields.whitelist")
+        raise DataException(f"Records of topic {batch.topic} have no field to write: see fields.whitelist")
     return Layout(tuple(columns), batch.key_schema, value, has_deletes)
 
 
@@ -157,16 +154,53 @@ def _array(column: RecordColumn, batch: Batch, parts: Mapping[Origin, list[pa.Ar
         case Origin.PARTITION:
             return pa.repeat(pa.scalar(batch.topic_partition.partition, pa.int32()), count)
         case Origin.OFFSET:
-            return offsets_of(batch)
+            return batch.kafka_offsets
     found = parts[column.origin]
     if column.field is None:
         return pa.nulls(count) if batch.key is None else batch.key
     return found[column.field] if found else pa.nulls(count)
 
 
-def offsets_of(batch: Batch) -> pa.Array:
-    """Each record's offset."""
-    if batch.kafka_offset is not None:
-        return batch.kafka_offset
-    ones = pa.repeat(pa.scalar(1, pa.int64()), batch.num_records)
-    return pc.cumulative_sum(ones, start=(batch.first_offset or 0) - 1)
+class Records:
+    """The records of some batches, one after the other."""
+
+    __slots__ = ("_ends", "batches")
+
+    def __init__(self, batches: Sequence[Batch]) -> None:
+        self.batches = [batch for batch in batches if batch.num_records]
+        self._ends = list(itertools.accumulate(batch.num_records for batch in self.batches))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def slice(self, start: int, stop: int) -> Records:
+        """The records from ``start`` up to and without ``stop``, without a copy."""
+        if start == 0 and stop >= len(self):
+            return self
+        pieces, begin = [], 0
+        for batch, end in zip(self.batches, self._ends, strict=True):
+            if begin < stop and start < end:
+                first = max(start - begin, 0)
+                pieces.append(batch.slice(first, min(stop, end) - begin - first))
+            begin = end
+        return Records(pieces)
+
+    def record(self, index: int) -> Batch:
+        """One record, as a batch of its own."""
+        number = bisect.bisect_right(self._ends, index)
+        batch = self.batches[number]
+        return batch.slice(index - (self._ends[number] - batch.num_records), 1)
+
+    def table(self, layout: Layout) -> pa.Table:
+        """The records' columns. Those that only deletes lack are null there."""
+        tables = [layout.table(batch) for batch in self.batches]
+        return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="default")
+
+    def deletes(self) -> pa.ChunkedArray:
+        """True where a record has no value."""
+        return pa.chunked_array([deletes_of(batch) for batch in self.batches], pa.bool_())
+
+
+def location_of(record: Batch) -> tuple[TopicPartition, int]:
+    """Where one record lies in Kafka."""
+    return record.topic_partition, int(record.kafka_offsets[0].as_py())

@@ -1,7 +1,7 @@
 """The offsets of an exactly-once sink in the destination itself: a table of ours, written in the transaction of the data.
 
-One row a partition of a connector: the next offset, and the claim that may write. Who opens a partition puts its claim there; a commit
-looks for its own, with the row locked, and raises FencedException where another stands. Claims are compared inside one scope only, the
+One row a partition of a connector: the next offset, and the claim that may write. Whatever opens a partition puts its claim there; a commit
+checks for its own, with the row locked, and raises FencedException where another stands. Claims are compared inside one scope only, the
 config topic whose id stands before the colon.
 """
 
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException, StatementException
 from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
-from airflow_provider_connect.connectors.jdbc.sink.literal import text_literal
 from airflow_provider_connect.connectors.jdbc.sink.settings import OFFSETS_TABLE
 from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore
+from airflow_provider_connect.connectors.jdbc.sink.target import text_literal
 from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, RetriableException
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA
@@ -49,7 +49,7 @@ class OffsetsTable:
     def take(self, partitions: Collection[TopicPartition], claim: str, order: int) -> dict[TopicPartition, int]:
         """Put the claim to ``partitions``; the offsets found there. Raises FencedException for a newer claim.
 
-        1 make the table 2 end the connections of older claims, which may hold locks 3 lock the rows, refuse, write the claim, commit.
+        1 create the table 2 end the connections of older claims, which may hold locks 3 lock the rows, refuse, write the claim, commit.
         """
         if not self.exists():  # 1
             self._create()
@@ -91,22 +91,18 @@ class OffsetsTable:
         for partition in partitions:
             row = found.get(partition)
             if row is None or row.claim != claim:
-                now = "to nobody" if row is None else f"to claim {row.claim}"
+                now = "to no claim" if row is None else f"to claim {row.claim}"
                 raise FencedException(f"{partition} belongs {now} now, claim {claim} may no longer write")
         return {partition: row.offset for partition, row in found.items()}
 
-    def renew(self, partitions: Collection[TopicPartition], claim: str) -> None:
-        """Go on with a new connection. Raises FencedException unless every row still has this very claim."""
+    def renew(self, partitions: Collection[TopicPartition], claim: str) -> dict[TopicPartition, int]:
+        """Go on with a new connection; the offsets. Raises FencedException unless every row still has this very claim."""
         store = self._store
         store.begin()
-        self.check(partitions, claim)
+        found = self.check(partitions, claim)
         store.execute(f"UPDATE {self._table} SET session = {self._text(store.session)} WHERE {self._where(partitions)}")
         store.commit()
-
-    def read(self, partitions: Collection[TopicPartition], claim: str) -> dict[TopicPartition, int | None]:
-        """The offsets of those partitions that have this very claim."""
-        rows = self._rows(partitions, locked=False)
-        return {partition: row.offset for partition, row in rows.items() if row.claim == claim}
+        return {partition: offset for partition, offset in found.items() if offset is not None}
 
     def alter(self, offsets: Mapping[TopicPartition, int | None]) -> None:
         """Set offsets where there are any; None forgets one. A task that still writes is refused from here on."""
@@ -126,7 +122,7 @@ class OffsetsTable:
             raise
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Remove the rows: from here on somebody writes who does not keep them."""
+        """Remove the rows: from here on a sink writes that does not keep them."""
         if partitions and self.exists():
             self._store.begin()
             self._store.execute(f"DELETE FROM {self._table} WHERE {self._where(partitions)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import Column
@@ -14,25 +15,27 @@ from airflow_provider_connect.connectors.jdbc.database.database_errors import Re
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
-from airflow_provider_connect.connectors.jdbc.sink.columns import misfits, rest_of
-from airflow_provider_connect.connectors.jdbc.sink.hope import Hope
-from airflow_provider_connect.connectors.jdbc.sink.literal import text_literal
+from airflow_provider_connect.connectors.jdbc.sink.columns import misfits, rest_of, wire_field
+from airflow_provider_connect.connectors.jdbc.sink.postgresql_stages import (
+    COUNTER,
+    Stages,
+    StageStatements,
+    row_function,
+    with_columns,
+    with_numbers,
+)
 from airflow_provider_connect.connectors.jdbc.sink.settings import InsertMode
-from airflow_provider_connect.connectors.jdbc.sink.sieve import Sieve
-from airflow_provider_connect.connectors.jdbc.sink.stages import Stages, with_places
-from airflow_provider_connect.connectors.jdbc.sink.statements import StageStatements
-from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
-from airflow_provider_connect.connectors.jdbc.sink.wire import wire_field
-from airflow_provider_connect.errors import ConnectException, RetriableException
+from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable, text_literal
+from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk.arrow import pa, pc
 
 _SAVEPOINT: Final = "connect_piece"
-_SIFTED_ROWS: Final = 50_000  # at a time
+_MOST_PASSED_BY: Final = 64
 _COPY_LINE: Final = re.compile(r"^(?>.*?COPY \S).*?, line (\d+)", re.MULTILINE)  # of each line's first COPY only: others repeat its search
 _PARALLEL: Final = frozenset(
     {"40001", "40P01", "55P03", "25P03", "25P04"}
-)  # serialization, deadlock, a lock not had, a transaction timed out
-_PARALLEL_WORDS: Final = re.compile(  # the driver tells no SQLSTATE of what went wrong while rows came
+)  # serialization, deadlock, a lock not obtained, a transaction timed out
+_PARALLEL_WORDS: Final = re.compile(  # the driver gives no SQLSTATE of what went wrong while rows came
     r"could not serialize access|deadlock detected|could not obtain lock|due to lock timeout|transaction timeout"
 )
 _EXACT: Final = frozenset(  # whole types: with a precision they round, and domains may be anything
@@ -46,6 +49,30 @@ _SCALE: Final = re.compile(r"numeric\(\d+,(-?\d+)\)")
 _UUID: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 
 
+@dataclass(slots=True)
+class AdaptiveRetry:
+    """How often to try what is cheap when it succeeds and in vain when it fails.
+
+    After each failure twice as many chances are passed by, up to 64; after each success half as many.
+    """
+
+    _passes_by: int = 0
+    _left: int = 0
+
+    def takes_chance(self) -> bool:
+        """Whether to try it this time."""
+        if self._left:
+            self._left -= 1
+            return False
+        return True
+
+    def succeeded(self) -> None:
+        self._passes_by //= 2
+
+    def failed(self) -> None:
+        self._left = self._passes_by = min(max(1, 2 * self._passes_by), _MOST_PASSED_BY)
+
+
 class PostgresqlStore(AdbcDatabase):
     """One connection. Transactions are begun and ended by statements, so that none is open while nothing is written."""
 
@@ -57,9 +84,7 @@ class PostgresqlStore(AdbcDatabase):
         self.dialect = dialect
         self._time_zone = time_zone
         self._stages = Stages(self)
-        self._saved_stages = self._stages.noted()
-        self._sieve = Sieve(self, self._stages, self._write)
-        self._hopes: dict[TableName, Hope] = {}
+        self._copies_of_new: dict[TableName, AdaptiveRetry] = {}
         [(self.session,)] = self.rows("SELECT pid || ' ' || backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()")
 
     # Transactions
@@ -74,30 +99,18 @@ class PostgresqlStore(AdbcDatabase):
         self.execute("ROLLBACK")
         self._stages.restore({})  # some of them may be gone
 
-    def save(self) -> None:
-        self.execute(f"SAVEPOINT {_SAVEPOINT}")
-        self._saved_stages = self._stages.noted()
-
-    def restore(self) -> None:
-        self.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
-        self.release()
-        self._stages.restore(self._saved_stages)
-
-    def release(self) -> None:
-        self.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
-
     @contextlib.contextmanager
-    def taken_back_if_refused(self, savepoint: str) -> Iterator[None]:
-        self.execute(f"SAVEPOINT {savepoint}")
+    def savepoint(self) -> Iterator[None]:
+        self.execute(f"SAVEPOINT {_SAVEPOINT}")
         stages = self._stages.noted()
         try:
             yield
-        except (RefusedException, StatementException):
-            self.execute(f"ROLLBACK TO SAVEPOINT {savepoint}")
-            self.execute(f"RELEASE SAVEPOINT {savepoint}")
+        except (DataException, StatementException):
+            self.execute(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
+            self.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
             self._stages.restore(stages)
             raise
-        self.execute(f"RELEASE SAVEPOINT {savepoint}")
+        self.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
 
     def end_session(self, session: str) -> None:
         pid, _, start = session.partition(" ")
@@ -111,11 +124,11 @@ class PostgresqlStore(AdbcDatabase):
     # Tables
 
     def read_table(self, name: TableName) -> TargetTable | None:
-        place = "= ANY (current_schemas(false))" if name.schema is None else f"= {text_literal(name.schema, self.dialect)}"
+        schemas = "= ANY (current_schemas(false))" if name.schema is None else f"= {text_literal(name.schema, self.dialect)}"
         found = self.rows(
             "SELECT n.nspname::text, c.oid::int8, c.relkind IN ('r', 'p') AND has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE') "
             "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
-            f"WHERE c.relkind IN ('r', 'p', 'v', 'f') AND c.relname = {text_literal(name.table, self.dialect)} AND n.nspname {place} "
+            f"WHERE c.relkind IN ('r', 'p', 'v', 'f') AND c.relname = {text_literal(name.table, self.dialect)} AND n.nspname {schemas} "
             "ORDER BY array_position(current_schemas(false), n.nspname) LIMIT 1"
         )
         if not found:
@@ -131,7 +144,7 @@ class PostgresqlStore(AdbcDatabase):
             self.execute(f"LOCK TABLE {self.dialect.table(table.name)} IN ACCESS EXCLUSIVE MODE")
 
     def lock_to_write(self, table: TargetTable) -> bool:
-        """Values are made to suit COPY into columns of certain types; where those are others by now, they may have to go another way."""
+        """Values are cast for COPY into columns of certain types; where these have changed, they may have to go another way."""
         if not table.is_lockable:
             return True
         name = self.dialect.table(table.name)
@@ -172,7 +185,7 @@ class PostgresqlStore(AdbcDatabase):
         staged, statements = self._prepared(table, keys)
         if all(is_exact(table, table.columns[name], staged[name]) for name in staged.column_names):
             return staged
-        with self._stages.filled(with_places(staged)) as stage:
+        with self._stages.filled(with_numbers(staged)) as stage:
             groups = list(self.batches(statements.groups(stage), staged.num_rows))
         return pa.Table.from_batches(groups)
 
@@ -191,16 +204,27 @@ class PostgresqlStore(AdbcDatabase):
         with self._stages.filled(staged) as stage:
             self.execute(statements.delete(stage))
 
-    def sift(self, table: TargetTable, rows: pa.Table, keys: Sequence[str], mode: InsertMode) -> dict[int, str]:
+    def write_without_refused(self, table: TargetTable, rows: pa.Table, keys: Sequence[str], mode: InsertMode) -> dict[int, str]:
         if mode is InsertMode.UPDATE and set(rows.column_names) <= set(keys):
             return {}
         refused = misfits(rows.num_rows, lambda start, length: self._prepared(table, rows.slice(start, length)))
-        places = rest_of(rows.num_rows, refused)
-        staged, statements = self._prepared(table, rows.take(places) if refused else rows)
-        for start in range(0, len(places), _SIFTED_ROWS):
-            found = self._sieve.sift(staged.slice(start, _SIFTED_ROWS), statements, keys, mode)
-            refused |= {places[start + place].as_py(): reason for place, reason in found.items()}
-        return refused
+        kept = rest_of(rows.num_rows, refused)
+        staged, statements = self._prepared(table, rows.take(kept) if refused else rows)
+        found = self._write_row_by_row(staged, statements, keys, mode) if staged.num_rows else {}
+        return refused | {kept[row].as_py(): reason for row, reason in found.items()}
+
+    def _write_row_by_row(self, staged: pa.Table, statements: StageStatements, keys: Sequence[str], mode: InsertMode) -> dict[int, str]:
+        with self._stages.filled(with_numbers(staged), is_ordered=True) as stage:
+
+            def text_of(name: str) -> str:
+                self.execute(f"CREATE TEMPORARY SEQUENCE IF NOT EXISTS {COUNTER}")
+                return row_function(name, stage, lambda some: statements.write(some, keys, mode), statements.dialect)
+
+            function = self._stages.function(stage, statements.write(stage, keys, mode), text_of)
+            found = self.rows(f"SELECT * FROM {function}({staged.num_rows})")
+        if found and found[0][0] < 0:
+            raise RefusedException("The rows of a stage do not lie in the order in which they came")
+        return {row: with_columns(reason, statements.table, staged.column_names) for row, reason in found}
 
     def copy_to_stage(self, stage: str, rows: pa.Table) -> None:
         self._copy(stage, rows, {"adbc.ingest.temporary": "true"})
@@ -214,7 +238,7 @@ class PostgresqlStore(AdbcDatabase):
         return staged, StageStatements(self.dialect, table, names, cast)
 
     def _wire(self, table: TargetTable, name: str, column: pa.ChunkedArray) -> tuple[pa.Field, pa.ChunkedArray, bool]:
-        """Raises RefusedException, without a place, where Arrow has no room for a value: then records are tried one by one."""
+        """Raises RefusedException, without a row, where Arrow has no room for a value: then records are tried one by one."""
         try:
             return wire_field(table.columns[name], column, self._time_zone)
         except pa.ArrowException as error:
@@ -230,23 +254,23 @@ class PostgresqlStore(AdbcDatabase):
 
     def _is_all_new(self, table: TableName, staged: pa.Table) -> bool:
         """Whether the rows went in as they are, since the table has none of them. That costs half of what a merge costs."""
-        hope = self._hopes.setdefault(table, Hope())
-        if not hope.takes_chance():
+        retry = self._copies_of_new.setdefault(table, AdaptiveRetry())
+        if not retry.takes_chance():
             return False
         try:
-            with self.taken_back_if_refused("connect_new"):
+            with self.savepoint():
                 self._copy_into(table, staged)
-        except (RefusedException, StatementException):  # whatever it was: the merge will tell
-            hope.disappointed()
+        except (RefusedException, StatementException):  # whatever it was: the merge will show it
+            retry.failed()
             return False
-        hope.fulfilled()
+        retry.succeeded()
         return True
 
     def _copy_into(self, table: TableName, rows: pa.Table) -> None:
         self._copy(table.table, rows, {"adbc.ingest.target_db_schema": str(table.schema)})
 
-    def _copy(self, table: str, rows: pa.Table, place: Mapping[str, str]) -> None:
-        options = {"adbc.ingest.target_table": table, "adbc.ingest.mode": "adbc.ingest.mode.append", **place}
+    def _copy(self, table: str, rows: pa.Table, target: Mapping[str, str]) -> None:
+        options = {"adbc.ingest.target_table": table, "adbc.ingest.mode": "adbc.ingest.mode.append", **target}
         with self._executed(None, options) as answer:
             statement = answer.statement()
             statement.bind_stream(rows)
@@ -269,14 +293,14 @@ class PostgresqlStore(AdbcDatabase):
 
     def _refusal(self, text: str, state: str | None) -> ConnectException:
         """Bad values, a transaction to be begun anew, or a refusal for good."""
-        said = " ".join(text.split())
+        shown = " ".join(text.split())
         if not state and not self._answers():
-            return RetriableException(f"The connection to {self.url.place} was lost: {said}")
+            return RetriableException(f"The connection to {self.url.place} was lost: {shown}")
         if state in _PARALLEL or (not state and _PARALLEL_WORDS.search(text)):
-            return RetriableException(f"{self.url.place} has ended the transaction: {said}")
+            return RetriableException(f"{self.url.place} has ended the transaction: {shown}")
         if state is not None and state.startswith(("22", "23", "44")):
             line = _COPY_LINE.search(text)
-            return RefusedException(said, int(line[1]) - 1 if line else None)
+            return RefusedException(shown, int(line[1]) - 1 if line else None)
         return super()._refusal(text, state)
 
 

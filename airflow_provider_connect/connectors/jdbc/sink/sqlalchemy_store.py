@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import INTEGERS, TIMESTAMPS, ColumnKind
@@ -14,14 +15,13 @@ from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import SqlAlchemyDatabase
 from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
 from airflow_provider_connect.connectors.jdbc.sink.columns import cast_column, local_times, midnights, refuse_far_times, refuse_wide_numbers
-from airflow_provider_connect.connectors.jdbc.sink.literal import text_literal
-from airflow_provider_connect.connectors.jdbc.sink.settings import INSERT_MODE
-from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
-from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
+from airflow_provider_connect.connectors.jdbc.sink.settings import INSERT_MODE, InsertMode
+from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable, text_literal
+from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk.arrow import pa
 
 _SAVEPOINT: Final = "connect_piece"
-_PARALLEL: Final = (1205, 1213, 1020)  # MySQL's and MariaDB's: a lock not had, a deadlock, a row changed meanwhile
+_PARALLEL: Final = (1205, 1213, 1020)  # MySQL's and MariaDB's: a lock not obtained, a deadlock, a row changed meanwhile
 _BAD_VALUES: Final = (1048, 1264, 1265, 1292, 1364, 1366, 1406, 1411, 1452, 3140, 3819, 4025)
 _MYSQLS: Final = (MYSQL, MARIADB)
 # a line of SHOW CREATE TABLE: name of the column, then the rest of its definition
@@ -69,18 +69,20 @@ class RowStore(SqlAlchemyDatabase):
             self.execute(f"DO RELEASE_LOCK({self._lock})")
             self._lock = None
 
-    def save(self) -> None:
-        self.execute(f"SAVEPOINT {_SAVEPOINT}" if self.url.dialect != "mssql" else f"SAVE TRANSACTION {_SAVEPOINT}")
-
-    def restore(self) -> None:
-        self.execute(f"ROLLBACK TO {_SAVEPOINT}" if self.url.dialect != "mssql" else f"ROLLBACK TRANSACTION {_SAVEPOINT}")
-
-    def release(self) -> None:
-        if self.url.dialect not in ("mssql", "oracle"):
+    @contextlib.contextmanager
+    def savepoint(self) -> Iterator[None]:
+        is_mssql = self.url.dialect == "mssql"
+        self.execute(f"{'SAVE TRANSACTION' if is_mssql else 'SAVEPOINT'} {_SAVEPOINT}")
+        try:
+            yield
+        except (DataException, StatementException):
+            self.execute(f"ROLLBACK {'TRANSACTION' if is_mssql else 'TO'} {_SAVEPOINT}")
+            raise
+        if not is_mssql and self.url.dialect != "oracle":
             self.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")
 
     def end_session(self, session: str) -> None:
-        """There is no such thing: what an older claim has left open ends with its process."""
+        """Not known here: what an older claim has left open ends with its process."""
 
     def locked_rows(self, sql: str) -> list[tuple[Any, ...]]:
         return self.rows(sql if self.url.dialect in (SQLITE, "mssql") else f"{sql} FOR UPDATE")
@@ -96,7 +98,7 @@ class RowStore(SqlAlchemyDatabase):
         return TargetTable(name, columns, ((key,) if key else ()) + self._unique_indexes(name), endings=endings)
 
     def _endings(self, name: TableName) -> dict[str, str]:
-        """What MySQL's definition of each column says behind the type: null or not, default, comment."""
+        """What stands in MySQL's definition of each column behind the type: null or not, default, comment."""
         try:
             [row] = self.rows(f"SHOW CREATE TABLE {self.dialect.table(name)}")
         except StatementException:  # without the right to see it
@@ -166,6 +168,9 @@ class RowStore(SqlAlchemyDatabase):
         marks = self._marks(len(rows.column_names))
         same = " AND ".join(f"{self._name(name)} = {mark}" for name, mark in zip(rows.column_names, marks, strict=True))
         self._execute_rows(f"DELETE FROM {self._table(table)} WHERE {same}", table, rows)
+
+    def write_without_refused(self, table: TargetTable, rows: pa.Table, keys: Sequence[str], mode: InsertMode) -> None:
+        """Drivers do not name the row that was refused."""
 
     def _insert(self, table: TargetTable, rows: pa.Table) -> str:
         names, marks = ", ".join(map(self._name, rows.column_names)), ", ".join(self._marks(len(rows.column_names)))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 from airflow_provider_connect.connectors.jdbc.database.database import Database
 from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE, DatabaseUrl
@@ -24,9 +25,9 @@ class SinkStore(Database, Protocol):
     url: DatabaseUrl
     dialect: Dialect
     holds_others_up: bool
-    """Whether a transaction that has written keeps everybody else from writing, so that it must be short."""
+    """Whether a transaction that has written keeps all others from writing, so that it must be short."""
     session: str
-    """The connection's name to ``end_session``; empty where there is no such thing."""
+    """The connection's name for ``end_session``; empty where it has none."""
 
     def begin(self) -> None: ...
 
@@ -34,30 +35,24 @@ class SinkStore(Database, Protocol):
 
     def rollback(self) -> None: ...
 
-    def save(self) -> None:
-        """Set the one savepoint."""
-
-    def restore(self) -> None:
-        """Go back to the savepoint, which is then gone."""
-
-    def release(self) -> None:
-        """Forget the savepoint."""
+    def savepoint(self) -> AbstractContextManager[None]:
+        """What is done in it is taken back if a DataException or StatementException ends it, and the transaction goes on."""
 
     def end_session(self, session: str) -> None:
-        """End another connection of this user that somebody may have left open, with its transaction. Outside of transactions."""
+        """End another connection of this user that may have been left open, with its transaction. Outside of transactions."""
 
     def locked_rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a SELECT, locked until the transaction ends."""
 
     def read_table(self, name: TableName) -> TargetTable | None:
-        """The table as it is; None where there is none."""
+        """The table as it is; None where it does not exist."""
 
     def lock_to_change(self, table: TargetTable) -> None:
         """Keep other tasks from changing the table until the transaction ends."""
 
     def lock_to_write(self, table: TargetTable) -> bool:
-        """Keep everybody from changing the table's columns until the transaction ends, where rows are written in the form of those. Whether
-        they are still as they were read."""
+        """Keep all others from changing the table's columns until the transaction ends, where rows are written in their form. Whether they
+        are still as they were read."""
 
     def equal_keys(self, table: TargetTable, keys: pa.Table) -> pa.Table | None:
         """A table of as many rows, of which those are equal whose keys the database holds equal (``A`` and ``a``, 1.0 and 1.00). None: only
@@ -72,13 +67,9 @@ class SinkStore(Database, Protocol):
     def delete(self, table: TargetTable, rows: pa.Table) -> None:
         """Delete the rows that have the values of ``rows`` in those columns."""
 
-
-@runtime_checkable
-class SiftingStore(SinkStore, Protocol):
-    """A database that finds bad rows by itself."""
-
-    def sift(self, table: TargetTable, rows: pa.Table, keys: Sequence[str], mode: InsertMode) -> dict[int, str]:
-        """Write the rows as if one by one, in their order, but for those that are refused; why they are, by their places."""
+    def write_without_refused(self, table: TargetTable, rows: pa.Table, keys: Sequence[str], mode: InsertMode) -> dict[int, str] | None:
+        """Write the rows as if one by one, in their order, but for those that are refused; why they are, by their numbers. None: nothing is
+        written, since the database cannot name them."""
 
 
 def table_name(text: str, dialect: Dialect) -> TableName:

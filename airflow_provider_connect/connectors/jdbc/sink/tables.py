@@ -1,16 +1,20 @@
-"""The tables that a sink writes, as one connection knows them."""
+"""The tables that a sink writes, as one connection knows them, and the records written to each. Knows nothing of offsets and commits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException, StatementException
-from airflow_provider_connect.connectors.jdbc.sink.layout import Layout
-from airflow_provider_connect.connectors.jdbc.sink.settings import SinkSettings
+from airflow_provider_connect.connectors.jdbc.sink.columns import misfits, refuse_nulls, rest_of
+from airflow_provider_connect.connectors.jdbc.sink.layout import Layout, Records
+from airflow_provider_connect.connectors.jdbc.sink.settings import DELETE_ENABLED, InsertMode, SinkSettings
 from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore, table_name
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable, changes
-from airflow_provider_connect.connectors.jdbc.sink.writer import TableWriter
 from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.columns import row_numbers
 
 
 class TableChange(Exception):
@@ -24,7 +28,7 @@ class TableChange(Exception):
 
 
 class SinkTables:
-    """Reads each table once, and again where somebody has changed it. For one thread at a time, as the store."""
+    """Reads each table once, and again where another process has changed it."""
 
     def __init__(self, store: SinkStore, settings: SinkSettings) -> None:
         self._store = store
@@ -51,7 +55,7 @@ class SinkTables:
         return writer
 
     def held_writer(self, name: str, layout: Layout, writer: TableWriter) -> TableWriter | None:
-        """What writes these records in this transaction: another than ``writer`` where somebody has changed the table meanwhile."""
+        """What writes these records in this transaction: another than ``writer`` where another process has changed the table meanwhile."""
         if name in self._held:
             return writer
         self._held.add(name)
@@ -61,8 +65,8 @@ class SinkTables:
         return self.writer(name, layout)
 
     def change(self, change: TableChange, done: set[str], check_claim: Callable[[], None]) -> None:
-        """1 lock, refused to an older claim 2 look again: another task may have changed the table 3 change what is still to be changed.
-        A table that is made cannot be locked: there another task may be faster yet. ``done``: what was executed before, and has to help."""
+        """1 lock, refused to an older claim 2 check again: another task may have changed the table 3 change what is still to be changed.
+        A new table cannot be locked: there another task may still be faster. ``done``: what was executed before, and must have helped."""
         store, table = self._store, self._tables.get(change.name)
         self._forget(change.name)
         statements = change.statements
@@ -90,12 +94,254 @@ class SinkTables:
 
     def _needed(self, name: str, layout: Layout) -> tuple[TargetTable | None, list[str]]:
         """The table, and what has to be changed in it for these records."""
-        place = table_name(name, self._store.dialect)
-        table = self._tables.get(name) or self._store.read_table(place)
+        target = table_name(name, self._store.dialect)
+        table = self._tables.get(name) or self._store.read_table(target)
         if table is not None:
             self._tables[name] = table
-        return table, changes(layout, table, place, self._settings, self._store.dialect)
+        return table, changes(layout, table, target, self._settings, self._store.dialect)
 
     def _forget(self, name: str) -> None:
         self._tables.pop(name, None)
         self._writers.pop(name, None)
+
+
+class _HiddenException(RefusedException):
+    """The last change of a key is refused and an earlier one not yet written: ``row`` is where to end first."""
+
+
+class TableWriter:
+    """Writes the records of one layout into one table, ``batch.size`` at a time."""
+
+    def __init__(self, store: SinkStore, table: TargetTable, layout: Layout, settings: SinkSettings) -> None:
+        self._store = store
+        self._table = table
+        self.layout = layout
+        self._mode = settings.insert_mode
+        self._most = settings.batch_size
+
+    def write(self, records: Records) -> None:
+        """Write all. Raises RefusedException, with the row where that is known; some rows may be written then."""
+        for start in range(0, len(records), self._most):
+            try:
+                self._write_piece(records.slice(start, start + self._most))
+            except RefusedException as error:
+                raise RefusedException(error.message, None if error.row is None else start + error.row) from error
+
+    def write_without_refused(self, records: Records) -> dict[int, str] | None:
+        """Write the records as if one by one, but for those that are refused; why they are, by their rows. None: nothing is written, since
+        the database does not name them."""
+        found: dict[int, str] = {}
+        start = 0
+        try:
+            with self._store.savepoint():
+                while start < len(records):
+                    count, refused = self._write_some(records.slice(start, start + self._most))
+                    found |= {start + row: reason for row, reason in refused.items()}
+                    start += count
+        except (RefusedException, StatementException):
+            return None
+        return found
+
+    def _write_some(self, records: Records) -> tuple[int, dict[int, str]]:
+        """Write some records from the front: how many are dealt with, and why some of these are refused.
+
+        Where the last change of a key is refused the one before it counts: then those before the refused one are written first.
+        """
+        store = self._store
+        rows, deletes = self._rows(records)
+        refused = misfits(len(records), lambda *piece: self._refuse_nulls(*_piece_of(piece, records, rows, deletes)))
+        kept = rest_of(len(records), refused)
+        if refused:
+            rows, deletes = rows.take(kept), None if deletes is None else deletes.take(kept)
+        keys = rows.select(list(self.layout.keys))
+        try:
+            with store.savepoint():
+                equal = self._equal_keys(keys, deletes)
+                if equal is None:
+                    raise RefusedException("Only writing the rows in their order shows which keys are equal")
+                effect = self._effect(keys, equal, deletes)
+                written = effect.written if effect.written is not None else row_numbers(rows.num_rows)
+                if effect.deleted is not None:
+                    self._apply(keys, effect.deleted, lambda some: store.delete(self._table, some))
+                changed = _with_first_keys(rows.take(written), keys, effect)
+                found = store.write_without_refused(self._table, changed, self.layout.keys, self._mode)
+                if found is None:
+                    raise RefusedException("The database does not name the rows that it refuses")
+                bad = [written[row].as_py() for row in found]
+                hidden = [] if self._mode is InsertMode.INSERT else behind_others(equal, bad)
+                if hidden:
+                    raise _HiddenException("", min(hidden))
+        except _HiddenException as error:
+            return self._write_some(records.slice(0, kept[error.row].as_py()))
+        return len(records), refused | {kept[row].as_py(): reason for row, reason in zip(bad, found.values(), strict=True)}
+
+    def _write_piece(self, records: Records) -> None:
+        """Write records with one statement, or a few."""
+        rows, deletes = self._rows(records)
+        self._refuse_nulls(records, rows, deletes)
+        keys = rows.select(list(self.layout.keys))
+        equal = self._equal_keys(keys, deletes)
+        if equal is None:
+            self._write_in_order(rows, keys, deletes)
+            return
+        effect = self._effect(keys, equal, deletes)
+        if effect.deleted is not None:
+            self._apply(keys, effect.deleted, lambda some: self._store.delete(self._table, some))
+        self._apply(rows, effect.written, lambda some: self._put(_with_first_keys(some, keys, effect)))
+
+    def _equal_keys(self, keys: pa.Table, deletes: pa.ChunkedArray | None) -> pa.Table | None:
+        """As ``SinkStore.equal_keys``, which is not asked where every record is a row of its own."""
+        is_every_row = deletes is None and self._mode is InsertMode.INSERT
+        return keys if is_every_row or keys.num_rows < 2 else self._store.equal_keys(self._table, keys)
+
+    def _effect(self, keys: pa.Table, equal: pa.Table, deletes: pa.ChunkedArray | None) -> Effect:
+        return effect_of(equal, deletes, self._mode, has_variants=equal.column_names != keys.column_names)
+
+    def _write_in_order(self, rows: pa.Table, keys: pa.Table, deletes: pa.ChunkedArray | None) -> None:
+        """Deletes and the changes between them in turns: any record may be about the same row as the one before it."""
+        if deletes is None:
+            self._put(rows)
+            return
+        numbers = row_numbers(rows.num_rows)
+        ends = [*(pc.indices_nonzero(pc.not_equal(deletes.slice(1), deletes.slice(0, len(deletes) - 1))).to_pylist()), rows.num_rows - 1]
+        start = 0
+        for end in ends:
+            some = numbers.slice(start, end + 1 - start)
+            if deletes[start].as_py():
+                self._apply(keys, some, lambda found: self._store.delete(self._table, found))
+            else:
+                self._apply(rows, some, self._put)
+            start = end + 1
+
+    def _rows(self, records: Records) -> tuple[pa.Table, pa.ChunkedArray | None]:
+        """The records' rows, and which of them are deletes; None: not one."""
+        deletes = records.deletes() if self.layout.has_deletes else None
+        return records.table(self.layout), None if deletes is None or not pc.any(deletes).as_py() else deletes
+
+    def _apply(self, rows: pa.Table, numbers: pa.Array | None, write: Callable[[pa.Table], None]) -> None:
+        """Write the rows of these numbers, or all."""
+        some = rows if numbers is None else rows.take(numbers)
+        if not some.num_rows:
+            return
+        try:
+            write(some)
+        except RefusedException as error:
+            if numbers is None or error.row is None:
+                raise
+            raise RefusedException(error.message, numbers[error.row].as_py()) from error
+
+    def _put(self, rows: pa.Table) -> None:
+        store, keys = self._store, self.layout.keys
+        match self._mode:
+            case InsertMode.INSERT:
+                store.insert(self._table, rows)
+            case InsertMode.UPSERT:
+                store.upsert(self._table, rows, keys)
+            case InsertMode.UPDATE:
+                store.update(self._table, rows, keys)
+
+    def _refuse_nulls(self, records: Records, rows: pa.Table, deletes: pa.ChunkedArray | None) -> None:
+        if not self.layout.has_deletes:
+            empty = records.deletes()
+            if pc.any(empty).as_py():
+                row = pc.index(empty, True).as_py()
+                raise RefusedException(f"A record without a value, and {DELETE_ENABLED} is false", row)
+        keys = self.layout.keys
+        if deletes is None:
+            refuse_nulls(rows, self._table, keys)
+            return
+        refuse_nulls(rows.select(list(keys)), self._table, keys)
+        kept = pc.indices_nonzero(pc.invert(deletes))
+        self._apply(rows, kept, lambda some: refuse_nulls(some, self._table, keys))
+
+
+def _with_first_keys(rows: pa.Table, keys: pa.Table, effect: Effect) -> pa.Table:
+    """The rows of ``effect.written`` with the keys that they would have if each record were written by itself."""
+    if effect.keyed is None:
+        return rows
+    first = keys.take(effect.keyed)
+    for name in keys.column_names:
+        rows = rows.set_column(rows.column_names.index(name), rows.schema.field(name), first[name])
+    return rows
+
+
+def _piece_of(
+    piece: tuple[int, int], records: Records, rows: pa.Table, deletes: pa.ChunkedArray | None
+) -> tuple[Records, pa.Table, pa.ChunkedArray | None]:
+    start, length = piece
+    return records.slice(start, start + length), rows.slice(start, length), None if deletes is None else deletes.slice(start, length)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What records of a table come to: first the rows of ``deleted`` go, then those of ``written`` come. Both are rising places among the
+    records; ``written`` None: all of them. ``keyed``: for each of ``written`` the first record of its key, whose key a new row keeps though
+    the last record may write it in another way; None: there is only one way."""
+
+    deleted: pa.Array | None
+    written: pa.Array | None
+    keyed: pa.Array | None = None
+
+
+def behind_others(keys: pa.Table, rows: Sequence[int]) -> list[int]:
+    """Which of these rows have a key that an earlier row has, too. ``keys`` as in ``effect_of``."""
+    if not rows:
+        return []
+    frame = _frame(keys)
+    is_first = frame.select(_whole(frame.columns).is_first_distinct()).to_series()
+    return [row for row in rows if not is_first[row]]
+
+
+EVERYTHING: Final = Effect(None, None)
+
+
+def effect_of(keys: pa.Table, deletes: pa.ChunkedArray | None, mode: InsertMode, *, has_variants: bool = False) -> Effect:
+    """What the records come to when they are applied at once. ``keys`` are equal where the database holds the records' keys equal;
+    ``has_variants``: the records may write these in several ways.
+
+    Of several changes of one key the last counts, but for inserts: two of one key are a mistake that the database finds. A delete takes
+    everything before it away.
+    """
+    import polars as pl
+
+    if deletes is None and mode is InsertMode.INSERT:
+        return EVERYTHING
+    frame = _frame(keys).with_row_index("row")
+    names = frame.columns[1:]
+    is_last = _whole(names).is_last_distinct()
+    if deletes is None:
+        last = (frame.with_columns(_first(names)) if has_variants else frame).filter(is_last)
+        return EVERYTHING if len(last) == len(frame) else Effect(None, last["row"].to_arrow(), _column(last, "first"))
+    marked = frame.with_columns(pl.Series("is delete", deletes.to_numpy()))
+    last_delete = pl.when("is delete").then(pl.col("row").cast(pl.Int64)).max().over(names).fill_null(-1)
+    left = marked.with_columns(last_delete.alias("last delete")).filter(pl.col("row") >= pl.col("last delete"))
+    written = left.filter(~pl.col("is delete"))
+    if mode is InsertMode.INSERT:
+        return Effect(left.filter("is delete")["row"].to_arrow(), written["row"].to_arrow())
+    written = (written.with_columns(_first(names)) if has_variants else written).filter(is_last)
+    return Effect(left.filter("is delete")["row"].to_arrow(), written["row"].to_arrow(), _column(written, "first"))
+
+
+def _column(frame: Any, name: str) -> pa.Array | None:  # a polars DataFrame
+    return frame[name].to_arrow() if name in frame.columns else None
+
+
+def _first(names: Sequence[str]) -> Any:  # a polars expression
+    """The first row of each key."""
+    import polars as pl
+
+    return pl.col("row").min().over(names).alias("first")
+
+
+def _frame(keys: pa.Table) -> Any:  # a polars DataFrame
+    """The keys under names that no other column has."""
+    import polars as pl
+
+    return pl.DataFrame(pl.from_arrow(keys.rename_columns([f"key {number}" for number in range(keys.num_columns)])))
+
+
+def _whole(names: Sequence[str]) -> Any:  # a polars expression
+    """A key as one value."""
+    import polars as pl
+
+    return pl.col(names[0]) if len(names) == 1 else pl.struct(*names)

@@ -1,20 +1,21 @@
-"""A table that is written to: which of its columns take values of a schema, and what has to change in it before records of some layout fit.
+"""A table that is written to: which of its columns take values of a schema, and what to change in it before records of a layout fit.
 
 Pure values; knows no connection.
 """
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from decimal import Decimal
+from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import INTEGERS, TIMESTAMPS, Column, ColumnKind
 from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE
 from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
 from airflow_provider_connect.connectors.jdbc.sink.layout import Layout, RecordColumn
-from airflow_provider_connect.connectors.jdbc.sink.literal import literal
 from airflow_provider_connect.connectors.jdbc.sink.settings import AUTO_CREATE, AUTO_EVOLVE, PK_FIELDS, InsertMode, SinkSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.sdk.schema import DATE, DECIMAL, FLOAT64_SCHEMA, INTEGER_BITS, TIME, TIMESTAMP, Schema, SchemaType
@@ -192,3 +193,28 @@ def wider_schema(column: Column, schema: Schema) -> Schema | None:
 
 def _kind(schema: Schema) -> str:
     return schema.logical_name or str(schema.type)
+
+
+def text_literal(text: str, dialect: Dialect) -> str:
+    """A text in quotes."""
+    if "\0" in text:
+        raise ConnectException(f"{text!r} holds a zero byte, which no text of SQL may")
+    escaped = text.replace("'", "''")
+    return f"'{escaped.replace(chr(92), chr(92) * 2) if dialect.name in (MYSQL, MARIADB) else escaped}'"
+
+
+def literal(schema: Schema, value: Any, dialect: Dialect) -> str:
+    """A value of ``schema``. Raises ConnectException for arrays, maps and structs."""
+    if isinstance(value, bool):
+        return str(value).upper() if dialect.name == POSTGRESQL else str(int(value))
+    if isinstance(value, int | float | Decimal):
+        return str(value) if not isinstance(value, Decimal) else format(value, "f")
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"'\\x{bytes(value).hex()}'" if dialect.name == POSTGRESQL else f"X'{bytes(value).hex()}'"
+    if isinstance(value, datetime.datetime):
+        return f"'{value.astimezone(datetime.UTC).replace(tzinfo=None).isoformat(sep=' ')}'"
+    if isinstance(value, datetime.date | datetime.time):
+        return f"'{value.isoformat()}'"
+    if isinstance(value, Mapping) or not isinstance(value, str):
+        raise ConnectException(f"A default of {schema.type.name} cannot be written as SQL")
+    return text_literal(value, dialect)

@@ -9,12 +9,11 @@ import pytest
 from airflow_provider_connect.connectors.jdbc.database.dialect import dialect_of
 from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
 from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
-from airflow_provider_connect.connectors.jdbc.sink.keys import effect_of
-from airflow_provider_connect.connectors.jdbc.sink.layout import layout_of
-from airflow_provider_connect.connectors.jdbc.sink.literal import literal
-from airflow_provider_connect.connectors.jdbc.sink.records import Records, place_of
+from airflow_provider_connect.connectors.jdbc.sink.layout import Records, layout_of, location_of
 from airflow_provider_connect.connectors.jdbc.sink.settings import InsertMode, SinkSettings
 from airflow_provider_connect.connectors.jdbc.sink.store import table_name
+from airflow_provider_connect.connectors.jdbc.sink.tables import effect_of
+from airflow_provider_connect.connectors.jdbc.sink.target import literal
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
@@ -128,7 +127,7 @@ def test_records_are_sliced_and_found_across_batches() -> None:
     assert layout.keys == ("__connect_topic", "__connect_partition", "__connect_offset")
     assert records.slice(3, 7).table(layout)["__connect_offset"].to_pylist() == [103, 7, 104, 105]
     assert records.slice(3, 7).table(layout)["word"].to_pylist() == ["w3", "w4", "w5", "w6"]
-    assert [place_of(records.record(index)) for index in (0, 3, 4, 9)] == [
+    assert [location_of(records.record(index)) for index in (0, 3, 4, 9)] == [
         (TopicPartition("t", 0), 100),
         (TopicPartition("t", 0), 103),
         (TopicPartition("t", 1), 7),

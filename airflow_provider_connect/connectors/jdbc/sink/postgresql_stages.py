@@ -1,0 +1,245 @@
+"""Temporary tables of one PostgreSQL connection, and the statements that bring rows from such a stage, named ``s``, into a table."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from airflow_provider_connect.connectors.jdbc.database.database import Database
+from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect
+from airflow_provider_connect.connectors.jdbc.sink.columns import stage_type
+from airflow_provider_connect.connectors.jdbc.sink.settings import InsertMode
+from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable, text_literal
+from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.columns import row_numbers
+
+_MOST_REMAINS: Final = 20_000  # deleted rows of a temporary table, which each statement passes; TRUNCATE makes new files each time
+COUNTER: Final = "connect_row"  # a temporary sequence
+ROW_NUMBER: Final = "__connect_place"  # a stage's column of the rows' numbers, from 0 on
+_START_ROWS: Final = 100  # what a statement costs before its first row, in rows: few at a time are less to do again, many start less often
+_ROW_BY_ROW: Final = """
+#variable_conflict use_column
+<<connect_rows>>
+DECLARE
+  first int := 0;       -- the row that comes next
+  spot tid := '(0,0)';  -- and where it lies
+  size int := total;    -- how many rows to try together
+  usual int := total;
+  is_cut boolean := false;  -- whether this try ends before a row that is known to be bad
+  is_counted boolean := false;  -- whether this try counts its rows, which costs a third more
+  refused int := 0;
+  bad int; message text; detail text;
+BEGIN
+  IF EXISTS (SELECT FROM (SELECT {place} AS came, row_number() OVER () - 1 AS lies FROM {stage}) s WHERE came <> lies) THEN
+    place := -1;
+    RETURN NEXT;
+    RETURN;
+  END IF;
+  WHILE connect_rows.first < total LOOP
+    PERFORM setval('pg_temp.{row}', connect_rows.first + 1, false);
+    BEGIN
+      IF connect_rows.is_counted THEN {counted}; ELSE {statement}; END IF;
+      {advance};
+      connect_rows.first := connect_rows.first + connect_rows.size;
+      connect_rows.size := CASE WHEN connect_rows.is_cut THEN 1 ELSE connect_rows.usual END;
+      connect_rows.is_cut := false;
+      connect_rows.is_counted := false;
+    EXCEPTION WHEN data_exception OR integrity_constraint_violation OR with_check_option_violation THEN
+      GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL;
+      IF connect_rows.is_counted THEN
+        connect_rows.bad := currval('pg_temp.{row}') - 1;
+      END IF;
+      IF connect_rows.size = 1 THEN
+        place := connect_rows.first;
+        reason := concat_ws(' ', 'ERROR:', message, 'DETAIL: ' || nullif(detail, ''));
+        RETURN NEXT;
+        connect_rows.refused := connect_rows.refused + 1;
+        {advance};
+        connect_rows.first := connect_rows.first + 1;
+        connect_rows.usual := ceil(sqrt(2.0 * {start_rows} * (connect_rows.first / connect_rows.refused - 1)) + 1);
+        connect_rows.size := connect_rows.usual;
+        connect_rows.is_cut := false;
+        connect_rows.is_counted := false;
+      ELSIF NOT connect_rows.is_counted THEN
+        connect_rows.is_counted := true;
+      ELSIF connect_rows.bad < least(connect_rows.first + connect_rows.size, total) - 1 THEN
+        connect_rows.is_cut := connect_rows.bad > connect_rows.first;
+        connect_rows.size := greatest(1, connect_rows.bad - connect_rows.first);
+        connect_rows.is_counted := false;
+      ELSE
+        connect_rows.is_cut := false;
+        connect_rows.usual := connect_rows.size / 2;
+        connect_rows.size := connect_rows.usual;
+      END IF;
+    END;
+  END LOOP;
+END
+"""
+
+
+_TYPE: Final = re.compile(r"too long for type (.+?)(?: DETAIL: |$)", re.DOTALL)
+_DIGITS: Final = re.compile(r"A field with precision (\d+), scale (-?\d+)")
+_RANGE: Final = re.compile(r"ERROR: (\w+) out of range")
+
+
+def with_columns(reason: str, table: TargetTable, names: Collection[str]) -> str:
+    """PostgreSQL's text about a value that does not fit, with the columns that it may mean: it names their type alone."""
+    digits, found = _DIGITS.search(reason), _TYPE.search(reason) or _RANGE.search(reason)
+    type = f"numeric({digits[1]},{digits[2]})" if digits else found[1] if found else None
+    columns = [name for name in names if type is not None and table.declared.get(name) == type]
+    return f"{reason} (column {' or '.join(columns)})" if columns else reason
+
+
+@dataclass(frozen=True, slots=True)
+class StageStatements:
+    """``names`` are the columns of the stage; those of ``cast`` have other types there than in the table."""
+
+    dialect: Dialect
+    table: TargetTable
+    names: Sequence[str]
+    cast: Collection[str]
+
+    def insert(self, stage: str) -> str:
+        names = ", ".join(map(self.dialect.quoted, self.names))
+        values = ", ".join(map(self.value, self.names))
+        return f"INSERT INTO {self.target} ({names}) SELECT {values} FROM {stage} s"
+
+    def upsert(self, stage: str, keys: Sequence[str]) -> str:
+        quoted = self.dialect.quoted
+        changes = ", ".join(f"{quoted(name)} = EXCLUDED.{quoted(name)}" for name in self.names if name not in keys)
+        conflict = ", ".join(map(quoted, keys))
+        return f"{self.insert(stage)} ON CONFLICT ({conflict}) DO {f'UPDATE SET {changes}' if changes else 'NOTHING'}"
+
+    def update(self, stage: str, keys: Sequence[str]) -> str:
+        changes = ", ".join(f"{self.dialect.quoted(name)} = {self.value(name)}" for name in self.names if name not in keys)
+        return f"UPDATE {self.target} t SET {changes} FROM {stage} s WHERE {self.same(keys)}"
+
+    def delete(self, stage: str) -> str:
+        return f"DELETE FROM {self.target} t USING {stage} s WHERE {self.same(self.names)}"
+
+    def write(self, stage: str, keys: Sequence[str], mode: InsertMode) -> str:
+        """The statement of a mode."""
+        if mode is InsertMode.INSERT:
+            return self.insert(stage)
+        return self.upsert(stage, keys) if mode is InsertMode.UPSERT else self.update(stage, keys)
+
+    @property
+    def target(self) -> str:
+        """The table's name."""
+        return self.dialect.table(self.table.name)
+
+    def same(self, keys: Sequence[str]) -> str:
+        """Whether a row ``t`` has the values of ``keys``."""
+        return " AND ".join(itertools.chain.from_iterable(map(self._is_same, keys)))
+
+    def _is_same(self, key: str) -> Iterator[str]:
+        """A text that is too long for a column is equal to no value of it, though a cast cuts it off: but for blanks, which go without a
+        word when a row is written, too."""
+        declared, given = self.table.declared[key], f"s.{self.dialect.quoted(key)}"
+        yield f"t.{self.dialect.quoted(key)} = {self._as_declared(key)}"
+        if self.table.columns[key].type_name in ("bpchar", "varchar") and declared != "character varying":
+            yield f"rtrim({given}::text) = rtrim({self._as_declared(key)}::text)"
+
+    def groups(self, stage: str) -> str:
+        """For each row of a stage with ``ROW_NUMBER``, in that order, the number of the first whose columns are equal to its own."""
+        keys = (f"{self._as_declared(name)}{self._collation(name)}" for name in self.names)
+        return f"SELECT min({ROW_NUMBER}) OVER (PARTITION BY {', '.join(keys)}) AS first FROM {stage} s ORDER BY {ROW_NUMBER}"
+
+    def _collation(self, name: str) -> str:
+        collation = self.table.collations.get(name)
+        return "" if collation is None else f" COLLATE {collation}"
+
+    def value(self, name: str) -> str:
+        """A value for its column. A cast that is written down cuts texts off that are too long; what needs none is refused then."""
+        return self._as_declared(name) if name in self.cast else f"s.{self.dialect.quoted(name)}"
+
+    def _as_declared(self, name: str) -> str:
+        declared = self.table.declared[name]
+        return f"s.{self.dialect.quoted(name)}::{'bit varying' if declared.startswith('bit') else declared}"  # of bits a cast cuts some off
+
+
+def row_function(name: str, stage: str, statement_of: Callable[[str], str], dialect: Dialect) -> str:
+    """The statement that creates a function: of the ``total`` rows of a stage, which lie in it in their order, it writes what the table
+    takes, as if row by row, and returns the ``place`` of each row that is refused with the ``reason``.
+
+    It tries many rows at once. After a failure it tries them again and counts them by a sequence, which no failure takes back: that names
+    the row. Where it cannot, because a constraint is checked when all rows are there, it halves what it tries. Errors that are not about
+    values go out. A single ``place`` of -1: nothing was done, since the rows do not lie in the order of their ``ROW_NUMBER``.
+    """
+    behind = f"FROM {stage} WHERE ctid >= connect_rows.spot"
+    some = f"(SELECT * {behind} LIMIT connect_rows.size)"
+    counted = f"(SELECT * FROM {some} r WHERE nextval('pg_temp.{COUNTER}') > 0)"
+    advance = f"SELECT ctid INTO connect_rows.spot {behind} OFFSET connect_rows.size LIMIT 1"
+    names = {"row": COUNTER, "place": ROW_NUMBER, "stage": stage, "start_rows": _START_ROWS}
+    body = _ROW_BY_ROW.format(**names, advance=advance, statement=statement_of(some), counted=statement_of(counted))
+    head = f"CREATE OR REPLACE FUNCTION {name}(total int) RETURNS TABLE (place int, reason text) LANGUAGE plpgsql"
+    return f"{head} AS {text_literal(body, dialect)}"
+
+
+class StagingDatabase(Database, Protocol):
+    """A PostgreSQL that takes columns."""
+
+    dialect: Dialect
+
+    def copy_to_stage(self, stage: str, rows: pa.Table) -> None:
+        """Add rows to a temporary table of this connection."""
+
+
+def with_numbers(rows: pa.Table) -> pa.Table:
+    """The rows with the column ``ROW_NUMBER``."""
+    return rows.append_column(ROW_NUMBER, row_numbers(rows.num_rows).cast(pa.int32()))
+
+
+class Stages:
+    """Created when they are first needed, for certain columns and texts, and used again after that."""
+
+    def __init__(self, database: StagingDatabase) -> None:
+        self._database = database
+        self._created: dict[tuple[object, ...], str] = {}
+        self._remains: dict[str, int] = {}
+
+    def noted(self) -> Mapping[tuple[object, ...], str]:
+        """What there is now, for ``restore`` when the transaction goes back to here."""
+        return dict(self._created)
+
+    def restore(self, noted: Mapping[tuple[object, ...], str]) -> None:
+        self._created = dict(noted)
+
+    @contextlib.contextmanager
+    def filled(self, rows: pa.Table, *, is_ordered: bool = False) -> Iterator[str]:
+        """The rows in a table, by themselves. ``is_ordered``: in their order, since PostgreSQL searches no room in between where a
+        table was truncated in the same transaction."""
+        signature = is_ordered, *((field.name, stage_type(field)) for field in rows.schema)
+        name = self._created.get(signature)
+        if name is None:
+            name = f"connect_stage_{len(self._created)}"
+            columns = ", ".join(f"{self._database.dialect.quoted(field.name)} {stage_type(field)}" for field in rows.schema)
+            self._database.execute(f"DROP TABLE IF EXISTS pg_temp.{name}")
+            self._database.execute(f"CREATE TEMPORARY TABLE {name} ({columns}) ON COMMIT DELETE ROWS")
+            self._created[signature] = name
+        if is_ordered:
+            self._database.execute(f"TRUNCATE pg_temp.{name}")
+        self._database.copy_to_stage(name, rows)
+        yield f"pg_temp.{name}"
+        if not is_ordered:
+            self._empty(name, rows.num_rows)
+
+    def function(self, stage: str, statement: str, text_of: Callable[[str], str]) -> str:
+        """The name of a function for one stage and a statement for it. ``text_of`` gives the text that creates it."""
+        signature = stage, statement
+        if signature not in self._created:
+            name = self._created[signature] = f"pg_temp.connect_function_{len(self._created)}"
+            self._database.execute(text_of(name))
+        return self._created[signature]
+
+    def _empty(self, stage: str, rows: int) -> None:
+        self._remains[stage] = self._remains.get(stage, 0) + rows
+        if self._remains[stage] < _MOST_REMAINS:
+            self._database.execute(f"DELETE FROM pg_temp.{stage}")
+        else:
+            self._database.execute(f"TRUNCATE pg_temp.{stage}")
+            self._remains[stage] = 0

@@ -1,0 +1,226 @@
+"""A transactional sink behind the framework: what is put again, what is left out and reported, what a commit in doubt comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException, TaskException
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.task import Refusal, RolledBackException, SinkTask, WentBack
+from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext
+from airflow_provider_connect.worker.errors.sink_transaction import KEPT_BYTES, SinkTransaction
+from airflow_provider_connect.worker.errors.tolerance import STRICT, Tolerance
+
+T = TopicPartition("t", 0)
+
+
+class Store:
+    """A destination: what is committed, and up to which offset. ``bad`` values are refused."""
+
+    def __init__(self, bad: Collection[int] = ()) -> None:
+        self.bad = set(bad)
+        self.rows: list[int] = []
+        self.offset = 0
+
+
+class Task(SinkTask):
+    """Writes at the commit, or at once where a value was refused. ``events``, the next first, is what goes wrong."""
+
+    is_transactional = True
+
+    def __init__(self, store: Store, events: Iterable[str] = ()) -> None:
+        self.store = store
+        self.events = list(events)
+        self.rows: list[int] = []
+        self.writes_at_once = False
+        self.calls: list[str] = []
+
+    def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        self.calls.append("open")
+        return {T: self.store.offset}
+
+    def put(self, batch: Batch) -> None:
+        self.calls.append(f"put {batch.num_records}")
+        self._happen("put")
+        assert batch.value is not None
+        values = batch.value.to_pylist()
+        if self.writes_at_once and self.store.bad & set(values):
+            raise DataException("refused")
+        self.rows += values
+
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        self.calls.append("commit")
+        self._happen("commit")
+        if self.store.bad & set(self.rows):
+            self.writes_at_once = True
+            raise self._back(WentBack.REFUSED)
+        self._happen("lost before")
+        self.store.rows += self.rows
+        self.store.offset = offsets[T]
+        self.rows, self.writes_at_once = [], False
+        self._happen("lost after")
+        return offsets
+
+    def _happen(self, where: str) -> None:
+        if self.events and self.events[0].startswith(where):
+            raise self._back(WentBack.CHANGED if self.events.pop(0).endswith("changed") else WentBack.LOST)
+
+    def _back(self, why: WentBack) -> RolledBackException:
+        self.rows = []
+        return RolledBackException(str(why), why)
+
+
+class NamingTask(Task):
+    """Names what is refused."""
+
+    def refused(self, batch: Batch) -> list[Refusal] | None:
+        self.calls.append("refused")
+        assert batch.value is not None
+        values = batch.value.to_pylist()
+        self.rows += [value for value in values if value not in self.store.bad]
+        return [Refusal(row, DataException("refused")) for row, value in enumerate(values) if value in self.store.bad]
+
+
+class Context(MemorySinkContext):
+    def take_retry_ms(self) -> int | None:
+        return 0
+
+
+class Behind:
+    """A task behind the framework, with what was reported."""
+
+    def __init__(self, task: Task, *, tolerates_all: bool = True, guarantee: str = "exactly_once") -> None:
+        self.task = task
+        self.context = Context({}, [T], guarantee=guarantee)
+        self.reported: list[int] = []
+        self._tolerates_all = tolerates_all
+        tolerance = Tolerance(replace(STRICT, tolerates_all=tolerates_all))
+        self.sink = SinkTransaction(task, self.context, tolerance, self._report)
+        self.sink.open([T])
+        self.next = 0
+
+    def _report(self, failures: Iterable[tuple[Batch, Exception]]) -> None:
+        for record, error in failures:
+            assert record.num_records == 1
+            self.reported += record.kafka_offsets.to_pylist()
+            if not self._tolerates_all:
+                raise ConnectException("not tolerated") from error
+
+    def put(self, count: int) -> None:
+        """Records whose values are their offsets, as the loop puts them."""
+        values = pa.array(range(self.next, self.next + count))
+        batch = Batch("t", value=values, kafka_partition=0, first_offset=self.next, next_offset=self.next + count)
+        while True:
+            try:
+                self.sink.put(batch)
+                break
+            except RetriableException:
+                continue
+        self.next += count
+
+    def commit(self) -> None:
+        assert self.sink.pre_commit({T: self.next}) == {T: self.next}
+
+
+@pytest.mark.parametrize("kind", [Task, NamingTask])
+@pytest.mark.parametrize("bad", [(), (0,), (99,), (3, 4, 50), range(100), range(0, 100, 7)], ids=str)
+def test_records_that_are_refused_are_left_out_and_reported_once(kind: type[Task], bad: Collection[int]) -> None:
+    behind = Behind(kind(Store(bad), ["commit", "put changed", "put"]))
+    for _ in range(2):
+        for _ in range(5):
+            behind.put(10)
+        behind.commit()
+    assert behind.task.store.rows == [value for value in range(100) if value not in set(bad)]
+    assert behind.reported == sorted(bad)
+
+
+@pytest.mark.parametrize("event", ["put", "put changed", "commit", "commit changed", "lost before", "lost after"])
+@pytest.mark.parametrize("kind", [Task, NamingTask])
+def test_each_record_is_written_once_whatever_is_lost(kind: type[Task], event: str) -> None:
+    behind = Behind(kind(Store([13]), [event] * 3))
+    for _ in range(3):
+        behind.put(10)
+        behind.put(5)
+        behind.commit()
+    assert behind.task.store.rows == [value for value in range(45) if value != 13]
+    assert behind.reported == [13]
+    assert not behind.task.events
+
+
+def test_at_least_once_a_commit_in_doubt_is_repeated() -> None:
+    behind = Behind(Task(Store(), ["lost after"]), guarantee="at_least_once")
+    behind.put(3)
+    behind.commit()
+    assert behind.task.store.rows == [0, 1, 2, 0, 1, 2]
+
+
+@pytest.mark.parametrize("event", ["put", "lost before", "lost after"])
+def test_at_most_once_nothing_is_written_again(event: str) -> None:
+    behind = Behind(Task(Store(), [event]), guarantee="at_most_once")
+    behind.put(3)
+    with pytest.raises(TaskException, match="may be lost: with at_most_once they are never written again"):
+        behind.commit()
+    assert behind.task.calls.count("put 3") == 1
+
+
+def test_at_most_once_what_surely_went_back_is_written_again() -> None:
+    behind = Behind(NamingTask(Store([1]), ["put changed"]), guarantee="at_most_once")
+    behind.put(3)
+    behind.commit()
+    assert (behind.task.store.rows, behind.reported) == ([0, 2], [1])
+
+
+@pytest.mark.parametrize("kind", [Task, NamingTask])
+def test_where_nothing_is_tolerated_the_first_refusal_ends_the_task(kind: type[Task]) -> None:
+    behind = Behind(kind(Store([3, 5])), tolerates_all=False)
+    behind.put(10)
+    with pytest.raises(ConnectException, match="not tolerated"):
+        behind.commit()
+    assert (behind.task.store.rows, behind.reported) == ([], [3])
+
+
+def test_after_a_refusal_the_next_transaction_asks_at_once_and_a_clean_one_ends_that() -> None:
+    behind = Behind(NamingTask(Store([1, 11])))
+    for _ in range(4):
+        behind.put(10)
+        behind.commit()
+    without_commits = [call for call in behind.task.calls if call not in ("commit", "open")]
+    assert without_commits == ["put 10", "refused", "refused", "refused", "put 10"]
+
+
+def test_what_cannot_be_repeated_comes_out() -> None:
+    class Fenced(Task):
+        def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+            raise FencedException("a newer claim")
+
+    behind = Behind(Fenced(Store()))
+    behind.put(1)
+    with pytest.raises(FencedException):
+        behind.commit()
+
+
+def test_much_that_is_kept_asks_for_a_commit() -> None:
+    behind = Behind(Task(Store()))
+    behind.put(1 + KEPT_BYTES // 8)
+    assert behind.context.commit_requests == 1
+    behind.commit()
+    behind.put(1)
+    assert behind.context.commit_requests == 1
+
+
+def test_closed_partitions_can_be_opened_again() -> None:
+    behind = Behind(Task(Store()))
+    behind.put(3)
+    behind.commit()
+    behind.put(2)
+    behind.sink.close([T])
+    behind.task.rows = []
+    behind.next = (behind.sink.open([T]) or {})[T]
+    behind.put(2)
+    behind.commit()
+    assert behind.task.store.rows == [0, 1, 2, 3, 4]
