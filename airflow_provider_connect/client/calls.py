@@ -51,7 +51,7 @@ def _path(verb: Verb, names: Sequence[object]) -> str:
     """The verb's path with each name as one segment. Raises BadRequestException for a name that would change the path."""
     head, *parts = verb.path.split("{")
     for name, (kind, _, rest) in zip(names, (part.partition("}") for part in parts), strict=True):
-        if str(name) in ("", ".", ".."):
+        if name is None or str(name) in ("", ".", ".."):
             raise BadRequestException(f"{name!r} is no name of a {kind}: give one with letters or digits")
         head += quote(str(name), safe="") + rest
     return head

@@ -105,14 +105,16 @@ class Restarts:
 
     def _wait_for_start(self, name: str) -> None:
         """Until the connector is no longer RESTARTING, as it is when a run has started it, or has found nothing to start."""
+        seen: list[ConnectorStatus | None] = []
 
-        def status() -> ConnectorStatus | None:
-            return self._reader.read().statuses.connector(name)
+        def has_started() -> bool:
+            seen[:] = [self._reader.read().statuses.connector(name)]
+            return seen[0] is None or seen[0].state is not State.RESTARTING
 
-        if not wait_until(lambda: (found := status()) is None or found.state is not State.RESTARTING, _START_SECONDS, self._sleep):
+        if not wait_until(has_started, _START_SECONDS, self._sleep):
             raise ConnectException("Request timed out. The run that starts the connector has not done so yet")
-        if (found := status()) is not None and found.state is State.FAILED:
-            cause = (found.trace or "").partition("\n")[0]
+        if (status := seen[0]) is not None and status.state is State.FAILED:
+            cause = (status.trace or "").partition("\n")[0]
             raise ConnectException(": ".join(filter(None, [f"Failed to start connector: {name}", cause])))
 
     def _settle(self, name: str, plan: RestartPlan, target: TargetState) -> None:

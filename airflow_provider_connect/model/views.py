@@ -75,8 +75,8 @@ class ConnectorStatusView:
 class ExpandedConnector:
     """What a list of connectors with ``expand`` has of one; null: it is being deleted, or has no status yet."""
 
-    status: ConnectorStatusView | None = None
-    info: ConnectorInfo | None = None
+    status: ConnectorStatusView | None = field(default=None, metadata=OMITTED)
+    info: ConnectorInfo | None = field(default=None, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)

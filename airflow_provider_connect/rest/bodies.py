@@ -170,13 +170,17 @@ class _Asked(BaseModel):
     @classmethod
     def of(cls, body: Body) -> Self:
         """Raises BadRequestException."""
-        value = _value(body)
+        value, known = _value(body), tuple(cls.model_fields)
+        fields = {} if value is None else _object(value, "The body", f"of {', '.join(known)}")
+        _refuse_unknown(fields, known, "The body")
         try:
-            return cls.model_validate({} if value is None else value)
+            return cls.model_validate(fields)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             name = ".".join(map(str, first["loc"]))
-            raise BadRequestException(f"'{name}': {first['msg']}" if name else f"The body: {first['msg']}") from None
+            if first["type"] in ("missing", "string_too_short"):
+                raise BadRequestException(f"'{name}' is missing: give a version or a range such as [2.0,3.0)") from None
+            raise BadRequestException(f"'{name}': {first['msg']}") from None
 
 
 class AskedPreview(_Asked):

@@ -156,6 +156,7 @@ class Listing:
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
         self._entries: dict[tuple[str, tuple[str, ...]], tuple[tuple[object, ...], int, bytes]] = {}
+        self._infos: dict[str, tuple[View, int, bytes]] = {}
 
     def body(self, connectors: Mapping[str, Mapping[str, View | None]], parts: Iterable[str]) -> bytes:
         """The whole answer. ``parts`` are named in the order of the request."""
@@ -170,18 +171,26 @@ class Listing:
         kept, learned = self._entries.get((name, parts)), self._secrets.learned
         if kept is not None and kept[1] == learned and all(map(is_, kept[0], given)):
             return kept[2]
-        shown = {part: self._shown(view) for part, view in zip(parts, given, strict=True) if view is not _ABSENT}
-        entry = b"%b:%b" % (json_bytes(name), json_bytes(shown))
+        shown = [b'"%b":%b' % (part.encode(), self._part(name, views[part], learned)) for part in parts if part in views]
+        entry = b"%b:{%b}" % (json_bytes(name), b",".join(shown))
         self._entries[name, parts] = (given, learned, entry)
         return entry
 
-    def _shown(self, view: object) -> object:
-        return to_json(self._secrets.masked(view) if isinstance(view, ConnectorInfo) else view)
+    def _part(self, name: str, view: View | None, learned: int) -> bytes:
+        """Hiding a config's secrets may ask its plugin, so the bytes are kept for as long as the config itself is the same."""
+        if not isinstance(view, ConnectorInfo):
+            return json_bytes(to_json(view))
+        kept = self._infos.get(name)
+        if kept is None or kept[0] is not view or kept[1] != learned:
+            kept = (view, learned, json_bytes(to_json(self._secrets.masked(view))))
+            self._infos[name] = kept
+        return kept[2]
 
     def _forget(self, connectors: Mapping[str, object]) -> None:
         """Drop deleted connectors, once they are most of it: a user who may read few connectors must not empty the others' entries."""
         if len(self._entries) > 8 * len(connectors) + 10_000:
-            self._entries = {key: kept for key, kept in self._entries.items() if key[0] in connectors}
+            self._entries = {key: kept for key, kept in list(self._entries.items()) if key[0] in connectors}
+            self._infos = {name: kept for name, kept in list(self._infos.items()) if name in connectors}
 
 
 # ── tasks and topics ──

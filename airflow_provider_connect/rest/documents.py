@@ -64,7 +64,7 @@ def _model(kind: Any) -> Any:  # a type, or a form such as ``list[str]``
     fields = json_fields(kind) if isinstance(kind, type) else ()
     if not fields:
         return kind
-    pairs: dict[str, Any] = {each.name: (_model(each.hint), ... if each.default is MISSING else each.default) for each in fields}
+    pairs: dict[str, Any] = {each.name: (_model(each.hint), each.default if each.is_omitted else ...) for each in fields}
     return create_model(kind.__name__, **pairs)
 
 

@@ -4,15 +4,19 @@ The modules are read, not imported, but for the last tests, which import every o
 """
 
 import ast
+import configparser
 import functools
 import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "airflow_provider_connect"
@@ -324,6 +328,64 @@ def test_no_package_imports_itself_in_a_circle() -> None:
         if path in folder_of:
             graph[folder_of[path]] |= {folder_of[other] for other in others if other in folder_of} - {folder_of[path]}
     assert _circles(graph) == []
+
+
+INSTALLED_WITH = {
+    "standalone/agent": "standalone",
+    "standalone/one_run": "",
+    "standalone/embedded": "",
+    "rest/app": "rest",
+    "client/rest_client": "client",
+}
+"""Modules that a user starts without Airflow, each with the extra that it is installed with."""
+
+
+@pytest.mark.parametrize(("start", "extra"), INSTALLED_WITH.items())
+def test_what_a_module_loads_is_in_its_extra(start: str, extra: str) -> None:
+    required = _required(extra)
+    others = {module.path: module for module in MODULES}
+    ours: dict[str, set[str]] = reached_at_import()
+    left, seen, missing = [start], {start}, set()
+    while left:
+        path = left.pop()
+        names = {found.name.partition(".")[0] for found in imports_of(others[path]) if not (found.is_late or found.is_typing)}
+        foreign = names - {PACKAGE, *sys.stdlib_module_names, ""}
+        missing |= {f"{path} imports {name}" for name in foreign if not required & _distributions(name)}
+        left += ours[path] - seen
+        seen |= ours[path]
+    assert missing == set()
+
+
+def reached_at_import() -> dict[str, set[str]]:
+    """Each module's imports of ours that happen when it is loaded."""
+    names = {module.path.removesuffix("/__init__").replace("/", "."): module.path for module in MODULES}
+    found: dict[str, set[str]] = {}
+    for module in MODULES:
+        loaded = [imported for imported in imports_of(module) if not (imported.is_late or imported.is_typing)]
+        texts = {imported.name for imported in loaded} | {f"{imported.name}.{name}" for imported in loaded for name in imported.names}
+        found[module.path] = {names[text] for each in texts if (text := each.removeprefix(f"{PACKAGE}.")) in names and text != each}
+    return found
+
+
+@functools.cache
+def _distributions(name: str) -> frozenset[str]:
+    """The distributions that bring the top-level module ``name``."""
+    return frozenset(canonicalize_name(one) for one in packages_distributions().get(name, []))
+
+
+def _required(extra: str) -> set[str]:
+    """The distributions that come with this package and ``extra``."""
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg", encoding="utf-8")
+    texts = setup["options"]["install_requires"] + (setup["options.extras_require"][extra] if extra else "")
+    left, found = [Requirement(line) for line in texts.split("\n") if line.strip()], set[str]()
+    while left:
+        one = left.pop()
+        name = canonicalize_name(one.name)
+        if name not in found and (one.marker is None or one.marker.evaluate({"extra": ""})):
+            found.add(name)
+            left += [Requirement(text) for text in requires(name) or ()]
+    return found
 
 
 def test_every_entry_names_what_there_is() -> None:

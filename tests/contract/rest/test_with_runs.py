@@ -17,6 +17,7 @@ SESSIONS = ("source-lifecycle", "sink-lifecycle", "stop-resume")
 @pytest.mark.timeout(600)
 def test_sessions_are_as_with_kafka_connect(tmp_path: Path) -> None:
     chosen = [one for one in scenarios() if one.name in SESSIONS]
+    assert {one.name for one in chosen} == set(SESSIONS)
     assert all(one.needs_runs for one in chosen)
     with product("default", tmp_path, Path(os.environ["AIRFLOW_PROVIDER_CONNECT_CACHE"])) as server:
         for scenario in chosen:

@@ -157,8 +157,8 @@ def test_names_are_one_segment_of_the_path(ask: Ask) -> None:
     assert wire.requests[0].url.raw_path == b"/connect/connectors/a%2Fb%20c%3F%23%25%C3%A4/pause"
 
 
-@pytest.mark.parametrize("name", ["", ".", ".."])
-def test_a_name_that_would_be_another_path_is_not_sent(ask: Ask, name: str) -> None:
+@pytest.mark.parametrize("name", ["", ".", "..", None])
+def test_a_name_that_would_be_another_path_is_not_sent(ask: Ask, name: str | None) -> None:
     wire = Wire(DONE)
     with pytest.raises(BadRequestException, match="is no name of a connector"):
         ask(wire, "delete_connector", name)

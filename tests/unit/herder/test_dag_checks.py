@@ -72,3 +72,8 @@ def test_a_stopped_connector_stays_stopped(scene: Scene) -> None:
     scene.herder.create_connector("c", CONFIG, TargetState.STOPPED)
     scene.herder.refuse_dag("c", "no")
     assert scene.states("c")[0] == "STOPPED"
+
+
+def test_a_connector_that_is_gone_gets_no_status(scene: Scene) -> None:
+    scene.herder.refuse_dag("c", "no")
+    assert scene.statuses.connector("c") is None

@@ -179,3 +179,17 @@ def test_offsets_of_another_shape_are_refused(body: str) -> None:
 def test_a_log_level_may_come_with_other_fields() -> None:
     assert read(bodies.log_level, '{"level": "debug", "x": 1}') == "debug"
     assert refusal(bodies.log_level, '{"level": null}') == "Desired 'level' parameter was not specified in request."
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("[1]", "The body must be a JSON object"),
+        ('{"x": 1, "to": "2"}', "a field 'x' that is not known"),
+        ("{}", "'to' is missing: give a version or a range"),
+        ('{"to": ""}', "'to' is missing: give a version or a range"),
+        ('{"to": "2", "canary": 10001}', "'canary': Input should be less than or equal to 10000"),
+    ],
+)
+def test_an_upgrade_is_refused_with_what_to_give(body: str, words: str) -> None:
+    assert words in refusal(bodies.AskedUpgrade.of, body)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView
+from airflow_provider_connect.model.views import ConfigKeyView, ConnectorInfo, ConnectorStatusView, StateView, TaskView
 from airflow_provider_connect.rest.connectors import Listing
 from airflow_provider_connect.rest.secrets import Secrets
 
@@ -33,3 +33,18 @@ def test_a_view_that_is_another_object_is_written_anew() -> None:
     listing = Listing(Secrets(lambda plugin, version: []))
     first = listing.body({"a": {"status": status("a")}}, ["status"])
     assert listing.body({"a": {"status": status("a", "FAILED")}}, ["status"]) != first
+
+
+def test_a_new_status_does_not_ask_the_plugin_again() -> None:
+    asked: list[str] = []
+    now = iter(range(0, 10_000, 100))
+
+    def definitions(plugin: str, version: str | None) -> list[ConfigKeyView]:
+        asked.append(plugin)
+        return []
+
+    listing, shown = Listing(Secrets(definitions, lambda: next(now))), ConnectorInfo("a", {"connector.class": "X"}, [], "source")
+    listing.body({"a": {"info": shown, "status": status("a")}}, ["info", "status"])
+    before = len(asked)
+    listing.body({"a": {"info": shown, "status": status("a", "FAILED")}}, ["info", "status"])
+    assert (before > 0, len(asked)) == (True, before)
