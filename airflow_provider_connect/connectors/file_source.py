@@ -170,16 +170,16 @@ class FileStreamSourceTask(SourceTask):
     class_name = "org.apache.kafka.connect.file.FileStreamSourceTask"
 
     def start(self, config: Config) -> None:
-        self._path = _path_of(config)
-        self._topic: str = config[TOPIC]
-        self._batch_size = max(1, config[BATCH_SIZE])
-        self._partition = {FILENAME: self._path}
-        self._position = _position_of(self._partition, self.context.offset(self._partition))
         self._reader: FileReader | None = None
         self._passed_over: int | None = None  # the position behind a line that was too long, to be committed
         self._is_missing = False
         self._is_stopped = False
         self._reading = threading.Lock()
+        self._path = _path_of(config)  # behind what ``stop`` needs: these may raise
+        self._topic: str = config[TOPIC]
+        self._batch_size = max(1, config[BATCH_SIZE])
+        self._partition = {FILENAME: self._path}
+        self._position = _position_of(self._partition, self.context.offset(self._partition))
 
     def poll(self) -> Batch | None:
         """``batch.size`` lines at most, cut without a copy from a larger piece of the file."""

@@ -3,7 +3,7 @@
 import functools
 import operator
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass
+from dataclasses import dataclass
 from types import UnionType
 from typing import Any, get_args, get_origin
 

@@ -190,7 +190,8 @@ class SinkTask(Task):
     is_transactional: ClassVar[bool] = False
     """Whether what is put between two commits is one transaction of the destination. The framework then keeps it, and puts it again after a
     RolledBackException; and calls the task in a thread of its own, one call at a time, while the next records are read. After ``REFUSED``
-    ``put`` writes at once until the next commit, so that DataException means the batch itself."""
+    ``put`` writes at once until the next commit, so that DataException means the batch itself. Such a task has no
+    ``errant_record_reporter``: it has ``refused``."""
 
     def initialize(self, context: SinkTaskContext) -> None:
         """Take the context. Called once, before ``start``."""
@@ -214,8 +215,12 @@ class SinkTask(Task):
         self.put_records(batch.sink_records(self.header_converter))
 
     def refused(self, batch: Batch) -> list[Refusal] | None:
-        """Take a batch that ``put`` refused without the records that the destination refuses each by itself; these are returned, in their
-        order. Only asked after a DataException. None, the default: nothing was taken, and the framework finds the records by bisection."""
+        """Take a batch but for the records that the destination refuses each by itself; these are returned, in their order.
+
+        Asked for a batch for which ``put`` raised DataException. A transactional task is also asked for batches that were not put before,
+        from a refusal on until a commit without one. Must not raise DataException. None, the default: nothing was taken, and the framework
+        finds the records by bisection.
+        """
         return None
 
     def put_records(self, records: list[SinkRecord]) -> None:

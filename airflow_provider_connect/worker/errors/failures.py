@@ -7,13 +7,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from airflow_provider_connect.errors import trace_of
+from airflow_provider_connect.errors import ConnectException, trace_of
 from airflow_provider_connect.sdk.java_text import NULL, text_of
 from airflow_provider_connect.sdk.records import SourceRecord
 from airflow_provider_connect.sdk.schema import Schema
 
 SINK_TASK = "org.apache.kafka.connect.sink.SinkTask"
 SOURCE_TASK = "org.apache.kafka.connect.runtime.WorkerSourceTask"
+
+
+class RetriedByNextRunException(ConnectException):
+    """Ends the task. The cause is retriable, but the records of ``put`` must not come again in this run: some were already taken."""
+
+    retriable = True
 
 
 class ErrorStage(StrEnum):

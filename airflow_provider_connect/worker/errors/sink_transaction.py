@@ -10,28 +10,32 @@ RolledBackException, ``LOST``         a wait, ``open``, then all batches come ag
                                       commit under way; with at most once the task fails
 ====================================  ============================================================================================
 
-Each refused record is reported once for a commit. The task runs in a thread of its own, one call at a time: a ``put`` goes on while the
-next records are read and converted. Knows nothing of Kafka clients.
+After a RetriableException the same call comes again. Each refused record is reported once for a commit; where a report cannot be
+written, the run ends without a commit. The task runs in a thread of its own, one call at a time: a ``put`` goes on while the next records
+are read and converted. Knows nothing of Kafka clients.
 """
 
 from __future__ import annotations
 
-import threading
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final, ParamSpec, Protocol, TypeVar
 
-from airflow_provider_connect.errors import DataException, RetriableException, TaskException
+from airflow_provider_connect.errors import ConnectException, DataException, RetriableException, TaskException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import AT_MOST_ONCE, Refusal, RolledBackException, SinkTask, WentBack
-from airflow_provider_connect.worker.errors.failures import PUT, Operation
+from airflow_provider_connect.worker.errors.failures import PUT, Operation, RetriedByNextRunException
 from airflow_provider_connect.worker.errors.tolerance import Tolerance
 
 KEPT_BYTES: Final = 64 << 20
 RETRY_MS: Final = 300
+STOP_SECONDS: Final = 5.0  # how long a call is retried once the task is to end
 _BISECTED: Final = Operation(PUT.stage, PUT.class_name, 1)  # the failures of its parts say nothing of whole batches
 Offsets = Mapping[TopicPartition, int]
+Write = Callable[[], list[Refusal] | None]
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -61,12 +65,11 @@ class SinkTransaction(SinkTask):
         self._context = context
         self._tolerance = tolerance
         self._report_all = report
-        self._stopped = threading.Event()
         self._thread = ThreadPoolExecutor(1, "sink-task")  # starts with the first call
         self._partitions: frozenset[TopicPartition] = frozenset()
         self._committed: dict[TopicPartition, int] = {}
         self._uncertain: dict[TopicPartition, int] | None = None  # offsets of a commit that may have gone through
-        self._under_way: tuple[Future[list[Refusal] | None], Batch] | None = None
+        self._pending: deque[tuple[Batch, Write]] = deque()  # batches that are not with the task yet, and what brings each there
         self._kept: list[Batch] = []
         self._kept_bytes = 0
         self._went_back: WentBack | None = None
@@ -87,7 +90,7 @@ class SinkTransaction(SinkTask):
             return
         self._kept.append(batch)
         self._kept_bytes += sum(column.nbytes for column in (batch.value, batch.key) if column is not None)
-        self._under_way = self._thread.submit(self._write, batch), batch
+        self._pending.append((batch, self._thread.submit(self._write, batch).result))
         if self._kept_bytes > KEPT_BYTES:
             self._context.request_commit()
 
@@ -99,8 +102,6 @@ class SinkTransaction(SinkTask):
 
     def close(self, partitions: Collection[TopicPartition]) -> None:
         """Drop what was not committed."""
-        if self._under_way is not None:
-            self._under_way[0].exception()  # waits
         self._forget()
         self._partitions = frozenset()
         try:
@@ -108,10 +109,6 @@ class SinkTransaction(SinkTask):
         finally:
             self._thread.shutdown(wait=False)
             self._thread = ThreadPoolExecutor(1, "sink-task")  # partitions may be opened again
-
-    def stop(self) -> None:
-        self._stopped.set()
-        self._task.stop()
 
     # The transaction
 
@@ -132,16 +129,18 @@ class SinkTransaction(SinkTask):
         """Wait for the ``put`` under way; then everything since the last commit is with the task, or reported."""
         while True:
             try:
-                if self._under_way is not None:
-                    (future, batch), self._under_way = self._under_way, None
-                    self._take(batch, future.result)
                 if self._went_back is not None:
-                    self._put_again()
+                    self._start_over()
+                while self._pending:
+                    batch, write = self._pending[0]
+                    self._pending[0] = batch, self._writing(batch)  # if ``write`` raises RetriableException
+                    self._take(batch, write)
+                    self._pending.popleft()
                 return
             except RolledBackException as error:
                 self._note(error)
 
-    def _put_again(self) -> None:
+    def _start_over(self) -> None:
         if self._went_back is WentBack.LOST:
             found = self._call(self._task.open, self._partitions) or {}
             uncertain, self._uncertain = self._uncertain, None
@@ -149,11 +148,11 @@ class SinkTransaction(SinkTask):
                 self._done(uncertain)
                 return
         self._went_back = None
-        for batch in self._kept:
-            self._take(batch, lambda batch=batch: self._call(self._write, batch))  # type: ignore[misc]  # bound for each
+        self._pending.extend((batch, self._writing(batch)) for batch in self._kept)
 
     def _note(self, error: RolledBackException) -> None:
         """Everything since the last commit is gone."""
+        self._pending.clear()
         self._went_back = error.why
         if error.why is WentBack.REFUSED:
             self._is_careful = True
@@ -172,7 +171,8 @@ class SinkTransaction(SinkTask):
     def _forget(self) -> None:
         self._kept.clear()
         self._reported.clear()
-        self._kept_bytes, self._under_way, self._uncertain, self._went_back = 0, None, None, None
+        self._pending.clear()
+        self._kept_bytes, self._uncertain, self._went_back = 0, None, None
         self._is_careful = self._is_naming = False
 
     # Refused records
@@ -180,18 +180,27 @@ class SinkTransaction(SinkTask):
     def _write(self, batch: Batch) -> list[Refusal] | None:
         """The records that were refused; None: the task has to be asked for them otherwise. Runs in the task's thread."""
         if self._is_careful:
-            return self._task.refused(batch)
+            return self._refused(batch)
         self._task.put(batch)
         return []
 
-    def _take(self, batch: Batch, write: Callable[[], list[Refusal] | None]) -> None:
+    def _writing(self, batch: Batch) -> Write:
+        return partial(self._call, self._write, batch)
+
+    def _refused(self, batch: Batch) -> list[Refusal] | None:
+        try:
+            return self._task.refused(batch)
+        except DataException as error:  # would blame the batch that the loop puts next
+            raise ConnectException(error.message) from error
+
+    def _take(self, batch: Batch, write: Write) -> None:
         """Bring a batch to the task but for the records that it refuses; report these."""
         try:
             found, was_asked = write(), self._is_careful
         except DataException:
             found, was_asked = None, False
         if found is None and not was_asked:
-            found = self._call(self._task.refused, batch)
+            found = self._call(self._refused, batch)
         if found is None:
             found = self._bisected(batch)
         elif found:
@@ -207,22 +216,29 @@ class SinkTransaction(SinkTask):
                 self._report(batch, found)
 
         def put(start: int, length: int) -> None:
-            self._call(self._task.put, batch.slice(start, length))
+            self._until_done(lambda: self._call(self._task.put, batch.slice(start, length)))
 
         self._tolerance.bisected(_BISECTED, batch.num_records, put, failed, tolerable=DataException)
         return found
 
     def _report(self, batch: Batch, refusals: Iterable[Refusal]) -> None:
-        """Report those that were not reported since the last commit."""
-        failures: list[tuple[Batch, Exception]] = []
+        """Report those that were not reported since the last commit.
+
+        Raises RetriedByNextRunException where a report cannot be written now: others of the batch are with the task, so it must not come
+        again before the destination has gone back."""
+        failures: dict[tuple[TopicPartition, int], tuple[Batch, Exception]] = {}
         for refusal in refusals:
             record = batch.slice(refusal.row, 1)
             location = record.topic_partition, int(record.kafka_offsets[0].as_py())
             if location not in self._reported:
-                self._reported.add(location)
-                failures.append((record, refusal.error))
-        if failures:
-            self._report_all(failures)
+                failures[location] = record, refusal.error
+        if not failures:
+            return
+        try:
+            self._report_all(failures.values())
+        except RetriableException as error:
+            raise RetriedByNextRunException(error.message) from error
+        self._reported |= failures.keys()
 
     # Calls
 
@@ -231,11 +247,15 @@ class SinkTransaction(SinkTask):
         return self._thread.submit(call, *arguments, **named).result()
 
     def _until_done(self, call: Callable[[], Result]) -> Result:
-        """Call again after each RetriableException, for as long as the task itself raises no other, and is not to stop."""
+        """Call again after each RetriableException; once the task is to end, for ``STOP_SECONDS``, then RetriedByNextRunException."""
+        tolerance, end = self._tolerance, float("inf")
         while True:
             try:
                 return call()
-            except RetriableException:
+            except RetriableException as error:
+                if tolerance.is_stopping():
+                    end = min(end, tolerance.now() + STOP_SECONDS)
+                if tolerance.now() >= end:
+                    raise RetriedByNextRunException(error.message) from error
                 retry_ms = self._context.take_retry_ms()
-                if self._stopped.wait((RETRY_MS if retry_ms is None else retry_ms) / 1000):
-                    raise
+                tolerance.sleep((RETRY_MS if retry_ms is None else retry_ms) / 1000)

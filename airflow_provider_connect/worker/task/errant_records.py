@@ -16,15 +16,9 @@ from airflow_provider_connect.sdk.records import SinkRecord
 from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.worker.delivery.consumed_records import Originals
 from airflow_provider_connect.worker.errors.dead_letters import DeadLetterQueue
-from airflow_provider_connect.worker.errors.failures import PUT, ConsumedRecord, Failure
+from airflow_provider_connect.worker.errors.failures import PUT, ConsumedRecord, Failure, RetriedByNextRunException
 from airflow_provider_connect.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.worker.pipeline.stages import Converters
-
-
-class _RetriedByNextRunException(ConnectException):
-    """Ends the task. The cause is retriable, but the records of ``put`` must not come again: some were already taken."""
-
-    retriable = True
 
 
 class ErrantRecords:
@@ -51,7 +45,7 @@ class ErrantRecords:
             except (DataException, RetriableException) as refusal:
                 if refusal.__cause__ is not error:
                     raise
-                kind = _RetriedByNextRunException if refusal.retriable else ConnectException
+                kind = RetriedByNextRunException if refusal.retriable else ConnectException
                 raise kind(refusal.message) from error
 
     def report_all(self, failures: Iterable[tuple[SinkRecord | Batch, Exception]]) -> None:

@@ -121,15 +121,15 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         partitions = self._partitions()
         self._metrics.partitions = len(partitions)
         errors = sink_errors_of(environment, self._metrics, lambda: self._commit.owner)
+        task = equipped(connector.task_class(), connector, environment.converters.header)
         context = TaskSinkContext(
             environment.task_config,
             payload.claim,
             guarantee=Guarantee(payload.guarantee),
             assignment=partitions,
             moved_by_others=known.moved_by_others,
-            errant_record_reporter=errant_records_of(environment, errors),
+            errant_record_reporter=None if task.is_transactional else errant_records_of(environment, errors),
         )
-        task = equipped(connector.task_class(), connector, environment.converters.header)
         self._stop_at_end(task)
         task.initialize(context)
         task.start(connector.task_config(strip_framework_keys(environment.task_config)))

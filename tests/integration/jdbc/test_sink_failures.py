@@ -129,6 +129,27 @@ def test_what_was_put_comes_again_after_a_lost_connection(postgresql_place: Plac
     assert Sink(postgresql_place, INSERT, claim_order=2).offsets == {"notes": 10}
 
 
+def test_a_connection_lost_while_a_table_is_created_or_changed(postgresql_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    execute, lost = PostgresqlStore.execute, [0]
+
+    def losing(self: PostgresqlStore, statement: str) -> None:
+        if statement.startswith(("CREATE TABLE", "ALTER TABLE")) and lost[0] < 2 and "offsets" not in statement:
+            lost[0] += 1
+            raise RetriableException("the connection was lost")
+        execute(self, statement)
+
+    monkeypatch.setattr(PostgresqlStore, "execute", losing)
+    sink = Sink(postgresql_place, {**INSERT, "auto.evolve": "true"})
+    sink.put_notes((1, "a"))
+    sink.commit()
+    assert (sink.notes(), lost) == ([(1, "a")], [2])
+    lost[0] = 0
+    sink.put([{"id": 2, "text": "b", "more": 3}], MORE)
+    sink.commit()
+    assert (postgresql_place.rows("SELECT id, more FROM notes ORDER BY id"), lost) == ([(1, None), (2, 3)], [2])
+    sink.end()
+
+
 @pytest.mark.parametrize("mode", ["insert", "upsert"])
 def test_a_connection_lost_in_the_middle_of_a_statement(postgresql_place: Place, mode: str) -> None:
     postgresql_place.run(

@@ -125,7 +125,7 @@ def test_bad_records_are_those_that_would_be_refused_alone(postgresql_place: Pla
     assert wanted <= bad if mode != "update" else True  # no row has the key of some
 
 
-def test_the_same_in_a_database_that_does_not_sift(sqlite_place: Place) -> None:
+def test_the_same_in_a_database_that_names_no_rows(sqlite_place: Place) -> None:
     both = Both(sqlite_place, "upsert", TABLE.replace("varchar(20)", "text CHECK (length(text) <= 20)"))
     both.write([row for row in with_wrong(WHERE["here and there"]) if row[2] != "\0"])
     assert both.agree()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
@@ -94,7 +94,10 @@ class Context(MemorySinkContext):
 class Behind:
     """A task behind the framework, with what was reported."""
 
-    def __init__(self, task: Task, *, tolerates_all: bool = True, guarantee: str = "exactly_once") -> None:
+    def __init__(
+        self, task: Task, *, tolerates_all: bool = True, guarantee: str = "exactly_once", is_away: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._is_away = is_away
         self.task = task
         self.context = Context({}, [T], guarantee=guarantee)
         self.reported: list[int] = []
@@ -105,6 +108,8 @@ class Behind:
         self.next = 0
 
     def _report(self, failures: Iterable[tuple[Batch, Exception]]) -> None:
+        if self._is_away():
+            raise RetriableException("the dead letter queue is away")
         for record, error in failures:
             assert record.num_records == 1
             self.reported += record.kafka_offsets.to_pylist()
@@ -224,3 +229,81 @@ def test_closed_partitions_can_be_opened_again() -> None:
     behind.put(2)
     behind.commit()
     assert behind.task.store.rows == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("tolerates_all", [True, False])
+@pytest.mark.parametrize("kind", [Task, NamingTask])
+def test_a_report_that_cannot_be_written_ends_the_run_without_a_commit(kind: type[Task], tolerates_all: bool) -> None:
+    away = iter([True])
+    behind = Behind(kind(Store([3, 25])), tolerates_all=tolerates_all, is_away=lambda: next(away, False))
+
+    def run() -> None:
+        for _ in range(3):
+            behind.put(10)
+        behind.commit()
+
+    with pytest.raises(ConnectException, match="the dead letter queue is away") as raised:
+        run()
+    assert (raised.value.retriable, isinstance(raised.value, RetriableException)) == (True, False)
+    assert behind.task.store.rows == []
+
+
+def test_a_batch_comes_again_after_a_retriable_exception_and_no_other_is_lost() -> None:
+    class Busy(NamingTask):
+        busy = 2
+
+        def put(self, batch: Batch) -> None:
+            self.busy -= 1
+            if self.busy >= 0:
+                raise RetriableException("busy")
+            super().put(batch)
+
+    behind = Behind(Busy(Store()))
+    for _ in range(2):
+        behind.put(10)
+    behind.commit()
+    assert behind.task.store.rows == list(range(20))
+
+
+def test_parts_of_a_batch_are_put_once_each_while_the_destination_is_busy() -> None:
+    class BusyInParts(Task):
+        busy = 2
+
+        def put(self, batch: Batch) -> None:
+            if batch.num_records < 10 and self.rows and self.busy:
+                self.busy -= 1
+                raise RetriableException("busy")
+            super().put(batch)
+
+    behind = Behind(task := BusyInParts(Store([7])))
+    behind.put(10)
+    behind.commit()
+    assert (behind.task.store.rows, behind.reported, task.busy) == ([0, 1, 2, 3, 4, 5, 6, 8, 9], [7], 0)
+
+
+def test_a_data_exception_of_refused_is_not_taken_for_the_next_batch() -> None:
+    class Wrong(NamingTask):
+        def refused(self, batch: Batch) -> list[Refusal] | None:
+            raise DataException("no such table")
+
+    behind = Behind(Wrong(Store([1])))
+    behind.put(5)
+    with pytest.raises(ConnectException, match="no such table") as raised:
+        behind.commit()
+    assert not isinstance(raised.value, DataException)
+    assert behind.task.store.rows == []
+
+
+def test_a_destination_that_stays_away_does_not_keep_a_task_that_is_to_end() -> None:
+    class Away(Task):
+        def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+            raise RetriableException("away")
+
+    clock = iter(range(1000))
+    task = Away(Store())
+    tolerance = Tolerance(STRICT, is_stopping=lambda: True, now=lambda: float(next(clock)), sleep=lambda _: None)
+    sink = SinkTransaction(task, Context({}, [T], guarantee="at_least_once"), tolerance, lambda _: None)
+    sink.open([T])
+    with pytest.raises(ConnectException, match="away") as raised:
+        sink.pre_commit({T: 0})
+    assert raised.value.retriable

@@ -78,10 +78,10 @@ class SinkTables:
                 statements = self._needed(change.name, change.layout)[1]  # 2
             if statements and done.issuperset(statements):
                 raise ConnectException(f"Table {change.name} is not as it should be after {'; '.join(statements)}")
-            done.update(statements)
             for statement in statements:  # 3
                 store.execute(statement)
             store.commit()
+            done.update(statements)  # not before: after a lost connection they are needed again
         except (StatementException, RefusedException) as error:
             store.rollback()
             self._forget(change.name)

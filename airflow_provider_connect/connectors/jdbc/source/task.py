@@ -47,9 +47,6 @@ class JdbcSourceTask(SourceTask):
     config_def = CONFIG_DEF.with_keys(ConfigKey(TABLES, Type.STRING, "[]", doc="The tables of this task."))
 
     def start(self, config: Config) -> None:
-        self._settings = SourceSettings.of(config, self.allowed_paths)
-        self._waiting = shares_of(config[TABLES])
-        self._has_query = self._settings.query is not None
         self._reader: RowReader | None = None
         self._folds: list[Batch] = []
         self._writing: dict[TableName, OpenTransactions] = {}  # to tables whose ranges are read here
@@ -58,6 +55,9 @@ class JdbcSourceTask(SourceTask):
         self._not_before = 0.0
         self._is_stopped = False
         self._reading = threading.Lock()
+        self._settings = SourceSettings.of(config, self.allowed_paths)  # behind what ``stop`` needs: these may raise
+        self._waiting = shares_of(config[TABLES])
+        self._has_query = self._settings.query is not None
 
     def poll(self) -> Batch | Sequence[Batch] | None:
         with self._reading:
