@@ -29,3 +29,4 @@ def lazy_names(package: str) -> tuple[Callable[[str], object], list[str]]:
 
 
 __getattr__, __all__ = lazy_names(__name__)
+__all__ += ["__version__"]

@@ -35,7 +35,7 @@ OF_ONE_SERVER = ("contract/rest", "integration/airflow", "integration/client", "
 SLOWEST = "integration/airflow"
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.posix_spawn"})  # events that Python audits
 
-settings.register_profile("fixed", derandomize=True)
+settings.register_profile("fixed", derandomize=True, max_examples=200)
 settings.register_profile("random", database=None, max_examples=400)
 settings.load_profile("random" if "SEED" in os.environ else "fixed")
 

@@ -75,7 +75,7 @@ class ServerWorker:
         )
         self._removal = DagRemoval(create_session, now=time.time)
         self._follower: DagFollower | None = None
-        self._has_lease = False
+        self._lease_end = 0.0  # of the monotonic clock; 0: another process may have the lease
         if bundle is None:
             _log.warning("%s", NO_BUNDLE)
         else:
@@ -89,7 +89,7 @@ class ServerWorker:
     def reconcile(self) -> None:
         """Take or keep the lease, and reconcile. The other parts act only after this has succeeded: while it fails and waits, the lease
         expires, and another process may take it."""
-        had_lease, self._has_lease = self._has_lease, False
+        had_lease, self._lease_end, asked = self._has_lease, 0.0, time.monotonic()
         with create_session() as session:
             takes_lease = hold_lease(session, LEASE, self._holder, now=time.time(), seconds=_LEASE_SECONDS)
         if not takes_lease:
@@ -98,7 +98,12 @@ class ServerWorker:
         if not had_lease:
             self._comparison.reset()
         self._reconciler.tick()
-        self._has_lease = True
+        self._lease_end = asked + _LEASE_SECONDS
+
+    @property
+    def _has_lease(self) -> bool:
+        """Other parts come later than the one that took the lease, which may have expired since."""
+        return time.monotonic() < self._lease_end
 
     def follow_dags(self) -> None:
         if self._has_lease and self._follower is not None:

@@ -6,7 +6,6 @@ They steer the connector's DAG and never reach the connector. Durations are numb
 
 import difflib
 import hashlib
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any, TypeVar
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.secret_keys import is_secret_key, variable_spans
+from airflow_provider_connect.sdk.java_text import parse_double, parse_integer
 
 PREFIX = "airflow."
 DEFINED_IN = "airflow.defined.in"
@@ -132,11 +132,12 @@ def _check_interval(read: "_Reader", schedule: str | float | None, limits: DagLi
 def _settings(read: "_Reader", connector: str, worker_schedule: str | None) -> DagSettings:
     read.refuse_unknown()
     default = default_schedule(connector) if worker_schedule is None else schedule_of(worker_schedule)
+    schedule = read.value(SCHEDULE, schedule_of, default)
     given = {name: read.value(key, parse, None) for key, (name, parse) in _KEYS.items()}
     settings = {name: value for name, value in given.items() if value is not None}
     for key, parse in RETRY_KEYS.items():
         read.value(key, parse, 0)
-    return DagSettings(schedule=read.value(SCHEDULE, schedule_of, default), **settings)
+    return DagSettings(schedule=schedule, **settings)
 
 
 def default_schedule(connector: str) -> str:
@@ -206,10 +207,7 @@ def _as_text(value: object) -> str:
 
 
 def _number(text: str) -> int | None:
-    try:
-        return int(text.strip())
-    except ValueError:
-        return None
+    return parse_integer(text.strip(), 32)
 
 
 def schedule_of(text: str) -> str | float | None:
@@ -276,11 +274,8 @@ def _count(at_least: int, at_most: int) -> Callable[[str], int]:
 
 def _factor(at_least: float, at_most: float) -> Callable[[str], float]:
     def parse(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not at_least <= value <= at_most:
+        value = parse_double(text)
+        if value is None or not at_least <= value <= at_most:
             raise ValueError(f"give a number from {at_least:g} to {at_most:g}")
         return value
 

@@ -19,6 +19,8 @@ from airflow_provider_connect.sdk.task import RolledBackException, SinkTask, Wen
 from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext
 from airflow_provider_connect.sdk.testing_sources import ConnectorSuite
 
+_MOST_ATTEMPTS = 5  # of a batch whose task goes back to its last commit
+
 
 class SinkConnectorSuite(ConnectorSuite):
     """For sink connectors. The destination is empty when a test begins."""
@@ -58,13 +60,16 @@ class SinkConnectorSuite(ConnectorSuite):
 
     def deliver(self, task: SinkTask, first: int, count: int) -> Mapping[TopicPartition, int]:
         """Put ``count`` records and commit them; again where a transactional task asks for it."""
-        while True:
+        for attempt in range(_MOST_ATTEMPTS):
             try:
                 task.put(self.batch(first, count))
                 return task.pre_commit({self.partition: first + count})
             except RolledBackException as error:
+                if attempt + 1 == _MOST_ATTEMPTS:
+                    raise
                 if error.why is WentBack.LOST:
                     task.open([self.partition])
+        raise AssertionError
 
     def end(self, task: SinkTask) -> None:
         task.close([self.partition])

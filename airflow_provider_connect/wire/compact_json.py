@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.java_text import text_of, wrapped
-from airflow_provider_connect.sdk.json_text import MAX_DEPTH, MAX_NUMBER_LENGTH, depth_of, quoted, without_leading_zeros
+from airflow_provider_connect.sdk.json_text import MAX_DEPTH, MAX_NUMBER_LENGTH, quoted, without_leading_zeros
 
 JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "JsonValue"]
 
@@ -59,14 +59,25 @@ def loads(data: bytes | bytearray | memoryview) -> JsonValue:
         if not text:
             return None
         value: JsonValue
-        value, end = _DECODER.raw_decode(text)
+        value = _DECODER.raw_decode(text)[0]
     except RecursionError:
         raise _too_deep() from None
     except ValueError as error:
         raise DataException(f"not JSON: {error}") from None
-    if text.count("[") + text.count("{") > MAX_DEPTH and depth_of(text[:end].encode()) > MAX_DEPTH:
-        raise _too_deep()
+    if text.count("[") + text.count("{") > MAX_DEPTH:
+        _check_depth(value)
     return value
+
+
+def _check_depth(value: JsonValue) -> None:
+    """Level by level. ``json_text.depth_of`` would load numpy, of which a plugin may bring a version of its own."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        inner = [member.values() if isinstance(member, dict) else member for member in level if isinstance(member, dict | list)]
+        if not inner:
+            return
+        level = [member for members in inner for member in members]
+    raise _too_deep()
 
 
 def _integer(text: str) -> int:

@@ -161,12 +161,12 @@ def test_status_retry_that_cannot_be_is_refused(worker_settings: MakeSettings) -
 AIRFLOW = """
 import json, os, sys
 from airflow_provider_connect.dag_files.connector_dag import ConnectorDag
-from airflow_provider_connect.operators import connect
+from airflow_provider_connect.operators.spark_submit import ApplicationOperator
 
 def submitted(*_: object) -> None:
     raise AssertionError("Spark was started")
 
-connect.ConnectTaskOperator._submit = submitted
+ApplicationOperator.submit_application = submitted
 
 class Instance:
     dag_id, task_id, run_id, map_index, try_number = "connect.c", "run", "r", -1, 1

@@ -15,16 +15,20 @@ from tests.e2e.faults.processes import processes_with, wait_until_gone
 from tests.e2e.faults.runs import Fault, wait_for
 from tests.e2e.faults.scenes import SinkScene, SourceScene
 
-COMMIT = "airflow_provider_connect.worker.delivery.source_delivery:TransactionalProducer.commit"
+DELIVERY = "airflow_provider_connect.worker.delivery"
 SOON_SECONDS = 5.0
 
 
-@pytest.mark.parametrize("make", [SourceScene.make, SinkScene.make], ids=["source", "sink"])
+@pytest.mark.parametrize(
+    ("make", "module"), [(SourceScene.make, "source_delivery"), (SinkScene.make, "sink_delivery")], ids=["source", "sink"]
+)
 def test_a_transaction_left_open_is_work(
-    make: Callable[..., SourceScene | SinkScene], tmp_path: Path, worker_settings: WorkerSettings
+    make: Callable[..., SourceScene | SinkScene], module: str, tmp_path: Path, worker_settings: WorkerSettings
 ) -> None:
     scene = make(tmp_path, worker_settings(), "exactly_once")
-    submission = scene.runs.submit(Fault(COMMIT, nth=2, signal="SIGCONT", victim="driver", linger=30.0))  # the worker waits
+    submission = scene.runs.submit(
+        Fault(f"{DELIVERY}.{module}:TransactionalProducer.commit", nth=2, signal="SIGCONT", victim="driver", linger=30.0)
+    )  # the worker waits
     wait_for(lambda: submission.struck, 60)
     time.sleep(0.5)  # what is queued reaches the broker
     submission.process.kill()

@@ -25,7 +25,7 @@ from tests.e2e.faults.oracle import file_records, topic_records
 from tests.e2e.faults.runs import Fault, Submission, wait_for
 from tests.e2e.faults.scenes import SinkScene, SourceScene
 
-TAKE_OVER = "airflow_provider_connect.worker.delivery.source_delivery:TransactionalProducer.take_over"
+TAKE_OVER = "airflow_provider_connect.worker.delivery.{}_delivery:TransactionalProducer.take_over"
 SIDECARS = "airflow_provider_connect.connectors.claimed_file:Sidecars.write"
 MANY = 40_000  # records that take a run longer than the start of another differs
 Scene = SourceScene | SinkScene
@@ -146,7 +146,7 @@ def test_an_older_run_that_takes_over_late_does_not_end_the_newer_one(kind: str,
     scene = make_scene(kind, tmp_path, worker_settings, "exactly_once")
     step = CommitStep.WRITE_OFFSETS if kind == "source" else CommitStep.PUT
     with (
-        frozen(scene, Fault(TAKE_OVER, signal="SIGSTOP")) as (late, wake_late),
+        frozen(scene, Fault(TAKE_OVER.format(kind), signal="SIGSTOP")) as (late, wake_late),
         frozen(scene, Fault(step, nth=2, signal="SIGSTOP")) as (newest, wake_newest),
     ):
         wake_late()

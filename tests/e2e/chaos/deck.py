@@ -19,9 +19,10 @@ CONNECTIONS = {  # which a run loses, and lives on
     "backend": ("backend", "SIGTERM"),  # as ``pg_terminate_backend`` does
     "killed backend": ("backend", "SIGKILL"),  # whose database ends all others too
 }
-TRANSACTION_ENDS = (
-    "airflow_provider_connect.worker.delivery.source_delivery:TransactionalProducer.commit"  # offsets of every guarantee go through it
-)
+TRANSACTION_ENDS = {  # offsets of every guarantee go through it
+    direction: f"airflow_provider_connect.worker.delivery.{direction}_delivery:TransactionalProducer.commit"
+    for direction in ("source", "sink")
+}
 DEEPEST_CALL = {
     "Sidecars.write": 2,
     "PostgresqlStore.commit": 2,
@@ -55,7 +56,9 @@ class StepDecks:
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
         self._decks = {
-            (kind, guarantee): Deck([(step, when) for step in (*steps, TRANSACTION_ENDS) for when in ("before", "after")], chance)
+            (kind, guarantee): Deck(
+                [(step, when) for step in (*steps, TRANSACTION_ENDS[kind.split()[-1]]) for when in ("before", "after")], chance
+            )
             for kind, by_guarantee in STEPS.items()
             for guarantee, steps in by_guarantee.items()
         }

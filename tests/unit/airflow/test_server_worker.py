@@ -49,7 +49,7 @@ def has_lease(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 def server(calls: list[str], has_lease: list[bool]) -> ServerWorker:
     made = ServerWorker.__new__(ServerWorker)
     parts = {f"_{name}": Noted(name, calls) for name in ("reconciler", "follower", "comparison", "removal")}
-    made.__dict__ |= {"_holder": "api:0", "_has_lease": False, "herder": SimpleNamespace(config_state=lambda: None), **parts}
+    made.__dict__ |= {"_holder": "api:0", "_lease_end": 0.0, "herder": SimpleNamespace(config_state=lambda: None), **parts}
     return made
 
 
@@ -87,3 +87,14 @@ def test_a_part_that_fails_stops_no_other(server: ServerWorker, calls: list[str]
     server.__dict__["_follower"].error = RetriableException("the database is away")
     act(server)
     assert calls[-2:] == ["comparison.tick", "removal.tick"]
+
+
+def test_a_part_that_comes_after_the_end_of_the_lease_waits(server: ServerWorker, calls: list[str], has_lease: list[bool]) -> None:
+    has_lease[0] = True
+    act(server)
+    calls.clear()
+    server._lease_end -= 60
+    server.follow_dags()
+    server.compare_statuses()
+    server.remove_dags()
+    assert calls == []

@@ -2,6 +2,8 @@
 
 import contextlib
 import math
+import subprocess
+import sys
 
 import pytest
 
@@ -139,3 +141,12 @@ def test_endless_nesting_is_refused_in_writing_too() -> None:
 @pytest.mark.parametrize(("number", "expected"), [(2**63, -(2**63)), (2**64, 0), (-(2**63) - 1, 2**63 - 1), (5, 5), (-5, -5)])
 def test_number_wraps_to_64_bits(number: int, expected: int) -> None:
     assert wrapped(number, 64) == expected
+
+
+def test_the_depth_is_checked_without_numpy() -> None:
+    """A plugin may bring another version of it, and is imported after the configs were read."""
+    script = (
+        "import sys; from airflow_provider_connect.wire.compact_json import loads; "
+        "loads(b'[' + b'[],' * 300 + b'[]]'); print('numpy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "False\n"
