@@ -222,7 +222,7 @@ def change_everything(scene: Scene, name: str) -> None:
         scene.ask("PUT", f"/connectors/{name}/config", 200, body=scene.config(leak))
         offsets = {"offsets": [{"partition": {"x": 1}, "offset": {"y": 1}}]}
         scene.ask("PATCH", f"/connectors/{name}/offsets", 200, 400, 500, body=offsets)
-        scene.ask("DELETE", f"/connectors/{name}/offsets", 200, 400, 500)
+        scene.ask("DELETE", f"/connectors/{name}/offsets", 200, 400, 409, 500)
 
 
 def test_no_secret_of_any_provider_is_seen_while_its_connector_works(scene: Scene) -> None:

@@ -43,7 +43,7 @@ def test_statuses_carry_claim_and_version_and_are_read_back(settings: WorkerSett
         writer.put_connector(ConnectorStatus("c", State.RUNNING, "h:1", version="1.0"))
         writer.put_task(TaskStatus("c", 0, State.FAILED, "h:1", trace="boom", version="1.0"))
         writer.put_topic(TopicStatus("t", "c", 0, 1700000000000))
-        assert writer.flush(10)
+        assert writer.flush(60)
         assert writer.metrics() == {RETRY: 0.0, FAILURE: 0.0, SUCCESS: 3.0}
     with StatusStore(settings) as store:
         state = store.read()
@@ -101,9 +101,9 @@ def test_bytes_are_connects_but_for_the_header(settings: WorkerSettings) -> None
 def test_older_claim_cannot_replace_a_status(settings: WorkerSettings) -> None:
     with StatusWriter(settings, Claim(9, "id")) as newer, StatusWriter(settings, Claim(3, "id")) as zombie:
         newer.put_task(TaskStatus("c", 0, State.RUNNING, "new:1"))
-        assert newer.flush(10)
+        assert newer.flush(60)
         zombie.put_task(TaskStatus("c", 0, State.FAILED, "old:1", trace="x"))
-        assert zombie.flush(10)
+        assert zombie.flush(60)
     with StatusStore(settings) as store:
         task = store.read().task("c", 0)
         assert task is not None
@@ -140,7 +140,7 @@ def test_status_that_can_never_be_written_fails_at_once(settings: WorkerSettings
     with StatusWriter(settings) as writer:
         writer.put_task(TaskStatus("c", 0, State.FAILED, "h:1", trace="canary" + "x" * 3_000_000))
         writer.put_task(TaskStatus("c", 1, State.RUNNING, "h:1"))
-        assert writer.flush(10)
+        assert writer.flush(60)
         assert writer.metrics() == {RETRY: 0.0, FAILURE: 1.0, SUCCESS: 1.0}
     (line,) = [line for line in caplog.records if line.levelno == logging.ERROR]
     assert "status-task-c-0" in line.getMessage()
@@ -151,7 +151,7 @@ def test_status_that_can_never_be_written_fails_at_once(settings: WorkerSettings
 def test_statuses_outlive_a_broker_that_is_away(own_kafka: KafkaServer, own_settings: WorkerSettings, how: str) -> None:
     with StatusWriter(own_settings) as writer:
         writer.put_task(TaskStatus("c", 0, State.UNASSIGNED, "h:1"))
-        assert writer.flush(10)
+        assert writer.flush(60)
         if how == "frozen":
             own_kafka.pause()
         else:
