@@ -51,7 +51,7 @@ chaos: setup ## kill everything everywhere and count records; KILLS=60 of runs, 
 	@$(PY) -m tests.e2e.chaos $(if $(KILLS),--kills $(KILLS)) $(if $(TABLES),--table-kills $(TABLES)) $(if $(WRITERS),--writer-seconds $(WRITERS)) $(if $(CONTROL),--control-kills $(CONTROL)) $(if $(TOPICS),--topic-deletions $(TOPICS)) $(if $(SEED),--seed $(SEED))
 
 soak: export SEED := $(or $(SEED),$(strip $(shell od -An -N2 -tu2 /dev/urandom)))
-soak: setup ## what takes long: random storms, clients of others, the tutorial, outages of minutes, and tables of ROWS=20000 random rows; SEED=of a run to repeat
+soak: setup ## what takes long: random storms, clients of others, outages of minutes, and tables of ROWS=20000 random rows; SEED=of a run to repeat
 	@echo SEED=$(SEED)
 	@$(PY) -m pytest -q -m "soak or hypothesis" --timeout 1500 --hypothesis-seed $(SEED) --ignore tests/integration/worker/test_jdbc_fuzz.py $(SHARED)
 	@FUZZ_ROWS=$(or $(ROWS),20000) $(PY) -m pytest -q -m "soak or not soak" --timeout 7200 tests/integration/worker/test_jdbc_fuzz.py

@@ -13,8 +13,6 @@ from airflow_provider_connect.dev.kafka_server import KafkaServer
 from tests.integration.installation import CACHE, CHECKOUT, EmptyHome
 from tests.integration.pages import Shell, run_steps, steps
 
-pytestmark = pytest.mark.soak
-
 README, TUTORIAL = CHECKOUT / "README.md", CHECKOUT / "docs" / "tutorial.md"
 
 
