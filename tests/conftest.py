@@ -4,12 +4,14 @@ Processes of xdist share the tests by groups, so that each server starts once; a
 """
 
 import json
+import logging
 import os
 import re
 import sys
 import threading
 import time
 import uuid
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -122,6 +124,17 @@ def _quick_first(item: pytest.Item) -> int:
 
 def _slow_first(item: pytest.Item) -> tuple[bool, int]:
     return _group(item) != SLOWEST, -_quick_first(item)
+
+
+@pytest.fixture(autouse=True)
+def unmasked() -> Iterator[None]:
+    """A run in the test's own process masks what it logs and prints, for good: later tests would pay for the masks of all runs."""
+    streams, show, handlers = (sys.stdout, sys.stderr), warnings.showwarning, logging.getLogger().handlers
+    filters = [(handler, [*handler.filters]) for handler in [*handlers, logging.lastResort] if handler is not None]
+    yield
+    for handler, before in filters:
+        handler.filters[:] = before
+    (sys.stdout, sys.stderr), warnings.showwarning = streams, show
 
 
 @pytest.fixture

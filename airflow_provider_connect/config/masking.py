@@ -89,10 +89,18 @@ class MaskedLogs(logging.Filter):
         return True
 
 
-def mask_logs(mask: Mask) -> None:
-    """Have every line that this process logs from now on pass through ``mask``. Called once a process, after logging is set up."""
-    for handler in logging.getLogger().handlers or filter(None, [logging.lastResort]):
-        handler.addFilter(MaskedLogs(mask))
+def mask_logs(mask: Mask) -> Callable[[], None]:
+    """Have every line that this process logs from now on pass through ``mask``, until the answer is called. Logging must be set up."""
+    masked = MaskedLogs(mask)
+    handlers = [*(logging.getLogger().handlers or filter(None, [logging.lastResort]))]
+    for handler in handlers:
+        handler.addFilter(masked)
+
+    def unmask() -> None:
+        for handler in handlers:
+            handler.removeFilter(masked)
+
+    return unmask
 
 
 class MaskedStream:

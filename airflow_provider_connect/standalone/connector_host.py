@@ -54,7 +54,6 @@ class ConnectorHost:
         self._counters = counters
         self._configs = backing.configs()
         self._mask = Mask()
-        mask_logs(self._mask)
         self._planner = Planner(settings, backing, self._configs, Fence(settings), hide=self._mask.add)
         self._changed = threading.Condition()
         self._triggered = False
@@ -113,6 +112,7 @@ class ConnectorHost:
     # ── on the host's thread ──
 
     def _run(self) -> None:
+        unmask = mask_logs(self._mask)
         while not self._closed:
             with self._changed:
                 self._triggered = False
@@ -122,6 +122,8 @@ class ConnectorHost:
             with self._changed:
                 self._changed.wait_for(lambda: self._triggered or self._closed, wait)
         self._configs.close()
+        if self._hosted is None or not any(loop.is_alive for loop in self._hosted.loops.values()):
+            unmask()  # a loop that was left behind may still log its secrets
 
     def _host_once(self) -> float | None:
         """Plan, host, and wait until it is over. How long to wait for a trigger before the next time; None: until there is one."""

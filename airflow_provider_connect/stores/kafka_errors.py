@@ -1,7 +1,7 @@
 """librdkafka's errors as our exceptions; and the last error of a client, kept for the text of a time-out."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -112,7 +112,7 @@ def kafka_error(error: BaseException) -> KafkaError | None:
 
 def is_retriable(error: KafkaError) -> bool:
     """Whether the same request, or the same transaction begun anew, may succeed later."""
-    return bool(error.retriable() or error.txn_requires_abort()) or error.code() in _RETRIABLE
+    return error.code() not in _REFUSED and (bool(error.retriable() or error.txn_requires_abort()) or error.code() in _RETRIABLE)
 
 
 def is_fenced(error: KafkaError) -> bool:
@@ -128,7 +128,7 @@ def translated(error: KafkaError | BaseException, stage: str) -> ConnectExceptio
     text = f"Kafka refused {stage}: {found.str()} ({found.name()})"
     if is_fenced(found):
         return FencedException(text)
-    if found.code() in _MISSING:
+    if found.code() in _MISSING and not found.txn_requires_abort():
         return TopicMissingException(text)
     if is_retriable(found):
         return StoreTimeoutException(f"Kafka failed for now while {stage}: {found.str()} ({found.name()})", stage=stage)
@@ -136,19 +136,30 @@ def translated(error: KafkaError | BaseException, stage: str) -> ConnectExceptio
 
 
 def cause_of(error: KafkaError | BaseException, producer: Producer) -> KafkaError | BaseException:
-    """The fatal error of ``producer``, where ``error`` reports only that there is one (``_FATAL``); ``error`` itself else.
+    """The error that ended the transaction of ``producer``, where ``error`` reports only that there is one (``_FATAL``, ``_STATE``);
+    ``error`` itself else.
 
-    A transactional producer that was fenced while its queue was filled reports that to the next transactional call alone.
+    A transactional producer that was fenced while its queue was filled, or one of whose records was refused, reports the cause to the next
+    transactional call alone.
     """
     found = error if isinstance(error, KafkaError) else kafka_error(error)
-    if found is None or found.code() != KafkaError._FATAL:
+    if found is None or found.code() not in _CAUSE_OF:
         return error
+    ask, answers = _CAUSE_OF[found.code()]
     try:
-        producer.abort_transaction(0)  # a producer after a fatal error refuses this, with the cause
+        ask(producer)
     except KafkaException as refusal:
         cause = kafka_error(refusal)
-        return refusal if cause is not None and cause.fatal() else error
+        return refusal if cause is not None and answers(cause) else error
     return error
+
+
+_CAUSE_OF: Mapping[int, tuple[Callable[[Producer], object], Callable[[KafkaError], bool]]] = {
+    KafkaError._FATAL: (lambda producer: producer.abort_transaction(0), KafkaError.fatal),
+    KafkaError._STATE: (lambda producer: producer.commit_transaction(0), KafkaError.txn_requires_abort),
+}
+"""By an error without its cause: a call that is refused with the cause, and whether an error is that cause. A transaction that takes no
+more records (``_STATE``) is never committed: librdkafka has it aborted first."""
 
 
 @contextmanager

@@ -122,10 +122,6 @@ class NativeQueue:
         code = int(messages["err"][messages["err"] != 0][0])
         if code == KafkaError._QUEUE_FULL:
             return RetriableException("The producer's queue is full: the broker takes records more slowly than they come")
-        if code == KafkaError._STATE:  # only an abort is left to the transaction, and the client does not say here why
-            return RetriableException(
-                "The transaction cannot go on: records of it were not delivered (was their topic deleted?). A later try may succeed."
-            )
         return confluent_kafka.KafkaException(self.fatal_error() or KafkaError(code))
 
 

@@ -88,14 +88,12 @@ def loop(herder: Herder) -> Iterator[Loop]:
     outer = FastAPI(lifespan=loop.watched)
     outer.mount(PREFIX, create_app(herder=lambda: herder, access=OpenToAll(), info=lambda: server_info(herder.settings)))
     outer.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
-    logging.getLogger("uvicorn.access").disabled = True  # as in Airflow; what other tests do to its lines would count as ours
     with RestServer(outer, RestListener(port=0)) as server:
         loop.url = server.url
         loop.ask("GET", "/connectors")
         gc.freeze()  # the collector may run in the loop's thread, and would go through all that the tests themselves have loaded
         yield loop
         gc.unfreeze()
-    logging.getLogger("uvicorn.access").disabled = False
 
 
 def filled(before: bytes, piece: bytes, after: bytes) -> bytes:

@@ -1,5 +1,6 @@
 """Connectors inside an application, which has no Airflow."""
 
+import logging
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect import Connect
+from airflow_provider_connect.config.masking import MaskedLogs
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.stores.offset_file import SETTING
 from tests.integration.standalone.agent import STRING, wait_for, without_airflow
@@ -19,6 +21,7 @@ _APPLICATION = """
 import sys
 from pathlib import Path
 from airflow_provider_connect import Connect
+from airflow_provider_connect.config.masking import MaskedLogs
 
 bootstrap, folder, topic = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
 string = "org.apache.kafka.connect.storage.StringConverter"
@@ -69,6 +72,8 @@ def test_topics_are_those_that_the_connector_writes_to(place: str, worker_settin
         connect.add_connector(lines)
         connect.remove_connector(f"{unique}-in")
         assert f"{unique}-in" not in connect.herder.connectors()
+    masks = [mask for handler in logging.getLogger().handlers for mask in handler.filters if isinstance(mask, MaskedLogs)]
+    assert masks == [], "an application that goes on pays nothing for connectors that it has closed"
 
 
 def test_a_value_whose_time_is_over_is_looked_up_anew_while_the_worker_runs(bootstrap: str, tmp_path: Path, unique: str) -> None:
