@@ -2,7 +2,7 @@
 PYTHON ?= $(or $(firstword $(foreach one,python3 python3.11 python3.12 python3.13,$(shell $(one) -c 'import sys; sys.version_info >= (3, 11) and print("$(one)")' 2>/dev/null))),python3)
 PY := .venv/bin/python
 SOURCES := airflow_provider_connect spark_jobs dags tests
-SHARED := -n $(or $(JOBS),2) --dist loadgroup
+SHARED := -n $(or $(JOBS),2)
 export AIRFLOW_PROVIDER_CONNECT_CACHE := $(CURDIR)/.dev/cache
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
 

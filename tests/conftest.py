@@ -1,6 +1,6 @@
 """What every test may ask for: a real broker, worker settings of its own, free ports. A test's folder is its mark.
 
-Processes of xdist share the tests by groups, so that each server starts once; a group that takes long comes early.
+Processes of xdist share the tests by groups, each whole in one process, so that its servers start once. Groups that take long come first.
 """
 
 import json
@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.ports import free_ports
@@ -34,7 +36,7 @@ WorkerSettings = Callable[..., dict[str, str]]
 
 FOLDERS = ("unit", "contract", "integration", "e2e")
 OF_ONE_SERVER = ("contract/rest", "integration/airflow", "integration/client", "integration/clients")
-SLOWEST = "integration/airflow"
+LONGEST = ("integration/airflow",)
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.posix_spawn"})  # events that Python audits
 
 settings.register_profile("fixed", derandomize=True, max_examples=200)
@@ -69,7 +71,7 @@ class Durations:
         self._tests: dict[str, float] = defaultdict(float)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._tests[_GROUP.sub("", report.nodeid)] += report.duration
+        self._tests[report.nodeid] += report.duration
 
     def pytest_sessionfinish(self) -> None:
         files: dict[str, float] = defaultdict(float)
@@ -88,20 +90,34 @@ def _longest_first(seconds: Mapping[str, float]) -> dict[str, float]:
     return {name: round(seconds[name], 2) for name in sorted(seconds, key=lambda name: -seconds[name])}
 
 
-_GROUP = re.compile(r"@[\w/.]+$")  # what xdist adds to the name of a test
+class GroupScheduling(LoadScopeScheduling):
+    """Gives each process whole groups of tests, in the order of the collection.
+
+    ``--dist loadgroup`` adds a group to the name of a test, which pytest 9.2 ignores without a word: then every test is a group of its own.
+    """
+
+    def __init__(self, config: pytest.Config, log: Producer) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _group(Path(nodeid.partition("::")[0]).relative_to("tests"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupScheduling:
+    return GroupScheduling(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A test below ``tests/unit`` is marked ``unit``, and so on. In one process the quick folders run first, in several the slow ones."""
-    is_shared = getattr(config.option, "loadgroup", False)
     for item in items:
         if (folder := _folder(item)) in FOLDERS:
             item.add_marker(folder)
         if folder == "e2e":
             item.add_marker("no_cover")
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
-    items.sort(key=_slow_first if is_shared else _quick_first)
+    items.sort(key=_slow_first if hasattr(config, "workerinput") else _quick_first)
 
 
 def _folder(item: pytest.Item) -> str:
@@ -112,9 +128,8 @@ def _below_tests(item: pytest.Item) -> Path:
     return item.path.relative_to(CHECKOUT / "tests")
 
 
-def _group(item: pytest.Item) -> str:
+def _group(path: Path) -> str:
     """A file, for the servers of its module; or a folder with a server for all of its files."""
-    path = _below_tests(item)
     return str(path.parent) if str(path.parent) in OF_ONE_SERVER else str(path)
 
 
@@ -122,8 +137,9 @@ def _quick_first(item: pytest.Item) -> int:
     return FOLDERS.index(_folder(item)) if _folder(item) in FOLDERS else len(FOLDERS)
 
 
-def _slow_first(item: pytest.Item) -> tuple[bool, int]:
-    return _group(item) != SLOWEST, -_quick_first(item)
+def _slow_first(item: pytest.Item) -> tuple[int, int]:
+    group = _group(_below_tests(item))
+    return LONGEST.index(group) if group in LONGEST else len(LONGEST), -_quick_first(item)
 
 
 @pytest.fixture(autouse=True)

@@ -225,7 +225,6 @@ class Import:
 
 
 MODULES = [Module(str(file.relative_to(ROOT / PACKAGE).with_suffix(""))) for file in sorted((ROOT / PACKAGE).rglob("*.py"))]
-each_module = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.path)
 
 
 @functools.cache
@@ -407,57 +406,51 @@ def test_only_stores_know_the_wire() -> None:
     assert [unit for unit, allowed in MAY_IMPORT.items() if "wire" in allowed] == ["stores"]
 
 
-@each_module
-def test_a_module_imports_what_its_unit_may(module: Module) -> None:
-    allowed = MAY_IMPORT[module.unit] | {module.unit, "__init__"}
-    reached = [(found.line, unit) for found in imports_of(module) if (unit := unit_of(found.name)) is not None]
-    assert [f"line {line}: {unit}" for line, unit in reached if unit not in allowed] == []
-
-
-@each_module
-def test_a_module_imports_the_libraries_that_it_may(module: Module) -> None:
-    """Imports for annotations alone are free: they do not run."""
+def test_a_module_imports_what_its_unit_may() -> None:
     wrong = []
-    for found in imports_of(module):
-        library = found.name.split(".", maxsplit=1)[0]
-        if found.is_typing or unit_of(found.name) is not None or library in sys.stdlib_module_names or library in ANYWHERE:
-            continue
-        if not {module.path, *module.folders} & LIBRARIES.get(library, set()):
-            wrong.append(f"line {found.line}: {found.name}")
+    for module in MODULES:
+        allowed = MAY_IMPORT[module.unit] | {module.unit, "__init__"}
+        reached = [(found.line, unit) for found in imports_of(module) if (unit := unit_of(found.name)) is not None]
+        wrong += [f"{module.path}, line {line}: {unit}" for line, unit in reached if unit not in allowed]
     assert wrong == []
 
 
-@each_module
-def test_a_function_imports_only_where_listed(module: Module) -> None:
-    late = [f"line {found.line}: {found.name}" for found in imports_of(module) if found.is_late]
-    assert late == [] or module.path.removesuffix("/__init__") in MAY_IMPORT_LATE
+def test_a_module_imports_the_libraries_that_it_may() -> None:
+    """Imports for annotations alone are free: they do not run."""
+    wrong = []
+    for module in MODULES:
+        for found in imports_of(module):
+            library = found.name.split(".", maxsplit=1)[0]
+            if found.is_typing or unit_of(found.name) is not None or library in sys.stdlib_module_names or library in ANYWHERE:
+                continue
+            if not {module.path, *module.folders} & LIBRARIES.get(library, set()):
+                wrong.append(f"{module.path}, line {found.line}: {found.name}")
+    assert wrong == []
 
 
-def test_the_list_of_late_imports_is_true() -> None:
+def test_a_function_imports_only_where_listed() -> None:
     late = {module.path.removesuffix("/__init__") for module in MODULES if any(found.is_late for found in imports_of(module))}
-    assert MAY_IMPORT_LATE.keys() <= late
+    assert late == MAY_IMPORT_LATE.keys()
 
 
-@each_module
-def test_full_paths_and_no_relative_imports(module: Module) -> None:
-    assert [f"line {found.line}" for found in imports_of(module) if found.name.startswith(".")] == []
+def test_full_paths_and_no_relative_imports() -> None:
+    wrong = [f"{module.path}, line {found.line}" for module in MODULES for found in imports_of(module) if found.name.startswith(".")]
+    assert wrong == []
 
 
-@each_module
-def test_a_module_is_not_too_long(module: Module) -> None:
-    assert len(module.file.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+def test_a_module_is_not_too_long() -> None:
+    lines = {module.path: len(module.file.read_text(encoding="utf-8").splitlines()) for module in MODULES}
+    assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
 
 
-@each_module
-def test_an_inner_init_is_empty(module: Module) -> None:
-    if module.path.endswith("/__init__") and module.path != "sdk/__init__":
-        assert module.file.read_text(encoding="utf-8").strip() == ""
+def test_an_inner_init_is_empty() -> None:
+    inner = [module for module in MODULES if module.path.endswith("/__init__") and module.path != "sdk/__init__"]
+    assert [module.path for module in inner if module.file.read_text(encoding="utf-8").strip()] == []
 
 
-@each_module
-def test_a_modules_name_says_what_it_is(module: Module) -> None:
-    words = set(re.split(r"[/_]+", module.path))
-    assert not words & FORBIDDEN_WORDS or module.path in WORDS_OF_OTHERS
+def test_a_modules_name_says_what_it_is() -> None:
+    wrong = {module.path for module in MODULES if set(re.split(r"[/_]+", module.path)) & FORBIDDEN_WORDS}
+    assert wrong - WORDS_OF_OTHERS.keys() == set()
 
 
 _IMPORT_ALL = """
