@@ -22,7 +22,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
-from airflow_provider_connect.dev.ports import free_ports
+from airflow_provider_connect.dev.own_server import free_ports
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from tests.mariadb_server import MariadbServer, MissingServerError
 

@@ -11,8 +11,7 @@ from typing import Self
 
 import pymysql
 
-from airflow_provider_connect.dev.own_server import OwnServer
-from airflow_provider_connect.dev.ports import LOOPBACK
+from airflow_provider_connect.dev.own_server import LOOPBACK, OwnServer
 
 _PACKAGES = ("mariadb-server-core", "liburing2", "libaio1t64", "libaio1")  # the last two are one library of two releases
 _TABLES = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")

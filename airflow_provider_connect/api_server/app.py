@@ -19,9 +19,9 @@ from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.hooks.airflow_settings import own_option, worker_settings
 from airflow_provider_connect.model.views import ServerView
 from airflow_provider_connect.rest.app import create_app
-from airflow_provider_connect.rest.loggers import Loggers
 from airflow_provider_connect.rest.secrets import Secrets
-from airflow_provider_connect.stores.server_info import server_info
+from airflow_provider_connect.rest.server_routes import Loggers
+from airflow_provider_connect.stores.admin_connection import server_info
 
 _INTERVAL_MS = 1000
 

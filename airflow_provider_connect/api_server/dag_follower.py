@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from airflow_provider_connect.api_server.dags import Sessions, dag_marks, dags_of
-from airflow_provider_connect.api_server.parse_requests import request_parse
 from airflow_provider_connect.api_server.runs import start_run, with_runs
+from airflow_provider_connect.api_server.serialized_dags import request_parse
 from airflow_provider_connect.config.dag_settings import DEFINED_IN, DagCheck
 from airflow_provider_connect.dag_files.connector_files import file_for, mark_of, refusals, stored_connectors
 from airflow_provider_connect.model.cluster_state import ClusterConfigState

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from sqlalchemy.orm import Session
 
 from airflow_provider_connect.api_server.dags import Sessions, dags_of, has_dag, hide_dag
-from airflow_provider_connect.api_server.parse_requests import request_parse
 from airflow_provider_connect.api_server.runs import end_runs, has_running_task, running_connectors, start_run
+from airflow_provider_connect.api_server.serialized_dags import request_parse
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dag_files.connector_files import file_for
 from airflow_provider_connect.errors import ConfigException

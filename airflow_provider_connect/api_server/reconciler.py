@@ -11,10 +11,9 @@ from functools import partial
 from typing import Protocol
 
 from airflow_provider_connect.api_server.dags import ConnectorDagRow, ConnectorDags, Sessions, set_paused
-from airflow_provider_connect.api_server.parse_requests import request_parse
 from airflow_provider_connect.api_server.repeated_warnings import RepeatedWarnings
 from airflow_provider_connect.api_server.runs import end_paused_runs
-from airflow_provider_connect.api_server.serialized_dags import definition
+from airflow_provider_connect.api_server.serialized_dags import definition, request_parse
 from airflow_provider_connect.config.dag_settings import DEFINED_IN
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.states import TargetState

@@ -1,16 +1,20 @@
-"""The serialized DAGs in Airflow's database: what the tasks of a connector's DAG carry in their JSON.
+"""The serialized DAGs in Airflow's database: what the tasks of a connector's DAG carry in their JSON; and requests to parse a file soon.
 
-Internals of Airflow 3.3.2: ``SerializedDagModel``, and of its JSON ``dag``, ``tasks``, ``__var``, ``relative_fileloc`` and ``fileloc``. For
-the API server only: tasks and DAG files may not use the database.
+Internals of Airflow 3.3.2: ``SerializedDagModel``, and of its JSON ``dag``, ``tasks``, ``__var``, ``relative_fileloc`` and ``fileloc``;
+``DagPriorityParsingRequest``, its arguments, and how its id is computed. The dag-processor ignores a request for a file that does not
+exist. For the API server only: tasks and DAG files may not use the database.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from airflow.models.dagbag import DagPriorityParsingRequest
 from airflow.models.serialized_dag import SerializedDagModel
 from sqlalchemy import func, select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from airflow_provider_connect.model.ids import connector_for, dag_id_for, is_shortened
@@ -94,3 +98,15 @@ def in_parts(session: Session, statement: Any, column: Any, names: Iterable[str]
 def _parts(names: Iterable[str]) -> Iterator[list[str]]:
     ordered = sorted(names)
     return (ordered[at : at + _IN_LIMIT] for at in range(0, len(ordered), _IN_LIMIT))
+
+
+def request_parse(session: Session, bundle: str, file: str) -> None:
+    """Have the dag-processor refresh the bundle and parse the file next. Further requests until then change nothing."""
+    request = hashlib.md5(f"{bundle}:{file}".encode(), usedforsecurity=False).hexdigest()  # Airflow's id
+    if session.get(DagPriorityParsingRequest, request) is not None:
+        return
+    try:
+        with session.begin_nested():
+            session.add(DagPriorityParsingRequest(bundle, file))
+    except IntegrityError:  # another process has just requested it
+        return

@@ -122,20 +122,22 @@ def _server_commands() -> tuple[ActionCommand | GroupCommand, ...]:
     connectors = Arg(("connectors",), help="Connectors to begin with, as properties or JSON", nargs="*", metavar="connector.properties")
     drop = Arg(("--drop-history",), help="Drop the history too: it is then what the topics still hold", action="store_true")
     return (
-        _command("rest", "Serve Connect's REST API in a process of its own", "rest.serve", host, port, anonymous),
-        _command("standalone", "Run connectors in this process, without Airflow's scheduler", "standalone.serve", worker, connectors),
+        _command("rest", "Serve Connect's REST API in a process of its own", "servers.serve_rest", host, port, anonymous),
+        _command(
+            "standalone", "Run connectors in this process, without Airflow's scheduler", "servers.serve_standalone", worker, connectors
+        ),
         _command("new", ABOUT, "skeleton/new.new", *(Arg(flags, **rest) for flags, rest in ARGUMENTS)),
         _group(
             "mirror",
             "The tables that mirror Connect's topics",
-            _command("rebuild", "Read them anew from the topics", "mirror.rebuild", drop),
+            _command("rebuild", "Read them anew from the topics", "servers.rebuild", drop),
         ),
         _group(
             "dev",
             "A whole stack on this machine: a Kafka broker and Airflow, without Docker",
-            _command("up", "Start the stack, in the background", "dev.up", _WORKER),
-            _command("status", "Print what runs, and where", "dev.status", _TEXT_OR_JSON),
-            _command("down", "End the stack", "dev.down"),
+            _command("up", "Start the stack, in the background", "servers.up", _WORKER),
+            _command("status", "Print what runs, and where", "servers.status", _TEXT_OR_JSON),
+            _command("down", "End the stack", "servers.down"),
         ),
         _command(
             "settings", "Print the effective worker settings, each with where it comes from", "settings.print_settings", _TEXT_OR_JSON

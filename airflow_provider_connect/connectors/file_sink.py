@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import stat
 from collections.abc import Collection, Mapping
 from typing import ClassVar, Final
 
 from airflow_provider_connect.connectors.claimed_file import ClaimedFile, alter_offsets, forget
+from airflow_provider_connect.connectors.lines import as_text
 from airflow_provider_connect.connectors.sidecars import try_lock
-from airflow_provider_connect.connectors.value_text import text_column
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder, add_unreachable
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.columns import as_data_exception, is_json, values_of
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, ConfigValue, Importance, Type
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
-from airflow_provider_connect.sdk.java_text import NULL
+from airflow_provider_connect.sdk.java_text import NULL, in_hash_order, text_of
 from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.task import SinkTask
 
 FILE = "file"
@@ -283,3 +286,25 @@ def end_last_line(descriptor: int) -> None:
     length = os.fstat(descriptor).st_size
     if length and os.pread(descriptor, 1, length - 1) != b"\n":
         os.write(descriptor, b"\n")
+
+
+def text_column(column: pa.Array, schema: Schema | None) -> pa.Array:
+    """The text of each value, an Arrow string column without nulls. Text, bytes, integers and booleans go as one column. Raises
+    DataException for a value that cannot be printed."""
+    kind = column.type
+    if pa.types.is_string(kind):
+        text = column
+    elif pa.types.is_binary(kind):
+        text = as_text(column)
+    elif (pa.types.is_integer(kind) and not (schema is not None and schema.logical_name)) or pa.types.is_boolean(kind):
+        text = column.cast(pa.string())
+    elif pa.types.is_null(kind):
+        text = pa.nulls(len(column), pa.string())
+    elif is_json(kind):
+        read = json.JSONDecoder(object_pairs_hook=in_hash_order)
+        with as_data_exception():
+            text = pa.array([None if v is None else text_of(read.decode(v), None) for v in column.storage.to_pylist()], type=pa.string())
+    else:
+        with as_data_exception():
+            text = pa.array([text_of(value, schema) for value in values_of(column, schema)], type=pa.string())
+    return pc.fill_null(text, NULL) if text.null_count else text

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from airflow_provider_connect.dev.ports import LOOPBACK, is_listening
+from airflow_provider_connect.dev.own_server import LOOPBACK, is_listening
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.spark.cache import made_once
 from airflow_provider_connect.spark.parent_death import dies_with_parent

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from airflow_provider_connect.dev.jar_cache import announce, fetch_jars
-from airflow_provider_connect.dev.ports import LOOPBACK, free_ports, is_listening
+from airflow_provider_connect.dev.own_server import LOOPBACK, free_ports, is_listening
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.spark.cache import cache_directory
 from airflow_provider_connect.spark.java_runtime import JavaRuntime, find_java

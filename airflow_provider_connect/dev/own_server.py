@@ -1,8 +1,9 @@
-"""A server process with its data in a folder of its own."""
+"""A server process with its data in a folder of its own, and free TCP ports of the loopback interface."""
 
 import os
 import shutil
 import signal
+import socket
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -10,8 +11,31 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from airflow_provider_connect.dev.ports import free_ports
 from airflow_provider_connect.spark.parent_death import dies_with_parent
+
+LOOPBACK = "127.0.0.1"
+
+
+def free_ports(count: int) -> list[int]:
+    """As many different ports on which no process listens now. Nothing reserves them: use them at once."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind((LOOPBACK, 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def is_listening(port: int) -> bool:
+    """Whether a connection to the port is accepted within a second."""
+    try:
+        with socket.create_connection((LOOPBACK, port), timeout=1):
+            return True
+    except OSError:
+        return False
+
 
 _END_SECONDS = 20
 

@@ -13,8 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
-from airflow_provider_connect.dev.own_server import OwnServer
-from airflow_provider_connect.dev.ports import LOOPBACK
+from airflow_provider_connect.dev.own_server import LOOPBACK, OwnServer
 
 USER = "connect"
 _LOCKED = "host all locked 127.0.0.1/32 scram-sha-256\n"  # the one user that needs a password, if a test makes it

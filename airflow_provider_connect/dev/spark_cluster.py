@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from airflow_provider_connect.dev.ports import LOOPBACK, free_ports, is_listening
+from airflow_provider_connect.dev.own_server import LOOPBACK, free_ports, is_listening
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.spark.java_runtime import find_java
 from airflow_provider_connect.spark.parent_death import dies_with_parent

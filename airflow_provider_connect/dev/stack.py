@@ -17,7 +17,7 @@ from airflow_provider_connect.dev.airflow_server import USERNAME, AirflowServer,
 from airflow_provider_connect.dev.jar_cache import announce
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.marked import VARIABLE, end_marked, is_marked, marked_processes
-from airflow_provider_connect.dev.ports import LOOPBACK, free_ports, is_listening
+from airflow_provider_connect.dev.own_server import LOOPBACK, free_ports, is_listening
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.sdk.allowed_paths import DATA_FOLDER
 from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS

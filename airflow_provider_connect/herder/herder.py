@@ -23,7 +23,7 @@ from airflow_provider_connect.herder.metrics import BatchLogMetrics, ReadTaskMet
 from airflow_provider_connect.herder.offsets import OffsetKeeper, Resolve
 from airflow_provider_connect.herder.plugin_facts import ChosenVersions, KnownPlugins
 from airflow_provider_connect.herder.ports import Launcher, Previewer, Probe
-from airflow_provider_connect.herder.restarts import Restarts
+from airflow_provider_connect.herder.restarts import RestartRequest, Restarts
 from airflow_provider_connect.herder.snapshot import Snapshot, SnapshotReader, Topics, config_of
 from airflow_provider_connect.herder.statuses import StatusKeeper
 from airflow_provider_connect.herder.upgrades import Upgrades
@@ -34,7 +34,6 @@ from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.preview_comparison import Comparison
 from airflow_provider_connect.model.previews import Preview
 from airflow_provider_connect.model.records import LoggerRecord
-from airflow_provider_connect.model.restart import RestartRequest
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.upgrades import Upgrade
 from airflow_provider_connect.model.views import (

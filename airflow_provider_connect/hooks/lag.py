@@ -7,7 +7,7 @@ from airflow_provider_connect.errors import BadRequestException, ConfigException
 from airflow_provider_connect.model.offsets import OFFSET, PARTITION, TOPIC
 from airflow_provider_connect.model.views import OffsetView, ServerView
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.server_info import kafka_cluster_id
+from airflow_provider_connect.stores.admin_connection import kafka_cluster_id
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 
 

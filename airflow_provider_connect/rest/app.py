@@ -12,8 +12,8 @@ from airflow_provider_connect.rest import connectors, metrics, server_routes
 from airflow_provider_connect.rest.access import Access
 from airflow_provider_connect.rest.calls import Calls
 from airflow_provider_connect.rest.connectors import Listing
-from airflow_provider_connect.rest.loggers import Loggers
 from airflow_provider_connect.rest.request_checks import RequestChecks
+from airflow_provider_connect.rest.server_routes import Loggers
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 

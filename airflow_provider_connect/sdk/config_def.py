@@ -1,4 +1,5 @@
-"""Declared settings: their types, defaults and limits; parsing and validation with Kafka Connect's messages (contract §5.3).
+"""Declared settings, and the plugin classes that declare them: types, defaults, limits; validation with Kafka Connect's messages (contract
+§5.3).
 
 Knows nothing of files, providers or plugins: a mapping of texts comes in, typed values and errors go out.
 """
@@ -9,10 +10,10 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.sdk.config_type import Password, Type, parse_type, shown
+from airflow_provider_connect.sdk.config_type import Password, Type, class_name_of, parse_type, shown
 from airflow_provider_connect.sdk.java_text import text_of
 
 __all__ = [
@@ -27,11 +28,13 @@ __all__ = [
     "NonEmptyString",
     "OneOf",
     "Password",
+    "Plugin",
     "Range",
     "Recommender",
     "Type",
     "Validator",
     "Width",
+    "class_name_of",
     "parse_type",
     "shown",
 ]
@@ -333,3 +336,15 @@ def _recommend(key: ConfigKey, recommender: Recommender, found: ConfigValue, par
 
 def _undefined_dependent(name: str) -> ConfigValue:
     return ConfigValue(name, errors=[f"{name} is referred in the dependents, but not defined."], visible=False)
+
+
+class Plugin:
+    """A connector, converter, transformation or predicate. Created by the framework without arguments, then configured."""
+
+    class_name: ClassVar[str | None] = None
+    """The public name, if it is not module and class; our own plugins have Kafka Connect's Java name."""
+    aliases: ClassVar[tuple[str, ...]] = ()
+    """Further names that a config may use."""
+    version: ClassVar[str | None] = None
+    """None: the version of the plugin's distribution."""
+    config_def: ClassVar[ConfigDef] = ConfigDef()

@@ -11,8 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedPaths
-from airflow_provider_connect.sdk.config_def import Config, ConfigValue
-from airflow_provider_connect.sdk.plugin import Plugin
+from airflow_provider_connect.sdk.config_def import Config, ConfigValue, Plugin
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sdk.task import SinkTask, SourceTask

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.columns import column_of, values_of
-from airflow_provider_connect.sdk.plugin import Plugin
+from airflow_provider_connect.sdk.config_def import Plugin
 from airflow_provider_connect.sdk.schema import OPTIONAL_BYTES_SCHEMA, Schema
 
 if TYPE_CHECKING:

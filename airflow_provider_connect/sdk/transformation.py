@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.config_def import Plugin
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, HeaderConverter
-from airflow_provider_connect.sdk.plugin import Plugin
 from airflow_provider_connect.sdk.records import SinkRecord, SourceRecord
 
 if TYPE_CHECKING:

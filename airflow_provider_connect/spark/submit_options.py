@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from airflow_provider_connect.spark.cache import cache_directory
-from airflow_provider_connect.spark.class_data import ClassData, class_data_for
+from airflow_provider_connect.spark.class_data import FIRST_COMPILER, QUIET, ClassData, class_data_for, driver_options
 from airflow_provider_connect.spark.code_archives import code_archive, plugin_archives
-from airflow_provider_connect.spark.driver_options import FIRST_COMPILER, QUIET, driver_options
 from airflow_provider_connect.spark.java_runtime import JavaRuntime, find_java
 from airflow_provider_connect.spark.spark_home import SparkHome, find_spark, is_local, starts_from_links
 

@@ -21,7 +21,7 @@ from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.rest.server import RestListener, rest_server
 from airflow_provider_connect.standalone.files import opened_backing, read_connector_file, read_properties, standalone_settings
 from airflow_provider_connect.standalone.worker import StandaloneWorker
-from airflow_provider_connect.stores.server_info import server_info
+from airflow_provider_connect.stores.admin_connection import server_info
 
 ENDED, WRONG, FAILED = 0, 2, 3
 """Exit codes: ended by a signal; wrong files or settings; what a file asks for failed at the start (Connect's own code for that)."""

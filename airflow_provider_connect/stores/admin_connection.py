@@ -1,16 +1,19 @@
-"""One admin client: created at first use, waited for, and dropped after a time-out."""
+"""One admin client: created at first use, waited for, and dropped after a time-out; and the cluster's id, which it is asked for."""
 
 from collections.abc import Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from importlib.metadata import PackageNotFoundError, version
 from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from airflow_provider_connect import __version__
 from airflow_provider_connect.config.client_settings import ClientConfig, ClientKind, client_config, internal_client_id
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import StoreTimeoutException
+from airflow_provider_connect.model.views import ServerView
 from airflow_provider_connect.stores.kafka_errors import QUICK, LastError, kafka_error, translated, unreachable
 
 _T = TypeVar("_T")
@@ -87,3 +90,28 @@ class AdminConnection:
 
     def close(self) -> None:
         self._client = None
+
+
+DISTRIBUTION = "airflow-provider-connect"
+
+
+def server_info(settings: WorkerSettings) -> ServerView:
+    """Asks the broker once. Raises StoreTimeoutException naming the bootstrap servers when it does not answer."""
+    return ServerView(__version__, _installed_version(), kafka_cluster_id(settings))
+
+
+def kafka_cluster_id(settings: WorkerSettings, timeout_seconds: float = 10.0) -> str:
+    """The id that the brokers gave their cluster."""
+    connection = AdminConnection.of(settings, timeout_seconds=timeout_seconds)
+    try:
+        cluster = connection.answer(connection.client.describe_cluster(request_timeout=timeout_seconds), "describing the cluster")
+        return str(cluster.cluster_id)
+    finally:
+        connection.close()
+
+
+def _installed_version() -> str:
+    try:
+        return version(DISTRIBUTION)
+    except PackageNotFoundError:  # a checkout on the path
+        return __version__

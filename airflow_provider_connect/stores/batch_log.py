@@ -10,9 +10,7 @@ from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.records import Unreadable
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.closing import Closing
-from airflow_provider_connect.stores.log_consumer import LogRecord
-from airflow_provider_connect.stores.skipped import SkippedRecords
+from airflow_provider_connect.stores.log_consumer import Closing, LogRecord, SkippedRecords
 from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.wire import batch_topic
 

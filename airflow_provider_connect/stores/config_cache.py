@@ -27,8 +27,7 @@ from airflow_provider_connect.model.cluster_state import connector_of
 from airflow_provider_connect.model.config_snapshot import ConfigSnapshot, Slice
 from airflow_provider_connect.model.records import ConfigRecord, FencingRecord, Unreadable
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.log_consumer import BEGINNING, LogConsumer, LogRecord, LogTruncatedException
-from airflow_provider_connect.stores.skipped import SkippedRecords
+from airflow_provider_connect.stores.log_consumer import BEGINNING, LogConsumer, LogRecord, LogTruncatedException, SkippedRecords
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.wire import config_topic
 

@@ -23,8 +23,8 @@ from airflow_provider_connect.model.records import (
 )
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.stores.closing import Closing
 from airflow_provider_connect.stores.config_follower import ConfigFollower
+from airflow_provider_connect.stores.log_consumer import Closing
 
 Decide = Callable[[ClusterConfigState], Sequence[ConfigRecord]]
 

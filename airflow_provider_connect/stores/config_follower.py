@@ -12,8 +12,7 @@ from airflow_provider_connect.model.log_levels import apply_levels
 from airflow_provider_connect.model.records import ConfigRecord, ConnectorRecord, FencingRecord, LoggerRecord, TargetStateRecord, Unreadable
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import TargetState
-from airflow_provider_connect.stores.closing import Closing
-from airflow_provider_connect.stores.log_consumer import LogTruncatedException
+from airflow_provider_connect.stores.log_consumer import Closing, LogTruncatedException
 from airflow_provider_connect.stores.topic_log import TopicTail
 from airflow_provider_connect.wire import config_topic
 

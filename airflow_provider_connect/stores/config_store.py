@@ -23,8 +23,7 @@ from airflow_provider_connect.stores.backoff import Backoff
 from airflow_provider_connect.stores.config_changes import ConfigChanges, Decide
 from airflow_provider_connect.stores.config_follower import TopicConfigFollower
 from airflow_provider_connect.stores.config_leader import ConfigLeader, NotWrittenException
-from airflow_provider_connect.stores.log_consumer import LogRecord, LogTruncatedException
-from airflow_provider_connect.stores.skipped import SkippedRecords
+from airflow_provider_connect.stores.log_consumer import LogRecord, LogTruncatedException, SkippedRecords
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.wire import config_topic

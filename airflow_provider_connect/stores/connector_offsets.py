@@ -14,8 +14,8 @@ from airflow_provider_connect.config.client_settings import ClientKind, internal
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
 from airflow_provider_connect.stores.admin_connection import AdminConnection
-from airflow_provider_connect.stores.closing import Closing
 from airflow_provider_connect.stores.kafka_errors import LastError, TopicMissingException, translating
+from airflow_provider_connect.stores.log_consumer import Closing
 from airflow_provider_connect.stores.offset_location import OffsetLocation
 from airflow_provider_connect.stores.offset_store import Offset, OffsetStore, Partition, ProducedOffset, SourceOffsets
 from airflow_provider_connect.stores.topic_admin import TopicAdmin, TopicSpec

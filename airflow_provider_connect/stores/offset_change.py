@@ -18,9 +18,8 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import StoreTimeoutException
 from airflow_provider_connect.model.ids import offsets_change_id
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.closing import Closing
 from airflow_provider_connect.stores.kafka_errors import QUICK, LastError, translating
-from airflow_provider_connect.stores.log_consumer import CommittedOffset
+from airflow_provider_connect.stores.log_consumer import Closing, CommittedOffset
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
 
 TRANSACTION_TIMEOUT_MS = 10_000  # readers wait for no longer when this process dies in the middle

@@ -13,9 +13,7 @@ from airflow_provider_connect.config.client_settings import ClientConfig, Client
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.model.ids import partition_for
 from airflow_provider_connect.model.offsets import OffsetRecord, normalised
-from airflow_provider_connect.stores.closing import Closing
-from airflow_provider_connect.stores.log_consumer import LogRecord
-from airflow_provider_connect.stores.skipped import SkippedRecords
+from airflow_provider_connect.stores.log_consumer import Closing, LogRecord, SkippedRecords
 from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.wire import offset_topic
 

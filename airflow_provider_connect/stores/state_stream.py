@@ -20,10 +20,15 @@ from airflow_provider_connect.model.records import ConfigRecord, Unreadable
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.status import StatusRecord
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.closing import Closing
 from airflow_provider_connect.stores.kafka_errors import LastError, TopicMissingException, translated
-from airflow_provider_connect.stores.log_consumer import LogRecord, LogTruncatedException, log_consumer_config, log_record
-from airflow_provider_connect.stores.skipped import SkippedRecords
+from airflow_provider_connect.stores.log_consumer import (
+    Closing,
+    LogRecord,
+    LogTruncatedException,
+    SkippedRecords,
+    log_consumer_config,
+    log_record,
+)
 from airflow_provider_connect.stores.topic_admin import TopicAdmin, topic_id_of
 from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.wire import batch_topic, config_topic, offset_topic, status_topic

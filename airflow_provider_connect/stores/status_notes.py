@@ -6,7 +6,7 @@ from dataclasses import replace
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, StatusRecord, TaskStatus, TopicReset, TopicStatus
-from airflow_provider_connect.stores.closing import Closing
+from airflow_provider_connect.stores.log_consumer import Closing
 from airflow_provider_connect.wire import status_topic
 from airflow_provider_connect.wire.record import WireRecord
 

@@ -14,10 +14,8 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.status import StatusRecord, StatusState
 from airflow_provider_connect.stores.backoff import Backoff
-from airflow_provider_connect.stores.closing import Closing
 from airflow_provider_connect.stores.kafka_errors import QUICK, LastError, is_retriable, kafka_error
-from airflow_provider_connect.stores.log_consumer import LogRecord
-from airflow_provider_connect.stores.skipped import SkippedRecords
+from airflow_provider_connect.stores.log_consumer import Closing, LogRecord, SkippedRecords
 from airflow_provider_connect.stores.status_notes import StatusNotes
 from airflow_provider_connect.stores.topic_log import TopicLog
 from airflow_provider_connect.wire import status_topic

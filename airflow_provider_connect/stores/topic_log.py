@@ -15,10 +15,10 @@ from confluent_kafka import TopicPartition as _KafkaPartition
 from airflow_provider_connect.config.client_settings import ClientConfig
 from airflow_provider_connect.errors import StoreTimeoutException
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.stores.closing import Closing
 from airflow_provider_connect.stores.kafka_errors import LastError, translated
 from airflow_provider_connect.stores.log_consumer import (
     BEGINNING,
+    Closing,
     LogConsumer,
     LogEnd,
     LogRecord,

@@ -11,8 +11,7 @@ from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import column_of, json_column, values_of
-from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Importance, Type
-from airflow_provider_connect.sdk.plugin import class_name_of
+from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Importance, Type, class_name_of
 from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.transformation import Transformation
 

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_provider_connect.dev.ports import LOOPBACK
+from airflow_provider_connect.dev.own_server import LOOPBACK
 from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
 from airflow_provider_connect.spark.java_runtime import JavaRuntime
 from tests.benchmark.connect_peer import ConnectWorker, lined_up

@@ -9,7 +9,7 @@ from typing import Any
 
 import adbc_driver_postgresql.dbapi as adbc
 
-from airflow_provider_connect.dev.ports import LOOPBACK
+from airflow_provider_connect.dev.own_server import LOOPBACK
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.spark.cache import made_once
 

@@ -13,7 +13,10 @@ from tests.unit.plugins.locations import tree
 V_OLD, V_MID, J_OLD, J_MID = "0.0.1", "0.0.2", "0.0.3", "0.0.4"
 PLACEHOLDERS = {"{v_old}": V_OLD, "{v_mid}": V_MID, "{v_new}": __version__, "{j_old}": J_OLD, "{j_mid}": J_MID, "{j_new}": __version__}
 
-_FILE = "from airflow_provider_connect.connectors.file import FileStreamSinkConnector, FileStreamSourceConnector\n"
+_FILE = """\
+from airflow_provider_connect.connectors.file_sink import FileStreamSinkConnector
+from airflow_provider_connect.connectors.file_source import FileStreamSourceConnector
+"""
 _FILE_ENTRIES = (
     "source:org.apache.kafka.connect.file.FileStreamSourceConnector = kafka_file:FileStreamSourceConnector",
     "sink:org.apache.kafka.connect.file.FileStreamSinkConnector = kafka_file:FileStreamSinkConnector",

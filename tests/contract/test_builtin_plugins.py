@@ -13,23 +13,24 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.connectors import sidecars
-from airflow_provider_connect.connectors.file import FileStreamSinkConnector, FileStreamSourceConnector
-from airflow_provider_connect.converters.bytes import ByteArrayConverter
-from airflow_provider_connect.converters.header import SimpleHeaderConverter
+from airflow_provider_connect.connectors.file_sink import FileStreamSinkConnector
+from airflow_provider_connect.connectors.file_source import FileStreamSourceConnector
 from airflow_provider_connect.converters.json.converter import JsonConverter
-from airflow_provider_connect.converters.numbers import (
+from airflow_provider_connect.converters.plain import (
     BooleanConverter,
+    ByteArrayConverter,
     DoubleConverter,
     FloatConverter,
     IntegerConverter,
     LongConverter,
     ShortConverter,
+    SimpleHeaderConverter,
+    StringConverter,
 )
-from airflow_provider_connect.converters.string import StringConverter
 from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.config_def import Plugin, class_name_of
 from airflow_provider_connect.sdk.converter import Converter
-from airflow_provider_connect.sdk.plugin import Plugin, class_name_of
 from airflow_provider_connect.sdk.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,

@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.dev.ports import LOOPBACK
+from airflow_provider_connect.dev.own_server import LOOPBACK
 from airflow_provider_connect.dev.spark_cluster import SparkCluster
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.model.status import TaskStatus

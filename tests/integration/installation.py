@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from airflow_provider_connect.dev.ports import free_ports
+from airflow_provider_connect.dev.own_server import free_ports
 from airflow_provider_connect.spark.java_runtime import find_java
 
 CHECKOUT = Path(__file__).resolve().parents[2]

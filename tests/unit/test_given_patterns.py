@@ -14,13 +14,13 @@ import pytest
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import Table
 from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TableFilter
-from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
 from airflow_provider_connect.connectors.jdbc.sink.settings import SinkSettings
 from airflow_provider_connect.connectors.jdbc.source.config import CONFIG_DEF
 from airflow_provider_connect.connectors.jdbc.source.connector import in_patterns
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
-from airflow_provider_connect.converters.string import StringConverter
+from airflow_provider_connect.converters.plain import StringConverter
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
 from airflow_provider_connect.model.connector_settings import ConnectorSettings, ErrorSettings
 from airflow_provider_connect.model.topic_creation import TopicCreation

@@ -182,7 +182,7 @@ FORBIDDEN_WORDS = {
 }
 WORDS_OF_OTHERS = {
     "get_provider_info": "Airflow's name for it",
-    "stores/server_info": "Kafka Connect's name for what GET / answers",
+    "stores/admin_connection": "Kafka Connect's name for what GET / answers",
     "sql_mirror/db_manager": "Airflow's name for it",
     "worker/application/spark_engine": "Spark calls itself an engine",
 }

@@ -10,13 +10,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
-from airflow_provider_connect.converters.data_converter import TYPE_KEY, DataConverter
-from airflow_provider_connect.converters.json.looks import begins_document, envelope_of, is_written_otherwise, leading, odd_ones
 from airflow_provider_connect.converters.json.reader import NotPlain, check_documents, json_column, read_column
 from airflow_provider_connect.converters.json.schemas import schema_of_json, schema_text
-from airflow_provider_connect.converters.json.text import read_json, read_json_before
+from airflow_provider_connect.converters.json.text import (
+    begins_document,
+    envelope_of,
+    is_written_otherwise,
+    leading,
+    odd_ones,
+    read_json,
+    read_json_before,
+)
 from airflow_provider_connect.converters.json.values import JsonRules, read_value, write_value
 from airflow_provider_connect.converters.json.writer import column_text, texts_of
+from airflow_provider_connect.converters.plain import TYPE_KEY, DataConverter
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.arrow_schema import schema_of

@@ -1,7 +1,7 @@
 """Which plugins there are, in which versions, and where. Finds without importing; only ``Plugin.load`` imports.
 
-Three sources: the built-ins, the locations of ``plugin.path``, and distributions installed in the environment (the last are read
-only when a name is not a built-in's class). Several versions of one class stand side by side.
+Three sources: the built-ins (a table, so that finding them reads nothing), the locations of ``plugin.path``, and distributions installed
+in the environment (read only when a name is not a built-in's class). Several versions of one class stand side by side.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from airflow_provider_connect import __version__
 from airflow_provider_connect.errors import ConfigException, PluginNotFoundException, PluginVersionException
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.versions import MavenVersion, choose_version, oldest_first
-from airflow_provider_connect.plugins.catalog.built_ins import built_ins
 from airflow_provider_connect.plugins.catalog.plugin_kinds import CONNECTOR_KINDS, SUFFIXES, Declarations, Declared, PluginKind
 from airflow_provider_connect.plugins.loading.plugin_path import BrokenLocation, Location, locations
 
@@ -205,3 +204,50 @@ def _sorted(plugins: Sequence[Plugin]) -> list[Plugin]:
 def versions_of(plugins: Iterable[Plugin]) -> list[str]:
     """Their versions, each once, oldest first."""
     return oldest_first(dict.fromkeys(plugin.version for plugin in plugins))
+
+
+_HOUSE = "airflow_provider_connect"
+_KAFKA = "org.apache.kafka.connect"
+_NUMBERS = ("BooleanConverter", "DoubleConverter", "FloatConverter", "IntegerConverter", "LongConverter", "ShortConverter")
+
+_JDBC = (
+    (PluginKind.SINK, "connectors.jdbc.sink.connector:JdbcSinkConnector", "io.aiven.connect.jdbc.JdbcSinkConnector"),
+    (PluginKind.SOURCE, "connectors.jdbc.source.connector:JdbcSourceConnector", "io.aiven.connect.jdbc.JdbcSourceConnector"),
+)
+_SMTS = {
+    "transforms.cast": "Cast$Key Cast$Value",
+    "transforms.fields": "InsertField$Key InsertField$Value MaskField$Key MaskField$Value ReplaceField$Key ReplaceField$Value",
+    "transforms.headers": "DropHeaders HeaderFrom$Key HeaderFrom$Value InsertHeader",
+    "transforms.predicates": "Filter",
+    "transforms.routing": "RegexRouter TimestampRouter",
+    "transforms.structs": "ExtractField$Key ExtractField$Value Flatten$Key Flatten$Value HoistField$Key HoistField$Value "
+    "SetSchemaMetadata$Key SetSchemaMetadata$Value ValueToKey",
+    "transforms.timestamp_converter": "TimestampConverter$Key TimestampConverter$Value",
+}
+"""Single message transformations, by their module."""
+_CONVERTERS = (
+    ("converters.json.converter", "json", ("JsonConverter",)),
+    ("converters.plain", "storage", ("StringConverter",)),
+    ("converters.plain", "converters", ("ByteArrayConverter", *_NUMBERS)),
+)
+
+
+def built_ins(version: str) -> list[Declared]:
+    """All of them, as ``version``."""
+    table = [
+        (PluginKind.SINK, "connectors.file_sink", "file", ("FileStreamSinkConnector",)),
+        (PluginKind.SOURCE, "connectors.file_source", "file", ("FileStreamSourceConnector",)),
+        *((PluginKind.TRANSFORMATION, module, "transforms", names.split()) for module, names in _SMTS.items()),
+        (PluginKind.PREDICATE, "transforms.predicates", "transforms.predicates", ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")),
+        *((kind, *row) for kind in (PluginKind.CONVERTER, PluginKind.HEADER_CONVERTER) for row in _CONVERTERS),
+        (PluginKind.HEADER_CONVERTER, "converters.plain", "storage", ("SimpleHeaderConverter",)),
+    ]
+    databases = [
+        Declared(kind, f"io.confluent.connect.jdbc.{reference.partition(':')[2]}", f"{_HOUSE}.{reference}", version, frozenset({name}))
+        for kind, reference, name in _JDBC
+    ]
+    return databases + [
+        Declared(kind, f"{_KAFKA}.{package}.{name}", f"{_HOUSE}.{module}:{name.replace('$', '')}", version)
+        for kind, module, package, names in table
+        for name in names
+    ]

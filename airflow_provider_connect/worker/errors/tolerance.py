@@ -1,4 +1,4 @@
-"""What becomes of records that fail: retried, reported, then skipped or the end of the task. Knows nothing of clients or columns.
+"""Records that fail: found by halving, retried, reported, then skipped or the end of the task. Knows nothing of clients or columns.
 
 The rules are Kafka Connect's (``errors.*``, contract §13.1), but for one: a record whose retries are used up fails its task under
 ``errors.tolerance=none`` as any other does; Connect drops it without a word.
@@ -9,13 +9,12 @@ from __future__ import annotations
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException
 from airflow_provider_connect.model.connector_settings import ErrorSettings
-from airflow_provider_connect.worker.errors.bisection import FailureRate, Miss, Part, sifted
 from airflow_provider_connect.worker.errors.failures import FailedRecord, Failure, Operation
 from airflow_provider_connect.worker.metrics import TaskMetrics
 
@@ -154,3 +153,80 @@ def exceeded(failure: Failure) -> ConnectException:
 def is_whole(parts: Sequence[Part[Result]], count: int) -> bool:
     """Whether all went through at once."""
     return len(parts) == 1 and parts[0].length == count
+
+
+_MEMORY_RECORDS = 100_000.0  # what lies further back counts half, a quarter …
+_SHARE = 0.7  # a run of this share of the usual distance holds no failing record every other time
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A run failed; ``at`` is the record at fault, counted from the run's first, where somebody knows it: ``error`` is about that one."""
+
+    at: int | None = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Generic[Result]):
+    """``length`` records from ``start`` on that were handled together."""
+
+    start: int
+    length: int
+    result: Result
+
+
+class FailureRate:
+    """How many records pass between two that fail, lately: what tells how long a run is worth trying."""
+
+    def __init__(self) -> None:
+        self._passed = self._failed = 0.0
+
+    def passed(self, count: int) -> None:
+        self._passed += count
+        if self._passed > _MEMORY_RECORDS:
+            self._passed /= 2
+            self._failed /= 2
+
+    def failed(self) -> None:
+        self._failed += 1
+
+    def run_length(self, count: int) -> int:
+        """How many of the next ``count`` records to try together."""
+        if not self._failed:
+            return count
+        return min(count, max(1, int(_SHARE * self._passed / self._failed)))
+
+
+def sifted(
+    count: int, attempt: Callable[[int, int], Part[Result] | Miss], single: Callable[[int, Miss], Part[Result] | None], rate: FailureRate
+) -> Iterator[Part[Result]]:
+    """What became of ``count`` records, in their order; the gaps between the parts are the records that failed.
+
+    ``attempt(start, length)`` handles a run, ``single(index, miss)`` one record with all the patience that it deserves, or None if it
+    fails; ``miss`` is how it failed in a run. Of a run that failed what lies before the record at fault is tried, or where that is not
+    known the first half, then, where that passes, half of the rest, and so on to one record; what lies behind it starts anew. Each record
+    is handled with success at most once. With one failure in d records about 2 d are tried for it.
+    """
+    start = 0
+    while start < count:
+        length = rate.run_length(count - start)
+        outcome = attempt(start, length)
+        while isinstance(outcome, Miss) and length > 1 and outcome.at != 0:
+            at = length // 2 if outcome.at is None else outcome.at
+            behind = Miss() if outcome.at is None else Miss(0, outcome.error)
+            outcome = attempt(start, at)
+            if isinstance(outcome, Miss):
+                length = at
+                continue
+            rate.passed(at)
+            yield outcome
+            start, length, outcome = start + at, length - at, behind
+        part = single(start, outcome) if isinstance(outcome, Miss) else outcome
+        if part is None:
+            rate.failed()
+            start += 1
+            continue
+        rate.passed(part.length)
+        yield part
+        start += part.length

@@ -10,8 +10,8 @@ from operator import itemgetter
 import pyarrow as pa
 
 from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.converter import ColumnRun, Converter
-from airflow_provider_connect.sdk.plugin import class_name_of
 from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
 from airflow_provider_connect.worker.errors.failures import ErrorStage, FailedRecord, Failure, Operation
 from airflow_provider_connect.worker.errors.tolerance import Tolerance, is_whole

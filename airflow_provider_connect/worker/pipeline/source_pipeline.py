@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.converter import Converter
-from airflow_provider_connect.sdk.plugin import class_name_of
 from airflow_provider_connect.sdk.records import SourceRecord
 from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch

@@ -16,12 +16,11 @@ import pyarrow.compute as pc
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import row_numbers
+from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.converter import Converter, HeaderConverter
-from airflow_provider_connect.sdk.plugin import class_name_of
 from airflow_provider_connect.sdk.transformation import Predicate, Transformation
-from airflow_provider_connect.worker.errors.bisection import Part
 from airflow_provider_connect.worker.errors.failures import ErrorStage, FailedRecord, Operation
-from airflow_provider_connect.worker.errors.tolerance import Tolerance, is_whole
+from airflow_provider_connect.worker.errors.tolerance import Part, Tolerance, is_whole
 
 Range = tuple[int, int]  # first record, how many
 COLUMNS = ("value", "key", "headers", "timestamp")

@@ -11,8 +11,8 @@ from airflow_provider_connect.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.model.previews import Fields, PreviewedTask, PreviewEnd
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.connector import SourceConnector
-from airflow_provider_connect.sdk.plugin import class_name_of
 from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch

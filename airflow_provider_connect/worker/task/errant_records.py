@@ -14,7 +14,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.converter import Converter
 from airflow_provider_connect.sdk.records import SinkRecord
 from airflow_provider_connect.sdk.schema import Schema
-from airflow_provider_connect.worker.delivery.consumed_records import Originals
+from airflow_provider_connect.worker.delivery.raw_batch import Originals
 from airflow_provider_connect.worker.errors.dead_letters import DeadLetterQueue
 from airflow_provider_connect.worker.errors.failures import PUT, ConsumedRecord, Failure, RetriedByNextRunException
 from airflow_provider_connect.worker.errors.tolerance import Tolerance

@@ -15,7 +15,7 @@ from airflow_provider_connect.stores.kafka_errors import LastError
 from airflow_provider_connect.stores.offset_location import sink_overrides
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.transactional_producer import TransactionalProducer
-from airflow_provider_connect.worker.delivery.consumed_records import Originals
+from airflow_provider_connect.worker.delivery.raw_batch import Originals
 from airflow_provider_connect.worker.errors.dead_letters import (
     DeadLetterQueue,
     FencedLetters,

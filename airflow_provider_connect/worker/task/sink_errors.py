@@ -10,8 +10,7 @@ from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
-from airflow_provider_connect.worker.delivery.consumed_records import Originals
-from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
+from airflow_provider_connect.worker.delivery.raw_batch import Originals, RawBatch
 from airflow_provider_connect.worker.errors.dead_letters import DeadLetterQueue
 from airflow_provider_connect.worker.errors.failures import PUT, FailedRecord, Failure
 from airflow_provider_connect.worker.errors.tolerance import Tolerance

@@ -9,7 +9,7 @@ from airflow_provider_connect.errors import BackpressureException, RetriableExce
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
-from airflow_provider_connect.worker.delivery.ahead_reader import AheadReader
+from airflow_provider_connect.worker.delivery.kafka_reader import AheadReader
 from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
 from airflow_provider_connect.worker.delivery.sink_delivery import SinkDelivery
 from airflow_provider_connect.worker.errors.tolerance import StoppedWhileRetrying

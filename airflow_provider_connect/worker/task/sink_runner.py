@@ -26,8 +26,7 @@ from airflow_provider_connect.stores.log_consumer import CommittedOffset
 from airflow_provider_connect.stores.offset_location import sink_admin_overrides
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
-from airflow_provider_connect.worker.delivery.ahead_reader import AheadReader
-from airflow_provider_connect.worker.delivery.kafka_reader import ENDLESS, READER_SETTINGS, KafkaReader
+from airflow_provider_connect.worker.delivery.kafka_reader import ENDLESS, READER_SETTINGS, AheadReader, KafkaReader
 from airflow_provider_connect.worker.delivery.sink_delivery import CommitAfterPut, CommitBeforePut, GroupCommit, Offsets, SinkDelivery
 from airflow_provider_connect.worker.delivery.sink_positions import (
     KnownOffsets,

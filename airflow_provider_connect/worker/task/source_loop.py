@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from airflow_provider_connect.errors import DataException, RetriableException, trace_of
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.plugin import class_name_of
+from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord
 from airflow_provider_connect.worker.delivery.commit_steps import CommitStep, StepHook, unobserved

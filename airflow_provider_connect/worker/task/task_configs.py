@@ -11,8 +11,7 @@ from airflow_provider_connect.config.worker_settings import MAX_TASKS_SETTING, W
 from airflow_provider_connect.errors import ConnectException, TaskException, TooManyTasksException
 from airflow_provider_connect.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.model.secret_keys import SHORTEST
-from airflow_provider_connect.sdk.config_def import Config
-from airflow_provider_connect.sdk.plugin import class_name_of
+from airflow_provider_connect.sdk.config_def import Config, class_name_of
 from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.stores.topic_log import OpenTransactionException
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector

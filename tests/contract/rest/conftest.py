@@ -9,7 +9,7 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.rest.server import rest_server
-from airflow_provider_connect.stores.server_info import server_info
+from airflow_provider_connect.stores.admin_connection import server_info
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from tests.conftest import worker_properties
 from tests.contract.rest.server import Server

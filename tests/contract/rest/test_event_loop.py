@@ -28,7 +28,7 @@ from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.bodies import MOST_BYTES
 from airflow_provider_connect.rest.server import RestListener, RestServer
-from airflow_provider_connect.stores.server_info import server_info
+from airflow_provider_connect.stores.admin_connection import server_info
 
 MOST_SECONDS = 0.05
 TIMES = 3

@@ -13,7 +13,7 @@ import pytest
 
 from airflow_provider_connect.converters.json.converter import JsonConverter
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.plugins.catalog.built_ins import built_ins
+from airflow_provider_connect.plugins.catalog.plugin_catalog import built_ins
 from airflow_provider_connect.sdk.batch import Batch, headers_type
 from airflow_provider_connect.sdk.columns import column_of
 from airflow_provider_connect.sdk.converter import ColumnRun

@@ -15,7 +15,7 @@ import httpx
 from sqlalchemy import create_engine, text
 
 from airflow_provider_connect.dev.airflow_server import USERNAME, AirflowServer
-from airflow_provider_connect.dev.ports import LOOPBACK, free_ports
+from airflow_provider_connect.dev.own_server import LOOPBACK, free_ports
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.hooks.airflow_settings import BUNDLE
 from airflow_provider_connect.spark.cache import cache_directory

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 
-from airflow_provider_connect.dev.ports import LOOPBACK, free_ports
+from airflow_provider_connect.dev.own_server import LOOPBACK, free_ports
 from airflow_provider_connect.spark.cache import cache_directory, made_once
 from airflow_provider_connect.spark.parent_death import dies_with_parent
 

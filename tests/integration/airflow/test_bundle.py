@@ -13,7 +13,7 @@ from confluent_kafka import Consumer
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dag_files.bundle import ConnectorsBundle
-from airflow_provider_connect.dev.ports import free_ports
+from airflow_provider_connect.dev.own_server import free_ports
 from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.records import ConnectorRecord
 from airflow_provider_connect.model.states import TargetState

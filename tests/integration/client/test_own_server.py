@@ -12,7 +12,7 @@ import pytest
 from airflow_provider_connect.client.conversation import RetryLimits
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.client.server import Server
-from airflow_provider_connect.dev.ports import free_ports
+from airflow_provider_connect.dev.own_server import free_ports
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, NotFoundException
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.views import OffsetView

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
-from airflow_provider_connect.dev.ports import is_listening
+from airflow_provider_connect.dev.own_server import is_listening
 from airflow_provider_connect.errors import ConnectException
 
 CACHE = Path(os.environ["AIRFLOW_PROVIDER_CONNECT_CACHE"])

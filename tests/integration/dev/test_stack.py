@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from airflow_provider_connect.dev.airflow_client import AirflowClient
 from airflow_provider_connect.dev.marked import marked_processes
-from airflow_provider_connect.dev.ports import is_listening
+from airflow_provider_connect.dev.own_server import is_listening
 from airflow_provider_connect.dev.stack import Stack
 
 LONG_DAG = """\

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, event, make_url, text
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.dev.ports import LOOPBACK
+from airflow_provider_connect.dev.own_server import LOOPBACK
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.sql_mirror.follower import MirrorFollower
 from airflow_provider_connect.sql_mirror.tables import metadata

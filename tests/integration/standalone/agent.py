@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from airflow_provider_connect.dev.ports import free_ports
+from airflow_provider_connect.dev.own_server import free_ports
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 CHECKOUT = Path(__file__).resolve().parents[3]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
-from airflow_provider_connect.dev.ports import free_ports
+from airflow_provider_connect.dev.own_server import free_ports
 from airflow_provider_connect.spark.java_runtime import find_java
 from airflow_provider_connect.spark.parent_death import dies_with_parent
 from airflow_provider_connect.stores.offset_file import OffsetFile

@@ -111,7 +111,7 @@ def test_a_version_that_goes_while_the_plan_is_made_fails_the_task(words: Scene,
 
 def test_a_converter_in_another_version_is_used(words: Scene, unique: str, tmp_path: Path) -> None:
     source = (
-        "from airflow_provider_connect.converters.string import StringConverter as Plain\n\n\nclass Loud(Plain):\n"
+        "from airflow_provider_connect.converters.plain import StringConverter as Plain\n\n\nclass Loud(Plain):\n"
         "    def from_connect_column(self, topic, schema, column):\n"
         "        from airflow_provider_connect.sdk.arrow import pa, pc\n"
         "        return super().from_connect_column(topic, schema, pc.utf8_upper(column))\n"

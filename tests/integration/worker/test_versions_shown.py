@@ -17,7 +17,7 @@ from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.rest.server import rest_server
-from airflow_provider_connect.stores.server_info import server_info
+from airflow_provider_connect.stores.admin_connection import server_info
 from tests.integration.worker.scene import Scene, eventually, make_topic, values_of
 from tests.integration.worker.words import NAME, install
 from tests.no_runs import NoRuns

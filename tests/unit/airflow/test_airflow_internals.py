@@ -34,7 +34,7 @@ from sqlalchemy import create_engine, func, select
 from sqlalchemy.orm import Session
 
 from airflow_provider_connect.api_server import serialized_dags
-from airflow_provider_connect.api_server.parse_requests import request_parse
+from airflow_provider_connect.api_server.serialized_dags import request_parse
 from airflow_provider_connect.dag_files.connector_dag import ConnectorDag, StoredConnectorDag
 from airflow_provider_connect.operators.connect import ConnectTaskOperator
 from airflow_provider_connect.operators.definition import ATTRIBUTE, CONNECTOR, MARK
@@ -49,7 +49,6 @@ CORE, SPARK = ("Airflow", "apache-airflow-core"), ("apache-airflow-providers-apa
     [
         ("api_server.access", CORE),
         ("api_server.dags", CORE),
-        ("api_server.parse_requests", CORE),
         ("api_server.runs", CORE),
         ("api_server.serialized_dags", CORE),
         ("dag_files.bundle", CORE),

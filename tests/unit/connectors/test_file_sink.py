@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.connectors import sidecars
-from airflow_provider_connect.connectors.file import FileStreamSinkConnector, FileStreamSinkTask
+from airflow_provider_connect.connectors.file_sink import FileStreamSinkConnector, FileStreamSinkTask
 from airflow_provider_connect.connectors.sidecars import Committed, Sidecars
 from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException, StoreException
 from airflow_provider_connect.sdk.batch import Batch

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.connectors import sidecars
-from airflow_provider_connect.connectors.file import FileStreamSinkConnector, FileStreamSinkTask
+from airflow_provider_connect.connectors.file_sink import FileStreamSinkConnector, FileStreamSinkTask
 from airflow_provider_connect.errors import FencedException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition

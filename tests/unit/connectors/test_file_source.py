@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.connectors import file_source
-from airflow_provider_connect.connectors.file import FileStreamSourceConnector, FileStreamSourceTask
-from airflow_provider_connect.connectors.file_source import FileReader
+from airflow_provider_connect.connectors.file_source import FileReader, FileStreamSourceConnector, FileStreamSourceTask
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
 from airflow_provider_connect.sdk import ALL_ALLOWED
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport

@@ -8,12 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.connectors.file import (
-    FileStreamSinkConnector,
-    FileStreamSinkTask,
-    FileStreamSourceConnector,
-    FileStreamSourceTask,
-)
+from airflow_provider_connect.connectors.file_sink import FileStreamSinkConnector, FileStreamSinkTask
+from airflow_provider_connect.connectors.file_source import FileStreamSourceConnector, FileStreamSourceTask
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk import STRING_SCHEMA, AllowedPaths, Batch, TopicPartition
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport

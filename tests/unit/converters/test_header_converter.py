@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.converters.header import SimpleHeaderConverter
+from airflow_provider_connect.converters.plain import SimpleHeaderConverter
 from airflow_provider_connect.sdk.schema import (
     BYTES_SCHEMA,
     DATE_SCHEMA,

@@ -14,13 +14,15 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.connectors.file import FileStreamSinkConnector, FileStreamSinkTask
-from airflow_provider_connect.connectors.value_text import text_column
-from airflow_provider_connect.converters.bytes import ByteArrayConverter
-from airflow_provider_connect.converters.header import SimpleHeaderConverter
+from airflow_provider_connect.connectors.file_sink import FileStreamSinkConnector, FileStreamSinkTask, text_column
 from airflow_provider_connect.converters.json.converter import JsonConverter
-from airflow_provider_connect.converters.numbers import DoubleConverter, LongConverter
-from airflow_provider_connect.converters.string import StringConverter
+from airflow_provider_connect.converters.plain import (
+    ByteArrayConverter,
+    DoubleConverter,
+    LongConverter,
+    SimpleHeaderConverter,
+    StringConverter,
+)
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
 from airflow_provider_connect.model.connector_settings import ErrorSettings
 from airflow_provider_connect.sdk.batch import Batch

@@ -19,9 +19,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_connect.converters.header import SimpleHeaderConverter
 from airflow_provider_connect.converters.json.converter import JsonConverter
-from airflow_provider_connect.converters.string import StringConverter
+from airflow_provider_connect.converters.plain import SimpleHeaderConverter, StringConverter
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.columns import column_of, is_json, values_of

@@ -7,17 +7,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.converters.bytes import ByteArrayConverter
-from airflow_provider_connect.converters.data_converter import DataConverter
-from airflow_provider_connect.converters.numbers import (
+from airflow_provider_connect.converters.plain import (
     BooleanConverter,
+    ByteArrayConverter,
+    DataConverter,
     DoubleConverter,
     FloatConverter,
     IntegerConverter,
     LongConverter,
     ShortConverter,
+    StringConverter,
 )
-from airflow_provider_connect.converters.string import StringConverter
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.columns import column_of
 from airflow_provider_connect.sdk.schema import (

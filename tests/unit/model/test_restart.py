@@ -3,8 +3,8 @@
 import pytest
 
 from airflow_provider_connect.errors import NotFoundException
+from airflow_provider_connect.herder.restarts import RestartRequest, restart_plan
 from airflow_provider_connect.model.records import RestartRecord
-from airflow_provider_connect.model.restart import RestartRequest, restart_plan
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
 

@@ -12,8 +12,8 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.plugins.catalog.plugin_catalog import Plugin, PluginCatalog
+from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.connector import SourceConnector
-from airflow_provider_connect.sdk.plugin import class_name_of
 from tests.unit.plugins.locations import source, tree, wheel
 
 ENTRY = "source:org.example.EchoSourceConnector = echo.connector:EchoSource"

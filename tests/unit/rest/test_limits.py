@@ -19,7 +19,7 @@ from airflow_provider_connect.rest.access import OpenToAll, User
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.server import RestListener, RestServer
 from airflow_provider_connect.sdk.config_def import Type
-from airflow_provider_connect.stores.server_info import server_info
+from airflow_provider_connect.stores.admin_connection import server_info
 from tests.unit.herder.conftest import MemoryBacking, NotedRuns
 from tests.unit.plugins.locations import source, tree
 

@@ -9,7 +9,7 @@ from airflow_provider_connect.errors import BadRequestException, NotFoundExcepti
 from airflow_provider_connect.model.cluster_state import ConfigLog
 from airflow_provider_connect.model.records import LoggerRecord
 from airflow_provider_connect.model.views import LoggerView
-from airflow_provider_connect.rest.loggers import Loggers
+from airflow_provider_connect.rest.server_routes import Loggers
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from airflow_provider_connect.model.views import ConfigKeyView
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.secrets import Secrets
-from airflow_provider_connect.stores.server_info import server_info
+from airflow_provider_connect.stores.admin_connection import server_info
 from tests.unit.herder.conftest import CONFIG, Scene
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from airflow_provider_connect import sdk
 from airflow_provider_connect.sdk import Batch, Config, ConfigDef, ConfigKey, Range, SourceConnector, SourceTask, Type, pa
-from airflow_provider_connect.sdk.plugin import class_name_of
+from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.testing import MemoryConnectorContext, SourceConnectorSuite
 from airflow_provider_connect.spark.code_archives import code_archive
 

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_provider_connect.converters.string import StringConverter
+from airflow_provider_connect.converters.plain import StringConverter
 from airflow_provider_connect.sdk import Batch, ColumnRun, Predicate, Schema, SchemaType, Transformation
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, Converter
 from airflow_provider_connect.sdk.records import SourceRecord, TopicPartition

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_connect.converters.json.converter import JsonConverter
-from airflow_provider_connect.converters.string import StringConverter
+from airflow_provider_connect.converters.plain import StringConverter
 from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk import Batch, SourceRecord, Transformation
 from airflow_provider_connect.sdk.batch import headers_type

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 from airflow_provider_connect.config.masking import Mask
-from airflow_provider_connect.converters.header import SimpleHeaderConverter
+from airflow_provider_connect.converters.plain import SimpleHeaderConverter
 from airflow_provider_connect.sdk.records import SourceRecord
 from airflow_provider_connect.worker.preview.findings import Findings
 

@@ -13,8 +13,7 @@ from airflow_provider_connect.sdk import Batch, SinkRecord
 from airflow_provider_connect.sdk.batch import headers_type
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import TIMESTAMP_SCHEMA
-from airflow_provider_connect.worker.delivery.consumed_records import Originals
-from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
+from airflow_provider_connect.worker.delivery.raw_batch import Originals, RawBatch
 from airflow_provider_connect.worker.errors.dead_letters import DeadLetter, DeadLetterQueue
 from airflow_provider_connect.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.worker.metrics import TaskMetrics

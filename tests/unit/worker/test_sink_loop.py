@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.converters.string import StringConverter
+from airflow_provider_connect.converters.plain import StringConverter
 from airflow_provider_connect.errors import DataException, RetriableException
 from airflow_provider_connect.model.connector_settings import Guarantee
 from airflow_provider_connect.model.run import Claim

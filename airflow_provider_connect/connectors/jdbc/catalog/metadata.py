@@ -12,8 +12,8 @@ from typing import Any, Final
 from airflow_provider_connect.connectors.jdbc.catalog.column import TABLE, TIMESTAMPS, VIEW, Column, ColumnKind, Table, sql_text
 from airflow_provider_connect.connectors.jdbc.database.database import Database
 from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE, DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import SqlAlchemyDatabase
-from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
 
 
 def read_tables(database: Database, url: DatabaseUrl, types: Collection[str] = (TABLE,)) -> list[Table]:

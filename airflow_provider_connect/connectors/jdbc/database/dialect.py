@@ -1,4 +1,4 @@
-"""What databases write differently: quoted names, column types, times. Pure text; knows no connection.
+"""Names of tables, and what databases write differently: quoted names, column types, times. Pure text; knows no connection.
 
 A dialect is a value, found by ``dialect_of``. Words that a database understands only in part are those of standard SQL.
 """
@@ -12,9 +12,39 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, POSTGRESQL, SQLITE
-from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableName:
+    """``catalog`` is the database. Which parts a name has is the database's affair: PostgreSQL has all, MySQL no schema, SQLite only the
+    table."""
+
+    table: str
+    schema: str | None = None
+    catalog: str | None = None
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What there is, the widest first."""
+        return tuple(part for part in (self.catalog, self.schema, self.table) if part is not None)
+
+    @property
+    def text(self) -> str:
+        """``catalog.schema.table`` without quotes: what people, lists of tables and source partitions call it."""
+        return ".".join(self.parts)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def answers_to(self, text: str, *, ignore_case: bool = False) -> bool:
+        """Whether ``text`` is this name, whole or without its widest parts."""
+        names = [".".join(self.parts[start:]) for start in range(len(self.parts))]
+        if ignore_case:
+            return text.lower() in {name.lower() for name in names}
+        return text in names
+
 
 QUOTE_IDENTIFIERS: Final = "quote.sql.identifiers"
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")

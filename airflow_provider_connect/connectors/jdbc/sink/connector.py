@@ -11,12 +11,10 @@ from typing import ClassVar
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import Column
 from airflow_provider_connect.connectors.jdbc.catalog.metadata import read_columns
-from airflow_provider_connect.connectors.jdbc.database.database import open_database
+from airflow_provider_connect.connectors.jdbc.database.database import add_driver_errors, open_database
 from airflow_provider_connect.connectors.jdbc.database.database_files import add_unreachable
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
-from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect
-from airflow_provider_connect.connectors.jdbc.database.drivers import add_driver_errors
-from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName
 from airflow_provider_connect.connectors.jdbc.sink.offsets import OffsetsTable
 from airflow_provider_connect.connectors.jdbc.sink.settings import (
     AUTO_CREATE,

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException, StatementException
-from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.sink.settings import OFFSETS_TABLE
 from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore
 from airflow_provider_connect.connectors.jdbc.sink.target import text_literal

@@ -13,8 +13,7 @@ from airflow_provider_connect.connectors.jdbc.catalog.metadata import read_colum
 from airflow_provider_connect.connectors.jdbc.database.adbc_database import AdbcDatabase
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException, StatementException
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
-from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect
-from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName
 from airflow_provider_connect.connectors.jdbc.sink.columns import misfits, rest_of, wire_field
 from airflow_provider_connect.connectors.jdbc.sink.postgresql_stages import (
     COUNTER,

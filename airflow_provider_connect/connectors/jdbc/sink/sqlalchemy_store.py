@@ -11,9 +11,8 @@ from airflow_provider_connect.connectors.jdbc.catalog.column import INTEGERS, TI
 from airflow_provider_connect.connectors.jdbc.catalog.metadata import read_columns
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException, StatementException
 from airflow_provider_connect.connectors.jdbc.database.database_url import MARIADB, MYSQL, SQLITE, DatabaseUrl
-from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect
+from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName
 from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import SqlAlchemyDatabase
-from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
 from airflow_provider_connect.connectors.jdbc.sink.columns import cast_column, local_times, midnights, refuse_far_times, refuse_wide_numbers
 from airflow_provider_connect.connectors.jdbc.sink.settings import INSERT_MODE, InsertMode
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable, text_literal

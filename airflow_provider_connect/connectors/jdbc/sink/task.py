@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable, Collection, Mapping
 from typing import ClassVar, TypeVar
 
+from airflow_provider_connect.connectors.jdbc.database.database import require_driver
 from airflow_provider_connect.connectors.jdbc.database.database_url import POSTGRESQL, DatabaseUrl, parse_url
 from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, dialect_of
-from airflow_provider_connect.connectors.jdbc.database.drivers import require_driver
 from airflow_provider_connect.connectors.jdbc.sink.postgresql_store import PostgresqlStore
 from airflow_provider_connect.connectors.jdbc.sink.session import SinkSession
 from airflow_provider_connect.connectors.jdbc.sink.settings import (

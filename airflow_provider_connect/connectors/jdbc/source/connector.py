@@ -12,9 +12,8 @@ from typing import Any, ClassVar
 from airflow_provider_connect.connectors.jdbc.catalog.column import Table
 from airflow_provider_connect.connectors.jdbc.catalog.metadata import read_tables
 from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TABLE_INCLUDE
-from airflow_provider_connect.connectors.jdbc.database.database import Database, open_database
+from airflow_provider_connect.connectors.jdbc.database.database import Database, add_driver_errors, open_database
 from airflow_provider_connect.connectors.jdbc.database.database_files import add_unreachable
-from airflow_provider_connect.connectors.jdbc.database.drivers import add_driver_errors
 from airflow_provider_connect.connectors.jdbc.source.config import CATALOG_PATTERN, CONFIG_DEF, SCHEMA_PATTERN, Mode
 from airflow_provider_connect.connectors.jdbc.source.offset import QUERY_PARTITION, SourceOffset, known_offset, refuse_wrong
 from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery

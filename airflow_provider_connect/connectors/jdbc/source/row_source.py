@@ -16,8 +16,7 @@ from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TABLE_
 from airflow_provider_connect.connectors.jdbc.database.database import Database, open_database
 from airflow_provider_connect.connectors.jdbc.database.database_errors import StatementException
 from airflow_provider_connect.connectors.jdbc.database.database_url import POSTGRESQL, SQLITE, DatabaseUrl
-from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, dialect_of
-from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName, dialect_of
 from airflow_provider_connect.connectors.jdbc.source.config import INCREMENTING, NON_NULL, QUERY, TIMESTAMP
 from airflow_provider_connect.connectors.jdbc.source.offset import QUERY_PARTITION, table_partition
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings

@@ -10,7 +10,7 @@ from typing import Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import Table
 from airflow_provider_connect.connectors.jdbc.database.database import Database
-from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.source.config import Mode
 from airflow_provider_connect.connectors.jdbc.source.key_ranges import MOST, SIZE, KeyRange, Progress, ranges_between
 from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset, known_offset

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from airflow_provider_connect.connectors.jdbc.database.database import Database, open_database
-from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.source.config import CONFIG_DEF
 from airflow_provider_connect.connectors.jdbc.source.key_ranges import Progress, ranges_between
 from airflow_provider_connect.connectors.jdbc.source.offset import QUERY_PARTITION, SourceOffset, known_offset

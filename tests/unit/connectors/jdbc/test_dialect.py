@@ -2,8 +2,7 @@
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.database.dialect import dialect_of
-from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.database.dialect import TableName, dialect_of
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.sdk.schema import INT32_SCHEMA, STRING_SCHEMA, TIMESTAMP_SCHEMA, Schema, decimal_schema
 

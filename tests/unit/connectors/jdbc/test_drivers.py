@@ -2,9 +2,9 @@
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.database import database, drivers
+from airflow_provider_connect.connectors.jdbc.database import database
+from airflow_provider_connect.connectors.jdbc.database.database import missing_driver
 from airflow_provider_connect.connectors.jdbc.database.database_url import parse_url
-from airflow_provider_connect.connectors.jdbc.database.drivers import missing_driver
 from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
 from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
 from airflow_provider_connect.errors import ConfigException
@@ -35,7 +35,7 @@ def test_validation_names_the_extra_on_the_url(
 ) -> None:
     config = {"connection.url": "jdbc:postgresql://db/shop", "topic.prefix": "shop-", "topics": "t"}
     assert _errors(connector, config) == []
-    monkeypatch.setattr(drivers, "find_spec", lambda module: None)
+    monkeypatch.setattr(database, "find_spec", lambda module: None)
     (error,) = _errors(connector, config)
     assert "pip install 'airflow-provider-connect[jdbc]'" in error
     assert error.startswith("Invalid value postgresql:… for configuration connection.url: ")
@@ -46,6 +46,6 @@ def _errors(connector: type[JdbcSourceConnector] | type[JdbcSinkConnector], conf
 
 
 def test_so_does_opening_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drivers, "find_spec", lambda module: None)
+    monkeypatch.setattr(database, "find_spec", lambda module: None)
     with pytest.raises(ConfigException, match=r"pip install 'airflow-provider-connect\[mysql\]'"):
         database.open_database(parse_url("jdbc:mysql://db/shop"))

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.database.dialect import dialect_of
-from airflow_provider_connect.connectors.jdbc.database.table_name import TableName
+from airflow_provider_connect.connectors.jdbc.database.dialect import TableName, dialect_of
 from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
 from airflow_provider_connect.connectors.jdbc.sink.layout import Records, layout_of, location_of
 from airflow_provider_connect.connectors.jdbc.sink.settings import InsertMode, SinkSettings

@@ -1,0 +1,62 @@
+"""``airflow connect rest``, ``standalone``, ``dev`` and ``mirror``: servers in processes of their own, and the rebuild of the mirror."""
+
+import sys
+from typing import Any
+
+from airflow_provider_connect.api_server.access import AirflowAccess
+from airflow_provider_connect.api_server.mirror import rebuild as rebuild_mirror
+from airflow_provider_connect.cli.connection import airflow_herder
+from airflow_provider_connect.cli.printing import errors_printed
+from airflow_provider_connect.cli.settings import use_database
+from airflow_provider_connect.dev import stack
+from airflow_provider_connect.hooks.airflow_settings import worker_properties, worker_settings
+from airflow_provider_connect.rest.server import ANONYMOUS, rest_server
+from airflow_provider_connect.standalone import agent
+from airflow_provider_connect.stores.admin_connection import server_info
+
+
+@errors_printed()
+def serve_rest(arguments: Any) -> None:
+    """Serves until the process is ended. Listener, TLS and users are those of the worker settings; ``--host`` and ``--port`` win. Where the
+    settings name no users, Airflow's own have their rights here; ``--anonymous`` asks for none.
+    """
+    use_database()
+    properties = worker_properties() | ({ANONYMOUS: "true"} if arguments.anonymous else {})
+    with airflow_herder() as herder:
+        server = rest_server(
+            properties,
+            herder=lambda: herder,
+            info=lambda: server_info(worker_settings()),
+            access=None if arguments.anonymous else AirflowAccess.alone(),
+            host=arguments.host,
+            port=arguments.port,
+        )
+        server.serve()
+
+
+@errors_printed()
+def rebuild(arguments: Any) -> None:
+    """Returns once the tables are empty; the API server's follower fills them."""
+    use_database()
+    rebuild_mirror(keep_history=not arguments.drop_history)
+    print("The mirror is read again from the topics by the API server, within some seconds")
+
+
+def up(arguments: Any) -> None:
+    """``airflow connect dev up``."""
+    sys.exit(stack.up(worker=arguments.worker))
+
+
+def status(arguments: Any) -> None:
+    """``airflow connect dev status``."""
+    sys.exit(stack.status(output=arguments.output))
+
+
+def down(arguments: Any) -> None:
+    """``airflow connect dev down``."""
+    sys.exit(stack.down())
+
+
+def serve_standalone(arguments: Any) -> None:
+    """As ``connect-standalone``, which needs no Airflow; ends the process."""
+    agent.main([arguments.worker, *arguments.connectors])
