@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.arrow_schema import schema_of
 from airflow_provider_connect.sdk.columns import column_of, conform, is_json, row_numbers, values_of
@@ -20,7 +22,10 @@ _COLUMNS = ("value", "key", "headers", "timestamp", "kafka_offset")
 
 @dataclass(slots=True)
 class Batch:
-    """Records of one topic. Columns that are there all have the same length; an absent ``key`` or ``value`` column is null throughout.
+    """Records of one topic. All columns have the same length; an absent ``key`` or ``value`` column is null throughout.
+
+    The constructor raises ConnectException, with the attribute's name, for lengths that differ, wrong types, and an offset without a
+    partition. It checks no single record: of ``source_offsets`` the first and the last entry.
 
     The schema of a column describes its values; None is schemaless data, that is scalars of one type or JSON text (``pa.json_()``).
     ``headers`` are list<struct<key: string, value: binary>>, bytes as on the topic. ``timestamp`` is int64 or timestamp('ms', 'UTC');
@@ -51,6 +56,55 @@ class Batch:
     original_topic: str | None = None
     original_partition: int | None = None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.topic, str) or not self.topic:
+            raise _refused("topic", "a non-empty text", self.topic)
+        self._check_columns()
+        for name, schema in (("value_schema", self.value_schema), ("key_schema", self.key_schema)):
+            if schema is not None and not isinstance(schema, Schema):
+                raise _refused(name, "a Schema or None", schema)
+        partition = self.kafka_partition
+        if partition is not None and (type(partition) is not int or partition < 0):
+            raise _refused("kafka_partition", "a number of 0 or more, or None", partition)
+        if self.source_partition is not None or self.source_offset is not None or self.source_offsets is not None:
+            self._check_source_offsets()
+
+    def _check_columns(self) -> None:
+        of_first, count = "", -1
+        columns = (self.value, self.key, self.headers, self.timestamp, self.kafka_offset)
+        for name, column in zip(_COLUMNS, columns, strict=True):
+            if column is None:
+                continue
+            if not isinstance(column, pa.Array):
+                raise _refused(name, "one pyarrow Array (Batch.of joins chunks, column_of takes Python values)", column)
+            if count < 0:
+                of_first, count = name, len(column)
+            elif len(column) != count:
+                raise ConnectException(f"Batch: {name} has {_records(len(column))}, but {of_first} has {_records(count)}")
+        if self.timestamp is not None and not _is_timestamp(self.timestamp.type):
+            raise _refused("timestamp", "a column of int64 or timestamp('ms', 'UTC')", self.timestamp)
+        if self.headers is not None and self.headers.type != headers_type() and not _is_headers(self.headers.type):
+            raise _refused("headers", "a column of list<struct<key: string, value: binary>>", self.headers)
+
+    def _check_source_offsets(self) -> None:
+        offsets = self.source_offsets
+        _check_position("source_partition", self.source_partition)
+        _check_position("source_offset", self.source_offset)
+        if offsets is not None:
+            if type(offsets) is not list and (not isinstance(offsets, Sequence) or isinstance(offsets, str | bytes)):
+                raise _refused("source_offsets", "a list of mappings, one per record", offsets)
+            if len(offsets) != self.num_records:
+                raise ConnectException(
+                    f"Batch: source_offsets has {len(offsets)} entries for {_records(self.num_records)}: give one offset per record, or "
+                    "source_offset for the whole batch"
+                )
+            if offsets:
+                _check_position("source_offsets[0]", offsets[0])
+                _check_position("source_offsets[-1]", offsets[-1])
+        if self.source_partition is None and (self.source_offset is not None or offsets):
+            name = "source_offset" if self.source_offset is not None else "source_offsets"
+            raise ConnectException(f"Batch: {name} needs a source_partition: an offset without a partition is never committed")
+
     @classmethod
     def of(cls, topic: str, value: Any = None, key: Any = None, *, schemaless: bool = False, **rest: Any) -> Self:
         """A batch whose schemas are taken from the columns' Arrow types unless ``value_schema`` or ``key_schema`` is given.
@@ -60,6 +114,8 @@ class Batch:
         (large_string, timestamp('us') …), and chunked ones are joined. ``rest`` are further attributes.
         """
         for name, column in (("value", value), ("key", key)):
+            if column is not None and not isinstance(column, pa.Array | pa.ChunkedArray):
+                raise _refused(name, "a pyarrow Array or ChunkedArray", column)
             given: Schema | None = rest.get(f"{name}_schema")
             schema = given if given is not None or schemaless or column is None else _schema_of_column(column)
             rest[name], rest[f"{name}_schema"] = None if column is None else conform(column, schema), schema
@@ -76,6 +132,11 @@ class Batch:
 
     def __bool__(self) -> bool:  # an empty batch still carries its position
         return True
+
+    @property
+    def last_offset(self) -> Mapping[str, object] | None:
+        """The position after a source's batch: ``source_offset``, or else the last of ``source_offsets``; None: there is none."""
+        return self.source_offset if self.source_offset is not None else _last_offset(self.source_offsets or ())
 
     @property
     def is_from_kafka(self) -> bool:
@@ -251,6 +312,41 @@ class Batch:
         )
 
 
+def _refused(name: str, wanted: str, value: object) -> ConnectException:
+    column = isinstance(value, pa.Array) and value.type
+    return ConnectException(f"Batch: {name} must be {wanted}, got {column or f'{type(value).__name__} {value!r:.80}'}")
+
+
+def _records(count: int) -> str:
+    return "1 record" if count == 1 else f"{count} records"
+
+
+def _check_position(name: str, position: object) -> None:
+    """A source partition or offset is None, or a mapping whose keys are text."""
+    if position is None:
+        return
+    if type(position) is not dict and not isinstance(position, Mapping):  # the first is faster
+        raise _refused(name, "a mapping or None", position)
+    for key in position:
+        if not isinstance(key, str):
+            raise _refused(name, "a mapping whose keys are text", position)
+
+
+def _is_timestamp(type: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_integer(type) or (types.is_timestamp(type) and type.unit == "ms") or types.is_null(type))
+
+
+def _is_headers(type: pa.DataType) -> bool:
+    """Whether headers of a type that is not ``headers_type`` itself can be read as such: large types, for instance."""
+    types = pa.types
+    if types.is_null(type):
+        return True
+    if not types.is_list(type) and not types.is_large_list(type):
+        return False
+    return bool(types.is_struct(type.value_type) and {field.name for field in type.value_type} == {"key", "value"})
+
+
 def _schema_of_column(column: pa.Array) -> Schema | None:
     if pa.types.is_null(column.type) or is_json(column.type):
         return None
@@ -295,6 +391,7 @@ def _wire_headers(record: SourceRecord | SinkRecord, converter: HeaderConverter)
     ]
 
 
+@functools.cache
 def headers_type() -> pa.DataType:
     """The Arrow type of a batch's ``headers``."""
     return pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))

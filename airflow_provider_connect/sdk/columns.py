@@ -1,21 +1,22 @@
 """Python values ↔ Arrow columns, by schema. Exact in both directions, logical types included.
 
-A column without a schema holds scalars of one type as a plain Arrow array, and anything else as JSON text (``pa.json_()``).
+A column without a schema holds scalars of one type as a plain Arrow array, and anything else as JSON text (``pa.json_()``). Bytes are no
+JSON: they have a column of their own, or a schema.
 """
 
 from __future__ import annotations
 
-import base64
 import datetime
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.arrow_schema import arrow_type
-from airflow_provider_connect.sdk.schema import TIMESTAMP, Schema, SchemaType, Struct
+from airflow_provider_connect.sdk.schema import DATE, TIMESTAMP, Schema, SchemaType, Struct
 
 
 def row_numbers(count: int, first: int = 0) -> pa.Array:
@@ -25,14 +26,17 @@ def row_numbers(count: int, first: int = 0) -> pa.Array:
 
 
 def column_of(values: Iterable[Any], schema: Schema | None) -> pa.Array:
-    """A column of ``values``; None stands for null. Raises DataException for a value that does not fit; checks widths and types only
-    as far as Arrow does, so call ``validate_value`` first for values from people."""
+    """A column of ``values``; None stands for null. ``values_of`` returns equal values (a tuple as a list).
+
+    Raises DataException for a value that does not fit, and for one that would not come back: without a schema, bytes beside or within other
+    values, and maps whose keys are not text. Integers may stand for floats, and whole floats for integers. Types are not checked any
+    further: call ``validate_value`` first for values from people."""
     if schema is None:
         return _schemaless_column(list(values))
     encode = _encoder(schema)
     try:
         return pa.array([None if value is None else encode(value) for value in values], type=arrow_type(schema))
-    except (pa.ArrowException, OverflowError, TypeError, AttributeError) as error:
+    except (pa.ArrowException, OverflowError, TypeError, AttributeError, UnicodeError) as error:
         raise DataException(f"Value does not fit schema type {schema.type.name}: {error}") from error
 
 
@@ -105,12 +109,62 @@ def _encoder(schema: Schema) -> Callable[[Any], Any]:
         return lambda entries: [(key(k), value(v)) for k, v in entries.items()]
     if schema.value_schema is not None:
         entry = _nullable(_encoder(schema.value_schema))
-        return lambda entries: [entry(e) for e in entries]
+        return lambda entries: [entry(e) for e in _entries(entries)]
     if schema.logical_name is not None:
-        return _same
-    if schema.type in (SchemaType.FLOAT32, SchemaType.FLOAT64):
-        return float
-    return bytes if schema.type is SchemaType.BYTES else _same
+        return _day if schema.logical_name == DATE else _same
+    return _ENCODERS.get(schema.type, _same)
+
+
+def _entries(value: Any) -> Any:
+    if isinstance(value, str | bytes | bytearray | Mapping):  # Python would take them apart
+        raise TypeError(f"a list was expected, got a {type(value).__name__}")
+    return value
+
+
+# Of numbers and bytes; null goes through
+
+
+def _whole(value: Any) -> Any:
+    if type(value) is float and not value.is_integer():  # Arrow would cut it off
+        raise TypeError(f"{value!r} is not an integer")
+    return value
+
+
+def _float64(value: Any) -> Any:
+    if type(value) is float or value is None:
+        return value
+    if isinstance(value, bool | str | bytes | bytearray):
+        raise TypeError(f"a number was expected, got a {type(value).__name__}")
+    number = float(value)
+    if isinstance(value, int) and number != value:
+        raise OverflowError(f"{value} has more digits than a float")
+    return number
+
+
+def _float32(value: Any) -> Any:
+    number = _float64(value)
+    if number is not None and _MAX_FLOAT32 < abs(number) < math.inf:
+        raise OverflowError(f"{number!r} is out of the range of FLOAT32")
+    return number
+
+
+def _bytes(value: Any) -> Any:
+    return value if value is None or type(value) is bytes else bytes(memoryview(value))  # bytes(5) would be five zeros
+
+
+def _day(value: Any) -> Any:
+    if isinstance(value, datetime.datetime) and value.time() != datetime.time():
+        raise TypeError(f"{value} is not a date: its time of day is not zero")
+    return value
+
+
+_MAX_FLOAT32: Final = (2 - 2**-24) * 2.0**127  # what is below this is rounded to a number
+_ENCODERS: Final[Mapping[SchemaType, Callable[[Any], Any]]] = {
+    **dict.fromkeys((SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64), _whole),
+    SchemaType.FLOAT32: _float32,
+    SchemaType.FLOAT64: _float64,
+    SchemaType.BYTES: _bytes,
+}
 
 
 def _struct_encoder(schema: Schema) -> Callable[[Any], Any]:
@@ -151,6 +205,8 @@ def _struct_decoder(schema: Schema) -> Callable[[Any], Any]:
 def _nullable(function: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
     if function is None or function is _same:
         return _same
+    if function in _ENCODERS.values():
+        return function
     return lambda value: None if value is None else function(value)
 
 
@@ -165,28 +221,33 @@ def _schemaless_column(values: list[Any]) -> pa.Array:
     kinds = {type(value) for value in values if value is not None}
     if not kinds:
         return pa.nulls(len(values))
-    if kinds <= {bytes, bytearray, memoryview}:
+    if kinds <= _OF_BYTES:
         return pa.array([None if value is None else bytes(value) for value in values], type=pa.binary())
-    try:
-        if len(kinds) == 1 and kinds <= {bool, int, float, str}:
-            return pa.array(values)
-    except (pa.ArrowException, OverflowError):  # an int wider than 64 bits is a number to JSON
-        pass
+    if kinds & _OF_BYTES:
+        others = ", ".join(sorted(kind.__name__ for kind in kinds - _OF_BYTES))
+        raise DataException(f"Bytes and {others} in one column need a schema, or a batch for each")
     with as_data_exception():
+        try:
+            if len(kinds) == 1 and kinds <= {bool, int, float, str}:
+                return pa.array(values)
+        except (pa.ArrowException, OverflowError):  # an int wider than 64 bits is a number to JSON
+            pass
         return json_column(
             None if value is None else json.dumps(_jsonable(value), ensure_ascii=False, separators=(",", ":")) for value in values
         )
 
 
+_OF_BYTES: Final = {bytes, bytearray, memoryview}
+
+
 def _jsonable(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, bytes | bytearray | memoryview):
-        return base64.b64encode(value).decode()
     if isinstance(value, Mapping):
-        if all(isinstance(key, str) for key in value):
-            return {key: _jsonable(entry) for key, entry in value.items()}
-        return [[_jsonable(key), _jsonable(entry)] for key, entry in value.items()]
-    if isinstance(value, Sequence):
+        for key in value:
+            if not isinstance(key, str):
+                raise DataException(f"Maps with keys that are not text need a schema: got the key {key!r}")
+        return {key: _jsonable(entry) for key, entry in value.items()}
+    if isinstance(value, Sequence) and type(value) not in _OF_BYTES:
         return [_jsonable(entry) for entry in value]
     raise DataException(f"{type(value).__name__} values need a schema: without one data is made of maps, lists, text, numbers and booleans")

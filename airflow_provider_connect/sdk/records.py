@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
-from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk.schema import Schema
 
 
@@ -144,6 +144,7 @@ def _checked_timestamp(timestamp: int | None) -> int | None:
 @dataclass(slots=True)
 class SourceRecord:
     """One record that a source task read. ``source_offset`` is the position to resume from after it; None: no position to resume from.
+    An offset without a partition raises ConnectException.
 
     ``timestamp`` is in ms; None lets the producer decide, and so does ``kafka_partition`` None. Schema None is schemaless data.
     """
@@ -161,6 +162,8 @@ class SourceRecord:
 
     def __post_init__(self) -> None:
         self.timestamp = _checked_timestamp(self.timestamp)
+        if self.source_partition is None and self.source_offset is not None:
+            raise ConnectException("SourceRecord: source_offset needs a source_partition: an offset without a partition is never committed")
 
     def replace(self, **changes: Any) -> Self:  # Any: the record's own attributes
         """A copy with some attributes changed; headers are duplicated unless given."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Final, Literal, TypeVar
@@ -112,16 +113,20 @@ def of_key_and_value(changes: type[Changes]) -> tuple[type[Changes], type[Change
 
 
 def schemaless_column(values: list[Any]) -> pa.Array:
-    """The column of values without a schema that were made of such a column's: maps have text as keys, and what JSON knows in them."""
+    """The column of values without a schema that come from such a column: maps have text as keys, and bytes in them become base64 text, as
+    Connect's JsonConverter writes them."""
     if {type(value) for value in values if value is not None} == {dict}:
-        try:
-            return json_column(None if value is None else _AS_JSON(value) for value in values)
-        except TypeError:  # bytes
-            pass
+        return json_column(None if value is None else _AS_JSON(value) for value in values)
     return column_of(values, None)
 
 
-_AS_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+def _base64_text(value: object) -> str:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    raise TypeError(f"JSON has no form for a {type(value).__name__}")
+
+
+_AS_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_base64_text).encode
 
 
 def one_by_one(change: Callable[[Before], After], values: Iterable[Before]) -> list[After]:

@@ -18,7 +18,9 @@ def key_bytes(connector: str, partition: Mapping[str, object]) -> bytes:
 
 
 def encode(connector: str, partition: Mapping[str, object], offset: Mapping[str, object] | None) -> WireRecord:
-    """The bytes of an offset; None: the partition has no offset any more."""
+    """The bytes of an offset; None: the partition has no offset any more. Raises DataException for what is not a mapping."""
+    if not isinstance(partition, Mapping) or not isinstance(offset, Mapping | None):
+        raise DataException(f"Source partitions and offsets must be mappings, got {partition!r} and {offset!r}")
     return WireRecord(key_bytes(connector, partition), None if offset is None else dumps(offset), [])
 
 

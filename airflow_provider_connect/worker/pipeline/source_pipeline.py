@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.converter import Converter
@@ -37,17 +38,21 @@ class SourcePipeline:
     errors: Tolerance = field(default_factory=Tolerance)
 
     def batches(self, polled: Batch | Sequence[Batch] | Sequence[SourceRecord]) -> list[Batch]:
-        """What ``poll`` returned, as batches."""
+        """What ``poll`` returned, as batches. Raises ConnectException for anything that is neither a batch nor a record."""
         if isinstance(polled, Batch):
             return [polled]
+        if not isinstance(polled, Iterable) or isinstance(polled, str | bytes | Mapping):
+            raise _not_polled(polled)
         batches: list[Batch] = []
         records: list[SourceRecord] = []
         for piece in polled:  # a task may mix the two; what it returned first goes first
             if isinstance(piece, Batch):
                 batches += [*self._in_columns(records), piece]
                 records = []
-            else:
+            elif isinstance(piece, SourceRecord):
                 records.append(piece)
+            else:
+                raise _not_polled(piece)
         return [*batches, *self._in_columns(records)]
 
     def encode(self, batch: Batch) -> Iterator[EncodedBatch]:
@@ -127,6 +132,12 @@ class SourcePipeline:
     def _read(self, batch: Batch, index: int) -> FailedRecord:
         """A record as the failing step was given it."""
         return ReadRecord(batch.topic, lambda: batch.slice(index, 1).source_records(self.converters.header)[0])
+
+
+def _not_polled(value: object) -> ConnectException:
+    return ConnectException(
+        f"poll must return a Batch, batches, SourceRecords, an empty list or None; it returned a {type(value).__name__}"
+    )
 
 
 def _positions(dropped: Sequence[SourceRecord]) -> list[Batch]:

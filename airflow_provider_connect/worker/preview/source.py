@@ -109,7 +109,7 @@ class PreviewedSource:
             self._findings.add(number, records, _pairs(encoded))
 
     def _note_position(self, batch: Batch, partitions: list[dict[str, object]]) -> None:
-        offset = batch.source_offset or next(filter(None, reversed(batch.source_offsets or ())), None)
+        offset = batch.last_offset
         if batch.source_partition is None or offset is None:
             return
         self._positions.append({"partition": dict(batch.source_partition), "offset": dict(offset)})

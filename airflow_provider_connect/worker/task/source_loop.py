@@ -175,9 +175,5 @@ class SourceLoop:
 
 def _offset_after(batch: Batch) -> list[SourceOffset]:
     """The offset behind the batch, if it has one: a source without offsets starts anew at each run."""
-    offset = batch.source_offset
-    if offset is None and batch.source_offsets:
-        offset = batch.source_offsets[-1]
-    if batch.source_partition is None or offset is None:
-        return []
-    return [(batch.source_partition, offset)]
+    offset = batch.last_offset
+    return [] if batch.source_partition is None or offset is None else [(batch.source_partition, offset)]

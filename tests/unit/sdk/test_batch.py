@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk.batch import Batch, headers_type
 from airflow_provider_connect.sdk.columns import json_column
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, HeaderConverter, SchemaAndValue
@@ -71,13 +71,86 @@ def test_length() -> None:
     assert Batch("t")  # an empty batch is not nothing
 
 
+THREE = pa.array(["a", "b", "c"])
+POSITIONS = [{"position": number} for number in range(3)]
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"topic": None}, "topic must be a non-empty text, got NoneType None"),
+    ({"topic": ""}, "topic must be a non-empty text, got str ''"),
+    ({"value": ["a", "b", "c"]}, "value must be one pyarrow Array"),
+    ({"value": pa.chunked_array([["a"], ["b", "c"]])}, "value must be one pyarrow Array"),
+    ({"key": "k"}, "key must be one pyarrow Array"),
+    ({"key": pa.array(["k"])}, "key has 1 record, but value has 3 records"),
+    ({"key": pa.array(["k"] * 4)}, "key has 4 records, but value has 3 records"),
+    ({"headers": pa.array([[]], headers_type())}, "headers has 1 record, but value has 3 records"),
+    ({"headers": pa.array(["h"] * 3)}, "headers must be a column of list<struct<key: string, value: binary>>, got string"),
+    ({"headers": pa.array([[{"name": "h"}]] * 3)}, "headers must be a column of list<struct"),
+    ({"timestamp": pa.array([1, 2])}, "timestamp has 2 records, but value has 3 records"),
+    ({"timestamp": pa.array([1.5] * 3)}, "timestamp must be a column of int64 or timestamp"),
+    ({"timestamp": pa.array([1] * 3, pa.timestamp("us", "UTC"))}, "timestamp must be a column of int64 or timestamp"),
+    ({"kafka_offset": pa.array([1, 2])}, "kafka_offset has 2 records, but value has 3 records"),
+    ({"value_schema": "string"}, "value_schema must be a Schema or None, got str 'string'"),
+    ({"key_schema": str}, "key_schema must be a Schema or None"),
+    ({"kafka_partition": -1}, "kafka_partition must be a number of 0 or more"),
+    ({"kafka_partition": "0"}, "kafka_partition must be a number of 0 or more"),
+    ({"kafka_partition": True}, "kafka_partition must be a number of 0 or more"),
+    ({"source_partition": "x"}, "source_partition must be a mapping or None, got str 'x'"),
+    ({"source_partition": {1: "x"}}, "source_partition must be a mapping whose keys are text"),
+    ({"source_offset": 5}, "source_offset must be a mapping or None, got int 5"),
+    ({"source_offset": {5: 5}}, "source_offset must be a mapping whose keys are text"),
+    ({"source_offset": {"position": 5}, "source_partition": None}, "source_offset needs a source_partition"),
+    ({"source_offsets": POSITIONS, "source_partition": None}, "source_offsets needs a source_partition"),
+    ({"source_offsets": POSITIONS[:1]}, "source_offsets has 1 entries for 3 records"),
+    ({"source_offsets": POSITIONS[0]}, "source_offsets must be a list of mappings"),
+    ({"source_offsets": "abc"}, "source_offsets must be a list of mappings"),
+    ({"source_offsets": [0, *POSITIONS[1:]]}, r"source_offsets\[0\] must be a mapping or None"),
+    ({"source_offsets": [*POSITIONS[:2], 2]}, r"source_offsets\[-1\] must be a mapping or None"),
+]
+
+
+@pytest.mark.parametrize(("attributes", "message"), REFUSED)
+def test_a_wrong_attribute_is_refused_by_its_name(attributes: dict[str, Any], message: str) -> None:
+    given = {"topic": "t", "value": THREE, "source_partition": {"file": "x"}, **attributes}
+    with pytest.raises(ConnectException, match=f"^Batch: {message}") as raised:
+        Batch(**given)
+    assert not isinstance(raised.value, DataException)  # which would pass for one unreadable record
+    with pytest.raises(ConnectException, match=f"^Batch: {message}"):
+        Batch("t", THREE, source_partition={"file": "x"}).replace(**attributes)
+
+
+@pytest.mark.parametrize("column", [["a"], "a", pa.table({"a": [1]})])
+def test_a_column_that_is_no_array_is_refused_before_its_schema_is_sought(column: Any) -> None:
+    with pytest.raises(ConnectException, match="Batch: value must be a pyarrow Array or ChunkedArray"):
+        Batch.of("t", column)
+
+
+def test_a_position_without_records_and_records_without_a_position_are_batches() -> None:
+    assert len(Batch("t", source_partition={"file": "x"}, source_offset={"position": 1})) == 0
+    assert len(Batch("t", source_partition={"file": "x"}, source_offsets=[])) == 0
+    assert len(Batch("t", THREE)) == len(Batch("t", THREE, source_partition={"file": "x"})) == 3
+    assert len(Batch("t", timestamp=pa.array([1, 2, 3], pa.timestamp("ms", "UTC")), headers=pa.nulls(3))) == 3
+
+
+def test_the_position_after_a_batch_is_its_own_or_the_last_of_its_records() -> None:
+    of_records = source(source_offset=None, source_offsets=[{"position": 2}, {"position": 4}, None, None])
+    assert of_records.last_offset == {"position": 4}  # what follows has no position, and is no reason to forget this one
+    assert source().last_offset == {"position": 8}
+    assert source(source_offset=None).last_offset is None
+
+
+def test_a_record_with_an_offset_needs_a_partition() -> None:
+    with pytest.raises(ConnectException, match="SourceRecord: source_offset needs a source_partition"):
+        SourceRecord(None, {"position": 1}, "t", "a")
+    assert SourceRecord(None, None, "t", "a").value == "a"
+
+
 def test_slice_is_a_window_on_all_columns() -> None:
-    window = source().slice(1, 2)
+    whole = source()
+    window = whole.slice(1, 2)
     assert there(window.value).to_pylist() == ["b", "c"]
     assert there(window.key).to_pylist() == [2, None]
     assert there(window.timestamp).to_pylist() == [20, 30]
     assert there(window.headers).to_pylist() == [None, []]
-    assert there(window.value).buffers()[2].address == there(source().replace(value=window.value).value).buffers()[2].address  # no copy
+    assert there(window.value).buffers()[2].address == there(whole.value).buffers()[2].address  # no copy
 
 
 def test_slice_knows_its_offset_only_where_it_ends_with_the_batch() -> None:

@@ -11,6 +11,8 @@ from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.columns import column_of, conform, is_json, json_column, values_of
 from airflow_provider_connect.sdk.schema import (
     BYTES_SCHEMA,
+    DATE_SCHEMA,
+    FLOAT32_SCHEMA,
     FLOAT64_SCHEMA,
     INT8_SCHEMA,
     INT16_SCHEMA,
@@ -119,7 +121,9 @@ AS_JSON: list[tuple[list[Any], list[str | None]]] = [
     ([{"a": [1, None, "é"]}, None], ['{"a":[1,null,"é"]}', None]),
     ([1, "a", True], ["1", '"a"', "true"]),
     ([2**70], ["1180591620717411303424"]),
-    ([{1: "a", 2: b"\x01"}], ['[[1,"a"],[2,"AQ=="]]']),
+    ([1, 2.5, 2.0], ["1", "2.5", "2.0"]),
+    ([None, True, 1], [None, "true", "1"]),
+    ([[True, 1, 1.0, None], {}], ["[true,1,1.0,null]", "{}"]),
     ([(1, 2)], ["[1,2]"]),
 ]
 
@@ -130,6 +134,66 @@ def test_other_schemaless_values_are_json_text(values: list[Any], texts: list[st
     assert is_json(column.type)
     assert column.storage.to_pylist() == texts
     assert json_column(texts).equals(column)
+    found = values_of(column, None)
+    expected = [list(value) if isinstance(value, tuple) else value for value in values]
+    assert (found, list(map(repr, found))) == (expected, list(map(repr, expected)))
+
+
+CHANGED_WITHOUT_A_SCHEMA: list[tuple[list[Any], str]] = [
+    ([b"x", "y"], "Bytes and str in one column need a schema"),
+    (["y", None, memoryview(b"x"), 1], "Bytes and int, str in one column need a schema"),
+    ([b"x", {"a": 1}], "Bytes and dict in one column need a schema"),
+    ([{"a": b"x"}], "bytes values need a schema"),
+    ([[1, [bytearray(b"x")]]], "bytearray values need a schema"),
+    ([{1: "a"}], "Maps with keys that are not text need a schema: got the key 1"),
+    ([{"a": {None: "a"}}], "Maps with keys that are not text need a schema: got the key None"),
+    (["\ud800"], "surrogates not allowed"),
+]
+
+
+@pytest.mark.parametrize(("values", "message"), CHANGED_WITHOUT_A_SCHEMA)
+def test_values_that_would_come_back_changed_are_refused_without_a_schema(values: list[Any], message: str) -> None:
+    with pytest.raises(DataException, match=message):
+        column_of(values, None)
+
+
+CHANGED_WITH_A_SCHEMA: list[tuple[Schema, Any, str]] = [
+    (BYTES_SCHEMA, 5, "not 'int'"),
+    (BYTES_SCHEMA, [1, 2], "not 'list'"),
+    (INT64_SCHEMA, 2.5, "2.5 is not an integer"),
+    (INT8_SCHEMA, float("nan"), "nan is not an integer"),
+    (FLOAT64_SCHEMA, "1.5", "a number was expected, got a str"),
+    (FLOAT64_SCHEMA, True, "a number was expected, got a bool"),
+    (FLOAT64_SCHEMA, 2**60 + 1, "has more digits than a float"),
+    (FLOAT32_SCHEMA, 1e300, "out of the range of FLOAT32"),
+    (DATE_SCHEMA, datetime.datetime(2024, 7, 1, 2), "its time of day is not zero"),
+    (Schema.array(STRING_SCHEMA), "abc", "a list was expected, got a str"),
+    (Schema.array(STRING_SCHEMA), {"a": 1}, "a list was expected, got a dict"),
+    (STRING_SCHEMA, "\ud800", "surrogates not allowed"),
+]
+
+
+@pytest.mark.parametrize(("schema", "value", "message"), CHANGED_WITH_A_SCHEMA)
+def test_values_that_would_come_back_changed_are_refused(schema: Schema, value: object, message: str) -> None:
+    with pytest.raises(DataException, match=message):
+        column_of([value], schema)
+    with pytest.raises(DataException):  # a Struct checks its values itself
+        column_of([{"inner": value}], Schema.struct({"inner": schema.as_optional()}))
+
+
+@pytest.mark.parametrize(
+    ("schema", "values"),
+    [
+        (INT64_SCHEMA, [1, 2.0, None]),
+        (FLOAT64_SCHEMA, [1, 2.5, None, float("inf"), 2**60, Decimal("1.5")]),
+        (FLOAT32_SCHEMA, [1, 2.5, None, float("-inf"), 3.4028234663852886e38]),
+        (DATE_SCHEMA, [datetime.datetime(2024, 7, 1), None]),
+        (Schema.array(STRING_SCHEMA), [("a", "b"), ["c"], None]),
+    ],
+)
+def test_values_of_a_nearby_type_are_equal_ones_afterwards(schema: Schema, values: list[Any]) -> None:
+    plain = [value.date() if isinstance(value, datetime.datetime) else value for value in values]
+    assert values_of(column_of(values, schema), schema) == [list(value) if isinstance(value, tuple) else value for value in plain]
 
 
 @pytest.mark.parametrize("value", [Decimal(1), datetime.date(2024, 1, 1), Struct(POINT, {"x": 1}), [Decimal(1)]])

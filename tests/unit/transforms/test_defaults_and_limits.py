@@ -22,15 +22,16 @@ from airflow_provider_connect.sdk.transformation import Transformation
 from airflow_provider_connect.transforms.cast import CastValue, cast_column
 from airflow_provider_connect.transforms.cast_values import cast_value
 from airflow_provider_connect.transforms.java_regex import compile_regex
-from airflow_provider_connect.transforms.structs import FlattenValue, SetSchemaMetadataValue
+from airflow_provider_connect.transforms.structs import FlattenValue, HoistFieldValue, SetSchemaMetadataValue
 from airflow_provider_connect.transforms.timestamp_converter import TimestampConverterValue
+from tests.columns import there
 
 NOON = datetime.datetime(2020, 1, 1, 12, tzinfo=datetime.UTC)
 PLAIN = Schema.struct({"at": TIMESTAMP_SCHEMA, "name": OPTIONAL_STRING_SCHEMA}, optional=True)
 WITH_DEFAULT = PLAIN.with_default(Struct(PLAIN, {"at": NOON, "name": "d"}))
 
 
-def applied(transformation: Transformation, schema: Schema, value: Any, **config: str) -> Batch:
+def applied(transformation: Transformation, schema: Schema | None, value: Any, **config: str) -> Batch:
     settings = {name.replace("_", "."): text for name, text in config.items()}
     transformation.configure(transformation.config_def.parse(settings))
     made = transformation.apply_batch(Batch("t", column_of([value], schema), value_schema=schema))
@@ -43,6 +44,11 @@ def test_a_struct_that_is_a_default_becomes_what_structs_become() -> None:
     assert after.value_schema is not None
     assert after.value_schema.default.as_dict() == {"at": int(NOON.timestamp() * 1000), "name": "d"}
     assert after.value_schema.default.schema.field("at").schema == Schema(SchemaType.INT64)
+
+
+def test_bytes_in_a_map_without_a_schema_are_base64_text() -> None:
+    after = applied(HoistFieldValue(), None, b"\x00x", field="h")
+    assert values_of(there(after.value), None) == [{"h": "AHg="}]
 
 
 def test_a_renamed_schema_keeps_its_default() -> None:

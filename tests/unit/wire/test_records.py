@@ -1,7 +1,10 @@
 """Single records of each topic, both ways, where the recordings have none: our header, older workers, drafts of the KIPs."""
 
+from typing import Any
+
 import pytest
 
+from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.model.batches import BatchRecord, BatchReset, ConnectorType
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.offsets import OffsetRecord
@@ -135,6 +138,12 @@ def test_offset_key_keeps_the_order_of_the_partition() -> None:
     wire = offset_topic.encode("c", {"z": "1", "a": 2}, {"position": 3})
     assert wire == WireRecord(b'["c",{"z":"1","a":2}]', b'{"position":3}', [])
     assert offset_topic.decode(*wire[:2], offset=4) == OffsetRecord("c", {"z": "1", "a": 2}, {"position": 3}, wire.key)
+
+
+@pytest.mark.parametrize(("partition", "offset"), [({"a": 1}, 5), ({"a": 1}, [5]), ("a", {"position": 3}), (None, {"position": 3})])
+def test_what_is_no_mapping_is_not_written_as_an_offset(partition: Any, offset: Any) -> None:
+    with pytest.raises(DataException, match="Source partitions and offsets must be mappings, got"):
+        offset_topic.encode("c", partition, offset)
 
 
 def test_batch_log_entry_has_ranges_and_every_position_known() -> None:

@@ -1,10 +1,13 @@
 """Batches through converters, transformations and predicates: order and positions are kept."""
 
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 
 from airflow_provider_connect.converters.plain import StringConverter
-from airflow_provider_connect.sdk import Batch, ColumnRun, Predicate, Schema, SchemaType, Transformation
+from airflow_provider_connect.sdk import Batch, ColumnRun, ConnectException, Predicate, Schema, SchemaType, Transformation
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, Converter
 from airflow_provider_connect.sdk.records import SourceRecord, TopicPartition
 from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
@@ -52,6 +55,21 @@ class LengthAsSchema(Converter):
 
 def raw(values: list[bytes], first: int = 10) -> RawBatch:
     return RawBatch(TopicPartition("t", 0), first, first + len(values), pa.array(values, pa.binary()))
+
+
+@pytest.mark.parametrize("polled", [{"a": 1}, "text", 5, [{"a": 1}], [Batch("t"), None], pa.table({"a": [1]})])
+def test_what_is_neither_batch_nor_record_is_refused_by_its_type(polled: Any) -> None:
+    with pytest.raises(ConnectException, match=r"^poll must return a Batch, .* it returned a \w+$"):
+        SourcePipeline(converters(), []).batches(polled)
+
+
+def test_records_of_bytes_and_of_text_go_out_as_they_are() -> None:
+    values: list[Any] = [b"\x00", "b", b"c", None, {"d": 1}, "e"] * 20
+    polled = [SourceRecord({"p": 1}, {"o": number}, "t", value) for number, value in enumerate(values)]
+    batches = SourcePipeline(converters(), []).batches(polled)
+    records = [record for batch in batches for record in batch.source_records()]
+    assert [record.value for record in records] == values
+    assert [batch.last_offset for batch in batches][-1] == {"o": 119}
 
 
 def test_a_predicate_cuts_the_batch_and_keeps_the_order() -> None:
