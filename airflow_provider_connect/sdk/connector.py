@@ -57,8 +57,10 @@ class Connector(Plugin):
         self.config = config
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """One config a task, at most ``max_tasks`` of them, in an order that stays; a Config stands for its ``originals``. None at all is
-        allowed: there is nothing to do. Called after ``start``, at every run, so that what is new at the source is picked up."""
+        """One config a task, at most ``max_tasks`` of them, in an order that stays; an empty list: there is nothing to do.
+
+        A Config stands for its ``originals``; numbers and booleans are published as text, and other values fail the connector before
+        anything is written. Called after ``start``, at every run, so that what is new at the source is picked up."""
         raise NotImplementedError
 
     def stop(self) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from airflow_provider_connect.config.worker_settings import MAX_TASKS_SETTING, WorkerSettings
 from airflow_provider_connect.errors import ConnectException, TaskException, TooManyTasksException
 from airflow_provider_connect.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.model.secret_keys import SHORTEST
-from airflow_provider_connect.sdk.config_def import Config, class_name_of
+from airflow_provider_connect.sdk.config_def import Config, Password, class_name_of
+from airflow_provider_connect.sdk.java_text import text_of
 from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.stores.topic_log import OpenTransactionException
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector
@@ -52,16 +53,19 @@ class PlanningContext:
 
 
 def task_configs(checked: CheckedConnector, context: PlanningContext, settings: WorkerSettings) -> list[Mapping[str, str]]:
-    """Start the connector, ask it and stop it. Raises TooManyTasksException for more tasks than ``tasks.max``, TaskException for more than
-    the worker's ``connectors.max.tasks``, whatever ``tasks.max.enforce`` is, and for configs that are too long together; and whatever the
-    connector raises."""
+    """Start the connector, ask it and stop it. Raises TooManyTasksException for more tasks than ``tasks.max``; TaskException for more than
+    the worker's ``connectors.max.tasks``, whatever ``tasks.max.enforce`` is, for configs that are too long together, and for anything but a
+    list of mappings to text, numbers and booleans; and whatever the connector raises."""
     connector, maximum = checked.connector, checked.settings.tasks_max
     connector.initialize(context)
     connector.start(connector.config_def.parse(strip_framework_keys(checked.resolved)))
     try:
-        generated = connector.task_configs(maximum)
+        generated: object = connector.task_configs(maximum)
     finally:
         connector.stop()
+    method = f"task_configs of {class_name_of(type(connector))}"
+    if not isinstance(generated, Sequence) or isinstance(generated, str | bytes):
+        raise TaskException(f"{method} must return a list of mappings, got {type(generated).__name__}: an empty list means nothing to do")
     if len(generated) > maximum and checked.settings.tasks_max_enforce:
         raise TooManyTasksException(checked.name, len(generated), maximum)
     if len(generated) > settings.max_tasks:
@@ -71,8 +75,8 @@ def task_configs(checked: CheckedConnector, context: PlanningContext, settings: 
         )
     published: list[Mapping[str, str]] = []
     length = 0
-    for config in generated:
-        published.append(_published_form(checked, config))
+    for task, config in enumerate(generated):
+        published.append(_published_form(checked, _texts(config, f"of task {task} from {method}")))
         length += len(json.dumps(published[-1]))
         if length > MOST_TEXT:
             raise TaskException(
@@ -82,11 +86,30 @@ def task_configs(checked: CheckedConnector, context: PlanningContext, settings: 
     return published
 
 
-def _published_form(checked: CheckedConnector, config: Mapping[str, str] | Config) -> dict[str, str]:
+def _texts(config: object, origin: str) -> dict[str, str]:
+    """A task's config as texts. ``origin`` names it in errors, which show no values: some are secrets."""
+    given = config.originals if isinstance(config, Config) else config
+    if not isinstance(given, Mapping):
+        raise TaskException(f"The config {origin} must be a mapping, got {type(given).__name__}")
+    texts: dict[str, str] = {}
+    for key, value in given.items():
+        if not isinstance(key, str):
+            raise TaskException(f"The names of settings must be text, got {type(key).__name__} in the config {origin}")
+        if not isinstance(value, str | int | float):
+            hint = _HINTS.get(type(value), "")
+            raise TaskException(f"The setting '{key}' {origin} must be text, a number or a boolean, got {type(value).__name__}{hint}")
+        texts[key] = text_of(value)
+    return texts
+
+
+_HINTS: Final = {type(None): ": leave it out", Password: ": take it from the config's originals"}
+
+
+def _published_form(checked: CheckedConnector, config: Mapping[str, str]) -> dict[str, str]:
     """What goes to the topic: the connector's own keys, ``task.class``, topics and the requested plugin versions, which the connector does
     not see. The value of a variable never goes there."""
     asked = {key: text for key, text in checked.resolved.items() if key.endswith(".plugin.version")}
-    texts = {**asked, **(config.originals if isinstance(config, Config) else config)}
+    texts = {**asked, **config}
     texts["task.class"] = class_name_of(checked.connector.task_class)
     for key in ("topics", "topics.regex"):
         if not checked.is_source and checked.resolved.get(key):
