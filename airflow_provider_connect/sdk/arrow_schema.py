@@ -1,4 +1,4 @@
-"""Schemas ↔ Arrow types and fields (contract §11.1). What Arrow's types do not hold is in the fields' metadata."""
+"""Schemas ↔ Arrow types and fields (docs/contract.md §11.1). What Arrow's types do not hold is in the fields' metadata."""
 
 from __future__ import annotations
 

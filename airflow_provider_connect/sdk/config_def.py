@@ -1,5 +1,6 @@
-"""Declared settings, and the plugin classes that declare them: types, defaults, limits; validation with Kafka Connect's messages (contract
-§5.3).
+"""Declared settings, and the plugin classes that declare them: types, defaults, limits; validation with Kafka Connect's messages.
+
+The messages are those of docs/contract.md §5.3.
 
 Knows nothing of files, providers or plugins: a mapping of texts comes in, typed values and errors go out.
 """

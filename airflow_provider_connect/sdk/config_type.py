@@ -1,4 +1,6 @@
-"""The types that settings have: text → value, and back to text as Kafka Connect shows it (contract §5.3). Knows nothing of definitions."""
+"""The types that settings have: text → value, and back to text as Kafka Connect shows it (docs/contract.md §5.3).
+
+Knows nothing of definitions."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ def as_single(number: float) -> float:
 
 
 def in_hash_order(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """The entries as a Java HashMap lists them (contract §2.2); of equal keys the last wins."""
+    """The entries as a Java HashMap lists them (docs/contract.md §2.2); of equal keys the last wins."""
     entries = dict(pairs)
     if len(entries) < 2:
         return entries

@@ -1,4 +1,4 @@
-"""JSON text as Kafka Connect's Jackson reads and writes it (contract §2.2), its limits, and their check of whole columns.
+"""JSON text as Kafka Connect's Jackson reads and writes it (docs/contract.md §2.2), its limits, and their check of whole columns.
 
 Python's interpreter ends a recursion after 1,000 calls. Reading, printing and changing a nested value takes up to three for each level.
 """

@@ -1,4 +1,4 @@
-"""One record at a time: what a source task may return from ``poll`` and a sink task may take in ``put_records`` (contract §11.1)."""
+"""One record at a time: what a source task returns from ``poll`` and a sink task takes in ``put_records`` (docs/contract.md §11.1)."""
 
 from __future__ import annotations
 

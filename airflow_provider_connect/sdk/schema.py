@@ -1,4 +1,4 @@
-"""Kafka Connect's data schemas and the Struct (contract §11.1).
+"""Kafka Connect's data schemas and the Struct (docs/contract.md §11.1).
 
 Python values of the logical types: ``decimal.Decimal``, ``datetime.date``, ``datetime.time`` and an aware ``datetime.datetime``.
 Everything else has the plain Python value; maps are dicts, arrays are lists, structs are ``Struct``.

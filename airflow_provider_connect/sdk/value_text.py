@@ -1,4 +1,4 @@
-"""Values ↔ text as Connect's ``Values`` class writes and reads it for headers (contract §11.3). A text's type is inferred.
+"""Values ↔ text as Connect's ``Values`` class writes and reads it for headers (docs/contract.md §11.3). A text's type is inferred.
 
 The grammar is Connect's with its oddities: text that is not a value is a string; of ``1,2`` the first number is the value.
 """

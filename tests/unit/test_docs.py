@@ -14,7 +14,7 @@ TO_AND_FROM_THE_BROKER = ("From `poll` to the broker", "From the broker to `put`
 PACKAGE = ROOT / "airflow_provider_connect"
 _CITING = (".py", ".md", ".json")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
-_CITATION = re.compile(r"[Cc]ontract,? (?:section )?§?(\d+(?:\.\d+)*)((?:(?:, | and | to )§?\d+(?:\.\d+)*)*)")
+_CITATION = re.compile(r"[Cc]ontract(?:\.md)?,? (?:section )?§?(\d+(?:\.\d+)*)((?:(?:, | and | to )§?\d+(?:\.\d+)*)*)")
 
 
 def linked(page: Path) -> set[Path]:
@@ -54,6 +54,7 @@ def cited(text: str) -> list[str]:
         ("(contract §2.3)", ["2.3"]),
         ("the rule (contract §2.1, §4.5).", ["2.1", "4.5"]),
         ("in its order (contract §4.2 to §4.4), and ours", ["4.2", "4.4"]),
+        ("(docs/contract.md §11.1)", ["11.1"]),
         ("a contract suite of 2 tests", []),
     ],
 )
@@ -129,3 +130,13 @@ def test_the_architecture_names_every_module_that_uses_airflows_internals() -> N
     named = next(text for heading, text in sections(ARCHITECTURE.read_text(encoding="utf-8")).items() if "internals" in heading)
     using = {str(file.relative_to(PACKAGE)) for file in PACKAGE.rglob("*.py") if internal.search(file.read_text(encoding="utf-8"))}
     assert using - set(paths_in(named)) == set()
+
+
+def test_what_authors_read_names_the_page_of_the_contract() -> None:
+    """In an editor, ``contract §5.1`` alone leads nowhere."""
+    files = [path for folder in ("sdk", "skeleton") for path in (PACKAGE / folder).rglob("*") if path.suffix in (".py", ".pyi", ".tmpl")]
+    found = {
+        str(path.relative_to(ROOT)): re.findall(r"(?<!docs/)contract(?:\.md)?,? (?:section )?§?\d", path.read_text("utf-8"))
+        for path in files
+    }
+    assert {path: texts for path, texts in found.items() if texts} == {}
