@@ -25,6 +25,21 @@ AT_MOST_ONCE: Final = "at_most_once"
 """A sink task's ``context.guarantee``: no write may be repeated."""
 
 
+class CommitStep(StrEnum):
+    """One step of a commit, which is whole when it returns. Faults of tests are put before, after or within one."""
+
+    WRITE_RECORDS = "write records"  # those of one poll, to the producer
+    ACKNOWLEDGE_RECORDS = "acknowledge records"
+    WRITE_OFFSETS = "write offsets"  # in the transaction of the records
+    COMMIT_OFFSETS = "commit offsets"  # in a transaction of their own
+    ABORT_TRANSACTION = "abort transaction"  # at the request of a task with transaction.boundary=connector
+    COMMIT_TRANSACTION = "commit transaction"
+    NOTIFY_TASK = "notify task"  # SourceTask.commit
+    PUT = "put"
+    PRE_COMMIT = "pre-commit"  # an exactly-once destination commits data, offsets and claim here
+    COMMIT_GROUP = "commit group"  # the consumer group's offsets
+
+
 class Task:
     """What both kinds share. Created by the framework without arguments."""
 

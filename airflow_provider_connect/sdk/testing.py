@@ -14,13 +14,19 @@
 
 A capability that a plugin lacks is declared by a class attribute, and its tests are then skipped by name. Needs pytest; ``sdk`` itself
 does not import it.
+
+For tests of one's own: ``run`` runs a connector with several tasks in memory, and ends it where a ``Fault`` is. ``FakeReporter`` keeps the
+records that a sink refuses.
 """
 
 import pytest
 
-pytest.register_assert_rewrite(*(f"airflow_provider_connect.sdk.testing_{part}" for part in ("data", "sinks", "sources")))
+pytest.register_assert_rewrite(*(f"airflow_provider_connect.sdk.testing_{part}" for part in ("calls", "data", "runs", "sinks", "sources")))
 
+from airflow_provider_connect.sdk.task import CommitStep  # noqa: E402
+from airflow_provider_connect.sdk.testing_calls import Fault, Killed, SinkCalls  # noqa: E402
 from airflow_provider_connect.sdk.testing_contexts import (  # noqa: E402
+    FakeReporter,
     MemoryConnectorContext,
     MemorySinkContext,
     MemorySourceContext,
@@ -28,17 +34,26 @@ from airflow_provider_connect.sdk.testing_contexts import (  # noqa: E402
     partition_key,
 )
 from airflow_provider_connect.sdk.testing_data import ConverterSuite, TransformationSuite  # noqa: E402
+from airflow_provider_connect.sdk.testing_runs import SinkRun, SourceRun, run  # noqa: E402
 from airflow_provider_connect.sdk.testing_sinks import SinkConnectorSuite  # noqa: E402
 from airflow_provider_connect.sdk.testing_sources import SourceConnectorSuite  # noqa: E402
 
 __all__ = [
+    "CommitStep",
     "ConverterSuite",
+    "FakeReporter",
+    "Fault",
+    "Killed",
     "MemoryConnectorContext",
     "MemorySinkContext",
     "MemorySourceContext",
     "Offsets",
+    "SinkCalls",
     "SinkConnectorSuite",
+    "SinkRun",
     "SourceConnectorSuite",
+    "SourceRun",
     "TransformationSuite",
     "partition_key",
+    "run",
 ]

@@ -7,7 +7,9 @@ import threading
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.records import SinkRecord, TopicPartition
 from airflow_provider_connect.sdk.task import ErrantRecordReporter, TransactionContext
 
 Offsets = dict[str, dict[str, Any]]  # by the JSON text of the source partition; Any: the task's own JSON
@@ -57,6 +59,30 @@ class MemorySourceContext:
         return self.stop_requested.is_set()
 
 
+class FakeReporter:
+    """A sink task's ``errant_record_reporter``. It keeps what is reported: ``reported``, one pair for each record, in the order reported.
+
+    Without ``tolerates_all`` it raises, as the framework does with ``errors.tolerance=none``."""
+
+    def __init__(self, *, tolerates_all: bool = True) -> None:
+        self.tolerates_all = tolerates_all
+        self.reported: list[tuple[SinkRecord, Exception]] = []
+
+    @property
+    def offsets(self) -> list[int]:
+        """The Kafka offsets of the reported records."""
+        return [record.kafka_offset for record, _ in self.reported]
+
+    def report(self, records: SinkRecord | Batch, error: Exception) -> None:
+        self.reported += [(record, error) for record in ([records] if isinstance(records, SinkRecord) else records.sink_records())]
+        if not self.tolerates_all:
+            raise ConnectException(f"errors.tolerance is none, and a record was refused: {error}") from error
+
+    def report_all(self, failures: Iterable[tuple[SinkRecord | Batch, Exception]]) -> None:
+        for records, error in failures:
+            self.report(records, error)
+
+
 class MemorySinkContext:
     """A sink task's context; what it is asked for is kept in attributes."""
 
@@ -68,6 +94,7 @@ class MemorySinkContext:
         claim_order: int = 1,
         exactly_once: bool = False,
         guarantee: str | None = None,
+        errant_record_reporter: ErrantRecordReporter | None = None,
     ) -> None:
         """``guarantee`` None: ``exactly_once`` or else ``at_least_once``."""
         self.config = config
@@ -77,7 +104,7 @@ class MemorySinkContext:
         self.guarantee = guarantee or ("exactly_once" if exactly_once else "at_least_once")
         self.exactly_once = self.guarantee == "exactly_once"
         self.moved_by_others = False
-        self.errant_record_reporter: ErrantRecordReporter | None = None
+        self.errant_record_reporter = errant_record_reporter
         self.rewinds: dict[TopicPartition, int] = {}
         self.paused: set[TopicPartition] = set()
         self.timeouts_ms: list[int] = []

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import pytest
 
+from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED, AllowedPaths
-from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.connector import Connector, SourceConnector
 from airflow_provider_connect.sdk.records import SourceRecord
 from airflow_provider_connect.sdk.task import SourceTask
-from airflow_provider_connect.sdk.testing_contexts import MemoryConnectorContext, MemorySourceContext, Offsets, partition_key
+from airflow_provider_connect.sdk.testing_calls import offsets_after, polls, started
+from airflow_provider_connect.sdk.testing_contexts import MemorySourceContext, Offsets, partition_key
+from airflow_provider_connect.sdk.testing_runs import plan
 
 
 class ConnectorSuite:
@@ -37,13 +40,7 @@ class ConnectorSuite:
 
     def planned(self, max_tasks: int = 1) -> list[dict[str, str]]:
         """The task configs of a connector that was started with ``config``."""
-        connector = self.connector()
-        connector.initialize(MemoryConnectorContext())
-        try:
-            connector.start(self.connector_class.config_def.parse(self.config()))
-            return [dict(getattr(config, "originals", config)) for config in connector.task_configs(max_tasks)]
-        finally:
-            connector.stop()
+        return plan(self.connector(), self.config(), max_tasks, self.allowed_paths)
 
     def test_config_is_valid(self) -> None:
         assert not [error for value in self.connector().validate(self.config()) for error in value.errors]
@@ -69,6 +66,8 @@ class SourceConnectorSuite(ConnectorSuite):
     """For source connectors. The source is empty when a test begins."""
 
     connector_class: ClassVar[type[SourceConnector]]
+    most_tasks: ClassVar[int] = 3
+    """With how many tasks the source is read where several read it."""
     can_resume: ClassVar[bool] = True
     """Whether a task goes on from a committed offset."""
     poll_limit_seconds: ClassVar[float] = 5.0
@@ -78,39 +77,19 @@ class SourceConnectorSuite(ConnectorSuite):
         """Add ``count`` records that differ from all written before."""
         raise NotImplementedError
 
-    def tasks(self, offsets: Offsets | None = None) -> list[SourceTask]:
+    def tasks(self, offsets: Offsets | None = None, max_tasks: int = 1) -> list[SourceTask]:
         """Started tasks of one plan."""
-        tasks = []
-        for config in self.planned():
-            task = self.connector_class.task_class()
-            task.allowed_paths = self.allowed_paths
-            task.initialize(MemorySourceContext(config, offsets))
-            task.start(self.connector_class.task_config(config))
-            tasks.append(task)
-        return tasks
+        connector = self.connector()
+        return [started(connector, config, MemorySourceContext(config, offsets), self.allowed_paths) for config in self.planned(max_tasks)]
 
-    def read_all(self, offsets: Offsets | None = None) -> list[SourceRecord]:
+    def read_all(self, offsets: Offsets | None = None, max_tasks: int = 1) -> list[SourceRecord]:
         """Every record of a run that starts at ``offsets``."""
-        records: list[SourceRecord] = []
-        for task in self.tasks(offsets):
-            try:
-                records += self._drained(task)
-            finally:
+        tasks = self.tasks(offsets, max_tasks)
+        try:
+            return [record for task in tasks for records in polls(task, self.poll_limit_seconds) for record in records]
+        finally:
+            for task in tasks:
                 task.stop()
-        return records
-
-    def _drained(self, task: SourceTask) -> Iterator[SourceRecord]:
-        idle = 0
-        while idle < 10:
-            before = time.monotonic()
-            polled = task.poll()
-            assert time.monotonic() - before < self.poll_limit_seconds, "poll took too long"
-            if polled is None:
-                return
-            found = list(_records(polled))
-            yield from found
-            idle = 0 if found else idle + 1
-            time.sleep(0 if found else 0.02)
 
     def test_empty_source_delivers_nothing(self) -> None:
         assert self.read_all() == []
@@ -118,6 +97,22 @@ class SourceConnectorSuite(ConnectorSuite):
     def test_everything_written_is_read(self) -> None:
         self.write_to_source(25)
         assert len(self.read_all()) == 25
+
+    def test_several_tasks_read_everything_once(self) -> None:
+        """However many tasks there are, together they read what one task reads."""
+        self.write_to_source(25)
+        alone = sorted(map(_content, self.read_all()))
+        for max_tasks in (2, self.most_tasks):
+            assert sorted(map(_content, self.read_all(max_tasks=max_tasks))) == alone, f"{max_tasks} tasks"
+
+    def test_offsets_hold_for_another_number_of_tasks(self) -> None:
+        """``tasks.max`` may change between two runs."""
+        self._need_resume()
+        self.write_to_source(12)
+        offsets = _offsets_after(self.read_all(max_tasks=self.most_tasks))
+        assert self.read_all(offsets) == [], "read again what was read before"
+        self.write_to_source(5)
+        assert len(self.read_all(offsets, max_tasks=2)) == 5
 
     def test_partitions_and_offsets_are_json_objects(self) -> None:
         self.write_to_source(5)
@@ -160,7 +155,7 @@ class SourceConnectorSuite(ConnectorSuite):
             found: bool | None = connector.has_new_data(config, lambda partition: offsets.get(partition_key(partition)))
             return found
 
-        self.write_to_source(3)
+        self.write_to_source(20)
         assert answer({}) in (True, None)
         if self.can_resume:
             offsets = _offsets_after(self.read_all())
@@ -192,24 +187,22 @@ class SourceConnectorSuite(ConnectorSuite):
 
 def _poll_until(task: SourceTask, stopped: threading.Event) -> None:
     try:
-        while not stopped.is_set() and task.poll() is not None:
+        while not stopped.is_set():
+            with contextlib.suppress(RetriableException):
+                if task.poll() is None:
+                    return
             time.sleep(0.001)
     except Exception:
         if not stopped.is_set():  # after stop a poll under way may end as it likes
             raise
 
 
-def _records(polled: Batch | Sequence[Batch] | Sequence[SourceRecord]) -> Iterator[SourceRecord]:
-    for piece in [polled] if isinstance(polled, Batch) else polled:
-        if isinstance(piece, Batch):
-            yield from piece.source_records()
-        else:
-            yield piece
+def _offsets_after(records: Iterable[SourceRecord], before: Offsets | None = None) -> Offsets:
+    return {**(before or {}), **offsets_after(records)}
 
 
-def _offsets_after(records: Sequence[SourceRecord], before: Offsets | None = None) -> Offsets:
-    read = {partition_key(r.source_partition): json.loads(json.dumps(r.source_offset)) for r in records if r.source_offset is not None}
-    return {**(before or {}), **read}
+def _content(record: SourceRecord) -> str:
+    return repr((record.topic, record.key, record.value))
 
 
 def _by_partition(records: Iterable[SourceRecord]) -> dict[str, list[tuple[str, Any, Any]]]:

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
 from airflow_provider_connect.model.connector_settings import Guarantee
+from airflow_provider_connect.sdk.task import CommitStep
 
-
-class CommitStep(StrEnum):
-    """One step, which is whole when it returns."""
-
-    WRITE_RECORDS = "write records"  # those of one poll, to the producer
-    ACKNOWLEDGE_RECORDS = "acknowledge records"
-    WRITE_OFFSETS = "write offsets"  # in the transaction of the records
-    COMMIT_OFFSETS = "commit offsets"  # in a transaction of their own
-    ABORT_TRANSACTION = "abort transaction"  # at the request of a task with transaction.boundary=connector
-    COMMIT_TRANSACTION = "commit transaction"
-    NOTIFY_TASK = "notify task"  # SourceTask.commit
-    PUT = "put"
-    PRE_COMMIT = "pre-commit"  # an exactly-once destination commits data, offsets and claim here
-    COMMIT_GROUP = "commit group"  # the consumer group's offsets
-
+__all__ = ["SINK_STEPS", "SOURCE_STEPS", "CommitStep", "StepHook", "unobserved"]
 
 SOURCE_STEPS: Final[Mapping[str, tuple[CommitStep, ...]]] = MappingProxyType(
     {

@@ -14,6 +14,7 @@ class JdbcSinkSuite(SinkConnectorSuite):
     connector_class = JdbcSinkConnector
     exactly_once: ClassVar[bool] = True
     value_schema: ClassVar[Schema | None] = NOTE
+    lines_between_kills: ClassVar[int] = 11  # tests/e2e kills its processes between all steps
     settings: ClassVar[dict[str, str]] = {}
     place: Place
 

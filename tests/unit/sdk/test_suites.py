@@ -1,4 +1,4 @@
-"""The contract suites on plugins that are right, and on plugins that are wrong: a suite that lets a mistake pass is no suite."""
+"""The contract suites on plugins that are right, and what the suites do themselves. Mistakes stand in ``test_planted_mistakes``."""
 
 import json
 import os
@@ -31,13 +31,9 @@ from airflow_provider_connect.sdk.testing import MemorySinkContext, MemorySource
 
 
 class LinesTask(SourceTask):
-    skipped_when_resuming = 0
-
     def start(self, config: Config) -> None:
         self.folder, self.stopped = Path(config["folder"]), threading.Event()
         self.at = {name: self.context.offset({"file": name}).get("line", 0) for name in ("a", "b")}
-        for name in self.at:
-            self.at[name] += self.skipped_when_resuming if self.at[name] else 0
 
     def poll(self) -> Sequence[SourceRecord] | None:
         records = []
@@ -93,38 +89,6 @@ def suite_of(task_class: type[SourceTask], folder: Path, **changes: Any) -> Test
     return suite
 
 
-class SkippingTask(LinesTask):
-    skipped_when_resuming = 1
-
-
-class RepeatingTask(LinesTask):
-    skipped_when_resuming = -1
-
-
-@pytest.mark.parametrize("task_class", [SkippingTask, RepeatingTask])
-def test_off_by_one_upon_resume_is_found(task_class: type[SourceTask], tmp_path: Path) -> None:
-    with pytest.raises(AssertionError):
-        suite_of(task_class, tmp_path).test_offset_taken_anywhere_continues_with_the_very_next_record()
-
-
-class NumberKeyTask(LinesTask):
-    def poll(self) -> Sequence[SourceRecord] | None:
-        records = super().poll()
-        return records and [record.replace(source_offset={1: record.source_offset}) for record in records]
-
-
-class NoOffsetTask(LinesTask):
-    def poll(self) -> Sequence[SourceRecord] | None:
-        records = super().poll()
-        return records and [record.replace(source_offset=None) for record in records]
-
-
-@pytest.mark.parametrize("task_class", [NumberKeyTask, NoOffsetTask])
-def test_offsets_that_json_cannot_hold_are_found(task_class: type[SourceTask], tmp_path: Path) -> None:
-    with pytest.raises(AssertionError):
-        suite_of(task_class, tmp_path).test_partitions_and_offsets_are_json_objects()
-
-
 class StuckTask(LinesTask):
     def poll(self) -> Sequence[SourceRecord] | None:
         threading.Event().wait(0.5)
@@ -138,18 +102,6 @@ def test_poll_that_does_not_return_is_found(tmp_path: Path) -> None:
         suite.test_stop_from_another_thread_ends_a_poll()
     with pytest.raises(AssertionError, match="poll took too long"):
         suite.test_empty_source_delivers_nothing()
-
-
-def test_too_many_task_configs_are_found(tmp_path: Path) -> None:
-    suite = suite_of(LinesTask, tmp_path, task_configs=lambda self, max_tasks: [self.config] * (max_tasks + 1))
-    with pytest.raises(AssertionError):
-        suite.test_task_configs_are_texts_and_not_too_many()
-
-
-def test_source_that_misses_new_data_is_found(tmp_path: Path) -> None:
-    suite = suite_of(LinesTask, tmp_path, has_new_data=lambda self, config, offsets: False)
-    with pytest.raises(AssertionError):
-        suite.test_new_data_is_told_from_none()
 
 
 def test_source_that_cannot_resume_skips_by_name(tmp_path: Path) -> None:
@@ -199,8 +151,6 @@ class JsonFile:
 
 
 class JsonTask(SinkTask):
-    checks_claim = True
-
     def start(self, config: Config) -> None:
         self.file = JsonFile(config["file"])
         self.pending: list[Any] = []
@@ -225,7 +175,7 @@ class JsonTask(SinkTask):
 
     def _content(self) -> dict[str, Any]:
         content = self.file.read()
-        if self.checks_claim and content["claim"] > self.context.claim_order:
+        if content["claim"] > self.context.claim_order:
             raise FencedException(f"claim {content['claim']} is newer than {self.context.claim_order}")
         return content
 
@@ -285,37 +235,6 @@ class AppendingSink(JsonSink):
 class TestAppendingSink(TestJsonSink):
     connector_class = AppendingSink
     exactly_once = False
-
-
-class TrustingTask(JsonTask):
-    checks_claim = False
-
-
-def wrong_sink(task_class: type[SinkTask], folder: Path) -> TestJsonSink:
-    suite = TestJsonSink()
-    suite.connector_class = cast(type[JsonSink], type("Wrong", (JsonSink,), {"task_class": task_class}))  # type: ignore[misc]
-    suite.file = str(folder / "out.json")
-    return suite
-
-
-def test_sink_without_fence_is_found(tmp_path: Path) -> None:
-    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
-        wrong_sink(TrustingTask, tmp_path).test_older_claim_is_refused()
-
-
-def test_sink_that_does_not_know_its_offsets_is_found(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError):
-        wrong_sink(AppendingTask, tmp_path).test_destination_knows_the_next_offset()
-
-
-class LosingTask(JsonTask):
-    def put_records(self, records: list[SinkRecord]) -> None:
-        self.pending += [record.value for record in records[1:]]
-
-
-def test_sink_that_loses_records_is_found(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError):
-        wrong_sink(LosingTask, tmp_path).test_records_arrive_in_order()
 
 
 def test_tasks_that_define_nothing_say_so() -> None:
