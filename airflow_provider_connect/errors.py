@@ -6,7 +6,7 @@
     ├── ConfigException                  400  a setting is wrong: name, value and reason; several at once in .errors
     │   └── WorkerSettingsException      500  the worker's own settings are wrong; an admin may correct them, so a retry may succeed
     ├── BadRequestException              400  the request cannot be met as it is
-    ├── UnauthorizedException            401  nobody said who asks, or not truly
+    ├── UnauthorizedException            401  no user, or a wrong password or token
     ├── ForbiddenException               403  this user may not do that, or the worker settings forbid it to all
     ├── NotFoundException                404  connector, task, logger
     │   └── PluginNotFoundException      404  class or alias unknown; .known lists what there is
@@ -14,7 +14,7 @@
     ├── AlreadyExistsException           409
     ├── ConflictException                409  another change is under way, or a DAG file owns the connector
     ├── RetriableException               500  the same call may be made again
-    │   ├── StoreTimeoutException        500  a topic was not read or written in time; .stage says how far it got
+    │   ├── StoreTimeoutException        500  a topic was not read or written in time; .stage is how far it got
     │   └── BackpressureException        500  a sink asks for a pause of .retry_after_ms
     ├── DataException                    500  one value or record cannot be read or converted
     │   └── SchemaException              500  a schema is wrong in itself
@@ -76,7 +76,7 @@ class BadRequestException(ConnectException):
 
 
 class UnauthorizedException(ConnectException):
-    """The caller did not say who it is, or the password or token is wrong."""
+    """The request names no user, or its password or token is wrong."""
 
     status_code = 401
 
@@ -128,7 +128,7 @@ class RetriableException(ConnectException):
 
 
 class StoreTimeoutException(RetriableException):
-    """A topic was not read or written in time; ``stage`` says what was being done."""
+    """A topic was not read or written in time; ``stage`` is the step that took too long."""
 
     def __init__(self, message: str, *, stage: str = "") -> None:
         super().__init__(message)
@@ -146,7 +146,7 @@ class BackpressureException(RetriableException):
 class DataException(ConnectException):
     """One value or record cannot be read or converted; the error tolerance decides what becomes of it.
 
-    Of a column or batch ``record`` may say which, from 0 on; None: it was not looked for."""
+    Of a column or batch ``record`` may be the index of the record at fault; None: it was not searched for."""
 
     record: int | None = None
 
@@ -168,7 +168,7 @@ class FencedException(TaskException):
 
 
 class TransactionExpiredException(FencedException):
-    """A producer was fenced after its transaction had been open for ``transaction.timeout.ms``: by the broker itself, if by nobody else."""
+    """A producer was fenced after its transaction had been open for ``transaction.timeout.ms``: probably by the broker itself."""
 
 
 class TooManyTasksException(TaskException):

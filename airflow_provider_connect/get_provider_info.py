@@ -150,7 +150,7 @@ def get_provider_info() -> dict[str, Any]:
                         "default": None,
                     },
                     "mirror_history_days": {
-                        "description": "How long the SQL mirror keeps history and figures of runs; for ever when not set.",
+                        "description": "How long the SQL mirror keeps history and metrics of runs; for ever when not set.",
                         "version_added": "0.1.0",
                         "type": "string",
                         "example": "365",

@@ -205,7 +205,7 @@ class Reconciler:
         self._accepted.discard(name)
 
     def _given_up(self, dags: Iterable[ConnectorDagRow]) -> set[str]:
-        """The connectors whose DAG files are gone for good, as far as can be said. The time begins anew in a process that takes over."""
+        """The connectors whose DAG files are gone for good, as far as is known. The time begins anew in a process that takes over."""
         gone, now = self._gone(dags), self._now()
         self._gone_since = {name: self._gone_since.get(name, now) for name in gone}
         for name in sorted(name for name, since in self._gone_since.items() if since == now):

@@ -96,7 +96,7 @@ def _with_end(session: Session, run: DagRun | None, facts: RunFacts) -> RunFacts
     if not failed:
         return replace(facts, failure=f"Run {run.run_id} failed before it started anything. {ENDS}")
     tries = ", ".join(f"{task.task_id} (try {task.try_number}, {task.state}, on {task.hostname or 'no host'})" for task in failed)
-    failure = f"Run {run.run_id} failed and its application did not report this: {tries}. The log of that try in Airflow tells more. {ENDS}"
+    failure = f"Run {run.run_id} failed and its application did not report this: {tries}. See the log of that try in Airflow. {ENDS}"
     return replace(facts, failure=failure)
 
 

@@ -19,11 +19,11 @@ from airflow_provider_connect.sdk.records import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``says``: what was seen, for people. ``is_hopeless``: it FAILED, and does not get better by itself. ``is_early``: met, but what comes
+    """``text`` describes what was seen. ``is_hopeless``: it FAILED, and does not get better by itself. ``is_early``: met, but what comes
     right after a start has not come yet, and may never come."""
 
     is_met: bool
-    says: str
+    text: str
     is_hopeless: bool = False
     is_early: bool = False
 
@@ -61,12 +61,12 @@ class ConnectorReaches:
         tasks = [task for task in seen.tasks if task.state != State.DESTROYED] if self.with_tasks else []
         instances: list[StateView | TaskView] = [seen.connector, *tasks]
         failed = [instance for instance in instances if instance.state == State.FAILED and State.FAILED not in self.states]
-        says = f"Connector {self.connector} is {seen.connector.state}" + (f", its tasks {_counted(tasks)}" if tasks else "")
+        text = f"Connector {self.connector} is {seen.connector.state}" + (f", its tasks {_counted(tasks)}" if tasks else "")
         if failed:
-            return Verdict(False, f"{says}: {_first_line(failed[0].trace)}", is_hopeless=True)
+            return Verdict(False, f"{text}: {_first_line(failed[0].trace)}", is_hopeless=True)
         is_emptied = not tasks or seen.connector.state != State.STOPPED
         is_early = self.with_tasks and not tasks and seen.connector.state == State.RUNNING
-        return Verdict(is_emptied and all(instance.state in self.states for instance in instances), says, is_early=is_early)
+        return Verdict(is_emptied and all(instance.state in self.states for instance in instances), text, is_early=is_early)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +165,9 @@ class UpgradeSucceeds:
     def judge(self, seen: Upgrade | None) -> Verdict:
         if seen is None:
             return Verdict(False, f"No upgrade of connector {self.connector} was requested")
-        says = f"The upgrade of connector {self.connector} from version {seen.old} to {seen.new} is {seen.state}"
+        text = f"The upgrade of connector {self.connector} from version {seen.old} to {seen.new} is {seen.state}"
         is_hopeless = not seen.is_open and seen.state is not UpgradeState.DONE
-        return Verdict(seen.state is UpgradeState.DONE, f"{says}: {seen.reason}" if seen.reason else says, is_hopeless=is_hopeless)
+        return Verdict(seen.state is UpgradeState.DONE, f"{text}: {seen.reason}" if seen.reason else text, is_hopeless=is_hopeless)
 
 
 _KINDS: dict[str, type[Any]] = {

@@ -125,7 +125,7 @@ class _Verbs:
 
     @verb
     def put_connector_config(self, name: str, config: Mapping[str, str | None]) -> Call[tuple[ConnectorInfo, bool]]:
-        """The whole config; the connector is created where there is none, and the second value says whether it was."""
+        """The whole config; the connector is created where there is none, and the second value is whether it was."""
         return call(
             "put_connector_config",
             name,

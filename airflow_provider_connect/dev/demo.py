@@ -47,10 +47,10 @@ def main() -> int:
             demo.stay_up()
         return 0 if is_equal else 1
     except KeyboardInterrupt:
-        demo.say("interrupted")
+        demo.notify("interrupted")
         return 130 if arguments.once else 0
     except ConnectException as error:
-        demo.say(f"failed: {error}")
+        demo.notify(f"failed: {error}")
         return 1
     finally:
         demo.end()
@@ -66,9 +66,9 @@ class Demo:
         self._tables = DemoTables(self._files)
         self._state: dict[str, object] = {}
         variables = {FOLDER_VARIABLE: str(self._files), **self._tables.variables()}
-        self._stack = Stack(self._directory, variables=variables, allowed=self._files, say=self.say)
+        self._stack = Stack(self._directory, variables=variables, allowed=self._files, notify=self.notify)
 
-    def say(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         """One line of progress, with the seconds since the start."""
         print(f"[{time.monotonic() - self._started:6.1f} s] {text}", flush=True)
 
@@ -77,7 +77,7 @@ class Demo:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._stack.down()
         self._tables.end()
-        self.say("Everything is down.")
+        self.notify("Everything is down.")
 
     def run(self, lines: int, rows: int) -> bool:
         """Copies a file of so many lines and a table of so many rows, and reports each step. Whether the copies equal the originals."""
@@ -85,9 +85,9 @@ class Demo:
         shutil.rmtree(self._directory, ignore_errors=True)
         self._files.mkdir(parents=True)
         _write_lines(self._files / INPUT, lines)
-        self.say(f"wrote {self._files / INPUT}: {lines:,} lines, {(self._files / INPUT).stat().st_size:,} bytes")
+        self.notify(f"wrote {self._files / INPUT}: {lines:,} lines, {(self._files / INPUT).stat().st_size:,} bytes")
         self._tables.start(rows)
-        self.say(f"filled the table {TABLE} of a {self._tables.database} database: {rows:,} rows")
+        self.notify(f"filled the table {TABLE} of a {self._tables.database} database: {rows:,} rows")
         _copy_examples(self._stack.dags_folder)
         state = self._stack.up()
         client = AirflowClient(str(state["airflow_url"]), str(state["username"]), str(state["password"]))
@@ -107,7 +107,7 @@ class Demo:
         while run is None:
             time.sleep(0.2)
             run = client.latest_run(dag_id) or (client.trigger(dag_id) if time.monotonic() > deadline else None)
-        self.say(f"{dag_id}: run {run.run_id}")
+        self.notify(f"{dag_id}: run {run.run_id}")
         run = self._wait_for_end(client, run)
         if run.state != "success":
             raise ConnectException(f"{dag_id} ended as {run.state}.{self._last_log(dag_id)}")
@@ -119,7 +119,7 @@ class Demo:
         for now in client.watch(run):
             if now.state != state or time.monotonic() - reported > _SILENT_SECONDS:
                 state, reported = now.state, time.monotonic()
-                self.say(f"{now.dag_id}: {state}")
+                self.notify(f"{now.dag_id}: {state}")
             if time.monotonic() - started > _RUN_SECONDS:
                 raise ConnectException(f"{now.dag_id} is still {state} after {_RUN_SECONDS} s.{self._last_log(now.dag_id)}")
             run = now
@@ -158,7 +158,7 @@ class Demo:
             f"                  source {shlex.quote(str(state['environment']))} and use the airflow command.\n",
             flush=True,
         )
-        self.say("Everything stays up. Ctrl-C ends it.")
+        self.notify("Everything stays up. Ctrl-C ends it.")
         threading.Event().wait()
 
     def _last_log(self, dag_id: str) -> str:

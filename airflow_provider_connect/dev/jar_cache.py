@@ -27,12 +27,12 @@ PINS = Path(__file__).with_name("jars.sha512")
 
 
 def announce(text: str) -> None:
-    """Says a line of progress on standard error, where it mixes with no result."""
+    """Prints a line of progress on standard error, where it mixes with no result."""
     print(text, file=sys.stderr, flush=True)
 
 
 def fetch_jars(
-    cache: Path, name: str, libraries: Sequence[str], java: JavaRuntime, *, pins: Path = PINS, say: Callable[[str], None] = announce
+    cache: Path, name: str, libraries: Sequence[str], java: JavaRuntime, *, pins: Path = PINS, notify: Callable[[str], None] = announce
 ) -> Path:
     """A folder of the cache, ``name`` and a mark of ``libraries``, with the jars of ``libraries`` and all that they need at run time.
 
@@ -42,27 +42,27 @@ def fetch_jars(
     """
     folder = cache / "jars" / f"{name}-{hashlib.sha256(' '.join(libraries).encode()).hexdigest()[:8]}"
     if not folder.exists():
-        say(f"fetching {name} (once; kept in {folder})")
+        notify(f"fetching {name} (once; kept in {folder})")
 
     def fetch(scratch: Path) -> None:
-        _fetch(scratch, cache / "ivy", libraries, java, say)
+        _fetch(scratch, cache / "ivy", libraries, java, notify)
         check_files(scratch, pins)
 
     return made_once(folder, fetch)
 
 
-def _fetch(folder: Path, ivy_cache: Path, libraries: Sequence[str], java: JavaRuntime, say: Callable[[str], None]) -> None:
+def _fetch(folder: Path, ivy_cache: Path, libraries: Sequence[str], java: JavaRuntime, notify: Callable[[str], None]) -> None:
     module = folder.with_name("ivy.xml")
     module.write_text(_module(libraries))
     command = [str(java.executable), f"-Duser.home={folder.parent}", "-jar", str(_ivy()), "-cache", str(ivy_cache), "-ivy", str(module)]
     command += ["-confs", "default", "-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]"]
     for attempt in range(1, ATTEMPTS + 1):
-        failure = _run(command, say)
+        failure = _run(command, notify)
         if failure is None and any(folder.iterdir()):
-            say(f"fetched {len(list(folder.iterdir()))} files")
+            notify(f"fetched {len(list(folder.iterdir()))} files")
             return
-        say(f"attempt {attempt} of {ATTEMPTS} did not get everything")
-    raise ConnectException(f"Cannot fetch {', '.join(libraries)} from Maven's central repository. Ivy said: {failure}")
+        notify(f"attempt {attempt} of {ATTEMPTS} did not get everything")
+    raise ConnectException(f"Cannot fetch {', '.join(libraries)} from Maven's central repository. Ivy reports: {failure}")
 
 
 def check_files(folder: Path, pins: Path = PINS) -> None:
@@ -82,7 +82,7 @@ def check_files(folder: Path, pins: Path = PINS) -> None:
         )
 
 
-def _run(command: Sequence[str], say: Callable[[str], None]) -> str | None:
+def _run(command: Sequence[str], notify: Callable[[str], None]) -> str | None:
     """Runs Ivy, reporting every few seconds how far it got, also while Ivy prints nothing. None, or the last lines of a failure."""
     lines: list[str] = []
     started = time.monotonic()
@@ -92,7 +92,7 @@ def _run(command: Sequence[str], say: Callable[[str], None]) -> str | None:
         reading.start()
         reading.join(PROGRESS_SECONDS)
         while reading.is_alive():
-            say(f"  {_progress(list(lines))} ({time.monotonic() - started:.0f} s)")
+            notify(f"  {_progress(list(lines))} ({time.monotonic() - started:.0f} s)")
             reading.join(PROGRESS_SECONDS)
     if ivy.returncode == 0 and not any("UNRESOLVED DEPENDENCIES" in line or "FAILED DOWNLOADS" in line for line in lines):
         return None

@@ -43,9 +43,9 @@ appender.out.layout.pattern = [%d] %p %m (%c)%n
 """
 
 
-def kafka_jars(cache: Path, java: JavaRuntime, *, say: Callable[[str], None] = announce) -> Path:
+def kafka_jars(cache: Path, java: JavaRuntime, *, notify: Callable[[str], None] = announce) -> Path:
     """The folder with the broker's jars, fetched once into the cache (44 MB, less than a minute)."""
-    return fetch_jars(cache, f"kafka-{VERSION}", _LIBRARIES, java, say=say)
+    return fetch_jars(cache, f"kafka-{VERSION}", _LIBRARIES, java, notify=notify)
 
 
 class KafkaServer:
@@ -64,11 +64,11 @@ class KafkaServer:
         heap: str = "512m",
         quick: bool = True,
         outlives_parent: bool = False,
-        say: Callable[[str], None] = announce,
+        notify: Callable[[str], None] = announce,
     ) -> None:
         self.directory = directory.absolute()
         self.log_file = self.directory / "server.log"
-        self._cache, self._say = cache, say
+        self._cache, self._notify = cache, notify
         self._heap, self._quick, self._outlives_parent = heap, quick, outlives_parent
         self._java: JavaRuntime | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -155,7 +155,7 @@ class KafkaServer:
 
     def _command(self, main: str, *arguments: str) -> list[str]:
         self._java = self._java or find_java(cache=self._cache)
-        jars = kafka_jars(self._cache, self._java, say=self._say)
+        jars = kafka_jars(self._cache, self._java, notify=self._notify)
         options = [f"-Xmx{self._heap}", "-XX:+UseSerialGC" if self._quick else "-XX:+UseG1GC", "-Xshare:auto"]
         if self._quick:
             options.append("-XX:TieredStopAtLevel=1")

@@ -51,12 +51,12 @@ class Stack:
         allowed: Path | None = None,
         outlives_parent: bool = False,
         with_root: bool = False,
-        say: Callable[[str], None] = announce,
+        notify: Callable[[str], None] = announce,
     ) -> None:
         self.directory = directory.absolute()
         self.folder = self.directory / "stack"
         self.cache = cache or cache_directory()
-        self._worker, self._variables, self._outlives_parent, self._say = worker, dict(variables or {}), outlives_parent, say
+        self._worker, self._variables, self._outlives_parent, self._notify = worker, dict(variables or {}), outlives_parent, notify
         self._allowed = allowed or self.data_folder
         self._with_root = with_root
         self._root_port: int | None = None
@@ -165,15 +165,17 @@ class Stack:
         )
         airflow.prepare()
         if "bootstrap.servers" in worker:
-            self._say(f"Kafka: {worker['bootstrap.servers']} (named by {self._worker}; no broker started)")
+            self._notify(f"Kafka: {worker['bootstrap.servers']} (named by {self._worker}; no broker started)")
         else:
-            self.kafka = KafkaServer(self.folder / "kafka", self.cache, quick=False, outlives_parent=self._outlives_parent, say=self._say)
+            self.kafka = KafkaServer(
+                self.folder / "kafka", self.cache, quick=False, outlives_parent=self._outlives_parent, notify=self._notify
+            )
             self.kafka.start()
             worker = {"bootstrap.servers": self.kafka.bootstrap_servers, **worker}
-            self._say(f"Kafka: {self.kafka.bootstrap_servers}")
+            self._notify(f"Kafka: {self.kafka.bootstrap_servers}")
         self._write_worker(worker)
         airflow.start()
-        self._say("Airflow: starting api-server, scheduler, dag-processor and triggerer")
+        self._notify("Airflow: starting api-server, scheduler, dag-processor and triggerer")
         if self._with_root:
             self._root_port = self._kept_port("root-port")
             airflow.start_command(_ROOT, "connect", "rest", "--host", LOOPBACK, "--port", str(self._root_port))
@@ -181,7 +183,7 @@ class Stack:
         airflow.wait_until_healthy()
         if self._root_port is not None:
             airflow.wait_until_it_listens(_ROOT, self._root_port)
-        self._say(f"Airflow: {airflow.url}")
+        self._notify(f"Airflow: {airflow.url}")
         return state
 
     def _kept_port(self, name: str) -> int:

@@ -56,7 +56,7 @@ Resolve = Callable[[Mapping[str, str]], Mapping[str, str]]
 class OffsetKeeper:
     """See the module. Safe to share between threads; changes of one connector wait for one another.
 
-    ``type_of`` tells source from sink by a config; ``resolve`` gives a config, whose ``name`` is in it, the values of its variables, None:
+    ``type_of`` is source or sink, by a config; ``resolve`` gives a config, whose ``name`` is in it, the values of its variables, None:
     those of the worker's own providers. ``probe`` None: connectors are not asked, as where none of their code is at hand.
     """
 

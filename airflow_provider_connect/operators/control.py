@@ -117,7 +117,7 @@ class ResetOffsetsOperator(_OffsetsOperator):
 
 
 def offset_views(offsets: object) -> list[OffsetView]:
-    """Offsets as users write them. Raises BadRequestException saying which entry is wrong."""
+    """Offsets as users write them. Raises BadRequestException, which names the wrong entry."""
     if not isinstance(offsets, list | tuple):
         raise BadRequestException(f"offsets must be {_OFFSETS_SHAPE}, not {type(offsets).__name__}")
     return [_offset_view(number, entry) for number, entry in enumerate(offsets)]

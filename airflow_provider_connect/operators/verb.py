@@ -16,7 +16,7 @@ from airflow_provider_connect.client.conditions import Condition, Verdict, as_js
 from airflow_provider_connect.client.conversation import is_outage
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import CONNECTION
-from airflow_provider_connect.triggers.connect import ERROR, HOPELESS, ConnectTrigger, Patience
+from airflow_provider_connect.triggers.connect import ERROR, HOPELESS, ConnectTrigger, FailureTimeout
 
 if TYPE_CHECKING:
     from airflow_provider_connect.hooks.connect import ConnectHook
@@ -96,17 +96,17 @@ class ConnectVerbOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not
 
     def _await(self, condition: Condition, method: str, arguments: dict[str, Any]) -> None:
         """Returns when the condition is met; with ``deferrable`` it need not return: ``method`` goes on then."""
-        patience, deadline = Patience(self.patience_seconds), time.monotonic() + self.timeout_seconds
+        failure_timeout, deadline = FailureTimeout(self.patience_seconds), time.monotonic() + self.timeout_seconds
         with self._hook() as hook:
-            while not patience.is_content_with(verdict := self._look(hook, condition)):
+            while not failure_timeout.ends_wait(verdict := self._look(hook, condition)):
                 if self.deferrable:
                     self._defer(condition, method, arguments)
                 if time.monotonic() > deadline:
-                    raise AirflowException(f"Not in {self.timeout_seconds} s: {verdict.says}")
+                    raise AirflowException(f"Not in {self.timeout_seconds} s: {verdict.text}")
                 time.sleep(self.poll_seconds)
         if not verdict.is_met:
-            raise AirflowFailException(verdict.says)
-        self.log.info("%s", verdict.says)
+            raise AirflowFailException(verdict.text)
+        self.log.info("%s", verdict.text)
 
     @staticmethod
     def _look(hook: "ConnectHook", condition: Condition) -> Verdict:
@@ -128,5 +128,5 @@ class ConnectVerbOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not
 
     def _take_event(self, event: Mapping[str, str]) -> None:
         if event["status"] in (HOPELESS, ERROR):
-            raise AirflowFailException(event["says"])
-        self.log.info("%s", event["says"])
+            raise AirflowFailException(event["text"])
+        self.log.info("%s", event["text"])

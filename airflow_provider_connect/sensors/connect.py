@@ -63,17 +63,17 @@ class ConnectSensor(BaseSensorOperator):  # type: ignore[misc]  # Airflow is not
     def execute_complete(self, context: Any, event: Mapping[str, str]) -> None:
         """Called by Airflow with what the trigger fired."""
         if event["status"] in (HOPELESS, ERROR):
-            raise AirflowFailException(event["says"])
-        self.log.info("%s", event["says"])
+            raise AirflowFailException(event["text"])
+        self.log.info("%s", event["text"])
 
     def _look(self) -> Verdict:
         from airflow_provider_connect.hooks.connect import ConnectHook  # loads the HTTP client: not where DAG files are parsed
 
         with ConnectHook(self.connect_conn_id) as hook:
             verdict = hook.look(self.condition())
-        self.log.info("%s", verdict.says)
+        self.log.info("%s", verdict.text)
         if verdict.is_hopeless:
-            raise AirflowFailException(verdict.says)
+            raise AirflowFailException(verdict.text)
         return verdict
 
     @staticmethod

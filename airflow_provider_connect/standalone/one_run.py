@@ -84,7 +84,7 @@ def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing) -
     application = Application(spec, partial(_engine, backing), host=_LOOPBACK, on_claim=lambda _: None, backing=backing)
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: application.tell_to_end())
+            signal.signal(number, lambda *_: application.request_end())
     result = application.run()  # 3
     for task in result.tasks:
         log.info(

@@ -161,7 +161,7 @@ class TaskLoop:
         """Why to end, seen soon; None: the time is over."""
         until = time.monotonic() + seconds
         while True:
-            reason = StopReason.TOLD if self._stop_event.is_cut() else followed.poll()
+            reason = StopReason.ASKED_TO_END if self._stop_event.is_cut() else followed.poll()
             left = until - time.monotonic()
             if reason is not None or left <= 0:
                 return reason

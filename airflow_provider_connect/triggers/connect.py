@@ -18,7 +18,7 @@ MET, HOPELESS, ERROR = "met", "hopeless", "error"
 
 
 class ConnectTrigger(BaseTrigger):  # type: ignore[misc]  # Airflow is not typed for us
-    """Checks every ``poll_seconds`` until ``condition``, of ``conditions.as_json``, is met. Fires once, ``{"status": …, "says": …}``.
+    """Checks every ``poll_seconds`` until ``condition``, of ``conditions.as_json``, is met. Fires once, ``{"status": …, "text": …}``.
 
     The status is ``met``; ``hopeless`` when the connector was seen FAILED for ``patience_seconds`` without a break; ``error`` for a refusal
     that another check would not end. A server that is away is waited for, until the wait's own time-out. Holds no secret: the Connection is
@@ -47,12 +47,12 @@ class ConnectTrigger(BaseTrigger):  # type: ignore[misc]  # Airflow is not typed
         try:
             yield TriggerEvent(await self._outcome())
         except ConnectException as error:
-            yield TriggerEvent({"status": ERROR, "says": error.message})
+            yield TriggerEvent({"status": ERROR, "text": error.message})
 
     async def _outcome(self) -> dict[str, str]:
         from airflow_provider_connect.hooks.connect import AsyncConnectHook  # loads the HTTP client: not where DAG files are parsed
 
-        condition, patience = of_json(self.condition), Patience(self.patience_seconds)
+        condition, failure_timeout = of_json(self.condition), FailureTimeout(self.patience_seconds)
         async with AsyncConnectHook(self.connect_conn_id) as hook:
             while True:
                 try:
@@ -62,12 +62,12 @@ class ConnectTrigger(BaseTrigger):  # type: ignore[misc]  # Airflow is not typed
                         raise
                     _log.warning("The wait goes on until its own time-out: %s", error.message)
                 else:
-                    if patience.is_content_with(verdict):
-                        return {"status": MET if verdict.is_met else HOPELESS, "says": verdict.says}
+                    if failure_timeout.ends_wait(verdict):
+                        return {"status": MET if verdict.is_met else HOPELESS, "text": verdict.text}
                 await asyncio.sleep(self.poll_seconds)
 
 
-class Patience:
+class FailureTimeout:
     """How long FAILED, and RUNNING without tasks, must be seen without a break before it counts: what was changed or restarted shows its
     old state for a while, and what was created has no tasks for a while."""
 
@@ -76,7 +76,7 @@ class Patience:
         self._seen: tuple[bool, bool] | None = None
         self._since = 0.0
 
-    def is_content_with(self, verdict: Verdict) -> bool:
+    def ends_wait(self, verdict: Verdict) -> bool:
         """Called after each check: whether no other is needed."""
         seen, now = (verdict.is_met, verdict.is_hopeless), self._now()
         if seen != self._seen:

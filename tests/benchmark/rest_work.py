@@ -84,7 +84,7 @@ def connect_requests(bootstrap_servers: str, scratch: Path, cache: Path, java: J
 def our_requests(scratch: Path, cache: Path, say: Callable[[str], None]) -> list[Run]:
     """Airflow with a DAG for each connector, its API server asked by a user who may read them all. The connectors are PAUSED."""
     measured = []
-    with Stack(scratch / "rest-stack", cache=cache, say=say) as stack:
+    with Stack(scratch / "rest-stack", cache=cache, notify=say) as stack:
         assert stack.airflow is not None
         state = stack.state() or {}
         login = {"username": USERNAME, "password": stack.airflow.password}

@@ -61,7 +61,7 @@ class Session:
         """A table for each work, by its heading. Raw runs are written after every race, so that an interrupted session leaves some."""
         prepare(self._say, cache=self._cache)
         tables = {}
-        with KafkaServer(self._scratch / "kafka", self._cache, heap="1g", quick=False, say=self._say) as kafka:
+        with KafkaServer(self._scratch / "kafka", self._cache, heap="1g", quick=False, notify=self._say) as kafka:
             for work in (WORKS[name] for name in self._plan.works if name in WORKS):
                 tables[f"{work.name}: {work.title}"] = self._race(work, kafka.bootstrap_servers)
             for table_work in (TABLE_WORKS[name] for name in self._plan.works if name in TABLE_WORKS):

@@ -64,7 +64,7 @@ def airflow_runs(scratch: Path, cache: Path, runs: int, say: Callable[[str], Non
     """Runs that a real Airflow starts, timed by its own record of each: first with one new line each, then with none."""
     lines = scratch / "ladder.txt"
     lines.write_text(f"{_LINE}\n")
-    stack = Stack(scratch / "stack", cache=cache, allowed=scratch, say=say)
+    stack = Stack(scratch / "stack", cache=cache, allowed=scratch, notify=say)
     stack.dags_folder.mkdir(parents=True, exist_ok=True)
     config = WORKS["W1x"].config(str(lines), _TOPIC)
     (stack.dags_folder / "ladder.py").write_text(_DAG_FILE.format(name=_CONNECTOR, config=config))

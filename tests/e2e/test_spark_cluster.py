@@ -181,7 +181,7 @@ def test_two_tasks_run_on_two_executors_with_code_that_came_along(
     os.kill(submission.driver_pid(), signal.SIGTERM)  # the stop switch reaches bodies in other executors
     result = submission.wait()
     assert result is not None, submission.output()[-3000:]
-    assert [task.stopped_by for task in result.tasks] == ["the application was told to end"] * 2
+    assert [task.stopped_by for task in result.tasks] == ["the application was asked to end"] * 2
     assert runs.until_done().state is RunState.DONE
     written = [line for name in tmp_path.glob("out.*") for line in name.read_text().splitlines()]
     origins = {line for line in written if not line.startswith("value ")}

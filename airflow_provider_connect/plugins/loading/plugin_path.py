@@ -116,7 +116,7 @@ def modules_in(tree: str) -> list[str]:
 
 
 def _tree_stamp(tree: str) -> str:
-    """Installers rename ``*.dist-info`` into place, so the directory's own time tells; for single modules each file's does."""
+    """Installers rename ``*.dist-info`` into place, so the directory's own time shows a change; for single modules each file's does."""
     try:
         with os.scandir(tree) as entries:
             dated = sorted(f"{entry.name} {_stat_text(entry.stat())}" for entry in entries if entry.name.endswith((METADATA_ENDING, ".py")))

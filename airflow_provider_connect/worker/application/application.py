@@ -61,7 +61,7 @@ class Application:
         self._failures: dict[int, int] = {}
         self._state: ClusterConfigState | None = None
 
-    def tell_to_end(self) -> None:
+    def request_end(self) -> None:
         """Every task body ends after its current batch. Safe in a signal handler."""
         self._switch.throw()
 

@@ -35,7 +35,7 @@ def run_with_spark(directory: Path) -> NoReturn:
         on_progress=lambda progress: write_private(directory / PROGRESS_FILE, progress.to_json()),
     )
     mask_output(application.mask)
-    signal.signal(signal.SIGTERM, lambda *_: application.tell_to_end())
+    signal.signal(signal.SIGTERM, lambda *_: application.request_end())
     result = application.run()
     write_private(directory / RESULT_FILE, result.to_json())
     for engine in engines:

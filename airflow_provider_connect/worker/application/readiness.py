@@ -107,7 +107,7 @@ def check_readiness(
     providers = settings.config_providers(connector)
     secrets = config_providers.airflow_values(raw, providers, secrets_of)
     if is_planned:
-        return Readiness(WORK, "its tasks were planned a moment ago", raw, secrets, known=known)
+        return Readiness(WORK, "its tasks were just planned", raw, secrets, known=known)
     hide(secret_values(raw, providers, secrets))
     if found.state == NO_WORK:
         resolved = config_providers.resolve(raw, providers, secrets)
@@ -234,10 +234,10 @@ def _source_readiness(name: str, connector: SourceConnector, resolved: Mapping[s
         found = connector.has_new_data(strip_framework_keys(resolved), offset)
     except OpenTransactionException:
         return Readiness(WORK, LEFT_OPEN)
-    except Exception as error:  # (the connector's own code: whatever it raises, a run will tell)
-        return Readiness(WORK, f"the connector could not tell whether there is new data: {type(error).__name__}")
+    except Exception as error:  # (the connector's own code: whatever it raises, a run reports it)
+        return Readiness(WORK, f"the connector failed to check for new data: {type(error).__name__}")
     if found is None:
-        return Readiness(WORK, "the connector cannot tell whether there is new data")
+        return Readiness(WORK, "the connector cannot check for new data")
     return Readiness(WORK, "there is new data at its source") if found else Readiness(NO_WORK, "there is nothing new at its source")
 
 
@@ -258,7 +258,9 @@ def _sink_readiness(name: str, resolved: Mapping[str, str], settings: WorkerSett
     if waiting:
         return Readiness(WORK, f"{len(waiting)} of {len(partitions)} partitions have records beyond the group's offsets")
     if not all(is_fresh(committed[p].metadata, time.time()) for p in partitions):
-        return Readiness(WORK, "the group's offsets are somebody else's, or a day old and have to be committed again before they expire")
+        return Readiness(
+            WORK, "the group's offsets are not this connector's, or are a day old and have to be committed again before they expire"
+        )
     return Readiness(NO_WORK, f"group {group} is at the end of all {len(partitions)} partitions")
 
 

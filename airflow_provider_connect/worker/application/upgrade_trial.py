@@ -160,7 +160,7 @@ class UpgradeTrial:
     def _end(self, step: Callable[[Upgrade], Upgrade]) -> Upgrade | None:
         """Take a step of the trial that has this run's claim; None: there is none.
 
-        With DONE, the config names what was asked for, unless a DAG file owns the config: then the upgrade goes on to say it.
+        With DONE, the config names what was asked for, unless a DAG file owns the config: then the upgrade keeps it.
         """
         found: list[Upgrade] = []
 

@@ -131,7 +131,7 @@ def _as_binary(column: pa.Array | None) -> pa.Array | None:
 
 
 def _point(messages: np.ndarray[Any, Any], pointer: str, length: str, column: pa.Array | None) -> None:
-    """Have each message's pointer and length say where its bytes lie in the column's buffer; a null stays a null pointer."""
+    """Set each message's pointer and length to its bytes in the column's buffer; a null stays a null pointer."""
     if column is None:
         return
     _, offsets, data = column.buffers()

@@ -51,7 +51,7 @@ class SourceDelivery(Protocol):
 
 
 class ExactlyOnce:
-    """Records and offsets in one transaction, which ends where ``boundary`` says, or when its owner commits."""
+    """Records and offsets in one transaction, which ends where ``boundary`` decides, or when its owner commits."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""The dead letter queue of a sink task: records that failed, as they lie in Kafka, with Connect's headers that say why (contract §13.2).
+"""The dead letter queue of a sink task: failed records as they lie in Kafka, with Connect's headers about the failure (contract §13.2).
 
-Letters wait until what they were read with is committed, and are written just before: a run that is killed leaves no letter about
-records that the next run will read again, but for the moment between the two.
+Dead-letter records wait until the records read with them are committed, and are written just before that commit. A run that is killed
+leaves none about records that the next run reads again, unless it is killed between the two writes.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ HeaderList = list[tuple[str, bytes | None]]
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One record for the queue; ``record`` says where it was read."""
+    """One record for the queue; ``record`` has the position where it was read."""
 
     record: ConsumedRecord
     headers: HeaderList
 
 
-class LetterProducer(Protocol):
-    """Takes letters; they are durable when ``send`` returns. ``send`` raises if not a single one of them may be missing."""
+class DeadLetterProducer(Protocol):
+    """What ``send`` has written is durable when it returns; it raises where one record is missing."""
 
-    def send(self, topic: str, letters: Sequence[DeadLetter]) -> None: ...
+    def send(self, topic: str, dead_letters: Sequence[DeadLetter]) -> None: ...
 
 
 class DeadLetterQueue:
-    """The letters of one task. With ``writes_through`` a letter is written at once: what fails the task is in the queue by then, too.
+    """The dead-letter records of one task. ``writes_through``: each is written at once, so that the queue has the one that fails the task.
     Not thread-safe."""
 
     def __init__(
         self,
         topic: str,
-        producer: LetterProducer,
+        producer: DeadLetterProducer,
         *,
         headers: Callable[[Failure], HeaderList],
         metrics: TaskMetrics,
@@ -69,23 +69,23 @@ class DeadLetterQueue:
         self.writes_through = writes_through
 
     def add(self, failure: Failure) -> None:
-        """Take a letter, which waits for ``settle`` unless it is written through. The same record twice is one letter."""
+        """Take a record, which waits for ``settle`` unless it is written through. The same record twice is written once."""
         record = failure.record
         assert isinstance(record, ConsumedRecord)
-        letter = DeadLetter(record, [*record.headers, *self._headers(failure)])
+        dead_letter = DeadLetter(record, [*record.headers, *self._headers(failure)])
         if self.writes_through:
-            self._through.append(letter)
+            self._through.append(dead_letter)
             if not self._is_gathering:
                 self._send_through()
             return
-        place = TopicPartition(record.topic, record.partition), record.offset
-        if place not in self._waiting:
+        position = TopicPartition(record.topic, record.partition), record.offset
+        if position not in self._waiting:
             self.waiting_bytes += record.num_bytes
-        self._waiting[place] = letter
+        self._waiting[position] = dead_letter
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Letters that would be written at once are written when the ``with`` ends, however it does, all of them in one."""
+        """Records that would be written at once are written together when the ``with`` block ends, also when it raises."""
         self._is_gathering = True
         try:
             yield
@@ -94,34 +94,38 @@ class DeadLetterQueue:
             self._send_through()
 
     def _send_through(self) -> None:
-        letters, self._through = self._through, []
-        if letters:
-            self._send(letters)
+        dead_letters, self._through = self._through, []
+        if dead_letters:
+            self._send(dead_letters)
 
     def settle(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Write the letters of all records before ``positions``, by partition and offset; those behind them wait on."""
-        due = {place: letter for place, letter in sorted(self._waiting.items(), key=_place) if place[1] < positions.get(place[0], 0)}
+        """Write the dead-letter records of all records before ``positions``, by partition and offset; those behind them wait on."""
+        due = {
+            position: dead_letter
+            for position, dead_letter in sorted(self._waiting.items(), key=_position)
+            if position[1] < positions.get(position[0], 0)
+        }
         if due:
             self._send(list(due.values()))
-        self._waiting = {place: letter for place, letter in self._waiting.items() if place not in due}
-        self.waiting_bytes = sum(letter.record.num_bytes for letter in self._waiting.values())
+        self._waiting = {position: dead_letter for position, dead_letter in self._waiting.items() if position not in due}
+        self.waiting_bytes = sum(dead_letter.record.num_bytes for dead_letter in self._waiting.values())
 
-    def _send(self, letters: Sequence[DeadLetter]) -> None:
-        self._metrics.dead_letters += len(letters)
+    def _send(self, dead_letters: Sequence[DeadLetter]) -> None:
+        self._metrics.dead_letters += len(dead_letters)
         try:
-            self._producer.send(self._topic, letters)
+            self._producer.send(self._topic, dead_letters)
         except BaseException:
-            self._metrics.dead_letter_failures += len(letters)
+            self._metrics.dead_letter_failures += len(dead_letters)
             raise
 
 
-def _place(entry: tuple[tuple[TopicPartition, int], DeadLetter]) -> tuple[TopicPartition, int]:
+def _position(entry: tuple[tuple[TopicPartition, int], DeadLetter]) -> tuple[TopicPartition, int]:
     return entry[0]
 
 
 def context_headers(failure: Failure, connector: str, task: int, mask: Callable[[str], str] = str) -> HeaderList:
     """Connect's headers about a failure, in its order. Class names are Java's where Connect has the class, else Python's. ``mask`` takes
-    secrets out of what exceptions say."""
+    secrets out of the messages of exceptions."""
     record, operation, error = failure.record, failure.operation, failure.error
     named = {"topic": record.topic, "partition": record.partition, "offset": record.offset} if isinstance(record, ConsumedRecord) else {}
     named |= {
@@ -170,18 +174,18 @@ def ensure_topic(admin: TopicAdmin, topic: str, replication_factor: int) -> None
         raise kind(f"Could not initialize dead letter queue with topic={topic}: {error}{hint}") from error
 
 
-class FencedLetters:
+class FencedDeadLetterProducer:
     """Letters in transactions of the task's own id: what was fenced by a newer claim writes none. ``owner`` gives who has the id now."""
 
     def __init__(self, owner: Callable[[], TransactionalProducer], timeout_seconds: float) -> None:
         self._owner = owner
         self._timeout = timeout_seconds
 
-    def send(self, topic: str, letters: Sequence[DeadLetter]) -> None:
+    def send(self, topic: str, dead_letters: Sequence[DeadLetter]) -> None:
         owner = self._owner()
         try:
             owner.begin()
-            _write(owner.producer, topic, letters, self._timeout)
+            _write(owner.producer, topic, dead_letters, self._timeout)
             owner.commit()
         except FencedException:
             raise
@@ -191,19 +195,19 @@ class FencedLetters:
             raise
 
 
-class PlainLetters:
-    """Letters by a producer of their own, for a queue on another cluster, or written as somebody else, than the group's offsets are."""
+class PlainDeadLetterProducer:
+    """A producer of the queue's own: for a queue on another cluster than the group's offsets, or written as another user."""
 
     def __init__(self, producer: Producer, timeout_seconds: float) -> None:
         self._producer = producer
         self._timeout = timeout_seconds
 
-    def send(self, topic: str, letters: Sequence[DeadLetter]) -> None:
-        _write(self._producer, topic, letters, self._timeout)
+    def send(self, topic: str, dead_letters: Sequence[DeadLetter]) -> None:
+        _write(self._producer, topic, dead_letters, self._timeout)
 
 
-def _write(producer: Producer, topic: str, letters: Sequence[DeadLetter], timeout_seconds: float) -> None:
-    """Produce the letters and wait until they are acknowledged."""
+def _write(producer: Producer, topic: str, dead_letters: Sequence[DeadLetter], timeout_seconds: float) -> None:
+    """Produce the records and wait until they are acknowledged."""
     refusals: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, _message: object) -> None:
@@ -211,11 +215,11 @@ def _write(producer: Producer, topic: str, letters: Sequence[DeadLetter], timeou
             refusals.append(error)
 
     with translating(f"writing to the dead letter queue {topic}", producer):
-        for letter in letters:
-            record = letter.record
+        for dead_letter in dead_letters:
+            record = dead_letter.record
             options: dict[str, Any] = {} if record.timestamp is None else {"timestamp": record.timestamp}  # Any: produce's arguments
-            if letter.headers:
-                options["headers"] = letter.headers
+            if dead_letter.headers:
+                options["headers"] = dead_letter.headers
             producer.produce(topic, record.value, record.key, on_delivery=delivered, **options)
         left = producer.flush(timeout_seconds)
     if refusals:

@@ -1,4 +1,4 @@
-"""A record that failed: at which stage, in whose hands, and what is said of it. Kafka Connect's words (contract §13.1)."""
+"""A record that failed: at which stage, in which class, and the messages about it in Kafka Connect's words (contract §13.1)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ErrorStage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One step of a task's work, and the public name of the class that does it; ``number`` tells two of one class apart."""
+    """One step of a task's work, and the public name of the class that does it; ``number`` distinguishes two of one class."""
 
     stage: ErrorStage
     class_name: str
@@ -46,9 +46,9 @@ PUT = Operation(ErrorStage.TASK_PUT, SINK_TASK)
 
 
 class FailedRecord(Protocol):
-    """The record of a failure, as text in whose words it is told; for logs that may hold messages."""
+    """The record of a failure. ``description`` names it without its contents; ``str`` has them, for logs that may hold messages."""
 
-    def place(self) -> str: ...
+    def description(self) -> str: ...
 
     def __str__(self) -> str: ...
 
@@ -70,7 +70,7 @@ class ConsumedRecord:
     def num_bytes(self) -> int:
         return len(self.key or b"") + len(self.value or b"") + sum(len(key) + len(value or b"") for key, value in self.headers)
 
-    def place(self) -> str:
+    def description(self) -> str:
         return f"offset {self.offset} of {self.topic}-{self.partition}"
 
     def __str__(self) -> str:
@@ -80,12 +80,12 @@ class ConsumedRecord:
 
 @dataclass(frozen=True, slots=True)
 class ReadRecord:
-    """A source's record, made only when somebody wants its text."""
+    """A source's record, created only when its text is asked for."""
 
     topic: str
     make: Callable[[], SourceRecord]
 
-    def place(self) -> str:
+    def description(self) -> str:
         return f"a record for topic {self.topic}"
 
     def __str__(self) -> str:
@@ -97,11 +97,11 @@ class ReadRecord:
 
 @dataclass(frozen=True, slots=True)
 class UnreadRecord:
-    """A record that its source could not read: the exception says where it is."""
+    """A record that its source could not read: the exception has its position."""
 
     task: str
 
-    def place(self) -> str:
+    def description(self) -> str:
         return f"a record that {self.task} could not read"
 
     def __str__(self) -> str:

@@ -33,7 +33,7 @@ from airflow_provider_connect.worker.errors.tolerance import Tolerance
 KEPT_BYTES: Final = 64 << 20
 RETRY_MS: Final = 300
 STOP_SECONDS: Final = 5.0  # how long a call is retried once the task is to end
-_BISECTED: Final = Operation(PUT.stage, PUT.class_name, 1)  # the failures of its parts say nothing of whole batches
+_BISECTED: Final = Operation(PUT.stage, PUT.class_name, 1)  # the failures of its parts do not count for whole batches
 Offsets = Mapping[TopicPartition, int]
 Write = Callable[[], list[Refusal] | None]
 Arguments = ParamSpec("Arguments")

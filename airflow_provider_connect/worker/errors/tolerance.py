@@ -143,9 +143,9 @@ def retry_delay_ms(attempt: int, max_ms: int, left_ms: float, draw: random.Rando
 
 
 def exceeded(failure: Failure) -> ConnectException:
-    """What fails the task. It says where the record is, and nothing of its contents but what the cause says itself."""
-    error, operation = failure.error, failure.operation
-    text = f"Tolerance exceeded in error handler: {operation.stage} by {operation.class_name} failed for {failure.record.place()}: {error}"
+    """What fails the task: it has the record's position, and no contents but those in the cause's message."""
+    error, operation, record = failure.error, failure.operation, failure.record.description()
+    text = f"Tolerance exceeded in error handler: {operation.stage} by {operation.class_name} failed for {record}: {error}"
     may_pass = error.retriable if isinstance(error, ConnectException) else not isinstance(error, _OF_THE_RECORD)
     return RetriableException(text) if may_pass else ConnectException(text)
 
@@ -161,7 +161,7 @@ _SHARE = 0.7  # a run of this share of the usual distance holds no failing recor
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """A run failed; ``at`` is the record at fault, counted from the run's first, where somebody knows it: ``error`` is about that one."""
+    """A run failed; ``at`` is the record at fault, counted from the run's first, where it is known: ``error`` is about that one."""
 
     at: int | None = None
     error: Exception | None = None
@@ -177,7 +177,7 @@ class Part(Generic[Result]):
 
 
 class FailureRate:
-    """How many records pass between two that fail, lately: what tells how long a run is worth trying."""
+    """How many records pass between two that fail, lately: it decides how long a run is worth trying."""
 
     def __init__(self) -> None:
         self._passed = self._failed = 0.0

@@ -69,7 +69,7 @@ class SourcePipeline:
                 yield from self._encoded(piece)
 
     def _in_columns(self, records: Sequence[SourceRecord]) -> list[Batch]:
-        """Records whose values do not fit their schemas fail here; batches without records say how far the source has come with them."""
+        """Records whose values do not fit their schemas fail here; batches without records have the source's position."""
         if not records:
             return []
         header = self.converters.header

@@ -184,7 +184,7 @@ def warn_of_what_is_not_used(checked: CheckedConnector, settings: WorkerSettings
         return
     if checked.topic_creation is None:
         log.warning(
-            "Connector %s: topic.creation.* is not used: the worker has topic.creation.enable=false, and the broker makes topics or nobody",
+            "Connector %s: topic.creation.* is not used: the worker has topic.creation.enable=false, so only the broker creates topics",
             checked.name,
         )
     elif unused := unused_keys(checked.resolved):

@@ -17,11 +17,11 @@ from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.transactional_producer import TransactionalProducer
 from airflow_provider_connect.worker.delivery.raw_batch import Originals
 from airflow_provider_connect.worker.errors.dead_letters import (
+    DeadLetterProducer,
     DeadLetterQueue,
-    FencedLetters,
+    FencedDeadLetterProducer,
     HeaderList,
-    LetterProducer,
-    PlainLetters,
+    PlainDeadLetterProducer,
     context_headers,
     ensure_topic,
 )
@@ -40,7 +40,7 @@ ANSWER_SECONDS = 10.0
 
 
 def tolerance_of(environment: TaskEnvironment, metrics: TaskMetrics, queue: DeadLetterQueue | None = None) -> Tolerance:
-    """The task's tolerance, which tells log and ``queue``."""
+    """The task's tolerance, which reports to the log and to ``queue``."""
     return Tolerance(
         environment.connector_settings.errors,
         report=_reports(environment, metrics, queue),
@@ -86,7 +86,7 @@ def transactional(task: SinkTask, context: TaskSinkContext, errors: SinkErrors, 
 
 
 def columns_of(environment: TaskEnvironment) -> frozenset[str]:
-    """What has to be read besides the value so that failures can be told."""
+    """What has to be read besides the value so that failures can be reported."""
     settings = environment.connector_settings.errors
     if settings.dead_letter_topic is not None:
         return frozenset({"key", "headers", "timestamp"})
@@ -109,7 +109,7 @@ def _reports(environment: TaskEnvironment, metrics: TaskMetrics, queue: DeadLett
     return report
 
 
-def _letters(environment: TaskEnvironment, owner: Callable[[], TransactionalProducer]) -> LetterProducer:
+def _letters(environment: TaskEnvironment, owner: Callable[[], TransactionalProducer]) -> DeadLetterProducer:
     """In the task's own transactions where its owner goes to the same cluster, as the same user, as Connect's own producer would."""
     overrides = environment.connector_settings.overrides["producer"]
     client_id = f"connector-dlq-producer-{environment.payload.connector}-{environment.payload.task}"
@@ -117,5 +117,5 @@ def _letters(environment: TaskEnvironment, owner: Callable[[], TransactionalProd
     if wanted == client_config(
         environment.settings, ClientKind.PRODUCER, sink_overrides(environment.checked.resolved), client_id=client_id
     ):
-        return FencedLetters(owner, WRITE_SECONDS)
-    return PlainLetters(Producer({**wanted, "enable.idempotence": "true", **LastError().callbacks()}), WRITE_SECONDS)
+        return FencedDeadLetterProducer(owner, WRITE_SECONDS)
+    return PlainDeadLetterProducer(Producer({**wanted, "enable.idempotence": "true", **LastError().callbacks()}), WRITE_SECONDS)

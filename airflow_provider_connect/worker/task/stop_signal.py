@@ -33,7 +33,7 @@ class StopReason(StrEnum):
     STOPPED = "stopped"
     DELETED = "deleted"
     FENCED = "a newer claim took over"
-    TOLD = "the application was told to end"
+    ASKED_TO_END = "the application was asked to end"
     TIME = "batch.max.duration.ms is over"
     EXPIRED = "a value of a config provider has expired"
 
@@ -89,7 +89,7 @@ class StopSignal:
         if reason is not None:
             return reason
         if self._wire is not None and self._wire.is_cut():
-            return StopReason.TOLD
+            return StopReason.ASKED_TO_END
         if now >= self._deadline:
             return StopReason.TIME
         if now >= self._expiry:

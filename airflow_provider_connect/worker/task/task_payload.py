@@ -47,7 +47,7 @@ class TaskPayload:
 
 
 def refuse_second_attempt(attempt: int) -> None:
-    """Spark starts a body again when an executor is lost, with the same claim, whatever ``spark.task.maxFailures`` says."""
+    """Spark starts a body again when an executor is lost, with the same claim, whatever ``spark.task.maxFailures`` is."""
     if attempt > 0:
         raise TaskException(f"Spark started this task a second time (attempt {attempt}); only Airflow retries")
 

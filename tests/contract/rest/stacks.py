@@ -17,7 +17,7 @@ def product(profile: str, folder: Path, cache: Path) -> Iterator[Server]:
     files.mkdir(parents=True)
     worker = folder / "given.properties"
     worker.write_text("".join(f"{key}={value}\n" for key, value in worker_settings(profile, folder).items()))
-    with Stack(folder / "stack", cache=cache, worker=worker, say=lambda _: None) as stack:
+    with Stack(folder / "stack", cache=cache, worker=worker, notify=lambda _: None) as stack:
         state = stack.state() or {}
         credentials = base64.b64encode(f"{state['username']}:{state['password']}".encode()).decode()
         yield Server(

@@ -168,8 +168,8 @@ def test_letters_of_a_run_that_failed_are_written_by_the_next_one_alone(scene: S
 @pytest.mark.parametrize(
     ("moment", "times"),
     [
-        (Moment("worker.errors.dead_letters:FencedLetters.send", "before"), 1),
-        (Moment("worker.errors.dead_letters:FencedLetters.send", "after"), 2),
+        (Moment("worker.errors.dead_letters:FencedDeadLetterProducer.send", "before"), 1),
+        (Moment("worker.errors.dead_letters:FencedDeadLetterProducer.send", "after"), 2),
         (Moment(CommitStep.PRE_COMMIT, "after"), 1),
         (Moment(CommitStep.COMMIT_GROUP, "after"), 1),
     ],
@@ -209,7 +209,7 @@ def test_record_that_is_waited_for_keeps_nobody_from_stopping(scene: Scene, uniq
     config = scene.file_sink(unique) | fragile | tolerant(scene, **{"errors.retry.timeout": "-1"})
     under_way = scene.start(config)
     eventually(lambda: scene.states() == {0: "RUNNING"})
-    under_way.application.tell_to_end()
+    under_way.application.request_end()
     assert under_way.wait().tasks[0].stopped_by is not None
     assert (scene.lines(), letters(scene)) == ([], [])
     assert scene.group_offsets()[TopicPartition(unique, 0)].offset == 0

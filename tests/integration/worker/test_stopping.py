@@ -105,10 +105,10 @@ def test_deleted_connector_ends_its_run(scene: Scene, unique: str) -> None:
 
 def test_driver_tells_its_tasks_to_end(scene: Scene, unique: str) -> None:
     run = running_source(scene, unique)
-    run.application.tell_to_end()
+    run.application.request_end()
     result, _ = ended(run)
     assert result.state is RunState.STOPPED
-    assert result.tasks[0].stopped_by == "the application was told to end"
+    assert result.tasks[0].stopped_by == "the application was asked to end"
     assert scene.offsets().get({"task": 0}) == {"next": len(values_of(scene.bootstrap, unique))}
     assert scene.states() == {0: "RUNNING"}, "nobody asked for another state: the next run goes on"
 

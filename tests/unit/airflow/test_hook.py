@@ -153,14 +153,14 @@ def test_a_deferred_wait_goes_on_while_the_server_is_away(monkeypatch: pytest.Mo
     server = Restarting(outage, outage, Verdict(False, "RUNNING"), outage, Verdict(True, "it is gone"))
     monkeypatch.setattr("airflow_provider_connect.hooks.connect.AsyncConnectHook", lambda _: server)
     (event,) = asyncio.run(_events(ConnectTrigger({"kind": "IsGone", "connector": "c"}, "conn", 0.0)))
-    assert event.payload == {"status": "met", "says": "it is gone"}
+    assert event.payload == {"status": "met", "text": "it is gone"}
 
 
 def test_a_deferred_wait_ends_with_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Restarting(UnauthorizedException("answers 401"))
     monkeypatch.setattr("airflow_provider_connect.hooks.connect.AsyncConnectHook", lambda _: server)
     (event,) = asyncio.run(_events(ConnectTrigger({"kind": "IsGone", "connector": "c"}, "conn", 0.0)))
-    assert event.payload == {"status": "error", "says": "answers 401"}
+    assert event.payload == {"status": "error", "text": "answers 401"}
 
 
 async def _events(trigger: ConnectTrigger) -> list[TriggerEvent]:

@@ -64,7 +64,7 @@ def test_a_connector_that_runs_without_tasks_is_early() -> None:
 
 
 def test_what_was_seen_is_said_with_the_first_line_of_the_trace() -> None:
-    said = ConnectorReaches("c", ["RUNNING"]).judge(status("RUNNING", "FAILED", "RUNNING")).says
+    said = ConnectorReaches("c", ["RUNNING"]).judge(status("RUNNING", "FAILED", "RUNNING")).text
     assert said == "Connector c is RUNNING, its tasks 1 FAILED, 1 RUNNING: boom"
 
 
@@ -107,7 +107,7 @@ def test_what_is_no_number_in_an_offset_must_be_equal() -> None:
 def test_the_end_of_an_upgrade(state: str, expected: tuple[bool, bool]) -> None:
     seen = Upgrade(UpgradeState(state), to="[2,3)", old="1.0", new="2.1", class_name="C", reason="why")
     verdict = UpgradeSucceeds("c").judge(seen)
-    assert (outcome(verdict), verdict.says) == (expected, f"The upgrade of connector c from version 1.0 to 2.1 is {state}: why")
+    assert (outcome(verdict), verdict.text) == (expected, f"The upgrade of connector c from version 1.0 to 2.1 is {state}: why")
     assert outcome(UpgradeSucceeds("c").judge(None)) == NOT_YET
 
 

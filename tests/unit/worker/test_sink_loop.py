@@ -143,7 +143,7 @@ def test_a_sink_that_names_what_it_refuses_is_asked_once_for_each_batch() -> Non
     tested.errors = SinkErrors(tolerance)
     assert tested.run() is None
     assert (task.count, task.puts) == (27, [10, 0, 10, 0, 10])
-    assert [(failure.record.place(), str(failure.error)) for failure in reported] == [
+    assert [(failure.record.description(), str(failure.error)) for failure in reported] == [
         (f"offset {offset} of {PARTITION}", f"{offset} is bad") for offset in (3, 12, 15)
     ]
     assert tested.metrics.records_out == 27

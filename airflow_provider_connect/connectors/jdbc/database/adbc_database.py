@@ -87,7 +87,7 @@ class AdbcDatabase:
     def _executed(self, sql: str | None, options: Mapping[str, str] | None = None) -> _AdbcAnswer:
         """``sql`` None: the statement gets its task otherwise."""
         if self._connection is None:
-            raise RetriableException(f"The connection to {self._url.place} is closed")
+            raise RetriableException(f"The connection to {self._url.address} is closed")
         return _AdbcAnswer(self, sql, options or {})
 
 

@@ -54,19 +54,19 @@ def connection_refusal(url: DatabaseUrl, text: str) -> ConnectException:
     """Why there is no connection, with the setting to change; RetriableException where no server answers. Never holds the password."""
     message = _without_password(url, text)
     if _UNKNOWN_USER.search(text):
-        reason = f"{url.place} refuses user {url.user!r}: {message}. Set {USER} and {PASSWORD} to those of a user that may log in."
+        reason = f"{url.address} refuses user {url.user!r}: {message}. Set {USER} and {PASSWORD} to those of a user that may log in."
         return ConfigException.of(PASSWORD, "[hidden]", reason)
     if _UNKNOWN_DATABASE.search(text):
-        return ConfigException.of(URL, url.place, f"There is no such database: {message}. Set {URL} to one that exists.")
-    return RetriableException(f"No connection to {url.place} ({URL}): {message}")
+        return ConfigException.of(URL, url.address, f"There is no such database: {message}. Set {URL} to one that exists.")
+    return RetriableException(f"No connection to {url.address} ({URL}): {message}")
 
 
 def statement_refusal(url: DatabaseUrl, text: str, state: str | None) -> ConnectException:
     """What an error of a statement is: a lost connection, which a retry may open again, or a refusal."""
     message = _without_password(url, text)
     if (state or "").startswith(("08", "57P")) or _LOST.search(text):
-        return RetriableException(f"The connection to {url.place} was lost: {message}")
-    return StatementException(f"{url.place} refuses a statement: {message}", state)
+        return RetriableException(f"The connection to {url.address} was lost: {message}")
+    return StatementException(f"{url.address} refuses a statement: {message}", state)
 
 
 def _without_password(url: DatabaseUrl, text: str) -> str:

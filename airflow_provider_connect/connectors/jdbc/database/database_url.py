@@ -63,7 +63,7 @@ class DatabaseUrl:
         return self.dialect in _WITH_ADBC
 
     @property
-    def place(self) -> str:
+    def address(self) -> str:
         """The database for messages: no user, no password, no options."""
         if self.dialect == SQLITE:
             return f"sqlite:{self.database}"

@@ -93,7 +93,7 @@ class SqlAlchemyDatabase:
 
     def _connected(self) -> Connection:
         if self.connection is None:
-            raise RetriableException(f"The connection to {self._url.place} is closed")
+            raise RetriableException(f"The connection to {self._url.address} is closed")
         return self.connection
 
     @contextlib.contextmanager
@@ -107,7 +107,7 @@ class SqlAlchemyDatabase:
     def _refusal(self, error: Any) -> ConnectException:  # a SQLAlchemyError
         text = str(getattr(error, "orig", None) or error)
         if getattr(error, "connection_invalidated", False):
-            return RetriableException(f"The connection to {self._url.place} was lost: {text}")
+            return RetriableException(f"The connection to {self._url.address} was lost: {text}")
         return statement_refusal(self._url, text, None)
 
 

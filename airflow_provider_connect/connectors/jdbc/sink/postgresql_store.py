@@ -294,9 +294,9 @@ class PostgresqlStore(AdbcDatabase):
         """Bad values, a transaction to be begun anew, or a refusal for good."""
         shown = " ".join(text.split())
         if not state and not self._answers():
-            return RetriableException(f"The connection to {self.url.place} was lost: {shown}")
+            return RetriableException(f"The connection to {self.url.address} was lost: {shown}")
         if state in _PARALLEL or (not state and _PARALLEL_WORDS.search(text)):
-            return RetriableException(f"{self.url.place} has ended the transaction: {shown}")
+            return RetriableException(f"{self.url.address} has ended the transaction: {shown}")
         if state is not None and state.startswith(("22", "23", "44")):
             line = _COPY_LINE.search(text)
             return RefusedException(shown, int(line[1]) - 1 if line else None)

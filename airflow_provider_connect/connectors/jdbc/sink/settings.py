@@ -46,7 +46,7 @@ class PkMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
-    """The parsed settings that say how records become rows. ``fields`` empty: all of them."""
+    """The parsed settings about how records become rows. ``fields`` empty: all of them."""
 
     insert_mode: InsertMode
     pk_mode: PkMode

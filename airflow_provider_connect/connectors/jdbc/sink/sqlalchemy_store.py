@@ -219,7 +219,7 @@ class RowStore(SqlAlchemyDatabase):
         text = " ".join(str(original or error).split())
         number = original.args[0] if original is not None and original.args and isinstance(original.args[0], int) else None
         if getattr(error, "connection_invalidated", False) or number in _PARALLEL:
-            return RetriableException(f"{self.url.place} has ended the transaction: {text}")
+            return RetriableException(f"{self.url.address} has ended the transaction: {text}")
         if isinstance(error, errors.IntegrityError | errors.DataError) or number in _BAD_VALUES:
             return RefusedException(text)
         return super()._refusal(error)

@@ -43,7 +43,7 @@ _EXACT_AS_DOUBLE: Final = 32  # bits of the widest integers that doubles hold on
 class TargetTable:
     """A table as it is. ``unique`` holds the columns of the primary key and of each unique index, ``declared`` the columns' whole types as
     SQL, where a store needs them, ``collations`` those that hold different texts equal, by column and as SQL, ``endings`` what stands
-    behind the types, where it has to be said again with a new type. ``is_lockable``: it is no view, and the user has the rights that
+    behind the types, where it has to be repeated with a new type. ``is_lockable``: it is no view, and the user has the rights that
     locking it takes."""
 
     name: TableName

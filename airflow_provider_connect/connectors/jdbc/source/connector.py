@@ -100,7 +100,7 @@ def chosen_tables(database: Database, settings: SourceSettings) -> list[Table]:
     if missing:
         known = ", ".join(name.text for name in names[:_MOST_ERRORS]) or "none"
         types = ", ".join(settings.table_types)
-        reason = f"There is no such table of type {types} in {settings.url.place} that the user may read. There are: {known}."
+        reason = f"There is no such table of type {types} in {settings.url.address} that the user may read. There are: {known}."
         errors = [ConfigException.of(TABLE_INCLUDE, name, reason).message for name in missing]
         raise ConfigException("\n".join(errors), errors=errors)
     chosen = set(settings.tables.chosen(names))

@@ -55,7 +55,7 @@ class RowReader:
         self._until: SourceOffset | None = None
         self._pages: ReadAhead[pa.RecordBatch] | None = None
         self._has_read = False
-        self._is_part_told = False
+        self._is_part_reported = False
 
     @property
     def _partition(self) -> Mapping[str, object]:
@@ -175,9 +175,9 @@ class RowReader:
 
     def _end_of_part(self) -> Batch | None:
         """Numbers have gaps: without rows up to its end, a range that is read needs an offset of its own."""
-        if self._part is None or self._is_part_told:
+        if self._part is None or self._is_part_reported:
             return None
-        self._is_part_told = True
+        self._is_part_reported = True
         return self.marker(self._partition, self._json(SourceOffset(self._part.until)))
 
     def _offset_after(self, page: pa.RecordBatch) -> SourceOffset:

@@ -60,7 +60,7 @@ def table_source(database: Database, settings: SourceSettings, table: Table) -> 
     if not columns:
         raise ConfigException.of(TABLE_INCLUDE, table.name, "There is no such table any more, or no right to see it.")
     dialect = dialect_of(settings.url.dialect, is_quoting=settings.is_quoting)
-    incrementing, timestamps = _keys(settings, columns, f"table {table.name}", may_tell_null=table.type == TABLE)
+    incrementing, timestamps = _keys(settings, columns, f"table {table.name}", knows_null=table.type == TABLE)
     return RowSource(
         dialect.table(table.name),
         tuple(columns),
@@ -82,7 +82,7 @@ def query_source(database: Database, settings: SourceSettings) -> RowSource:
     twice = sorted({column.name for column in columns if [other.name for other in columns].count(column.name) > 1})
     if twice:
         raise ConfigException.of(QUERY, query, f"Two columns are called {twice[0]}. Give each a name of its own with AS.")
-    incrementing, timestamps = _keys(settings, columns, "the query", may_tell_null=False)
+    incrementing, timestamps = _keys(settings, columns, "the query", knows_null=False)
     dialect = dialect_of(settings.url.dialect, is_quoting=settings.is_quoting)
     relation = f"({query}\n) AS {_ALIAS}"  # a line of its own: the query may end with a comment
     return RowSource(relation, tuple(columns), settings.topic_prefix, QUERY_PARTITION, dialect, incrementing, timestamps)
@@ -97,9 +97,9 @@ def _with_texts(columns: list[Column], settings: SourceSettings, table: str = ""
     ]
 
 
-def _keys(settings: SourceSettings, columns: list[Column], name: str, *, may_tell_null: bool) -> tuple[Column | None, tuple[Column, ...]]:
-    """The columns that the mode needs. ``may_tell_null``: the catalog's word on null counts, as it does for tables alone."""
-    errors = list(_mistakes(settings, columns, name, must_tell_null=may_tell_null and settings.needs_non_null))
+def _keys(settings: SourceSettings, columns: list[Column], name: str, *, knows_null: bool) -> tuple[Column | None, tuple[Column, ...]]:
+    """The columns that the mode needs. ``knows_null``: the catalog is right about null, as it is for tables alone."""
+    errors = list(_mistakes(settings, columns, name, requires_non_null=knows_null and settings.needs_non_null))
     if errors:
         raise ConfigException("\n".join(errors), errors=errors)
     incrementing = _named(columns, settings.incrementing) if settings.mode.has_incrementing and settings.incrementing else None
@@ -107,10 +107,10 @@ def _keys(settings: SourceSettings, columns: list[Column], name: str, *, may_tel
     return incrementing, tuple(column for column in timestamps if column is not None)
 
 
-def _mistakes(settings: SourceSettings, columns: list[Column], name: str, *, must_tell_null: bool) -> Iterator[str]:
+def _mistakes(settings: SourceSettings, columns: list[Column], name: str, *, requires_non_null: bool) -> Iterator[str]:
     if settings.mode.has_incrementing and settings.incrementing:
         column = _named(columns, settings.incrementing)
-        reason = _incrementing_mistake(column, columns, name, must_tell_null=must_tell_null)
+        reason = _incrementing_mistake(column, columns, name, requires_non_null=requires_non_null)
         if reason:
             yield ConfigException.of(INCREMENTING, settings.incrementing, reason).message
     if not settings.mode.has_timestamp:
@@ -125,7 +125,7 @@ def _mistakes(settings: SourceSettings, columns: list[Column], name: str, *, mus
     known = [column for _, column in found if column is not None]
     if len({column.kind for column in known if column.kind in TIMESTAMPS}) > 1:
         yield ConfigException.of(TIMESTAMP, ",".join(settings.timestamps), f"Of {name}, some have a time zone and some have none.").message
-    if must_tell_null and known and all(column.is_nullable and column.kind in TIMESTAMPS for column in known):
+    if requires_non_null and known and all(column.is_nullable and column.kind in TIMESTAMPS for column in known):
         names = ", ".join(column.name for column in known)
         reason = (
             f"Column {names} of {name} may be null, and rows where it is would never be read. Declare it NOT NULL, "
@@ -134,13 +134,13 @@ def _mistakes(settings: SourceSettings, columns: list[Column], name: str, *, mus
         yield ConfigException.of(TIMESTAMP, ",".join(settings.timestamps), reason).message
 
 
-def _incrementing_mistake(column: Column | None, columns: list[Column], name: str, *, must_tell_null: bool) -> str | None:
+def _incrementing_mistake(column: Column | None, columns: list[Column], name: str, *, requires_non_null: bool) -> str | None:
     if column is None:
         return _no_column(columns, name)
     is_whole = column.kind in _NUMBERS or (column.kind is ColumnKind.DECIMAL and not column.scale)
     if not is_whole:
         return f"Column {column.name} of {name} is of type {column.type_name}. Name a column that holds whole numbers which only grow."
-    if must_tell_null and column.is_nullable:
+    if requires_non_null and column.is_nullable:
         return (
             f"Column {column.name} of {name} may be null, and rows where it is would never be read. Declare it NOT NULL, "
             f"or set {NON_NULL} to false if such rows do not matter."

@@ -76,7 +76,7 @@ def test_url_is_refused_with_key_and_reason(text: str, words: tuple[str, ...]) -
 
 def test_password_is_in_no_text_but_that_for_the_driver() -> None:
     url = parse_url("postgresql://ann:topsecret@db/shop")
-    assert "topsecret" not in f"{url!r} {url.place}"
+    assert "topsecret" not in f"{url!r} {url.address}"
     assert url.adbc_uri == "postgresql://ann:topsecret@db:5432/shop"
     with pytest.raises(ConfigException) as refused:
         parse_url("postgresql://ann:topsecret@db/shop?service=x")

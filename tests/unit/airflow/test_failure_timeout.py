@@ -3,7 +3,7 @@
 import pytest
 
 from airflow_provider_connect.client.conditions import Verdict
-from airflow_provider_connect.triggers.connect import Patience
+from airflow_provider_connect.triggers.connect import FailureTimeout
 
 MET, EARLY = Verdict(True, "RUNNING, its tasks 1 RUNNING"), Verdict(True, "RUNNING", is_early=True)
 NOT_YET, HOPELESS = Verdict(False, "UNASSIGNED"), Verdict(False, "FAILED", is_hopeless=True)
@@ -23,9 +23,9 @@ NOT_YET, HOPELESS = Verdict(False, "UNASSIGNED"), Verdict(False, "FAILED", is_ho
 )
 def test_what_does_not_last_does_not_count(looks: list[tuple[float, Verdict]], content: list[bool]) -> None:
     now = iter([seconds for seconds, _ in looks])
-    patience = Patience(10, now=lambda: next(now))
-    assert [patience.is_content_with(verdict) for _, verdict in looks] == content
+    failure_timeout = FailureTimeout(10, now=lambda: next(now))
+    assert [failure_timeout.ends_wait(verdict) for _, verdict in looks] == content
 
 
 def test_who_has_none_takes_what_is_seen() -> None:
-    assert [Patience(0).is_content_with(verdict) for verdict in (MET, EARLY, NOT_YET, HOPELESS)] == [True, True, False, True]
+    assert [FailureTimeout(0).ends_wait(verdict) for verdict in (MET, EARLY, NOT_YET, HOPELESS)] == [True, True, False, True]
