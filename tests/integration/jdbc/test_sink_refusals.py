@@ -12,6 +12,7 @@ import pytest
 
 from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.sink.postgresql_stages import COUNTER, ROW_NUMBER, StageStatements, row_function
+from airflow_provider_connect.connectors.jdbc.sink.settings import InsertMode
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_INT64_SCHEMA, OPTIONAL_STRING_SCHEMA, Schema
 from tests.integration.jdbc.sinks import UPSERT, Place, Reported, Sink, opened
 
@@ -86,9 +87,9 @@ class Both:
             for sink in self.sinks.values():
                 sink.task._bisected = never  # type: ignore[method-assign, assignment]
 
-    def fill(self, text: str) -> None:
-        """Give both tables a row for each number."""
-        numbers = f"SELECT n, 1, '{text}' FROM generate_series(0, {COUNT}) n"
+    def fill(self, text: str, first: int = 0) -> None:
+        """Give both tables a row for each number from ``first`` on."""
+        numbers = f"SELECT n, 1, '{text}' FROM generate_series({first}, {COUNT}) n"
         self.place.run(*(f"INSERT INTO {name} (id, size, text) {numbers}" for name in self.sinks))
 
     def write(self, rows: Sequence[Row | int], **more: Any) -> None:
@@ -159,15 +160,16 @@ REFUSE = """CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGI
 IF NEW.size = 13 THEN RAISE check_violation USING MESSAGE = 'not thirteen'; END IF; RETURN NEW; END $$"""
 
 
-@pytest.mark.parametrize("mode", ["insert", "upsert", "update"])
+@pytest.mark.parametrize("mode", ["insert", "upsert", "upsert, some are there", "update"])
 @pytest.mark.parametrize("kind", WHEN)
 def test_whenever_the_database_looks_at_a_row(postgresql_place: Place, mode: str, kind: str) -> None:
+    mode, _, filled = mode.partition(", ")
     if mode == "upsert" and "unique" in kind:
         return  # such a constraint is none to upsert by
     postgresql_place.run(REFUSE)
     both = Both(postgresql_place, mode, WHEN[kind])
-    if mode == "update":
-        both.fill("[]")
+    if mode == "update" or filled:
+        both.fill("[]", 30 if filled else 0)
     wrong = {11, 12, 50, COUNT - 1}
     both.write([(id, 13 if id in wrong else size, f'["{text}"]') for id, size, text in good()])
     assert both.agree() == wrong
@@ -194,7 +196,7 @@ def test_rows_that_lie_in_another_order_are_left_alone(postgresql_place: Place) 
         rows = "VALUES (1::bigint, 0), (2, 2), (3, 1)"
         store.execute(f"CREATE TEMPORARY TABLE stage AS SELECT * FROM ({rows}) v (id, {ROW_NUMBER})")
         store.execute(f"CREATE TEMPORARY SEQUENCE {COUNTER}")
-        store.execute(row_function("pg_temp.row_by_row", "stage", statements.insert, store.dialect))
+        store.execute(row_function("pg_temp.row_by_row", "stage", statements, (), InsertMode.INSERT))
         assert store.rows("SELECT place FROM pg_temp.row_by_row(3)") == [(-1,)]
         assert store.rows("SELECT id FROM notes") == []
 

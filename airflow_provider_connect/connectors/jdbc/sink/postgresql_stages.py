@@ -31,6 +31,7 @@ DECLARE
   usual int := total;
   is_cut boolean := false;  -- whether this try ends before a row that is known to be bad
   is_counted boolean := false;  -- whether this try counts its rows, which costs a third more
+  is_new boolean := {may_be_new};  -- whether the table is taken to have none of the rows: then they need no merge, which costs half more
   refused int := 0;
   bad int; message text; detail text;
 BEGIN
@@ -42,7 +43,11 @@ BEGIN
   WHILE connect_rows.first < total LOOP
     PERFORM setval('pg_temp.{row}', connect_rows.first + 1, false);
     BEGIN
-      IF connect_rows.is_counted THEN {counted}; ELSE {statement}; END IF;
+      IF connect_rows.is_new THEN
+        IF connect_rows.is_counted THEN {counted_as_new}; ELSE {as_new}; END IF;
+      ELSE
+        IF connect_rows.is_counted THEN {counted}; ELSE {statement}; END IF;
+      END IF;
       {advance};
       connect_rows.first := connect_rows.first + connect_rows.size;
       connect_rows.size := CASE WHEN connect_rows.is_cut THEN 1 ELSE connect_rows.usual END;
@@ -53,7 +58,9 @@ BEGIN
       IF connect_rows.is_counted THEN
         connect_rows.bad := currval('pg_temp.{row}') - 1;
       END IF;
-      IF connect_rows.size = 1 THEN
+      IF connect_rows.is_new AND SQLSTATE = '23505' THEN  -- the same rows again
+        connect_rows.is_new := false;
+      ELSIF connect_rows.size = 1 THEN
         place := connect_rows.first;
         reason := concat_ws(' ', 'ERROR:', message, 'DETAIL: ' || nullif(detail, ''));
         RETURN NEXT;
@@ -162,22 +169,32 @@ class StageStatements:
         return f"s.{self.dialect.quoted(name)}::{'bit varying' if declared.startswith('bit') else declared}"  # of bits a cast cuts some off
 
 
-def row_function(name: str, stage: str, statement_of: Callable[[str], str], dialect: Dialect) -> str:
+def row_function(name: str, stage: str, statements: StageStatements, keys: Sequence[str], mode: InsertMode) -> str:
     """The statement that creates a function: of the ``total`` rows of a stage, which lie in it in their order, it writes what the table
     takes, as if row by row, and returns the ``place`` of each row that is refused with the ``reason``.
 
     It tries many rows at once. After a failure it tries them again and counts them by a sequence, which no failure takes back: that names
-    the row. Where it cannot, because a constraint is checked when all rows are there, it halves what it tries. Errors that are not about
-    values go out. A single ``place`` of -1: nothing was done, since the rows do not lie in the order of their ``ROW_NUMBER``.
+    the row. Where it cannot, because a constraint is checked when all rows are there, it halves what it tries. Rows to be merged are
+    inserted until one is there already. Errors that are not about values go out. A single ``place`` of -1: nothing was done, since the
+    rows do not lie in the order of their ``ROW_NUMBER``.
     """
     behind = f"FROM {stage} WHERE ctid >= connect_rows.spot"
     some = f"(SELECT * {behind} LIMIT connect_rows.size)"
     counted = f"(SELECT * FROM {some} r WHERE nextval('pg_temp.{COUNTER}') > 0)"
-    advance = f"SELECT ctid INTO connect_rows.spot {behind} OFFSET connect_rows.size LIMIT 1"
-    names = {"row": COUNTER, "place": ROW_NUMBER, "stage": stage, "start_rows": _START_ROWS}
-    body = _ROW_BY_ROW.format(**names, advance=advance, statement=statement_of(some), counted=statement_of(counted))
+    body = _ROW_BY_ROW.format(
+        row=COUNTER,
+        place=ROW_NUMBER,
+        stage=stage,
+        start_rows=_START_ROWS,
+        advance=f"SELECT ctid INTO connect_rows.spot {behind} OFFSET connect_rows.size LIMIT 1",
+        may_be_new=str(mode is InsertMode.UPSERT).lower(),
+        as_new=statements.insert(some),
+        counted_as_new=statements.insert(counted),
+        statement=statements.write(some, keys, mode),
+        counted=statements.write(counted, keys, mode),
+    )
     head = f"CREATE OR REPLACE FUNCTION {name}(total int) RETURNS TABLE (place int, reason text) LANGUAGE plpgsql"
-    return f"{head} AS {text_literal(body, dialect)}"
+    return f"{head} AS {text_literal(body, statements.dialect)}"
 
 
 class StagingDatabase(Database, Protocol):

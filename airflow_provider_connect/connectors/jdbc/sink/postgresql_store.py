@@ -217,7 +217,7 @@ class PostgresqlStore(AdbcDatabase):
 
             def text_of(name: str) -> str:
                 self.execute(f"CREATE TEMPORARY SEQUENCE IF NOT EXISTS {COUNTER}")
-                return row_function(name, stage, lambda some: statements.write(some, keys, mode), statements.dialect)
+                return row_function(name, stage, statements, keys, mode)
 
             function = self._stages.function(stage, statements.write(stage, keys, mode), text_of)
             found = self.rows(f"SELECT * FROM {function}({staged.num_rows})")
