@@ -1,6 +1,6 @@
 """Records the dead letters of a real Kafka Connect 4.3.1: ``python -m tests.contract.record_dead_letters`` writes the golden file.
 
-Takes half a minute. Names of topics and connectors are those of the scenes, so nothing has to be edited.
+Takes half a minute. Names of topics and connectors are those of the cases, so nothing has to be edited.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.log_consumer import LogRecord
 from tests.benchmark.connect_peer import ConnectWorker
 from tests.conftest import CACHE
-from tests.contract.dead_letter_scenes import SCENES, DeadLetterScene, sink_config
-from tests.integration.worker.scene import make_topic, read_topic
+from tests.contract.dead_letter_cases import CASES, DeadLetterCase, sink_config
+from tests.integration.worker.environment import make_topic, read_topic
 
 GOLDEN = Path(__file__).parent / "golden" / "dead_letters.json"
 SECONDS = 60.0
@@ -33,18 +33,18 @@ def main() -> None:
         bootstrap, java = kafka.bootstrap_servers, find_java(cache=CACHE)
         more = {"offset.flush.interval.ms": "500", "scheduled.rebalance.max.delay.ms": "0"}
         with ConnectWorker(Path(folder) / "connect", CACHE, java, bootstrap, exactly_once=False, more=more).started() as worker:
-            for name, scene in SCENES.items():
-                send_records(bootstrap, make_topic(bootstrap, name), scene)
-                config = sink_config(name, name, f"dlq-{name}", f"{folder}/{name}.txt", scene)
+            for name, case in CASES.items():
+                send_records(bootstrap, make_topic(bootstrap, name), case)
+                config = sink_config(name, name, f"dlq-{name}", f"{folder}/{name}.txt", case)
                 worker.request("PUT", f"/connectors/{name}/config", config)
-            recorded = {name: _letters(bootstrap, f"dlq-{name}") for name in SCENES}
+            recorded = {name: _letters(bootstrap, f"dlq-{name}") for name in CASES}
     GOLDEN.write_text(json.dumps(recorded, indent=1, ensure_ascii=False) + "\n")
 
 
-def send_records(bootstrap: str, topic: str, scene: DeadLetterScene) -> None:
-    """The records of a scene to partition 0 of a topic."""
+def send_records(bootstrap: str, topic: str, case: DeadLetterCase) -> None:
+    """The records of a case to partition 0 of a topic."""
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
-    for record in scene.records:
+    for record in case.records:
         headers: list[tuple[str, str | bytes | None]] | None = list(record.headers) or None
         producer.produce(topic, record.value, record.key, partition=0, headers=headers, timestamp=record.timestamp)
     assert producer.flush(30) == 0

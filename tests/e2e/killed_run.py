@@ -1,4 +1,4 @@
-"""A run of ours that is killed between produce and commit: ``python -m tests.e2e.killed_run``, the scene as JSON on standard input."""
+"""A run of ours that is killed between produce and commit: ``python -m tests.e2e.killed_run``, its environment as JSON on stdin."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pathlib import Path
 from airflow_provider_connect.stores.transactional_producer import TransactionalProducer
 from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
 from tests.conftest import CHECKOUT
-from tests.integration.worker.scene import Scene
+from tests.integration.worker.environment import RunEnvironment
 
 
-def run_and_kill(scene: Scene) -> None:
+def run_and_kill(environment: RunEnvironment) -> None:
     """Returns when the process of the run is dead: exactly once has sent everything, records and offsets, at least once the
     records. Nothing is committed."""
-    spec = {"properties": scene.properties, "connector": scene.connector, "folder": str(scene.folder)}
+    spec = {"properties": environment.properties, "connector": environment.connector, "folder": str(environment.folder)}
     done = subprocess.run(
         [sys.executable, "-m", "tests.e2e.killed_run"], input=json.dumps(spec), text=True, cwd=CHECKOUT, timeout=120, check=False
     )
@@ -42,4 +42,4 @@ def _die_before_offsets_alone(step: CommitStep) -> Iterator[None]:
 if __name__ == "__main__":
     given = json.load(sys.stdin)
     TransactionalProducer.commit = _send_and_die  # type: ignore[assignment,method-assign]
-    Scene(given["properties"], given["connector"], Path(given["folder"]), step=_die_before_offsets_alone).run()
+    RunEnvironment(given["properties"], given["connector"], Path(given["folder"]), step=_die_before_offsets_alone).run()

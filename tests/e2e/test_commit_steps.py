@@ -12,16 +12,16 @@ import pytest
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.model.run import RunState
 from tests.conftest import WorkerSettings
+from tests.e2e.faults.environments import SinkEnvironment, SourceEnvironment
 from tests.e2e.faults.runs import Fault
-from tests.e2e.faults.scenes import SinkScene, SourceScene
 from tests.e2e.faults.steps import each_step_once
-from tests.e2e.faults.table_scenes import TableSinkScene, TableSourceScene
+from tests.e2e.faults.table_environments import TableSinkEnvironment, TableSourceEnvironment
 from tests.integration.herder.killed_change import Moment
+from tests.integration.worker.environment import RunEnvironment
 from tests.integration.worker.killed_run import run_and_kill
-from tests.integration.worker.scene import Scene
 
-AnyScene = SourceScene | SinkScene | TableSourceScene | TableSinkScene
-MakeScene = Callable[[str, str], AnyScene]
+AnyEnvironment = SourceEnvironment | SinkEnvironment | TableSourceEnvironment | TableSinkEnvironment
+MakeEnvironment = Callable[[str, str], AnyEnvironment]
 TRIES = 3
 ON_SPARK = {"source": 2, "sink": 3, "table sink": 1}  # a JVM, a worker, a driver
 FAULTS = {kind: list(each_step_once(kind)) for kind in (*ON_SPARK, "table source")}
@@ -29,14 +29,16 @@ ON_SPARK["table source"] = len(FAULTS["table source"]) - 2  # its transaction; a
 
 
 @pytest.fixture
-def make(tmp_path: Path, worker_settings: WorkerSettings, request: pytest.FixtureRequest) -> MakeScene:
-    """Makes the scene of a kind under a guarantee."""
+def make(tmp_path: Path, worker_settings: WorkerSettings, request: pytest.FixtureRequest) -> MakeEnvironment:
+    """Makes the environment of a kind under a guarantee."""
 
-    def made(kind: str, guarantee: str) -> AnyScene:
+    def made(kind: str, guarantee: str) -> AnyEnvironment:
         if kind in ("source", "sink"):
-            return (SourceScene if kind == "source" else SinkScene).make(tmp_path, worker_settings(), guarantee)
+            return (SourceEnvironment if kind == "source" else SinkEnvironment).make(tmp_path, worker_settings(), guarantee)
         postgres: PostgresServer = request.getfixturevalue("postgres")
-        return (TableSourceScene if kind == "table source" else TableSinkScene).make(tmp_path, worker_settings(), postgres.url())
+        return (TableSourceEnvironment if kind == "table source" else TableSinkEnvironment).make(
+            tmp_path, worker_settings(), postgres.url()
+        )
 
     return made
 
@@ -49,15 +51,15 @@ def make(tmp_path: Path, worker_settings: WorkerSettings, request: pytest.Fixtur
         for guarantee, fault in FAULTS[kind]
     ],
 )
-def test_a_process_without_spark(make: MakeScene, kind: str, guarantee: str, fault: Fault) -> None:
-    scene = make(kind, guarantee)
-    here = Scene(dict(scene.runs.settings), scene.runs.connector, scene.runs.folder)
-    run_and_kill(here, scene.runs.config, Moment(fault.step.removeprefix("airflow_provider_connect."), fault.when, fault.nth))
-    results = [here.run(scene.runs.config)]
+def test_a_process_without_spark(make: MakeEnvironment, kind: str, guarantee: str, fault: Fault) -> None:
+    environment = make(kind, guarantee)
+    here = RunEnvironment(dict(environment.runs.settings), environment.runs.connector, environment.runs.folder)
+    run_and_kill(here, environment.runs.config, Moment(fault.step.removeprefix("airflow_provider_connect."), fault.when, fault.nth))
+    results = [here.run(environment.runs.config)]
     while results[-1].state is not RunState.DONE and len(results) < TRIES:
-        results.append(here.run(scene.runs.config))
+        results.append(here.run(environment.runs.config))
     assert results[-1].state is RunState.DONE, results
-    assert scene.verdict().holds_for(guarantee), scene.verdict()
+    assert environment.verdict().holds_for(guarantee), environment.verdict()
 
 
 @pytest.mark.parametrize(
@@ -68,12 +70,12 @@ def test_a_process_without_spark(make: MakeScene, kind: str, guarantee: str, fau
         for number, case in enumerate((kind, *fault) for fault in FAULTS[kind])
     ],
 )
-def test_a_process_of_spark(make: MakeScene, kind: str, guarantee: str, fault: Fault) -> None:
-    scene = make(kind, guarantee)
-    first = scene.runs.submit(fault)
+def test_a_process_of_spark(make: MakeEnvironment, kind: str, guarantee: str, fault: Fault) -> None:
+    environment = make(kind, guarantee)
+    first = environment.runs.submit(fault)
     first.wait()
     assert first.struck, first.output()[-4000:]
-    scene.runs.until_done()
-    verdict = scene.verdict()
+    environment.runs.until_done()
+    verdict = environment.verdict()
     print(f"{guarantee}: {fault}: {verdict}")
     assert verdict.holds_for(guarantee), verdict

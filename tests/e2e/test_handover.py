@@ -25,7 +25,7 @@ from tests.benchmark.connect_peer import ConnectWorker
 from tests.conftest import CACHE
 from tests.e2e.killed_run import run_and_kill
 from tests.integration.herder.conftest import AskedHere, RunsByHand
-from tests.integration.worker.scene import PLAIN, Scene, eventually, make_topic, send, values_of
+from tests.integration.worker.environment import PLAIN, RunEnvironment, eventually, make_topic, send, values_of
 
 SECONDS = 90.0
 QUICK = {
@@ -53,36 +53,36 @@ class Connect:
                     raise AssertionError(f"{method} {path}: {error.code} {error.read().decode()}") from error
                 time.sleep(0.3)
 
-    def create(self, scene: Scene, config: Mapping[str, str]) -> None:
-        self.ask("PUT", f"/connectors/{scene.connector}/config", dict(config))
+    def create(self, environment: RunEnvironment, config: Mapping[str, str]) -> None:
+        self.ask("PUT", f"/connectors/{environment.connector}/config", dict(config))
 
-    def stop(self, scene: Scene) -> None:
-        self.ask("PUT", f"/connectors/{scene.connector}/stop")
-        eventually(lambda: self.states(scene) == ("STOPPED", []), SECONDS)
+    def stop(self, environment: RunEnvironment) -> None:
+        self.ask("PUT", f"/connectors/{environment.connector}/stop")
+        eventually(lambda: self.states(environment) == ("STOPPED", []), SECONDS)
 
-    def resume(self, scene: Scene) -> None:
-        self.ask("PUT", f"/connectors/{scene.connector}/resume")
+    def resume(self, environment: RunEnvironment) -> None:
+        self.ask("PUT", f"/connectors/{environment.connector}/resume")
 
-    def states(self, scene: Scene) -> tuple[str, list[str]]:
-        found = self.ask("GET", f"/connectors/{scene.connector}/status")
+    def states(self, environment: RunEnvironment) -> tuple[str, list[str]]:
+        found = self.ask("GET", f"/connectors/{environment.connector}/status")
         return found["connector"]["state"], [task["state"] for task in found["tasks"]]
 
-    def offsets(self, scene: Scene) -> list[tuple[dict[str, object], dict[str, object]]]:
-        found = self.ask("GET", f"/connectors/{scene.connector}/offsets")["offsets"]
+    def offsets(self, environment: RunEnvironment) -> list[tuple[dict[str, object], dict[str, object]]]:
+        found = self.ask("GET", f"/connectors/{environment.connector}/offsets")["offsets"]
         return [(entry["partition"], entry["offset"]) for entry in found]
 
-    def alter(self, scene: Scene, partition: Mapping[str, object], offset: Mapping[str, object] | None) -> None:
-        self.ask("PATCH", f"/connectors/{scene.connector}/offsets", {"offsets": [{"partition": partition, "offset": offset}]})
+    def alter(self, environment: RunEnvironment, partition: Mapping[str, object], offset: Mapping[str, object] | None) -> None:
+        self.ask("PATCH", f"/connectors/{environment.connector}/offsets", {"offsets": [{"partition": partition, "offset": offset}]})
 
-    def reset(self, scene: Scene) -> None:
-        self.ask("DELETE", f"/connectors/{scene.connector}/offsets")
+    def reset(self, environment: RunEnvironment) -> None:
+        self.ask("DELETE", f"/connectors/{environment.connector}/offsets")
 
 
 @dataclass(slots=True)
 class Traveller:
     """One connector. Each leg leaves it as the next one is to find it, and says what must hold then."""
 
-    scene: Scene
+    environment: RunEnvironment
     topic: str
     herder: Herder = field(init=False)
 
@@ -97,35 +97,35 @@ class Traveller:
     def fourth(self) -> None: ...
 
     def run(self) -> None:
-        assert self.scene.run().state is RunState.DONE
+        assert self.environment.run().state is RunState.DONE
 
     def write(self, *lines: str) -> None:
         """Lines to the file of a source."""
-        with self.scene.file.open("a") as file:
+        with self.environment.file.open("a") as file:
             file.writelines(f"{line}\n" for line in lines)
 
     def expect_topic(self, *values: str) -> None:
-        eventually(lambda: len(values_of(self.scene.bootstrap, self.topic)) >= len(values), SECONDS)
-        assert values_of(self.scene.bootstrap, self.topic) == list(values)
+        eventually(lambda: len(values_of(self.environment.bootstrap, self.topic)) >= len(values), SECONDS)
+        assert values_of(self.environment.bootstrap, self.topic) == list(values)
 
     def expect_file(self, *lines: str) -> None:
-        eventually(lambda: len(self.scene.lines()) >= len(lines), SECONDS)
-        assert self.scene.lines() == list(lines)
+        eventually(lambda: len(self.environment.lines()) >= len(lines), SECONDS)
+        assert self.environment.lines() == list(lines)
 
     @property
     def partition(self) -> dict[str, object]:
-        return {"filename": str(self.scene.file)}
+        return {"filename": str(self.environment.file)}
 
 
 class FileSource(Traveller):
     """Each side goes on behind the last line of the other."""
 
     def first(self, connect: Connect) -> None:
-        make_topic(self.scene.bootstrap, self.topic)
+        make_topic(self.environment.bootstrap, self.topic)
         self.write("one", "two")
-        connect.create(self.scene, self.scene.file_source(self.topic))
+        connect.create(self.environment, self.environment.file_source(self.topic))
         self.expect_topic("one", "two")
-        eventually(lambda: connect.offsets(self.scene) == [(self.partition, {"position": 8})], SECONDS)
+        eventually(lambda: connect.offsets(self.environment) == [(self.partition, {"position": 8})], SECONDS)
         self.write("three")
 
     def second(self) -> None:
@@ -135,10 +135,10 @@ class FileSource(Traveller):
         self.expect_topic("one", "two", "three", "four")
 
     def third(self, connect: Connect) -> None:
-        assert connect.offsets(self.scene) == [(self.partition, {"position": 19})]
+        assert connect.offsets(self.environment) == [(self.partition, {"position": 19})]
         self.write("five")
         self.expect_topic("one", "two", "three", "four", "five")
-        eventually(lambda: connect.states(self.scene) == ("RUNNING", ["RUNNING"]), SECONDS)
+        eventually(lambda: connect.states(self.environment) == ("RUNNING", ["RUNNING"]), SECONDS)
 
     def fourth(self) -> None:
         self.write("six")
@@ -150,19 +150,19 @@ class KilledSource(Traveller):
     """Our run is killed between produce and commit, and the connector is stopped. Connect goes on behind what was committed."""
 
     def first(self, connect: Connect) -> None:
-        make_topic(self.scene.bootstrap, self.topic)
+        make_topic(self.environment.bootstrap, self.topic)
         self.write("one")
-        connect.create(self.scene, self.scene.file_source(self.topic, **self.guarantee))
+        connect.create(self.environment, self.environment.file_source(self.topic, **self.guarantee))
         self.expect_topic("one")
 
     def second(self) -> None:
         self.write("two", "three")
-        run_and_kill(self.scene)
-        self.herder.stop(self.scene.connector)
+        run_and_kill(self.environment)
+        self.herder.stop(self.environment.connector)
 
     def third(self, connect: Connect) -> None:
-        assert connect.offsets(self.scene) == [(self.partition, {"position": 4})]
-        connect.resume(self.scene)
+        assert connect.offsets(self.environment) == [(self.partition, {"position": 4})]
+        connect.resume(self.environment)
         self.expect_topic("one", *self.doubled, "two", "three")
 
     def fourth(self) -> None:
@@ -185,31 +185,31 @@ class AlteredSource(Traveller):
     """Offsets altered and reset on one side are where the other side goes on."""
 
     def first(self, connect: Connect) -> None:
-        make_topic(self.scene.bootstrap, self.topic)
+        make_topic(self.environment.bootstrap, self.topic)
         self.write("one", "two", "three")
-        connect.create(self.scene, self.scene.file_source(self.topic))
+        connect.create(self.environment, self.environment.file_source(self.topic))
         self.expect_topic("one", "two", "three")
-        connect.stop(self.scene)
-        connect.alter(self.scene, self.partition, {"position": 8})
+        connect.stop(self.environment)
+        connect.alter(self.environment, self.partition, {"position": 8})
 
     def second(self) -> None:
-        assert self.herder.offsets(self.scene.connector) == [OffsetView(self.partition, {"position": 8})]
-        self.herder.resume(self.scene.connector)
+        assert self.herder.offsets(self.environment.connector) == [OffsetView(self.partition, {"position": 8})]
+        self.herder.resume(self.environment.connector)
         self.run()
         self.expect_topic("one", "two", "three", "three")
-        self.herder.stop(self.scene.connector)
-        self.herder.alter_offsets(self.scene.connector, [OffsetView(self.partition, {"position": 4})])
+        self.herder.stop(self.environment.connector)
+        self.herder.alter_offsets(self.environment.connector, [OffsetView(self.partition, {"position": 4})])
 
     def third(self, connect: Connect) -> None:
-        assert connect.offsets(self.scene) == [(self.partition, {"position": 4})]
-        connect.resume(self.scene)
+        assert connect.offsets(self.environment) == [(self.partition, {"position": 4})]
+        connect.resume(self.environment)
         self.expect_topic("one", "two", "three", "three", "two", "three")
-        connect.stop(self.scene)
-        connect.reset(self.scene)
+        connect.stop(self.environment)
+        connect.reset(self.environment)
 
     def fourth(self) -> None:
-        assert self.herder.offsets(self.scene.connector) == []
-        self.herder.resume(self.scene.connector)
+        assert self.herder.offsets(self.environment.connector) == []
+        self.herder.resume(self.environment.connector)
         self.run()
         self.expect_topic("one", "two", "three", "three", "two", "three", "one", "two", "three")
 
@@ -218,23 +218,23 @@ class FileSink(Traveller):
     """A sink whose group, and whose file, the other side has moved on."""
 
     def first(self, connect: Connect) -> None:
-        make_topic(self.scene.bootstrap, self.topic)
-        send(self.scene.bootstrap, self.topic, ["one", "two"])
-        connect.create(self.scene, self.scene.file_sink(self.topic))
+        make_topic(self.environment.bootstrap, self.topic)
+        send(self.environment.bootstrap, self.topic, ["one", "two"])
+        connect.create(self.environment, self.environment.file_sink(self.topic))
         self.expect_file("one", "two")
 
     def second(self) -> None:
-        send(self.scene.bootstrap, self.topic, ["three"])
+        send(self.environment.bootstrap, self.topic, ["three"])
         self.run()
         self.run()
         self.expect_file("one", "two", "three")
 
     def third(self, connect: Connect) -> None:
-        send(self.scene.bootstrap, self.topic, ["four", "five"])
+        send(self.environment.bootstrap, self.topic, ["four", "five"])
         self.expect_file("one", "two", "three", "four", "five")
 
     def fourth(self) -> None:
-        send(self.scene.bootstrap, self.topic, ["six"])
+        send(self.environment.bootstrap, self.topic, ["six"])
         self.run()
         self.run()
         self.expect_file("one", "two", "three", "four", "five", "six")
@@ -244,35 +244,35 @@ class AlteredSink(Traveller):
     """The same with offsets altered on either side, and reset by Connect: then nothing of what we knew comes back."""
 
     def first(self, connect: Connect) -> None:
-        make_topic(self.scene.bootstrap, self.topic)
-        send(self.scene.bootstrap, self.topic, ["one", "two", "three"])
-        connect.create(self.scene, self.scene.file_sink(self.topic))
+        make_topic(self.environment.bootstrap, self.topic)
+        send(self.environment.bootstrap, self.topic, ["one", "two", "three"])
+        connect.create(self.environment, self.environment.file_sink(self.topic))
         self.expect_file("one", "two", "three")
-        connect.stop(self.scene)
-        connect.alter(self.scene, self.place, {"kafka_offset": 2})
+        connect.stop(self.environment)
+        connect.alter(self.environment, self.place, {"kafka_offset": 2})
 
     def second(self) -> None:
-        self.herder.resume(self.scene.connector)
+        self.herder.resume(self.environment.connector)
         self.run()
         self.expect_file("one", "two", "three", "three")
-        self.herder.stop(self.scene.connector)
-        self.herder.alter_offsets(self.scene.connector, [OffsetView(self.place, {"kafka_offset": 1})])
+        self.herder.stop(self.environment.connector)
+        self.herder.alter_offsets(self.environment.connector, [OffsetView(self.place, {"kafka_offset": 1})])
 
     def third(self, connect: Connect) -> None:
-        assert connect.offsets(self.scene) == [(self.place, {"kafka_offset": 1})]
-        connect.resume(self.scene)
+        assert connect.offsets(self.environment) == [(self.place, {"kafka_offset": 1})]
+        connect.resume(self.environment)
         self.expect_file("one", "two", "three", "three", "two", "three")
-        connect.stop(self.scene)
-        connect.reset(self.scene)
+        connect.stop(self.environment)
+        connect.reset(self.environment)
 
     def fourth(self) -> None:
-        assert self.herder.offsets(self.scene.connector) == []
-        self.herder.resume(self.scene.connector)
+        assert self.herder.offsets(self.environment.connector) == []
+        self.herder.resume(self.environment.connector)
         self.run()
         self.expect_file("one", "two", "three", "three", "two", "three", "one", "two", "three")
-        self.herder.stop(self.scene.connector)
-        self.herder.alter_offsets(self.scene.connector, [OffsetView(self.place, {"kafka_offset": 2})])
-        self.herder.resume(self.scene.connector)
+        self.herder.stop(self.environment.connector)
+        self.herder.alter_offsets(self.environment.connector, [OffsetView(self.place, {"kafka_offset": 2})])
+        self.herder.resume(self.environment.connector)
         self.run()
         self.expect_file("one", "two", "three", "three", "two", "three", "one", "two", "three", "three")
 
@@ -285,61 +285,61 @@ class FailedWithUs(Traveller):
     """Our FAILED becomes the real worker's RUNNING."""
 
     def second(self) -> None:
-        make_topic(self.scene.bootstrap, self.topic)
-        send(self.scene.bootstrap, self.topic, ["one"])
-        self.scene.put_config(self.scene.file_sink(self.topic) | {"file": str(self._later / "out.txt")})
-        assert self.scene.run().state is RunState.FAILED
+        make_topic(self.environment.bootstrap, self.topic)
+        send(self.environment.bootstrap, self.topic, ["one"])
+        self.environment.put_config(self.environment.file_sink(self.topic) | {"file": str(self._later / "out.txt")})
+        assert self.environment.run().state is RunState.FAILED
         assert self.states() == ("RUNNING", ["FAILED"])
 
     def between(self) -> None:
         self._later.mkdir()
 
     def third(self, connect: Connect) -> None:
-        eventually(lambda: connect.states(self.scene) == ("RUNNING", ["RUNNING"]), SECONDS)
+        eventually(lambda: connect.states(self.environment) == ("RUNNING", ["RUNNING"]), SECONDS)
         eventually(lambda: (self._later / "out.txt").read_text() == "one\n", SECONDS)
 
     def fourth(self) -> None:
-        send(self.scene.bootstrap, self.topic, ["two"])
+        send(self.environment.bootstrap, self.topic, ["two"])
         self.run()
         assert (self._later / "out.txt").read_text() == "one\ntwo\n"
         assert self.states() == ("RUNNING", ["RUNNING"])
 
     def states(self) -> tuple[str, list[str]]:
-        found = self.herder.connector_status(self.scene.connector)
+        found = self.herder.connector_status(self.environment.connector)
         return found.connector.state, [task.state for task in found.tasks]
 
     @property
     def _later(self) -> Path:
-        return self.scene.folder / f"later-{self.scene.connector}"
+        return self.environment.folder / f"later-{self.environment.connector}"
 
 
 class RunningWithUs(FailedWithUs):
     """Our RUNNING becomes the real worker's FAILED, which we tell as it is, until a run of ours is RUNNING again."""
 
     def first(self, connect: Connect) -> None:
-        make_topic(self.scene.bootstrap, self.topic)
-        send(self.scene.bootstrap, self.topic, ['"one"'])
-        connect.create(self.scene, self.scene.file_sink(self.topic) | JSON_VALUES)
+        make_topic(self.environment.bootstrap, self.topic)
+        send(self.environment.bootstrap, self.topic, ['"one"'])
+        connect.create(self.environment, self.environment.file_sink(self.topic) | JSON_VALUES)
         self.expect_file("one")
 
     def second(self) -> None:
-        send(self.scene.bootstrap, self.topic, ['"two"'])
+        send(self.environment.bootstrap, self.topic, ['"two"'])
         self.run()
         assert self.states() == ("RUNNING", ["RUNNING"])
-        send(self.scene.bootstrap, self.topic, ["no JSON"])
+        send(self.environment.bootstrap, self.topic, ["no JSON"])
 
     def third(self, connect: Connect) -> None:
-        eventually(lambda: connect.states(self.scene) == ("RUNNING", ["FAILED"]), SECONDS)
+        eventually(lambda: connect.states(self.environment) == ("RUNNING", ["FAILED"]), SECONDS)
 
     def fourth(self) -> None:
-        found = self.herder.connector_status(self.scene.connector)
+        found = self.herder.connector_status(self.environment.connector)
         assert [(task.state, "DataException" in str(task.trace)) for task in found.tasks] == [("FAILED", True)]
-        self.herder.stop(self.scene.connector)
+        self.herder.stop(self.environment.connector)
         self.herder.alter_offsets(
-            self.scene.connector, [OffsetView({"kafka_topic": self.topic, "kafka_partition": 0}, {"kafka_offset": 3})]
+            self.environment.connector, [OffsetView({"kafka_topic": self.topic, "kafka_partition": 0}, {"kafka_offset": 3})]
         )
-        send(self.scene.bootstrap, self.topic, ['"four"'])
-        self.herder.resume(self.scene.connector)
+        send(self.environment.bootstrap, self.topic, ['"four"'])
+        self.herder.resume(self.environment.connector)
         self.run()
         assert self.states() == ("RUNNING", ["RUNNING"])
         self.expect_file("one", "two", "four")
@@ -357,7 +357,7 @@ def on_connect(worker: ConnectWorker) -> Iterator[Connect]:
 @contextmanager
 def with_us(properties: dict[str, str], travellers: list[Traveller]) -> Iterator[None]:
     """A herder of ours, the internal topics made or found."""
-    settings = travellers[0].scene.settings
+    settings = travellers[0].environment.settings
     TopicAdmin(settings).ensure_internal_topics()
     with Herder(settings, RunsByHand(), probe=AskedHere(settings)) as herder:
         for traveller in travellers:
@@ -404,7 +404,8 @@ def test_there_and_back(bootstrap: str, unique: str, tmp_path: Path, journey: Jo
     group = f"handover-{unique}"
     properties = our_properties(bootstrap, group, exactly_once=journey.ours_exactly_once)
     travellers = [
-        kind(Scene(properties, f"{kind.__name__.lower()}-{unique[-8:]}", tmp_path), f"{kind.__name__}-{unique}") for kind in journey.kinds
+        kind(RunEnvironment(properties, f"{kind.__name__.lower()}-{unique[-8:]}", tmp_path), f"{kind.__name__}-{unique}")
+        for kind in journey.kinds
     ]
     java, support = find_java(cache=CACHE), journey.connect_exactly_once
     worker = ConnectWorker(tmp_path / group, CACHE, java, bootstrap, exactly_once=support, more=QUICK)

@@ -11,22 +11,22 @@ import pytest
 from airflow_provider_connect.config.worker_settings import WorkerSettings as Settings
 from airflow_provider_connect.worker.application.readiness import LEFT_OPEN, check_readiness
 from tests.conftest import WorkerSettings
+from tests.e2e.faults.environments import SinkEnvironment, SourceEnvironment
 from tests.e2e.faults.processes import processes_with, wait_until_gone
 from tests.e2e.faults.runs import Fault, wait_for
-from tests.e2e.faults.scenes import SinkScene, SourceScene
 
 DELIVERY = "airflow_provider_connect.worker.delivery"
 SOON_SECONDS = 5.0
 
 
 @pytest.mark.parametrize(
-    ("make", "module"), [(SourceScene.make, "source_delivery"), (SinkScene.make, "sink_delivery")], ids=["source", "sink"]
+    ("make", "module"), [(SourceEnvironment.make, "source_delivery"), (SinkEnvironment.make, "sink_delivery")], ids=["source", "sink"]
 )
 def test_a_transaction_left_open_is_work(
-    make: Callable[..., SourceScene | SinkScene], module: str, tmp_path: Path, worker_settings: WorkerSettings
+    make: Callable[..., SourceEnvironment | SinkEnvironment], module: str, tmp_path: Path, worker_settings: WorkerSettings
 ) -> None:
-    scene = make(tmp_path, worker_settings(), "exactly_once")
-    submission = scene.runs.submit(
+    environment = make(tmp_path, worker_settings(), "exactly_once")
+    submission = environment.runs.submit(
         Fault(f"{DELIVERY}.{module}:TransactionalProducer.commit", nth=2, signal="SIGCONT", victim="driver", linger=30.0)
     )  # the worker waits
     wait_for(lambda: submission.struck, 60)
@@ -34,10 +34,12 @@ def test_a_transaction_left_open_is_work(
     submission.process.kill()
     wait_until_gone(processes_with(submission.directory), 5)
     started = time.monotonic()
-    found = check_readiness(Settings.of(scene.runs.settings), scene.runs.connector, define=scene.runs.config, secrets_of=lambda _: {})
+    found = check_readiness(
+        Settings.of(environment.runs.settings), environment.runs.connector, define=environment.runs.config, secrets_of=lambda _: {}
+    )
     seconds = time.monotonic() - started
     print(f"{seconds:.2f} s: {found}")
     assert (found.state, found.reason) == ("work", LEFT_OPEN)
     assert seconds < SOON_SECONDS
-    scene.runs.until_done()
-    assert scene.verdict().holds_for("exactly_once"), scene.verdict()
+    environment.runs.until_done()
+    assert environment.verdict().holds_for("exactly_once"), environment.verdict()

@@ -21,8 +21,8 @@ from tests.conftest import WorkerSettings
 from tests.e2e.faults import connections
 from tests.e2e.faults.runs import INJECTED, Fault, ending
 from tests.e2e.faults.steps import each_step_loses_connections
-from tests.e2e.faults.table_scenes import TableSinkScene, TableSourceScene
-from tests.integration.worker.scene import Scene
+from tests.e2e.faults.table_environments import TableSinkEnvironment, TableSourceEnvironment
+from tests.integration.worker.environment import RunEnvironment
 
 TRIES = 3
 SOON_SECONDS = 2.0
@@ -39,29 +39,29 @@ def own_postgres() -> Iterator[PostgresServer]:
 def test_table_source(
     fault: Fault, tmp_path: Path, worker_settings: WorkerSettings, own_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check(TableSourceScene.make(tmp_path, worker_settings(), own_postgres.url()), fault, monkeypatch)
+    check(TableSourceEnvironment.make(tmp_path, worker_settings(), own_postgres.url()), fault, monkeypatch)
 
 
 @pytest.mark.parametrize("fault", each_step_loses_connections("table sink"), ids=str)
 def test_table_sink(
     fault: Fault, tmp_path: Path, worker_settings: WorkerSettings, own_postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check(TableSinkScene.make(tmp_path, worker_settings(), own_postgres.url()), fault, monkeypatch)
+    check(TableSinkEnvironment.make(tmp_path, worker_settings(), own_postgres.url()), fault, monkeypatch)
 
 
-def check(scene: TableSourceScene | TableSinkScene, fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+def check(environment: TableSourceEnvironment | TableSinkEnvironment, fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     for patience in ("ANSWER_SECONDS", "COMMIT_SECONDS"):  # librdkafka may wait in vain for a coordinator's connection that was lost
         monkeypatch.setattr(sink_runner, patience, SOON_SECONDS)
-    runs, token = scene.runs, scene.runs.folder / "struck"
+    runs, token = environment.runs, environment.runs.folder / "struck"
     hook = inject(runs.told(fault, token), fault.step, monkeypatch)
-    here = Scene(dict(runs.settings), runs.connector, runs.folder, step=hook)
+    here = RunEnvironment(dict(runs.settings), runs.connector, runs.folder, step=hook)
     results = [here.run(runs.config)]
     connections.wait_until_calm()
     assert token.exists(), f"not struck, {ending(results[0])}"
     while results[-1].state is not RunState.DONE and len(results) < TRIES:
         assert results[-1].retriable, ending(results[-1])
         results.append(here.run(runs.config))
-    verdict = scene.verdict()
+    verdict = environment.verdict()
     print(f"{fault}: {[ending(result) for result in results]}, {verdict}")
     assert results[-1].state is RunState.DONE
     assert verdict.holds_for("exactly_once"), verdict

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.e2e.faults.environments import PLAIN
 from tests.e2e.faults.runs import Runs
-from tests.e2e.faults.scenes import PLAIN
-from tests.integration.worker.scene import make_topic, values_of
+from tests.integration.worker.environment import make_topic, values_of
 from tests.native_plugins import bring_numpy, install
 
 

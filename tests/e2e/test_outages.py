@@ -13,8 +13,8 @@ from airflow_provider_connect.model.states import State
 from airflow_provider_connect.stores.status_store import StatusStore
 from tests.conftest import CACHE, worker_properties
 from tests.e2e.chaos import status_outage
-from tests.e2e.faults.outage import STATUS_STEP, Scene, announced, in_the_middle, live_through
-from tests.e2e.faults.scenes import SinkScene, SourceScene
+from tests.e2e.faults.environments import SinkEnvironment, SourceEnvironment
+from tests.e2e.faults.outage import STATUS_STEP, RunEnvironment, announced, in_the_middle, live_through
 
 MANY = 30_000  # more than one read of the sink takes
 
@@ -27,10 +27,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
 
 
 @pytest.fixture
-def scenes(server: KafkaServer, tmp_path: Path, unique: str) -> list[Scene]:
+def environments(server: KafkaServer, tmp_path: Path, unique: str) -> list[RunEnvironment]:
     """One of each direction."""
     settings = worker_properties(server.bootstrap_servers, unique)
-    source, sink = (make(tmp_path, settings, "exactly_once") for make in (SourceScene.make, SinkScene.make))
+    source, sink = (make(tmp_path, settings, "exactly_once") for make in (SourceEnvironment.make, SinkEnvironment.make))
     sink.add(MANY)
     return [source, sink]
 
@@ -43,31 +43,33 @@ def scenes(server: KafkaServer, tmp_path: Path, unique: str) -> list[Scene]:
         pytest.param(60, True, id="killed 60 s", marks=pytest.mark.soak),
     ],
 )
-def test_a_broker_that_goes_away_loses_and_doubles_nothing(server: KafkaServer, scenes: list[Scene], seconds: float, *, kill: bool) -> None:
-    outcomes = live_through(server, [(scene, in_the_middle(scene)) for scene in scenes], seconds=seconds, kill=kill)
-    for scene, outcome in zip(scenes, outcomes, strict=True):
-        print(f"{scene.runs.connector}: {outcome}")
+def test_a_broker_that_goes_away_loses_and_doubles_nothing(
+    server: KafkaServer, environments: list[RunEnvironment], seconds: float, *, kill: bool
+) -> None:
+    outcomes = live_through(server, [(environment, in_the_middle(environment)) for environment in environments], seconds=seconds, kill=kill)
+    for environment, outcome in zip(environments, outcomes, strict=True):
+        print(f"{environment.runs.connector}: {outcome}")
         (task,) = outcome.result.tasks
         assert task.metrics["status-update-success-total"] >= 1, task
-        scene.runs.until_done()
-        verdict = scene.verdict()
+        environment.runs.until_done()
+        verdict = environment.verdict()
         assert verdict.holds_for("exactly_once"), verdict
 
 
 @pytest.mark.soak
-def test_a_status_that_finds_no_broker_is_written_later(server: KafkaServer, scenes: list[Scene]) -> None:
+def test_a_status_that_finds_no_broker_is_written_later(server: KafkaServer, environments: list[RunEnvironment]) -> None:
     """An attempt takes ten seconds at most: so one of them at least fails, is counted, and made again."""
-    outcomes = live_through(server, [(scene, announced(STATUS_STEP, 1)) for scene in scenes], seconds=14, kill=False)
-    for scene, outcome in zip(scenes, outcomes, strict=True):
-        print(f"{scene.runs.connector}: {outcome}")
+    outcomes = live_through(server, [(environment, announced(STATUS_STEP, 1)) for environment in environments], seconds=14, kill=False)
+    for environment, outcome in zip(environments, outcomes, strict=True):
+        print(f"{environment.runs.connector}: {outcome}")
         (task,) = outcome.result.tasks
         assert task.metrics["status-update-retry-total"] >= 1, task
         assert task.metrics["status-update-success-total"] >= 1, task
         assert task.metrics["status-update-failure-total"] == 0, task
-        scene.runs.until_done()
-        assert scene.verdict().holds_for("exactly_once"), scene.verdict()
-        with StatusStore(Settings.of(scene.runs.settings)) as statuses:
-            status = statuses.read().task(scene.runs.connector, 0)
+        environment.runs.until_done()
+        assert environment.verdict().holds_for("exactly_once"), environment.verdict()
+        with StatusStore(Settings.of(environment.runs.settings)) as statuses:
+            status = statuses.read().task(environment.runs.connector, 0)
         assert status is not None
         assert status.state is State.RUNNING
 

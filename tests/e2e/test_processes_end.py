@@ -18,9 +18,9 @@ import pytest
 from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
 from tests.conftest import WorkerSettings
 from tests.e2e.chaos.through_airflow import AirflowRun, AirflowRuns
+from tests.e2e.faults.environments import SinkEnvironment, SourceEnvironment
 from tests.e2e.faults.processes import descendants, processes_with, wait_until_gone
 from tests.e2e.faults.runs import CHECKOUT, Fault, wait_for
-from tests.e2e.faults.scenes import SinkScene, SourceScene
 
 SOON_SECONDS = 2.0
 HELD_SECONDS = 60.0
@@ -36,12 +36,17 @@ def held(step: str = STEP, seconds: float = HELD_SECONDS) -> Fault:
 
 
 @contextmanager
-def submitted(scene: SourceScene, folder: Path) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
+def submitted(environment: SourceEnvironment, folder: Path) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
     """A run held in the middle of a commit, as Airflow would start it: the process that launched all, and Spark's processes."""
-    told = {"folder": str(folder), "connector": scene.runs.connector, "settings": scene.runs.settings, "config": scene.runs.config}
-    environment = {**os.environ, "AIRFLOW_HOME": str(folder / "airflow"), "PYTHONPATH": str(CHECKOUT)}
+    told = {
+        "folder": str(folder),
+        "connector": environment.runs.connector,
+        "settings": environment.runs.settings,
+        "config": environment.runs.config,
+    }
+    variables = {**os.environ, "AIRFLOW_HOME": str(folder / "airflow"), "PYTHONPATH": str(CHECKOUT)}
     command = [sys.executable, "-c", LAUNCHER, sys.executable, "-m", "tests.e2e.faults.submitter"]
-    launcher = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, env=environment, cwd=CHECKOUT)
+    launcher = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, env=variables, cwd=CHECKOUT)
     assert launcher.stdin is not None
     started: list[psutil.Process] = []
     try:
@@ -64,8 +69,8 @@ def submitted(scene: SourceScene, folder: Path) -> Iterator[tuple[subprocess.Pop
     "victim", ["jvm", pytest.param("driver", marks=pytest.mark.soak), pytest.param("task", marks=pytest.mark.soak), "supervisor"]
 )
 def test_a_killed_process_takes_all_of_its_run_along(victim: str, tmp_path: Path, worker_settings: WorkerSettings) -> None:
-    scene = SourceScene.make(tmp_path, worker_settings(), "exactly_once")
-    with submitted(scene, tmp_path / "run") as (launcher, processes):
+    environment = SourceEnvironment.make(tmp_path, worker_settings(), "exactly_once")
+    with submitted(environment, tmp_path / "run") as (launcher, processes):
         jvm = the_jvm(processes)
         submitter = jvm.parent()
         victims = {"jvm": jvm, "driver": the_driver(processes), "task": submitter, "supervisor": psutil.Process(launcher.pid)}
@@ -75,8 +80,8 @@ def test_a_killed_process_takes_all_of_its_run_along(victim: str, tmp_path: Path
         victims[victim].kill()
         seconds = wait_until_gone([*processes, submitter], SOON_SECONDS)
         print(f"{victim} killed: {len(processes)} processes gone after {seconds:.2f} s")
-    scene.runs.until_done()
-    assert scene.verdict().holds_for("exactly_once"), scene.verdict()
+    environment.runs.until_done()
+    assert environment.verdict().holds_for("exactly_once"), environment.verdict()
 
 
 @pytest.fixture(scope="module")
@@ -86,15 +91,15 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AirflowRuns]:
 
 
 @pytest.fixture
-def connector(airflow: AirflowRuns, tmp_path: Path) -> SourceScene:
+def connector(airflow: AirflowRuns, tmp_path: Path) -> SourceEnvironment:
     """A connector that Airflow knows."""
-    scene = SourceScene.make(tmp_path, airflow.properties, "exactly_once")
-    airflow.define([scene.runs.config])
-    return scene
+    environment = SourceEnvironment.make(tmp_path, airflow.properties, "exactly_once")
+    airflow.define([environment.runs.config])
+    return environment
 
 
 @pytest.mark.parametrize("victim", ["task", pytest.param("supervisor", marks=pytest.mark.soak)])
-def test_airflow_retries_what_a_killed_process_took_along(victim: str, airflow: AirflowRuns, connector: SourceScene) -> None:
+def test_airflow_retries_what_a_killed_process_took_along(victim: str, airflow: AirflowRuns, connector: SourceEnvironment) -> None:
     run = airflow.start(connector.runs.connector, held())
     assert run.wait_until_struck(), airflow.last_log(run.run)
     processes = airflow.processes_of(connector.runs.connector)
@@ -108,21 +113,21 @@ def test_airflow_retries_what_a_killed_process_took_along(victim: str, airflow: 
 
 def test_a_scheduler_that_is_killed_and_started_again_loses_and_doubles_nothing(airflow: AirflowRuns, tmp_path: Path) -> None:
     """The next scheduler starts a second copy of the run while the first is still there."""
-    scene = SinkScene.make(tmp_path, airflow.properties, "exactly_once")
-    airflow.define([scene.runs.config])
-    run = airflow.start(scene.runs.connector, Fault(SINK_STEP, signal="SIGKILL", victim="scheduler", linger=OVERLAP_SECONDS))
+    environment = SinkEnvironment.make(tmp_path, airflow.properties, "exactly_once")
+    airflow.define([environment.runs.config])
+    run = airflow.start(environment.runs.connector, Fault(SINK_STEP, signal="SIGKILL", victim="scheduler", linger=OVERLAP_SECONDS))
     assert run.wait_until_struck(), airflow.last_log(run.run)
     airflow.restart_scheduler()
-    finish(run, scene)
+    finish(run, environment)
     logs = list(airflow.stack.log_folder.glob(f"dag_id={run.run.dag_id}/*/task_id=run/attempt=*.log"))
     assert len(logs) >= 2, logs
 
 
-def finish(run: AirflowRun, scene: SourceScene | SinkScene) -> None:
+def finish(run: AirflowRun, environment: SourceEnvironment | SinkEnvironment) -> None:
     """Airflow brings the run to a good end by itself, and nothing is lost or doubled."""
     started = time.monotonic()
     assert run.wait() == "success", run.runs.last_log(run.run)
-    verdict = scene.verdict()
+    verdict = environment.verdict()
     print(f"success {time.monotonic() - started:.1f} s later: {verdict}")
     assert verdict.holds_for("exactly_once"), verdict
 

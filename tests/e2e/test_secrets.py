@@ -21,10 +21,10 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.model.run import RUN_FILE, RunState
 from airflow_provider_connect.stores.status_store import StatusStore
 from tests.conftest import WorkerSettings as MakeSettings
+from tests.e2e.faults.environments import PLAIN
 from tests.e2e.faults.runs import Runs, Submission
-from tests.e2e.faults.scenes import PLAIN
 from tests.integration.worker import plugins
-from tests.integration.worker.scene import make_topic, read_topic, send, values_of
+from tests.integration.worker.environment import make_topic, read_topic, send, values_of
 
 PROVIDERS = {
     "config.providers": "env,file",
@@ -128,7 +128,7 @@ def records(bootstrap: str, settings: WorkerSettings) -> Iterator[tuple[str, byt
 
 
 @dataclass(slots=True)
-class Scene:
+class RunEnvironment:
     """The four applications of one worker group."""
 
     folder: Path
@@ -169,7 +169,7 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path, worker_settings: MakeSettings, monkeypatch: pytest.MonkeyPatch) -> Scene:
+def environment(tmp_path: Path, worker_settings: MakeSettings, monkeypatch: pytest.MonkeyPatch) -> RunEnvironment:
     canaries = Canaries()
     plugins.install(tmp_path / "plugins")
     (tmp_path / "secrets.properties").write_text(f"key={canaries.file}\n")
@@ -180,27 +180,27 @@ def scene(tmp_path: Path, worker_settings: MakeSettings, monkeypatch: pytest.Mon
     properties = worker_settings() | PLAIN | PROVIDERS | worker
     topic = make_topic(properties["bootstrap.servers"], properties["group.id"])
     send(properties["bootstrap.servers"], make_topic(properties["bootstrap.servers"], f"{topic}-in"), ["a", "b"])
-    return Scene(tmp_path, canaries, properties, topic)
+    return RunEnvironment(tmp_path, canaries, properties, topic)
 
 
-def test_secrets_are_nowhere_but_where_they_are_needed(scene: Scene) -> None:
-    sightings = Sightings(scene.canaries)
-    submissions = {name: runs.submit() for name, runs in scene.runs().items()}
+def test_secrets_are_nowhere_but_where_they_are_needed(environment: RunEnvironment) -> None:
+    sightings = Sightings(environment.canaries)
+    submissions = {name: runs.submit() for name, runs in environment.runs().items()}
     for submission in submissions.values():
         spec = submission.directory / RUN_FILE
         assert stat.S_IMODE(spec.stat().st_mode) == 0o600
         assert stat.S_IMODE(submission.directory.stat().st_mode) == 0o700
-        assert scene.canaries.found_in(spec.read_bytes()) == {"airflow", "jaas", "converter"}, "what cannot be looked up there"
+        assert environment.canaries.found_in(spec.read_bytes()) == {"airflow", "jaas", "converter"}, "what cannot be looked up there"
     deadline = time.monotonic() + 120
     while any(submission.process.poll() is None for submission in submissions.values()) and time.monotonic() < deadline:
         look_at_processes(sightings, submissions)
         time.sleep(0.1)
     results = {name: submission.wait() for name, submission in submissions.items()}
     look_at_directories(sightings, submissions)
-    for path in (scene.folder / "events").rglob("*"):
+    for path in (environment.folder / "events").rglob("*"):
         if path.is_file():
             sightings.look("event log", path.name, read(path))
-    settings = WorkerSettings.of(scene.properties)
+    settings = WorkerSettings.of(environment.properties)
     for topic, data in records(settings.bootstrap_servers, settings):
         sightings.look("record of", topic, data)
 
@@ -213,8 +213,8 @@ def test_secrets_are_nowhere_but_where_they_are_needed(scene: Scene) -> None:
     states = {name: result.state for name, result in results.items() if result is not None}
     assert states == {name: RunState.FAILED if name.startswith("failing") else RunState.DONE for name in submissions}
     check_that_texts_were_masked(settings, submissions)
-    assert len(values_of(settings.bootstrap_servers, scene.topic)) == 300
-    assert (scene.folder / "out").read_text() == "a\nb\n"
+    assert len(values_of(settings.bootstrap_servers, environment.topic)) == 300
+    assert (environment.folder / "out").read_text() == "a\nb\n"
 
 
 def check_that_texts_were_masked(settings: WorkerSettings, submissions: Mapping[str, Submission]) -> None:

@@ -26,8 +26,8 @@ from airflow_provider_connect.stores.status_store import StatusStore
 from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
 from tests.conftest import CACHE
 from tests.conftest import WorkerSettings as MakeSettings
+from tests.e2e.faults.environments import PLAIN, SinkEnvironment, SourceEnvironment, make_topic
 from tests.e2e.faults.runs import Fault, Runs, wait_for
-from tests.e2e.faults.scenes import PLAIN, SinkScene, SourceScene, make_topic
 from tests.unit.plugins.locations import tree
 
 PLUGIN = r'''
@@ -222,10 +222,10 @@ def test_the_version_that_a_run_has_chosen_from_plugin_path_goes_along(
 
 
 def test_source_on_a_cluster(cluster: SparkCluster, executors_python: Path, tmp_path: Path, worker_settings: MakeSettings) -> None:
-    scene = SourceScene.make(tmp_path, worker_settings(), "exactly_once")
-    on_cluster(scene.runs, cluster, executors_python)
-    assert scene.runs.until_done().tasks[0].records == len(scene.sent)
-    assert scene.verdict().holds_for("exactly_once")
+    environment = SourceEnvironment.make(tmp_path, worker_settings(), "exactly_once")
+    on_cluster(environment.runs, cluster, executors_python)
+    assert environment.runs.until_done().tasks[0].records == len(environment.sent)
+    assert environment.verdict().holds_for("exactly_once")
 
 
 @pytest.mark.soak
@@ -235,11 +235,11 @@ def test_lost_worker_fails_its_task_and_the_retry_does_the_rest(
     """A Python worker is frozen in the middle of its task, then its Spark worker is killed. Spark starts the body again on the other
     executor, where it is refused; the next run, on the one worker left, does the rest."""
     with SparkCluster(tmp_path / "cluster", CACHE, memory="600m") as cluster:
-        scene = SinkScene.make(tmp_path, worker_settings(), "exactly_once")
-        scene.runs.config = {**scene.runs.config, "tasks.max": "2"}
-        on_cluster(scene.runs, cluster, executors_python)
+        environment = SinkEnvironment.make(tmp_path, worker_settings(), "exactly_once")
+        environment.runs.config = {**environment.runs.config, "tasks.max": "2"}
+        on_cluster(environment.runs, cluster, executors_python)
         fault = Fault(CommitStep.PRE_COMMIT, "before", signal="SIGSTOP")
-        first = scene.runs.submit(fault)
+        first = environment.runs.submit(fault)
         frozen = first.victim_pid()
         worker, executor = spark_worker_of(cluster, frozen), ancestors(frozen)[1]
         worker.kill()
@@ -250,10 +250,13 @@ def test_lost_worker_fails_its_task_and_the_retry_does_the_rest(
         assert (result.state, result.retriable, len(lost)) == (RunState.FAILED, True, 1)
         print(str(lost[0].trace)[:2000])
         assert "Spark started this task a second time (attempt 1); only Airflow retries" in str(lost[0].trace)
-        assert {status.task: str(status.state) for status in statuses(scene.runs)} == {lost[0].task: "FAILED", 1 - lost[0].task: "RUNNING"}
-        done = scene.runs.until_done()
-        verdict = scene.verdict()
+        assert {status.task: str(status.state) for status in statuses(environment.runs)} == {
+            lost[0].task: "FAILED",
+            1 - lost[0].task: "RUNNING",
+        }
+        done = environment.runs.until_done()
+        verdict = environment.verdict()
         print(verdict)
         assert verdict.holds_for("exactly_once"), verdict
-        assert [(str(status.state), status.claim) for status in statuses(scene.runs)] == [("RUNNING", done.claim)] * 2
+        assert [(str(status.state), status.claim) for status in statuses(environment.runs)] == [("RUNNING", done.claim)] * 2
         wait_for(lambda: not Path(f"/proc/{frozen}").exists() and not Path(f"/proc/{executor}").exists(), 30)

@@ -16,4 +16,4 @@ def test_no_record_is_missing_behind_a_deletion_and_large_ones_arrive(bootstrap:
     tally = Tally()
     TopicStorm(tmp_path / "topics", bootstrap, tally, random.Random(seed)).run(deletions=4)
     assert tally.violations == []
-    assert tally.scenes == 4 * 2 + 2
+    assert tally.environments == 4 * 2 + 2

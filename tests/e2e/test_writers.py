@@ -14,9 +14,9 @@ import pytest
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.model.run import RunResult, RunState
 from tests.conftest import WorkerSettings
+from tests.e2e.writers.environment import WriterEnvironment
 from tests.e2e.writers.modes import MODES, Mode
-from tests.e2e.writers.scene import WriterScene
-from tests.integration.worker.scene import Scene
+from tests.integration.worker.environment import RunEnvironment
 
 QUICK = {"transaction.boundary.poll.linger.ms": "0", "offset.flush.interval.ms": "0"}  # many commits
 SECONDS = 0.5
@@ -27,13 +27,13 @@ class RunsHere:
     """Runs in this process, without Spark."""
 
     def __init__(self, settings: dict[str, str], config: Mapping[str, str], folder: Path) -> None:
-        self._scene, self._config = Scene(settings, config["name"], folder), config
+        self._environment, self._config = RunEnvironment(settings, config["name"], folder), config
 
     def goes_by(self) -> None:
         self.ends_well()
 
     def ends_well(self) -> RunResult:
-        result = self._scene.run(self._config)
+        result = self._environment.run(self._config)
         assert (result.state, result.error) == (RunState.DONE, None)
         return result
 
@@ -48,7 +48,9 @@ def test_what_is_written_while_runs_go_by_arrives(
     mode: Mode, worker_settings: WorkerSettings, postgres: PostgresServer, tmp_path: Path
 ) -> None:
     settings, seed = worker_settings() | QUICK, int(os.environ.get("SEED", "1"))
-    scene = WriterScene(mode, settings, postgres, lambda config: RunsHere(settings, config, tmp_path), longest_seconds=LONGEST_SECONDS)
-    account = scene.live_through(SECONDS, seed)
+    environment = WriterEnvironment(
+        mode, settings, postgres, lambda config: RunsHere(settings, config, tmp_path), longest_seconds=LONGEST_SECONDS
+    )
+    account = environment.live_through(SECONDS, seed)
     print(f"seed {seed}, {account}")
     assert account.problems == [], f"seed {seed}, {account}"

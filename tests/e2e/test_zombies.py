@@ -21,18 +21,18 @@ from airflow_provider_connect.stores.offset_store import OffsetStore
 from airflow_provider_connect.stores.status_store import StatusStore
 from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
 from tests.conftest import WorkerSettings
+from tests.e2e.faults.environments import SinkEnvironment, SourceEnvironment
 from tests.e2e.faults.oracle import file_records, topic_records
 from tests.e2e.faults.runs import Fault, Submission, wait_for
-from tests.e2e.faults.scenes import SinkScene, SourceScene
 
 TAKE_OVER = "airflow_provider_connect.worker.delivery.{}_delivery:TransactionalProducer.take_over"
 SIDECARS = "airflow_provider_connect.connectors.claimed_file:Sidecars.write"
 MANY = 40_000  # records that take a run longer than the start of another differs
-Scene = SourceScene | SinkScene
+RunEnvironment = SourceEnvironment | SinkEnvironment
 
 
-def make_scene(kind: str, folder: Path, settings: WorkerSettings, guarantee: str) -> Scene:
-    make: Callable[..., Scene] = SourceScene.make if kind == "source" else SinkScene.make
+def create_environment(kind: str, folder: Path, settings: WorkerSettings, guarantee: str) -> RunEnvironment:
+    make: Callable[..., RunEnvironment] = SourceEnvironment.make if kind == "source" else SinkEnvironment.make
     return make(folder, settings(), guarantee)
 
 
@@ -49,9 +49,13 @@ class Traces:
     claim: Claim
 
     @classmethod
-    def of(cls, scene: Scene) -> Traces:
-        name, settings = scene.runs.connector, Settings.of(scene.runs.settings)
-        records = topic_records(scene.bootstrap, scene.topic) if isinstance(scene, SourceScene) else file_records(scene.file)
+    def of(cls, environment: RunEnvironment) -> Traces:
+        name, settings = environment.runs.connector, Settings.of(environment.runs.settings)
+        records = (
+            topic_records(environment.bootstrap, environment.topic)
+            if isinstance(environment, SourceEnvironment)
+            else file_records(environment.file)
+        )
         with OffsetStore(settings) as offsets, StatusStore(settings) as statuses, ConfigStore(settings) as configs:
             state = statuses.read()
             return cls(
@@ -82,31 +86,31 @@ FROZEN = [
     [pytest.param(*case, id="{}, {}: {}".format(*case), marks=[pytest.mark.soak] if case[2].when == "after" else []) for case in FROZEN],
 )
 def test_zombie_changes_nothing(kind: str, guarantee: str, fault: Fault, tmp_path: Path, worker_settings: WorkerSettings) -> None:
-    scene = make_scene(kind, tmp_path, worker_settings, guarantee)
+    environment = create_environment(kind, tmp_path, worker_settings, guarantee)
     if kind == "sink":
-        scene.add(MANY)  # more than one read takes: the zombie has work left
-    with frozen(scene, fault) as (zombie, wake):
-        newer = scene.runs.until_done()
-        before = Traces.of(scene)
+        environment.add(MANY)  # more than one read takes: the zombie has work left
+    with frozen(environment, fault) as (zombie, wake):
+        newer = environment.runs.until_done()
+        before = Traces.of(environment)
         wake()
         result = zombie.wait()
     assert result is not None, zombie.output()[-4000:]
-    after = Traces.of(scene)
+    after = Traces.of(environment)
     if guarantee == "at_least_once" and kind == "source":  # its records lie in no transaction: what the zombie still sends may be doubled
         before, after = replace(before, records=[]), replace(after, records=[])
     assert after == before
     assert after.aborted_offsets == []
     assert after.claim == newer.claim
     assert result.state is RunState.STOPPED, result
-    verdict = scene.verdict()
+    verdict = environment.verdict()
     print(f"{guarantee}: {fault}: {verdict}")
     assert verdict.holds_for(guarantee), verdict
 
 
 @contextmanager
-def frozen(scene: Scene, fault: Fault) -> Iterator[tuple[Submission, Callable[[], None]]]:
+def frozen(environment: RunEnvironment, fault: Fault) -> Iterator[tuple[Submission, Callable[[], None]]]:
     """A run whose worker has been stopped by ``fault``, and what lets it go on."""
-    submission = scene.runs.submit(fault)
+    submission = environment.runs.submit(fault)
     wait_for(lambda: submission.struck or submission.process.poll() is not None, 60)
     assert submission.struck, submission.output()[-4000:]
     pid = submission.victim_pid()
@@ -120,9 +124,9 @@ def frozen(scene: Scene, fault: Fault) -> Iterator[tuple[Submission, Callable[[]
 
 @pytest.mark.parametrize("kind", ["source", "sink"])
 def test_of_two_runs_at_once_the_newer_claim_wins(kind: str, tmp_path: Path, worker_settings: WorkerSettings) -> None:
-    scene = make_scene(kind, tmp_path, worker_settings, "exactly_once")
-    scene.add(MANY)
-    pair = [scene.runs.submit(), scene.runs.submit()]
+    environment = create_environment(kind, tmp_path, worker_settings, "exactly_once")
+    environment.add(MANY)
+    pair = [environment.runs.submit(), environment.runs.submit()]
     results = [submission.wait() for submission in pair]
     claims = [claim_of(result) for result in results]
     older, newer = sorted(results, key=claim_of)
@@ -131,8 +135,8 @@ def test_of_two_runs_at_once_the_newer_claim_wins(kind: str, tmp_path: Path, wor
     assert newer.state is RunState.DONE, [submission.output()[-3000:] for submission in pair]
     assert older is not None
     assert older.state in {RunState.STOPPED, RunState.SKIPPED}, older
-    assert Traces.of(scene).claim == newer.claim
-    assert scene.verdict().holds_for("exactly_once"), scene.verdict()
+    assert Traces.of(environment).claim == newer.claim
+    assert environment.verdict().holds_for("exactly_once"), environment.verdict()
 
 
 def claim_of(result: RunResult | None) -> int:
@@ -143,11 +147,11 @@ def claim_of(result: RunResult | None) -> int:
 @pytest.mark.parametrize("kind", ["source", "sink"])
 def test_an_older_run_that_takes_over_late_does_not_end_the_newer_one(kind: str, tmp_path: Path, worker_settings: WorkerSettings) -> None:
     """It fences the newer one before it can see that it is the older; the newer one takes over again and does the work."""
-    scene = make_scene(kind, tmp_path, worker_settings, "exactly_once")
+    environment = create_environment(kind, tmp_path, worker_settings, "exactly_once")
     step = CommitStep.WRITE_OFFSETS if kind == "source" else CommitStep.PUT
     with (
-        frozen(scene, Fault(TAKE_OVER.format(kind), signal="SIGSTOP")) as (late, wake_late),
-        frozen(scene, Fault(step, nth=2, signal="SIGSTOP")) as (newest, wake_newest),
+        frozen(environment, Fault(TAKE_OVER.format(kind), signal="SIGSTOP")) as (late, wake_late),
+        frozen(environment, Fault(step, nth=2, signal="SIGSTOP")) as (newest, wake_newest),
     ):
         wake_late()
         old = late.wait()
@@ -157,29 +161,29 @@ def test_an_older_run_that_takes_over_late_does_not_end_the_newer_one(kind: str,
     assert old.state is RunState.STOPPED, late.output()[-4000:]
     assert result is not None
     assert result.state is RunState.DONE, newest.output()[-4000:]
-    assert scene.verdict().holds_for("exactly_once"), scene.verdict()
+    assert environment.verdict().holds_for("exactly_once"), environment.verdict()
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
 def test_a_stranger_in_the_group_fails_the_task(guarantee: str, tmp_path: Path, worker_settings: WorkerSettings) -> None:
-    scene = make_scene("sink", tmp_path, worker_settings, guarantee)
-    assert isinstance(scene, SinkScene)
-    with stranger(scene):
-        refuse(scene.runs.submit().wait())
-    assert file_records(scene.file) == []
-    with frozen(scene, Fault(CommitStep.COMMIT_GROUP, signal="SIGSTOP")) as (submission, wake), stranger(scene):
+    environment = create_environment("sink", tmp_path, worker_settings, guarantee)
+    assert isinstance(environment, SinkEnvironment)
+    with stranger(environment):
+        refuse(environment.runs.submit().wait())
+    assert file_records(environment.file) == []
+    with frozen(environment, Fault(CommitStep.COMMIT_GROUP, signal="SIGSTOP")) as (submission, wake), stranger(environment):
         wake()
         refuse(submission.wait())
-    scene.runs.until_done()
-    assert scene.verdict().holds_for(guarantee), scene.verdict()
+    environment.runs.until_done()
+    assert environment.verdict().holds_for(guarantee), environment.verdict()
 
 
 @contextmanager
-def stranger(scene: SinkScene) -> Iterator[None]:
+def stranger(environment: SinkEnvironment) -> Iterator[None]:
     """Somebody else's consumer, a member of the sink's group that has its partitions."""
-    group = consumer_group(scene.runs.connector)
-    consumer = Consumer({"bootstrap.servers": scene.bootstrap, "group.id": group, "enable.auto.commit": False})
-    consumer.subscribe([scene.topic])
+    group = consumer_group(environment.runs.connector)
+    consumer = Consumer({"bootstrap.servers": environment.bootstrap, "group.id": group, "enable.auto.commit": False})
+    consumer.subscribe([environment.topic])
     try:
         wait_for(lambda: consumer.poll(0.05) is not None or consumer.assignment() != [], 30)
         yield

@@ -1,4 +1,4 @@
-"""Scenes whose runs a real Airflow schedules: the task's supervisor, the task process and the scheduler are killed."""
+"""Environments whose runs a real Airflow schedules: the task's supervisor, the task process and the scheduler are killed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import time
 from tests.e2e.chaos.deck import FILES, Deck, StepDecks
 from tests.e2e.chaos.tally import Kill, Tally
 from tests.e2e.chaos.through_airflow import AirflowRuns
+from tests.e2e.faults.environments import SinkEnvironment, SourceEnvironment
 from tests.e2e.faults.runs import Fault
-from tests.e2e.faults.scenes import SinkScene, SourceScene
 
 ADDED = 1_500
 OVERLAP_SECONDS = 12.0  # so long a step takes after its scheduler was killed, that the next scheduler starts a second copy beside it
-Scene = SourceScene | SinkScene
+RunEnvironment = SourceEnvironment | SinkEnvironment
 
 
 class AirflowStorm:
@@ -27,41 +27,41 @@ class AirflowStorm:
 
     def run(self, kills: int) -> None:
         groups = FILES[: min(len(FILES), kills)]
-        scenes = [self._make(*group) for group in groups]
-        self._runs.define([scene.runs.config for scene in scenes])
-        for number, (scene, (kind, guarantee)) in enumerate(zip(scenes, groups, strict=True)):
+        environments = [self._make(*group) for group in groups]
+        self._runs.define([environment.runs.config for environment in environments])
+        for number, (environment, (kind, guarantee)) in enumerate(zip(environments, groups, strict=True)):
             share = kills // len(groups) + (number < kills % len(groups))
-            name = f"{kind} scene through Airflow"
+            name = f"{kind} environment through Airflow"
             try:
                 for kill in range(share):
                     if kill:
-                        scene.add(ADDED)
-                    self._kill(scene, kind, guarantee)
-                self._runs.until_success(scene.runs.connector)
-                self._tally.judged(name, guarantee, scene.verdict())
-            except Exception as error:  # (a scene that cannot be played to its end is a violation too, and the others go on)
+                        environment.add(ADDED)
+                    self._kill(environment, kind, guarantee)
+                self._runs.until_success(environment.runs.connector)
+                self._tally.judged(name, guarantee, environment.verdict())
+            except Exception as error:  # (an environment that cannot be played to its end is a violation too, and the others go on)
                 self._tally.broken(f"{name}, {guarantee}: {error!r}")
 
-    def _make(self, kind: str, guarantee: str) -> Scene:
-        make = SourceScene.make if kind == "source" else SinkScene.make
+    def _make(self, kind: str, guarantee: str) -> RunEnvironment:
+        make = SourceEnvironment.make if kind == "source" else SinkEnvironment.make
         return make(self._runs.stack.directory, self._runs.properties, guarantee)
 
-    def _kill(self, scene: Scene, kind: str, guarantee: str) -> None:
+    def _kill(self, environment: RunEnvironment, kind: str, guarantee: str) -> None:
         victim = self._victims.draw()
         linger = self._lingers.draw() if victim == "scheduler" else 0.0
         while True:
             step, when, nth = self._steps.draw(kind, guarantee)
             for call in dict.fromkeys([nth, 1]):
                 fault = Fault(step, when, call, victim=victim, linger=linger)
-                if self._strikes(scene, fault):
+                if self._strikes(environment, fault):
                     self._tally.killed(Kill(victim, kind, guarantee, f"{when} {step.rpartition(':')[2]}, call {call}"))
                     return
                 self._tally.missed(f"{kind}, {guarantee}: {fault}")
-                scene.add(ADDED)
+                environment.add(ADDED)
 
-    def _strikes(self, scene: Scene, fault: Fault) -> bool:
+    def _strikes(self, environment: RunEnvironment, fault: Fault) -> bool:
         """Whether the fault happened in a run; returns when Airflow has brought the run to an end, whatever end."""
-        run = self._runs.start(scene.runs.connector, fault)
+        run = self._runs.start(environment.runs.connector, fault)
         if run.wait_until_struck() and fault.victim == "scheduler":
             time.sleep(0.5)
             self._runs.restart_scheduler()

@@ -1,4 +1,4 @@
-"""Scenes whose runs are spark-submits of our own: driver, Python worker and JVM are killed, connections to broker and database lost."""
+"""Environments whose runs are spark-submits of our own: driver, Python worker and JVM are killed, connections are lost."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from airflow_provider_connect.model.run import RunResult, RunState
 from tests.conftest import worker_properties
 from tests.e2e.chaos.deck import CONNECTIONS, PROCESSES, Deck, StepDecks
 from tests.e2e.chaos.tally import Kill, Tally
+from tests.e2e.faults.environments import SinkEnvironment, SourceEnvironment
 from tests.e2e.faults.runs import Fault, ending
-from tests.e2e.faults.scenes import SinkScene, SourceScene
-from tests.e2e.faults.table_scenes import TableSinkScene, TableSourceScene
+from tests.e2e.faults.table_environments import TableSinkEnvironment, TableSourceEnvironment
 
-KILLS_A_SCENE = 4
+KILLS_AN_ENVIRONMENT = 4
 ADDED = 1_500
-Scene = SourceScene | SinkScene | TableSourceScene | TableSinkScene
+RunEnvironment = SourceEnvironment | SinkEnvironment | TableSourceEnvironment | TableSinkEnvironment
 
 
 class DirectStorm:
-    """Kills ``kills`` times, a few in each scene, with new records before each. ``groups`` are kinds of scenes with their guarantees;
-    those with tables need ``database``, SQLAlchemy's address of a PostgreSQL, and lose connections too."""
+    """Kills ``kills`` times, a few in each environment, with new records before each. ``groups`` are kinds of environments with their
+    guarantees; those with tables need ``database``, SQLAlchemy's address of a PostgreSQL, and lose connections too."""
 
     def __init__(
         self,
@@ -45,32 +45,32 @@ class DirectStorm:
         while done < kills and not self._tally.is_over:
             number += 1
             kind, guarantee = self._groups.draw()
-            wanted = min(KILLS_A_SCENE, kills - done)
+            wanted = min(KILLS_AN_ENVIRONMENT, kills - done)
             try:
-                self._scene(f"{kind} scene {number}", kind, guarantee, wanted)
-            except Exception as error:  # (a scene that cannot be played to its end is a violation too, and the others go on)
-                self._tally.broken(f"{kind} scene {number}, {guarantee}: {error!r}")
+                self._environment(f"{kind} environment {number}", kind, guarantee, wanted)
+            except Exception as error:  # (an environment that cannot be played to its end is a violation too, and the others go on)
+                self._tally.broken(f"{kind} environment {number}, {guarantee}: {error!r}")
             done += wanted
 
-    def _scene(self, name: str, kind: str, guarantee: str, kills: int) -> None:
-        scene = self._made(kind, worker_properties(self._bootstrap, name.replace(" ", "-")), guarantee)
+    def _environment(self, name: str, kind: str, guarantee: str, kills: int) -> None:
+        environment = self._made(kind, worker_properties(self._bootstrap, name.replace(" ", "-")), guarantee)
         for number in range(kills):
             if number:
-                scene.add(ADDED)
-            self._kill(scene, kind, guarantee)
+                environment.add(ADDED)
+            self._kill(environment, kind, guarantee)
             if self._tally.is_over:
                 return
-        scene.runs.until_done()
-        self._tally.judged(name, guarantee, scene.verdict())
+        environment.runs.until_done()
+        self._tally.judged(name, guarantee, environment.verdict())
 
-    def _made(self, kind: str, settings: dict[str, str], guarantee: str) -> Scene:
+    def _made(self, kind: str, settings: dict[str, str], guarantee: str) -> RunEnvironment:
         if kind == "table source":
-            return TableSourceScene.make(self._folder, settings, self._database)
+            return TableSourceEnvironment.make(self._folder, settings, self._database)
         if kind == "table sink":
-            return TableSinkScene.make(self._folder, settings, self._database)
-        return (SourceScene if kind == "source" else SinkScene).make(self._folder, settings, guarantee)
+            return TableSinkEnvironment.make(self._folder, settings, self._database)
+        return (SourceEnvironment if kind == "source" else SinkEnvironment).make(self._folder, settings, guarantee)
 
-    def _kill(self, scene: Scene, kind: str, guarantee: str) -> None:
+    def _kill(self, environment: RunEnvironment, kind: str, guarantee: str) -> None:
         """One kill that strikes. A step that a run does not come to so often is tried at its first call, then another one."""
         name = self._victims.draw()
         victim, signal = self._struck[name]
@@ -78,7 +78,7 @@ class DirectStorm:
             step, when, nth = self._steps.draw(kind, guarantee)
             for call in dict.fromkeys([nth, 1]):
                 fault = Fault(step, when, call, signal, victim, linger=self._chance.choice([0.0, 0.5]))
-                submission = scene.runs.submit(fault)
+                submission = environment.runs.submit(fault)
                 result = submission.wait()
                 if submission.struck:
                     self._tally.killed(Kill(name, kind, guarantee, f"{when} {step.rpartition(':')[2]}, call {call}"))
@@ -86,7 +86,7 @@ class DirectStorm:
                         self._outlived(fault, result)
                     return
                 self._tally.missed(f"{kind}, {guarantee}: {fault}")
-                scene.add(ADDED)
+                environment.add(ADDED)
 
     def _outlived(self, fault: Fault, result: RunResult | None) -> None:
         """A run that has lost a connection comes to its end, or fails and may be tried again."""

@@ -9,12 +9,12 @@ from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.spark.cache import cache_directory
 from tests.conftest import worker_properties
 from tests.e2e.chaos.tally import Tally
+from tests.e2e.faults.environments import SinkEnvironment, SourceEnvironment
 from tests.e2e.faults.outage import in_the_middle, live_through
-from tests.e2e.faults.scenes import SinkScene, SourceScene
 
 OUTAGES = ((3.0, False), (3.0, True), (60.0, False), (60.0, True))
 MANY = 30_000  # more than one read of the sink takes
-Scene = SourceScene | SinkScene
+RunEnvironment = SourceEnvironment | SinkEnvironment
 
 
 class OutageStorm:
@@ -32,16 +32,18 @@ class OutageStorm:
                 name = f"broker {'killed' if kill else 'frozen'} for {seconds:g} s"
                 try:
                     self._outage(server, name, seconds, kill=kill)
-                except Exception as error:  # (a scene that cannot be played to its end is a violation too, and the others go on)
+                except Exception as error:  # (an environment that cannot be played to its end is a violation too, and the others go on)
                     self._tally.broken(f"{name}: {error!r}")
 
     def _outage(self, server: KafkaServer, name: str, seconds: float, *, kill: bool) -> None:
         settings = worker_properties(server.bootstrap_servers, name.replace(" ", "-"))
-        makes: dict[str, Callable[..., Scene]] = {"source": SourceScene.make, "sink": SinkScene.make}
-        scenes = {kind: make(self._folder, settings, "exactly_once") for kind, make in makes.items()}
-        scenes["sink"].add(MANY)
-        outcomes = live_through(server, [(scene, in_the_middle(scene)) for scene in scenes.values()], seconds=seconds, kill=kill)
-        for (kind, scene), outcome in zip(scenes.items(), outcomes, strict=True):
+        makes: dict[str, Callable[..., RunEnvironment]] = {"source": SourceEnvironment.make, "sink": SinkEnvironment.make}
+        environments = {kind: make(self._folder, settings, "exactly_once") for kind, make in makes.items()}
+        environments["sink"].add(MANY)
+        outcomes = live_through(
+            server, [(environment, in_the_middle(environment)) for environment in environments.values()], seconds=seconds, kill=kill
+        )
+        for (kind, environment), outcome in zip(environments.items(), outcomes, strict=True):
             self._tally.say(f"{name}, {kind}: {outcome}")
-            scene.runs.until_done()
-            self._tally.judged(f"{name}, {kind}", "exactly_once", scene.verdict())
+            environment.runs.until_done()
+            self._tally.judged(f"{name}, {kind}", "exactly_once", environment.verdict())

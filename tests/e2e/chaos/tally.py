@@ -1,4 +1,4 @@
-"""What a storm has done: kills by victim and guarantee, a verdict for each scene, and whether any guarantee was broken."""
+"""What a storm has done: kills by victim and guarantee, a verdict for each environment, and whether any guarantee was broken."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Tally:
 
     kills: list[Kill] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
-    scenes: int = 0
+    environments: int = 0
     never_struck: int = 0
     is_over: bool = False
     _started: float = field(default_factory=time.monotonic)
@@ -64,18 +64,18 @@ class Tally:
             self.never_struck += 1
             self.say(f"not struck: {text}")
 
-    def judged(self, scene: str, guarantee: str, verdict: Verdict) -> None:
+    def judged(self, environment: str, guarantee: str, verdict: Verdict) -> None:
         with self._lock:
-            self.scenes += 1
-            text = f"{scene}, {guarantee}: {verdict.sent} sent, {verdict.lost} lost, {verdict.doubled} doubled"
+            self.environments += 1
+            text = f"{environment}, {guarantee}: {verdict.sent} sent, {verdict.lost} lost, {verdict.doubled} doubled"
             self.say(f"verdict: {text}")
             if not verdict.holds_for(guarantee):
                 self.violations.append(text)
 
     def accounted(self, text: str, *, is_right: bool) -> None:
-        """A scene that knows by itself whether it is as promised."""
+        """An environment that knows by itself whether it is as promised."""
         with self._lock:
-            self.scenes += 1
+            self.environments += 1
             self.say(text if is_right else f"VIOLATION: {text}")
             if not is_right:
                 self.violations.append(text)
@@ -94,9 +94,8 @@ class Tally:
         for victim in VICTIMS:
             cells = [counts[victim, guarantee] for guarantee in guarantees]
             rows.append(f"{victim:18}" + "".join(f"{cell:>15}" for cell in cells) + f"{sum(cells):>7}")
-        places = len({(kill.direction, kill.guarantee, kill.step) for kill in self.kills})
-        rows.append(
-            f"{len(self.kills)} kills at {places} places in {self.scenes} scenes, {self.seconds:.0f} s; {self.never_struck} not struck"
-        )
+        steps = len({(kill.direction, kill.guarantee, kill.step) for kill in self.kills})
+        where = f"at {steps} steps in {self.environments} environments"
+        rows.append(f"{len(self.kills)} kills {where}, {self.seconds:.0f} s; {self.never_struck} not struck")
         rows += [f"VIOLATION: {violation}" for violation in self.violations] or ["no guarantee was broken"]
         return "\n".join(rows)

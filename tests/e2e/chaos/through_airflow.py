@@ -17,9 +17,9 @@ from airflow_provider_connect.dev.stack import Stack
 from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.spark.cache import cache_directory
 from tests.conftest import worker_properties
+from tests.e2e.faults.environments import PLAIN
 from tests.e2e.faults.processes import processes_with
 from tests.e2e.faults.runs import CHECKOUT, Fault
-from tests.e2e.faults.scenes import PLAIN
 
 INJECTED = Path(__file__).parent / "injected"
 QUICK = {"transaction.boundary.poll.linger.ms": "0", "offset.flush.interval.ms": "0"}

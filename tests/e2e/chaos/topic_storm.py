@@ -14,9 +14,9 @@ from confluent_kafka.admin import AdminClient
 from airflow_provider_connect.model.run import RunResult, RunState
 from tests.conftest import worker_properties
 from tests.e2e.chaos.tally import Tally
+from tests.e2e.faults.environments import make_topic
 from tests.e2e.faults.oracle import file_records, judge, topic_records
-from tests.e2e.faults.scenes import make_topic
-from tests.integration.worker.scene import PLAIN, Scene
+from tests.integration.worker.environment import PLAIN, RunEnvironment
 
 GUARANTEES = ("at_least_once", "exactly_once")
 LINES = 120_000
@@ -39,24 +39,24 @@ class TopicStorm:
             guarantee = GUARANTEES[number % len(GUARANTEES)]
             try:
                 self._deletion(guarantee)
-            except Exception as error:  # (a scene that cannot be played to its end is a violation too, and the others go on)
+            except Exception as error:  # (an environment that cannot be played to its end is a violation too, and the others go on)
                 self._tally.broken(f"topic deleted, {guarantee}: {error!r}")
         for guarantee in GUARANTEES:
             self._large(guarantee)
 
     def _deletion(self, guarantee: str) -> None:
         """What was committed before the deletion went with the topic. Behind the first record that is there no other may be missing."""
-        scene = self._scene()
-        topic = f"topic-{scene.connector}"
+        environment = self._environment()
+        topic = f"topic-{environment.connector}"
         make_topic(self._bootstrap, topic, partitions=3)
         lines = [b"%06d %b" % (number, b"x" * 90) for number in range(LINES)]
-        scene.file.write_bytes(b"".join(line + b"\n" for line in lines))
-        config = scene.file_source(topic, delivery_guarantee=guarantee, batch_size="500")
+        environment.file.write_bytes(b"".join(line + b"\n" for line in lines))
+        config = environment.file_source(topic, delivery_guarantee=guarantee, batch_size="500")
         late = threading.Thread(target=self._delete, args=(topic, self._chance.uniform(0.2, 1.5)))
         late.start()
-        results = [scene.run(config)]
+        results = [environment.run(config)]
         late.join()
-        results += self._until_done(scene, lines)
+        results += self._until_done(environment, lines)
         arrived = topic_records(self._bootstrap, topic)
         first = min((int(line[:6]) for line in arrived), default=LINES)
         verdict = judge(lines[first:], arrived)
@@ -64,17 +64,17 @@ class TopicStorm:
         self._tally.judged(f"topic deleted, {LINES - first} of {LINES} behind it; runs {states}", guarantee, verdict)
         self._tally.accounted(f"topic deleted: the last line is there, {guarantee}", is_right=bool(arrived))
 
-    def _until_done(self, scene: Scene, lines: list[bytes]) -> list[RunResult]:
+    def _until_done(self, environment: RunEnvironment, lines: list[bytes]) -> list[RunResult]:
         """Runs until one is done, with some lines more: the topic may have been deleted behind the last commit of the first."""
         new = [b"%06d more" % number for number in range(LINES, LINES + 10)]
         lines += new
-        with scene.file.open("ab") as file:
+        with environment.file.open("ab") as file:
             file.write(b"".join(line + b"\n" for line in new))
         results: list[RunResult] = []
         while not results or results[-1].state is not RunState.DONE:
             if len(results) == RUNS:
                 raise AssertionError(f"no run came to its end: {results[-1].error}")
-            results.append(scene.run())
+            results.append(environment.run())
         return results
 
     def _delete(self, topic: str, seconds: float) -> None:
@@ -86,7 +86,7 @@ class TopicStorm:
 
     def _large(self, guarantee: str) -> None:
         """Nothing in them that could be compressed."""
-        source, sink = self._scene(), self._scene()
+        source, sink = self._environment(), self._environment()
         topic = f"topic-{source.connector}"
         make_topic(self._bootstrap, topic, partitions=1)
         lines = [self._chance.randbytes(size // 2 + 1).hex().encode()[:size] for size in LARGE * 10]
@@ -98,6 +98,6 @@ class TopicStorm:
         is_right = file_records(sink.file) == lines and all(result.state is RunState.DONE for result in results)
         self._tally.accounted(f"{len(lines)} records of up to {max(LARGE)} bytes, there and back, {guarantee}", is_right=is_right)
 
-    def _scene(self) -> Scene:
+    def _environment(self) -> RunEnvironment:
         name = f"c-{uuid.uuid4().hex[:8]}"
-        return Scene(worker_properties(self._bootstrap, name) | PLAIN, name, self._folder)
+        return RunEnvironment(worker_properties(self._bootstrap, name) | PLAIN, name, self._folder)

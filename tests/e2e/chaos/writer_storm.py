@@ -18,8 +18,8 @@ from tests.e2e.chaos.deck import PROCESSES, StepDecks
 from tests.e2e.chaos.tally import Kill, Tally
 from tests.e2e.faults.connections import backends
 from tests.e2e.faults.runs import Fault, Runs, Submission, ending
+from tests.e2e.writers.environment import WriterEnvironment
 from tests.e2e.writers.modes import MODES, Mode
-from tests.e2e.writers.scene import WriterScene
 
 STRUCK_SHARE = 0.4
 BACKEND = "backend"
@@ -40,7 +40,7 @@ class WriterStorm:
                 return
             try:
                 self._mode(mode, seconds / len(MODES), self._seed + number)
-            except Exception as error:  # (a scene that cannot be played to its end is a violation too, and the others go on)
+            except Exception as error:  # (an environment that cannot be played to its end is a violation too, and the others go on)
                 self._tally.broken(f"writers, {mode.name}: {error!r}")
 
     def _mode(self, mode: Mode, seconds: float, seed: int) -> None:
@@ -50,7 +50,7 @@ class WriterStorm:
             chance = random.Random(f"{seed}/{config['connector.class']}")
             return StruckRuns(Runs(self._folder, config["name"], settings, config), mode, self._postgres.uri(), self._tally, chance)
 
-        account = WriterScene(mode, settings, self._postgres, make).live_through(seconds, seed)
+        account = WriterEnvironment(mode, settings, self._postgres, make).live_through(seconds, seed)
         self._tally.accounted(f"writers, seed {seed}, {account}", is_right=not account.problems)
 
 

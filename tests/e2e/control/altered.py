@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 from confluent_kafka import Producer
 
+from tests.e2e.faults.environments import lines, make_topic
 from tests.e2e.faults.oracle import Verdict, file_records, judge, topic_records
-from tests.e2e.faults.scenes import lines, make_topic
 
 LINES = 60
 Offsets = list[dict[str, Any]]

@@ -20,9 +20,9 @@ from airflow_provider_connect.spark.cache import cache_directory
 from tests.conftest import worker_properties
 from tests.e2e.chaos.through_airflow import QUICK, RECOVERS_SOON
 from tests.e2e.control.steps import ALL_STEPS, Step
+from tests.e2e.faults.environments import PLAIN
 from tests.e2e.faults.processes import processes_with
 from tests.e2e.faults.runs import CHECKOUT
-from tests.e2e.faults.scenes import PLAIN
 
 INJECTED = Path(__file__).parent / "injected"
 PARTS = ("api-server", "scheduler", "dag-processor")

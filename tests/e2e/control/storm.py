@@ -18,8 +18,8 @@ from tests.e2e.control.altered import Altered
 from tests.e2e.control.bystanders import Bystanders
 from tests.e2e.control.killable import PARTS, KillableAirflow
 from tests.e2e.control.steps import STEPS, Step
+from tests.e2e.faults.environments import lines, make_topic
 from tests.e2e.faults.oracle import Verdict, file_records, judge, topic_records
-from tests.e2e.faults.scenes import lines, make_topic
 
 PATCH_SOURCE, PATCH_SINK, DELETE = STEPS
 ACTS = (*PARTS, *STEPS)
@@ -45,8 +45,8 @@ class ControlStorm:
 
     def run(self, acts: Iterable[str]) -> None:
         """Each of ``acts`` names one kill; then the records are counted. What goes wrong is a violation, and the others go on."""
-        with self._attempting("the scene of control"):
-            self._set_the_scene()
+        with self._attempting("the environment of control"):
+            self._prepare_environment()
             for act in acts:
                 if self._tally.is_over:
                     return
@@ -58,7 +58,7 @@ class ControlStorm:
                         self._kill_verb(act)
             self._judge()
 
-    def _set_the_scene(self) -> None:
+    def _prepare_environment(self) -> None:
         airflow, client, bootstrap = self._airflow, self._client, self._airflow.bootstrap_servers
         self._empty.touch()
         self._input.touch()

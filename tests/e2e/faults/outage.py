@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.model.run import RunResult, RunState
 from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
+from tests.e2e.faults.environments import SinkEnvironment, SourceEnvironment
 from tests.e2e.faults.processes import processes_with
 from tests.e2e.faults.runs import Fault, Submission, wait_for
-from tests.e2e.faults.scenes import SinkScene, SourceScene
 
-Scene = SourceScene | SinkScene
+RunEnvironment = SourceEnvironment | SinkEnvironment
 SOURCE_STEP = CommitStep.COMMIT_TRANSACTION
 SINK_STEP = CommitStep.COMMIT_GROUP
 STATUS_STEP = "airflow_provider_connect.worker.task.environment:TaskEnvironment.report"
@@ -38,17 +38,17 @@ def announced(step: str, nth: int) -> Fault:
     return Fault(step, nth=nth, signal="SIGCONT", victim="driver", linger=HELD_SECONDS)
 
 
-def in_the_middle(scene: Scene) -> Fault:
+def in_the_middle(environment: RunEnvironment) -> Fault:
     """Some of the run's commits are made and others are not."""
-    return announced(SOURCE_STEP, 3) if isinstance(scene, SourceScene) else announced(SINK_STEP, 2)
+    return announced(SOURCE_STEP, 3) if isinstance(environment, SourceEnvironment) else announced(SINK_STEP, 2)
 
 
-def live_through(server: KafkaServer, scenes: Sequence[tuple[Scene, Fault]], *, seconds: float, kill: bool) -> list[Outcome]:
-    """One run of each scene; when all have come to their fault's step the broker is frozen, or killed, for ``seconds``.
+def live_through(server: KafkaServer, environments: Sequence[tuple[RunEnvironment, Fault]], *, seconds: float, kill: bool) -> list[Outcome]:
+    """One run of each environment; when all have come to their fault's step the broker is frozen, or killed, for ``seconds``.
 
     Raises AssertionError if a run does not end in time, leaves a process behind, or ends neither well nor retriably and saying so.
     """
-    submissions = [scene.runs.submit(fault) for scene, fault in scenes]
+    submissions = [environment.runs.submit(fault) for environment, fault in environments]
     wait_for(lambda: all(submission.struck for submission in submissions), 60)
     (server.kill if kill else server.pause)()
     time.sleep(seconds)

@@ -58,7 +58,7 @@ DISGUISES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class RunEnvironment:
     """An API server with connectors MINE and OTHER, both STOPPED."""
 
     server: FabServer
@@ -74,14 +74,14 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(fab: FabServer) -> Iterator[Scene]:
-    scene = Scene(fab)
+def environment(fab: FabServer) -> Iterator[RunEnvironment]:
+    environment = RunEnvironment(fab)
     for name in (MINE, OTHER):
-        made = scene.ask("admin", "POST", "/connectors", {"name": name, "config": CONFIG, "initial_state": "STOPPED"})
+        made = environment.ask("admin", "POST", "/connectors", {"name": name, "config": CONFIG, "initial_state": "STOPPED"})
         assert made.status_code == 201, made.text
-    yield scene
+    yield environment
     for name in (MINE, OTHER):
-        assert scene.ask("admin", "DELETE", f"/connectors/{name}").status_code == 204
+        assert environment.ask("admin", "DELETE", f"/connectors/{name}").status_code == 204
 
 
 def in_disguise(path: str, disguise: str) -> str:
@@ -95,39 +95,39 @@ def in_disguise(path: str, disguise: str) -> str:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("disguise", DISGUISES)
-def test_an_editor_of_one_connector_reaches_no_other(scene: Scene, disguise: str) -> None:
-    before = scene.state()
+def test_an_editor_of_one_connector_reaches_no_other(environment: RunEnvironment, disguise: str) -> None:
+    before = environment.state()
     for method, path, body in VERBS:
-        answer = scene.ask("owner", method, in_disguise(path, disguise), body)
+        answer = environment.ask("owner", method, in_disguise(path, disguise), body)
         assert answer.status_code == 403, (method, path, answer.text)
         assert "canary" not in answer.text
-    assert scene.state() == before
+    assert environment.state() == before
 
 
 @pytest.mark.parametrize("user", [None, "viewer"])
-def test_who_may_not_change_learns_and_changes_nothing(scene: Scene, user: str | None) -> None:
-    before = scene.state()
+def test_who_may_not_change_learns_and_changes_nothing(environment: RunEnvironment, user: str | None) -> None:
+    before = environment.state()
     for method, path, body in VERBS:
-        answer = scene.ask(user, method, f"/connectors/{OTHER}{path}", body)
+        answer = environment.ask(user, method, f"/connectors/{OTHER}{path}", body)
         assert answer.status_code == 401 if user is None else answer.status_code == 403 or method == "GET", (method, path)
         assert "canary" not in answer.text
-    assert scene.state() == before
+    assert environment.state() == before
 
 
 @pytest.mark.parametrize("user", [None, "viewer", "owner"])
-def test_a_body_reaches_no_other_connector(scene: Scene, user: str | None) -> None:
+def test_a_body_reaches_no_other_connector(environment: RunEnvironment, user: str | None) -> None:
     refused = 401 if user is None else 403
-    before = scene.state()
+    before = environment.state()
     for name in (OTHER, f" {OTHER} ", f"{OTHER}\t"):
         config = {**CONFIG, "name": name}
-        assert scene.ask(user, "POST", "/connectors", {"name": name, "config": CONFIG}).status_code == refused
-        assert scene.ask(user, "PUT", "/connector-plugins/FileStreamSource/config/validate", config).status_code == refused
-    assert scene.ask(user, "PUT", "/connector-plugins/FileStreamSource/config/validate", CONFIG).status_code == refused
-    assert scene.state() == before
+        assert environment.ask(user, "POST", "/connectors", {"name": name, "config": CONFIG}).status_code == refused
+        assert environment.ask(user, "PUT", "/connector-plugins/FileStreamSource/config/validate", config).status_code == refused
+    assert environment.ask(user, "PUT", "/connector-plugins/FileStreamSource/config/validate", CONFIG).status_code == refused
+    assert environment.state() == before
 
 
-def test_an_editors_own_body_may_not_name_another(scene: Scene) -> None:
-    before = scene.state()
+def test_an_editors_own_body_may_not_name_another(environment: RunEnvironment) -> None:
+    before = environment.state()
     other = {**CONFIG, "name": OTHER}
     for method, path, body in (
         ("POST", "/connectors", {"name": MINE, "config": other}),
@@ -135,8 +135,8 @@ def test_an_editors_own_body_may_not_name_another(scene: Scene) -> None:
         ("PATCH", f"/connectors/{MINE}/config", {"name": OTHER}),
         ("PATCH", f"/connectors/{MINE}/config", {"name": None}),
     ):
-        assert scene.ask("owner", method, path, body).status_code == 400, (method, path)
-    assert scene.state() == before
+        assert environment.ask("owner", method, path, body).status_code == 400, (method, path)
+    assert environment.state() == before
 
 
 HOSTILE_NAMES = (
@@ -165,13 +165,13 @@ HOSTILE_NAMES = (
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
-def test_a_name_that_looks_like_ones_own_is_another(scene: Scene, name: str) -> None:
+def test_a_name_that_looks_like_ones_own_is_another(environment: RunEnvironment, name: str) -> None:
     for method, path, body in (("GET", "/config", None), ("PUT", "/config", CONFIG), ("DELETE", "", None), ("GET", "/status", None)):
         target = f"/connectors/{name}{path}".encode().decode("latin-1")
-        answer = raw(scene, "owner", method, target, body)
+        answer = raw(environment, "owner", method, target, body)
         assert answer.status in (400, 403, 404), (method, path, answer.status)
         assert "canary" not in answer.text
-    assert sorted(scene.ask("admin", "GET", "/connectors").json()) == sorted([MINE, OTHER])
+    assert sorted(environment.ask("admin", "GET", "/connectors").json()) == sorted([MINE, OTHER])
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +180,10 @@ class Answer:
     text: str
 
 
-def raw(scene: Scene, user: str, method: str, target: str, body: object) -> Answer:
+def raw(environment: RunEnvironment, user: str, method: str, target: str, body: object) -> Answer:
     """A request whose target is sent as it is, which no client's library would do."""
-    url = urlsplit(scene.server.url)
-    token = httpx.BasicAuth(user, scene.server.passwords[user])._auth_header
+    url = urlsplit(environment.server.url)
+    token = httpx.BasicAuth(user, environment.server.passwords[user])._auth_header
     data = b"" if body is None else json.dumps(body).encode()
     kind = "" if body is None else "Content-Type: application/json\r\n"
     head = (
@@ -196,7 +196,7 @@ def raw(scene: Scene, user: str, method: str, target: str, body: object) -> Answ
     return Answer(int(answer.split(b" ", 2)[1]), answer.decode(errors="replace"))
 
 
-def test_lists_hold_what_a_user_may_read(scene: Scene) -> None:
+def test_lists_hold_what_a_user_may_read(environment: RunEnvironment) -> None:
     for path in (
         "/connectors",
         "/connectors?expand=info",
@@ -207,18 +207,18 @@ def test_lists_hold_what_a_user_may_read(scene: Scene) -> None:
     ):
         for query in ("", "dag_id=connect.theirs", "dag_id=~", "user=admin"):
             asked = f"{path}{'&' if '?' in path else '?'}{query}"
-            shown = scene.ask("owner", "GET", asked)
+            shown = environment.ask("owner", "GET", asked)
             assert shown.status_code == 200, asked
             assert OTHER not in shown.text, asked
-            assert "canary" not in shown.text + scene.ask("admin", "GET", asked).text, asked
+            assert "canary" not in shown.text + environment.ask("admin", "GET", asked).text, asked
 
 
-def test_only_who_may_administer_sets_log_levels(scene: Scene) -> None:
+def test_only_who_may_administer_sets_log_levels(environment: RunEnvironment) -> None:
     for scope in ("", "?scope=cluster", "?scope=worker", "?dag_id=connect.mine"):
         for user, status in ((None, 401), ("viewer", 403), ("owner", 403)):
-            answer = scene.ask(user, "PUT", f"/admin/loggers/no.such.logger{scope}", {"level": "DEBUG"})
+            answer = environment.ask(user, "PUT", f"/admin/loggers/no.such.logger{scope}", {"level": "DEBUG"})
             assert answer.status_code == status, (user, scope)
-    assert "no.such.logger" not in scene.ask("admin", "GET", "/admin/loggers").json()
+    assert "no.such.logger" not in environment.ask("admin", "GET", "/admin/loggers").json()
 
 
 LEVEL = ("PUT", "/admin/loggers/no.such.logger.of.roles", {"level": "INFO"})
@@ -226,30 +226,34 @@ LEVEL = ("PUT", "/admin/loggers/no.such.logger.of.roles", {"level": "INFO"})
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("role", "may_change", "may_administer"), [("viewer", False, False), ("user", True, False), ("op", True, True)])
-def test_fabs_own_roles_have_their_rights_and_see_no_secret(scene: Scene, role: str, may_change: bool, may_administer: bool) -> None:
+def test_fabs_own_roles_have_their_rights_and_see_no_secret(
+    environment: RunEnvironment, role: str, may_change: bool, may_administer: bool
+) -> None:
     """Every verb on a connector of somebody else's, the one that deletes it last."""
     name = f"of-{role}"
-    made = scene.ask("admin", "POST", "/connectors", {"name": name, "config": CONFIG, "initial_state": "STOPPED"})
+    made = environment.ask("admin", "POST", "/connectors", {"name": name, "config": CONFIG, "initial_state": "STOPPED"})
     assert made.status_code == 201, made.text
-    before = scene.state()
+    before = environment.state()
     for method, path, body in VERBS:
-        answer = scene.ask(role, method, f"/connectors/{name}{path}", body)
+        answer = environment.ask(role, method, f"/connectors/{name}{path}", body)
         is_refused = answer.status_code in (401, 403)
         assert is_refused == (method != "GET" and not may_change), (method, path, answer.status_code, answer.text)
         assert "canary" not in answer.text
-    assert (scene.ask("admin", "GET", f"/connectors/{name}").status_code == 404) == may_change, "DELETE was the last"
-    scene.ask("admin", "DELETE", f"/connectors/{name}")
+    assert (environment.ask("admin", "GET", f"/connectors/{name}").status_code == 404) == may_change, "DELETE was the last"
+    environment.ask("admin", "DELETE", f"/connectors/{name}")
     for path in ("/connectors?expand=info&expand=status", "/metrics", "/workers", "/admin/loggers", "/connector-plugins"):
-        answer = scene.ask(role, "GET", path)
+        answer = environment.ask(role, "GET", path)
         assert (answer.status_code, "canary" in answer.text) == (200, False), path
-    assert scene.ask(role, *LEVEL).status_code == (200 if may_administer else 403)
-    assert scene.state() == before
+    assert environment.ask(role, *LEVEL).status_code == (200 if may_administer else 403)
+    assert environment.state() == before
 
 
 @pytest.mark.parametrize("user", ["user", "op"])
-def test_who_may_edit_all_connectors_has_no_secret_sent_elsewhere_and_reaches_no_internal_topic(scene: Scene, user: str) -> None:
-    before = scene.state()
-    shown = scene.ask(user, "GET", f"/connectors/{OTHER}/config").json()
+def test_who_may_edit_all_connectors_has_no_secret_sent_elsewhere_and_reaches_no_internal_topic(
+    environment: RunEnvironment, user: str
+) -> None:
+    before = environment.state()
+    shown = environment.ask(user, "GET", f"/connectors/{OTHER}/config").json()
     assert shown["api.token"] == "[hidden]"
     for change, reason in (
         ({"connector.class": "FileStreamSink", "topics": "t"}, "give the secret again"),
@@ -257,16 +261,16 @@ def test_who_may_edit_all_connectors_has_no_secret_sent_elsewhere_and_reaches_no
         ({"topic": "configs-fab"}, "configs-fab"),
         ({"note": "${airflow:shop:password}"}, "config.providers.airflow"),
     ):
-        answer = scene.ask(user, "PATCH", f"/connectors/{OTHER}/config", change)
+        answer = environment.ask(user, "PATCH", f"/connectors/{OTHER}/config", change)
         assert (answer.status_code, reason in answer.text) == (400, True), (change, answer.text)
         assert "canary" not in answer.text
-    assert scene.state() == before
+    assert environment.state() == before
 
 
-def test_a_right_is_checked_before_the_body(scene: Scene) -> None:
+def test_a_right_is_checked_before_the_body(environment: RunEnvironment) -> None:
     """A body that nobody could take, from a user without the right: no word of what is wrong with it."""
     for user, status in ((None, 401), ("viewer", 403), ("owner", 403)):
-        auth = None if user is None else (user, scene.server.passwords[user])
+        auth = None if user is None else (user, environment.server.passwords[user])
         for method, path in (
             ("PUT", f"/connectors/{OTHER}/config"),
             ("PATCH", f"/connectors/{OTHER}/config"),
@@ -278,7 +282,7 @@ def test_a_right_is_checked_before_the_body(scene: Scene) -> None:
         ):
             answer = httpx.request(
                 method,
-                f"{scene.server.url}{path}",
+                f"{environment.server.url}{path}",
                 content=b"{not json",
                 headers={"Content-Type": "application/json"},
                 auth=auth,

@@ -23,7 +23,7 @@ from sqlalchemy import MetaData, create_engine, select
 from airflow_provider_connect.model.ids import dag_id_for
 from tests.canaries import NAME, WRITTEN_OUT, digests, install
 from tests.integration.airflow.conftest import CANARIES, Airflow, wait_until
-from tests.integration.worker.scene import make_topic, read_topic, values_of
+from tests.integration.worker.environment import make_topic, read_topic, values_of
 
 HELD = {"run.json", "environment.sh"}
 """Files of mode 0600 that hold values: a run's own until it ends, and the environment that this test has put one into."""
@@ -42,7 +42,7 @@ class Sightings:
 
 
 @dataclass(slots=True)
-class Scene:
+class RunEnvironment:
     airflow: Airflow
     folder: Path
     unique: str
@@ -99,7 +99,7 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(airflow: Airflow, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+def environment(airflow: Airflow, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunEnvironment]:
     tmp_path, unique = tmp_path_factory.mktemp("canaries"), f"canaries-{uuid.uuid4().hex[:8]}"
     install(tmp_path / "plugins")
     (tmp_path / "secrets.properties").write_text(f"key={CANARIES.of('file')}\n", encoding="utf-8")
@@ -125,10 +125,10 @@ def scene(airflow: Airflow, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     airflow.api("POST", "/variables", json={"key": unique, "value": CANARIES.of("variable")})
     airflow.set_variable("connect_worker_config", json.dumps(settings))
     topic = make_topic(airflow.settings().bootstrap_servers, unique)
-    scene = Scene(airflow, tmp_path, unique, topic)
+    environment = RunEnvironment(airflow, tmp_path, unique, topic)
     try:
         wait_until(lambda: NAME in airflow.client.get("/connect/connector-plugins").text, 60, "the server has the settings")
-        yield scene
+        yield environment
     finally:
         for kind in ("good", "task", "start", "refused"):
             airflow.client.delete(f"/connect/connectors/{kind}-{unique}")
@@ -137,25 +137,25 @@ def scene(airflow: Airflow, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         airflow.client.delete(f"/api/v2/variables/{unique}")
 
 
-def look_at_runs(scene: Scene, runs: Mapping[str, str]) -> None:
+def look_at_runs(environment: RunEnvironment, runs: Mapping[str, str]) -> None:
     """Command lines and run directories until all runs have ended."""
     deadline = time.monotonic() + 180
-    while any(scene.airflow.run_state(name, run) in ("queued", "running") for name, run in runs.items()):
+    while any(environment.airflow.run_state(name, run) in ("queued", "running") for name, run in runs.items()):
         assert time.monotonic() < deadline
         for file in Path("/proc").glob("[0-9]*/cmdline"):
-            scene.sightings.look("command line", file.parent.name, bytes_of(file))
-        look_at_files(scene, scene.airflow.stack.folder / "runs", "run directory", but="scratch")
+            environment.sightings.look("command line", file.parent.name, bytes_of(file))
+        look_at_files(environment, environment.airflow.stack.folder / "runs", "run directory", but="scratch")
         time.sleep(0.1)
 
 
-def look_at_files(scene: Scene, folder: Path, kind: str, *, but: str = "") -> None:
+def look_at_files(environment: RunEnvironment, folder: Path, kind: str, *, but: str = "") -> None:
     """What a config has written out stands in the raw configs that the host keeps. ``but``: a folder that is left out, such as the one in
     which Spark hands a task its work."""
     files = (Path(where, name) for where, _, names in os.walk(folder) for name in names)  # which passes over what is gone meanwhile
     for path in files:
         if path.is_file() and but not in path.parts and path.name.removeprefix(".").removesuffix(".partial") not in HELD:
             raw = path.name.startswith("config-topic-")
-            scene.sightings.look(kind, path.name, bytes_of(path), but=WRITTEN_OUT if raw else ())
+            environment.sightings.look(kind, path.name, bytes_of(path), but=WRITTEN_OUT if raw else ())
 
 
 def bytes_of(path: Path) -> bytes:
@@ -165,92 +165,92 @@ def bytes_of(path: Path) -> bytes:
         return b""
 
 
-def look_at_the_database(scene: Scene) -> None:
+def look_at_the_database(environment: RunEnvironment) -> None:
     """Every row of every table, the mirror's and Airflow's own."""
-    url = scene.airflow.stack.airflow.variables["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]  # type: ignore[union-attr]
+    url = environment.airflow.stack.airflow.variables["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]  # type: ignore[union-attr]
     engine = create_engine(url)
     tables = MetaData()
     tables.reflect(engine)
     with engine.connect() as connection:
         for table in tables.sorted_tables:
             for row in connection.execute(select(table)):
-                scene.sightings.look("row", table.name, f"{tuple(row)}".encode())
+                environment.sightings.look("row", table.name, f"{tuple(row)}".encode())
     engine.dispose()
 
 
-def look_at_topics(scene: Scene) -> None:
-    settings = scene.airflow.settings()
+def look_at_topics(environment: RunEnvironment) -> None:
+    settings = environment.airflow.settings()
     for topic in (settings.config_topic, settings.offset_topic, settings.status_topic, settings.batch_topic):
         for record in read_topic(settings.bootstrap_servers, topic, read_committed=False):
             data = b" ".join([record.key or b"", record.value or b"", *(value or b"" for _, value in record.headers)])
-            scene.sightings.look("record", topic, data, but=WRITTEN_OUT if topic == settings.config_topic else ())
+            environment.sightings.look("record", topic, data, but=WRITTEN_OUT if topic == settings.config_topic else ())
 
 
-def ask_everything(scene: Scene, names: list[str]) -> None:
+def ask_everything(environment: RunEnvironment, names: list[str]) -> None:
     for path in ("", "?expand=info", "?expand=status", "?expand=info&expand=status"):
-        scene.ask("GET", f"/connectors{path}", 200)
+        environment.ask("GET", f"/connectors{path}", 200)
     for path in ("/", "/health", "/metrics", "/workers", "/admin/loggers", "/connector-plugins?connectorsOnly=false", "/openapi.json"):
-        scene.ask("GET", path, 200)
-    scene.ask("GET", f"/connector-plugins/{NAME}/config", 200)
+        environment.ask("GET", path, 200)
+    environment.ask("GET", f"/connector-plugins/{NAME}/config", 200)
     for name in names:
         for path in ("", "/config", "/status", "/tasks", "/tasks/0", "/tasks/0/status", "/topics", "/offsets", "/upgrade", "/tasks-config"):
-            scene.ask("GET", f"/connectors/{name}{path}", 200, 404)
+            environment.ask("GET", f"/connectors/{name}{path}", 200, 404)
 
 
-def change_everything(scene: Scene, name: str) -> None:
+def change_everything(environment: RunEnvironment, name: str) -> None:
     """Answers to changes and dry runs, good and bad; the connector is stopped in the end."""
-    config = scene.config("log")
-    scene.ask("POST", "/connectors", 409, body={"name": name, "config": config})
-    scene.ask("PATCH", f"/connectors/{name}/config", 200, body={"note": "changed"})
-    scene.ask("PUT", f"/connectors/{name}/config", 200, body=config)
-    shown = scene.ask("GET", f"/connectors/{name}/config", 200).json()
-    scene.ask("PUT", f"/connectors/{name}/config", 200, body={key: text for key, text in shown.items() if key != "name"})
+    config = environment.config("log")
+    environment.ask("POST", "/connectors", 409, body={"name": name, "config": config})
+    environment.ask("PATCH", f"/connectors/{name}/config", 200, body={"note": "changed"})
+    environment.ask("PUT", f"/connectors/{name}/config", 200, body=config)
+    shown = environment.ask("GET", f"/connectors/{name}/config", 200).json()
+    environment.ask("PUT", f"/connectors/{name}/config", 200, body={key: text for key, text in shown.items() if key != "name"})
     for leak in ("validation", "validate-raise", "die-in-validate-raise", "log,validation"):
-        scene.ask("PUT", f"/connector-plugins/{NAME}/config/validate", 200, 400, 500, body=scene.config(leak))
-        scene.ask("PATCH", f"/connectors/{name}/config", 400, 500, body={"leak": leak})
-        scene.ask("PUT", f"/connectors/{name}/config", 400, 500, body=scene.config(leak))
-        scene.ask("POST", "/connectors", 400, 500, body={"name": f"{name}-2", "config": scene.config(leak)})
+        environment.ask("PUT", f"/connector-plugins/{NAME}/config/validate", 200, 400, 500, body=environment.config(leak))
+        environment.ask("PATCH", f"/connectors/{name}/config", 400, 500, body={"leak": leak})
+        environment.ask("PUT", f"/connectors/{name}/config", 400, 500, body=environment.config(leak))
+        environment.ask("POST", "/connectors", 400, 500, body={"name": f"{name}-2", "config": environment.config(leak)})
     for leak in ("records", "log,records", "check", "starting", "planning", "task-start", "poll", "die-in-poll", "die-in-starting"):
-        body = {"records": 1000, "config": scene.config(leak)}
-        answer = scene.ask("POST", f"/connectors/{name}/preview", *((200,) if "records" in leak else (200, 400, 500)), body=body)
+        body = {"records": 1000, "config": environment.config(leak)}
+        answer = environment.ask("POST", f"/connectors/{name}/preview", *((200,) if "records" in leak else (200, 400, 500)), body=body)
         if "records" in leak:
             assert len(answer.json()["records"]) > 100
-    scene.ask("PUT", f"/connectors/{name}/config", 200, body={**config, "topic": "${vault:vault}"} | {"topic": config["topic"]})
-    scene.ask("PUT", f"/connectors/{name}/config", 400, body={**config, "topic": "${vault:vault}"})
-    scene.ask("PUT", f"/connectors/{name}/stop", 204)
+    environment.ask("PUT", f"/connectors/{name}/config", 200, body={**config, "topic": "${vault:vault}"} | {"topic": config["topic"]})
+    environment.ask("PUT", f"/connectors/{name}/config", 400, body={**config, "topic": "${vault:vault}"})
+    environment.ask("PUT", f"/connectors/{name}/stop", 204)
     for leak in ("", "bad", "absent", "value"):
-        scene.ask("PUT", f"/connectors/{name}/config", 200, body=scene.config(leak))
+        environment.ask("PUT", f"/connectors/{name}/config", 200, body=environment.config(leak))
         offsets = {"offsets": [{"partition": {"x": 1}, "offset": {"y": 1}}]}
-        scene.ask("PATCH", f"/connectors/{name}/offsets", 200, 400, 500, body=offsets)
-        scene.ask("DELETE", f"/connectors/{name}/offsets", 200, 400, 409, 500)
+        environment.ask("PATCH", f"/connectors/{name}/offsets", 200, 400, 500, body=offsets)
+        environment.ask("DELETE", f"/connectors/{name}/offsets", 200, 400, 409, 500)
 
 
-def test_no_secret_of_any_provider_is_seen_while_its_connector_works(scene: Scene) -> None:
-    airflow, sightings = scene.airflow, scene.sightings
-    runs = dict([scene.start("good", "log"), scene.start("task", "log,poll"), scene.start("start", "log,starting")])
-    look_at_runs(scene, runs)
+def test_no_secret_of_any_provider_is_seen_while_its_connector_works(environment: RunEnvironment) -> None:
+    airflow, sightings = environment.airflow, environment.sightings
+    runs = dict([environment.start("good", "log"), environment.start("task", "log,poll"), environment.start("start", "log,starting")])
+    look_at_runs(environment, runs)
     good, task, start = runs
     states = {name: airflow.run_state(name, run) for name, run in runs.items()}
     logs = {name: airflow.log(name, run) for name, run in runs.items()}
     assert states == {good: "success", task: "failed", start: "failed"}, logs
-    assert set(values_of(airflow.settings().bootstrap_servers, scene.topic)) == {'"12 secrets are right"'}
-    texts: dict[str, Any] = {name: scene.ask("GET", f"/connectors/{name}/status", 200).text for name in (task, start)}
-    ask_everything(scene, list(runs))
-    change_everything(scene, good)
-    ask_everything(scene, list(runs))
+    assert set(values_of(airflow.settings().bootstrap_servers, environment.topic)) == {'"12 secrets are right"'}
+    texts: dict[str, Any] = {name: environment.ask("GET", f"/connectors/{name}/status", 200).text for name in (task, start)}
+    ask_everything(environment, list(runs))
+    change_everything(environment, good)
+    ask_everything(environment, list(runs))
     for name, run in runs.items():
         sightings.look("xcom", name, json.dumps(airflow.xcoms(name, run)).encode())
         sightings.look("task instances", name, json.dumps(airflow.tasks(name, run)).encode())
-    wait_until(lambda: scene.unique in str(airflow.client.get("/connect/connectors").text), 10, "still there")
-    look_at_the_database(scene)
-    look_at_topics(scene)
+    wait_until(lambda: environment.unique in str(airflow.client.get("/connect/connectors").text), 10, "still there")
+    look_at_the_database(environment)
+    look_at_topics(environment)
     for kind, folder in (
         ("server log", airflow.stack.folder / "airflow" / "logs"),
         ("task log", airflow.stack.log_folder),
         ("left file", airflow.stack.folder / "runs"),
         ("file of Airflow", airflow.stack.folder / "airflow" / "home"),
     ):
-        look_at_files(scene, folder, kind)
+        look_at_files(environment, folder, kind)
 
     print(dict(sightings.read))
     assert sorted(sightings.found) == []
@@ -260,18 +260,18 @@ def test_no_secret_of_any_provider_is_seen_while_its_connector_works(scene: Scen
     assert "in poll: [hidden]" in logs[good]
 
 
-def test_the_restart_of_a_connector_that_cannot_start_answers_with_the_cause(scene: Scene) -> None:
+def test_the_restart_of_a_connector_that_cannot_start_answers_with_the_cause(environment: RunEnvironment) -> None:
     """As a real Kafka Connect does (contract §8), and without its secrets."""
-    before = set(scene.sightings.found)
-    name, run = scene.start("refused", "starting")
-    scene.airflow.wait_for_run(name, run)
+    before = set(environment.sightings.found)
+    name, run = environment.start("refused", "starting")
+    environment.airflow.wait_for_run(name, run)
     path = f"/connectors/{name}"
-    answer = scene.ask("POST", f"{path}/restart", 500).json()
+    answer = environment.ask("POST", f"{path}/restart", 500).json()
     cause = "airflow_provider_connect.errors.ConnectException: cannot starting [hidden]"
     assert answer["message"].startswith(f"Failed to start connector: {name}: {cause}"), answer
-    assert scene.ask("GET", f"{path}/status", 200).json()["connector"]["state"] == "FAILED"
-    assert scene.ask("POST", f"{path}/restart?onlyFailed=true", 202).json()["connector"]["state"] == "RESTARTING"
-    scene.ask("PATCH", f"{path}/config", 200, body={"leak": ""})
-    wait_until(lambda: scene.ask("GET", f"{path}/status", 200).json()["connector"]["state"] == "RUNNING", 60, "it has started")
-    scene.ask("POST", f"{path}/restart", 204)
-    assert scene.sightings.found == before
+    assert environment.ask("GET", f"{path}/status", 200).json()["connector"]["state"] == "FAILED"
+    assert environment.ask("POST", f"{path}/restart?onlyFailed=true", 202).json()["connector"]["state"] == "RESTARTING"
+    environment.ask("PATCH", f"{path}/config", 200, body={"leak": ""})
+    wait_until(lambda: environment.ask("GET", f"{path}/status", 200).json()["connector"]["state"] == "RUNNING", 60, "it has started")
+    environment.ask("POST", f"{path}/restart", 204)
+    assert environment.sightings.found == before

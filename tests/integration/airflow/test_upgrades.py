@@ -7,8 +7,8 @@ from pathlib import Path
 from httpx import Response
 
 from tests.integration.airflow.conftest import Airflow, wait_until
+from tests.integration.worker.environment import make_topic, values_of
 from tests.integration.worker.orders import NAME, install
-from tests.integration.worker.scene import make_topic, values_of
 
 
 def test_an_upgrade_whose_first_run_fails_goes_back_before_the_retry(airflow: Airflow, tmp_path: Path, unique: str) -> None:

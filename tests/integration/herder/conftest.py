@@ -16,7 +16,7 @@ from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.worker.task.checked_connector import check_connector
 from tests.conftest import WorkerSettings as MakeProperties
 from tests.integration.worker import plugins
-from tests.integration.worker.scene import PLAIN, Scene
+from tests.integration.worker.environment import PLAIN, RunEnvironment
 
 Pair = tuple[Mapping[str, object] | None, Mapping[str, object] | None]
 Told = tuple[Mapping[str, object], Mapping[str, object] | None]
@@ -82,13 +82,13 @@ class AskedHere:
 
 
 @pytest.fixture
-def scene(tmp_path: Path, worker_settings: MakeProperties, unique: str, monkeypatch: pytest.MonkeyPatch) -> Scene:
+def environment(tmp_path: Path, worker_settings: MakeProperties, unique: str, monkeypatch: pytest.MonkeyPatch) -> RunEnvironment:
     """A worker group with text converters, the test plugins installed, its topics made."""
     plugins.install(tmp_path / "plugins")
     monkeypatch.syspath_prepend(str(tmp_path / "plugins"))
-    scene = Scene(worker_settings() | PLAIN, f"c-{unique}", tmp_path)
-    TopicAdmin(scene.settings).ensure_internal_topics()
-    return scene
+    environment = RunEnvironment(worker_settings() | PLAIN, f"c-{unique}", tmp_path)
+    TopicAdmin(environment.settings).ensure_internal_topics()
+    return environment
 
 
 @pytest.fixture
@@ -97,13 +97,13 @@ def launcher() -> RunsByHand:
 
 
 @pytest.fixture
-def probe(scene: Scene) -> AskedHere:
-    return AskedHere(scene.settings)
+def probe(environment: RunEnvironment) -> AskedHere:
+    return AskedHere(environment.settings)
 
 
 @pytest.fixture
-def herder(scene: Scene, launcher: RunsByHand, probe: AskedHere) -> Iterator[Herder]:
-    herder = Herder(scene.settings, launcher, probe=probe)
+def herder(environment: RunEnvironment, launcher: RunsByHand, probe: AskedHere) -> Iterator[Herder]:
+    herder = Herder(environment.settings, launcher, probe=probe)
     yield herder
     herder.close()
 

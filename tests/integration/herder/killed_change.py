@@ -17,7 +17,7 @@ from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.views import OffsetView
 from tests.conftest import CHECKOUT
 from tests.integration.herder.conftest import AskedHere, RunsByHand
-from tests.integration.worker.scene import Scene
+from tests.integration.worker.environment import RunEnvironment
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ class Moment:
         setattr(owner, method, deadly)
 
 
-def change_and_kill(scene: Scene, moment: Moment, offsets: Sequence[OffsetView] | None) -> None:
+def change_and_kill(environment: RunEnvironment, moment: Moment, offsets: Sequence[OffsetView] | None) -> None:
     """Alter the connector's offsets, None: reset them, in a process that dies at ``moment``. Returns when it is dead."""
     pairs = None if offsets is None else [(view.partition, view.offset) for view in offsets]
-    place = {"properties": scene.properties, "connector": scene.connector, "folder": str(scene.folder), "path": sys.path}
+    place = {"properties": environment.properties, "connector": environment.connector, "folder": str(environment.folder), "path": sys.path}
     asked = {**place, "offsets": pairs, "moment": [moment.method, moment.side, moment.nth]}
     command = [sys.executable, "-m", "tests.integration.herder.killed_change"]
     done = subprocess.run(command, input=json.dumps(asked), text=True, cwd=CHECKOUT, timeout=120, check=False)
@@ -61,7 +61,7 @@ if __name__ == "__main__":
     given = json.load(sys.stdin)
     sys.path[:] = given["path"]
     Moment(*given["moment"]).arm()
-    here = Scene(given["properties"], given["connector"], Path(given["folder"]))
+    here = RunEnvironment(given["properties"], given["connector"], Path(given["folder"]))
     with Herder(here.settings, RunsByHand(), probe=AskedHere(here.settings)) as herder:
         if given["offsets"] is None:
             herder.reset_offsets(here.connector)

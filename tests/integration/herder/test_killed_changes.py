@@ -11,7 +11,7 @@ from airflow_provider_connect.model.views import OffsetView
 from tests.integration.herder.conftest import shown, views
 from tests.integration.herder.killed_change import Moment, change_and_kill
 from tests.integration.herder.test_sink_offsets import at, offset, stopped_sink
-from tests.integration.worker.scene import Scene, make_topic, read_topic, values_of
+from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, values_of
 
 KEEPER, CHANGE = "herder.offsets:OffsetKeeper", "stores.offset_change:OffsetChange"
 OWNER = "stores.transactional_producer:TransactionalProducer"
@@ -41,52 +41,55 @@ def some_or_all(moments: list[Moment]) -> pytest.MarkDecorator:
 
 
 @some_or_all(SOURCE_MOMENTS)
-def test_a_source_has_all_or_nothing(scene: Scene, herder: Herder, unique: str, moments: list[Moment]) -> None:
-    make_topic(scene.bootstrap, unique)
-    scene.run(scene.numbers(unique, tasks_max="2", tasks="2", until="100"))
-    herder.stop(scene.connector)
+def test_a_source_has_all_or_nothing(environment: RunEnvironment, herder: Herder, unique: str, moments: list[Moment]) -> None:
+    make_topic(environment.bootstrap, unique)
+    environment.run(environment.numbers(unique, tasks_max="2", tasks="2", until="100"))
+    herder.stop(environment.connector)
     first, second = {"task": 0}, {"task": 1}
     old = [(first, {"next": 100}), (second, {"next": 100})]
     new = [(first, {"next": 30}), (second, {"next": 40})]
     outcomes = []
     for moment in moments:
-        change_and_kill(scene, moment, views(*new))
-        herder.stop(scene.connector)  # as before a hand-over to a real Connect, which may not know committed from aborted
-        found = shown(herder.offsets(scene.connector))
+        change_and_kill(environment, moment, views(*new))
+        herder.stop(environment.connector)  # as before a hand-over to a real Connect, which may not know committed from aborted
+        found = shown(herder.offsets(environment.connector))
         assert found in (old, new), moment
         outcomes.append(found == new)
-        last = {record.key: record.value for record in read_topic(scene.bootstrap, scene.settings.offset_topic, read_committed=False)}
-        committed = {record.key: record.value for record in read_topic(scene.bootstrap, scene.settings.offset_topic)}
+        last = {
+            record.key: record.value
+            for record in read_topic(environment.bootstrap, environment.settings.offset_topic, read_committed=False)
+        }
+        committed = {record.key: record.value for record in read_topic(environment.bootstrap, environment.settings.offset_topic)}
         assert last == committed, moment
-        herder.alter_offsets(scene.connector, views(*old))
-    change_and_kill(scene, Moment(f"{CHANGE}._flush"), None)
-    herder.resume(scene.connector)
-    scene.run()
-    assert len(values_of(scene.bootstrap, unique)) == 200, "the reset that was killed has done nothing"
+        herder.alter_offsets(environment.connector, views(*old))
+    change_and_kill(environment, Moment(f"{CHANGE}._flush"), None)
+    herder.resume(environment.connector)
+    environment.run()
+    assert len(values_of(environment.bootstrap, unique)) == 200, "the reset that was killed has done nothing"
     sys.stdout.write(f"altered {outcomes.count(True)} times of {len(outcomes)}\n")
 
 
 @some_or_all(SINK_MOMENTS)
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
-def test_a_sink_has_all_or_nothing(scene: Scene, herder: Herder, unique: str, guarantee: str, moments: list[Moment]) -> None:
+def test_a_sink_has_all_or_nothing(environment: RunEnvironment, herder: Herder, unique: str, guarantee: str, moments: list[Moment]) -> None:
     """One offset altered, one removed, one left; and the runs after it go on from what was told."""
     one, two = f"{unique}-1", f"{unique}-2"
-    stopped_sink(scene, herder, [one, two], delivery_guarantee=guarantee)
+    stopped_sink(environment, herder, [one, two], delivery_guarantee=guarantee)
     old = [(at(topic, number), offset(5)) for topic in (one, two) for number in (0, 1)]
     changes = views((at(one, 0), offset(3)), (at(one, 1), None))
     new = [(at(one, 0), offset(3)), (at(two, 0), offset(5)), (at(two, 1), offset(5))]
     for moment in moments:
-        lines = len(scene.lines())
-        change_and_kill(scene, moment, changes)
-        herder.stop(scene.connector)
-        found = by_place(herder.offsets(scene.connector))
+        lines = len(environment.lines())
+        change_and_kill(environment, moment, changes)
+        herder.stop(environment.connector)
+        found = by_place(herder.offsets(environment.connector))
         assert found in (by_place(views(*old)), by_place(views(*new))), moment
-        herder.resume(scene.connector)
-        scene.run()
-        again = scene.lines()[lines:]
+        herder.resume(environment.connector)
+        environment.run()
+        again = environment.lines()[lines:]
         assert sorted(again) == sorted([] if found == by_place(views(*old)) else [*of(one, 0)[3:], *of(one, 1)]), moment
-        herder.stop(scene.connector)
-        assert by_place(herder.offsets(scene.connector)) == by_place(views(*old))
+        herder.stop(environment.connector)
+        assert by_place(herder.offsets(environment.connector)) == by_place(views(*old))
 
 
 def by_place(offsets: list[OffsetView]) -> dict[object, object]:

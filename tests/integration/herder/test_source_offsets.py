@@ -16,7 +16,7 @@ from airflow_provider_connect.model.ids import partition_for
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.wire import offset_topic
 from tests.integration.herder.conftest import AskedHere, RunsByHand, ordered, shown, views
-from tests.integration.worker.scene import Scene, make_topic, read_topic, values_of
+from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, values_of
 
 OffsetKeeperCheck = OffsetKeeper._check
 ALTERED = "The offsets for this connector have been altered successfully"
@@ -24,55 +24,55 @@ RESET = "The offsets for this connector have been reset successfully"
 LINES = ["one", "two", "three"]
 
 
-def stopped_source(scene: Scene, herder: Herder, topic: str, **more: str) -> dict[str, object]:
+def stopped_source(environment: RunEnvironment, herder: Herder, topic: str, **more: str) -> dict[str, object]:
     """A file source that has delivered three lines, 14 bytes, and was stopped; its partition."""
-    make_topic(scene.bootstrap, topic)
-    scene.file.write_text("one\ntwo\nthree\n")
-    assert scene.run(scene.file_source(topic, **more)).state is RunState.DONE
-    herder.stop(scene.connector)
-    return {"filename": str(scene.file)}
+    make_topic(environment.bootstrap, topic)
+    environment.file.write_text("one\ntwo\nthree\n")
+    assert environment.run(environment.file_source(topic, **more)).state is RunState.DONE
+    herder.stop(environment.connector)
+    return {"filename": str(environment.file)}
 
 
-def test_offsets_are_told_altered_and_reset(scene: Scene, herder: Herder, unique: str) -> None:
-    file = stopped_source(scene, herder, unique)
-    assert shown(herder.offsets(scene.connector)) == [(file, {"position": 14})]
+def test_offsets_are_told_altered_and_reset(environment: RunEnvironment, herder: Herder, unique: str) -> None:
+    file = stopped_source(environment, herder, unique)
+    assert shown(herder.offsets(environment.connector)) == [(file, {"position": 14})]
 
-    assert herder.alter_offsets(scene.connector, views((file, {"position": 4}))) == ALTERED
-    assert shown(herder.offsets(scene.connector)) == [(file, {"position": 4})]
-    herder.resume(scene.connector)
-    scene.run()
-    assert values_of(scene.bootstrap, unique) == [*LINES, "two", "three"]
+    assert herder.alter_offsets(environment.connector, views((file, {"position": 4}))) == ALTERED
+    assert shown(herder.offsets(environment.connector)) == [(file, {"position": 4})]
+    herder.resume(environment.connector)
+    environment.run()
+    assert values_of(environment.bootstrap, unique) == [*LINES, "two", "three"]
 
-    herder.stop(scene.connector)
-    assert herder.reset_offsets(scene.connector) == RESET
-    assert herder.offsets(scene.connector) == []
-    assert herder.reset_offsets(scene.connector) == RESET
-    assert herder.alter_offsets(scene.connector, views((file, None))) == ALTERED
-    assert herder.offsets(scene.connector) == []
-    herder.resume(scene.connector)
-    scene.run()
-    assert values_of(scene.bootstrap, unique) == [*LINES, "two", "three", *LINES]
-
-
-def test_of_two_offsets_for_one_partition_the_last_counts_and_others_stay(scene: Scene, herder: Herder, unique: str) -> None:
-    file, other = stopped_source(scene, herder, unique), {"filename": "/data/other.txt"}
-    herder.alter_offsets(scene.connector, views((other, {"position": 7}), (file, {"position": 8})))
-    herder.alter_offsets(scene.connector, views((file, {"position": 1}), (file, {"position": 4})))
-    assert shown(herder.offsets(scene.connector)) == ordered([(file, {"position": 4}), (other, {"position": 7})])
-    herder.alter_offsets(scene.connector, herder.offsets(scene.connector))
-    assert len(herder.offsets(scene.connector)) == 2
+    herder.stop(environment.connector)
+    assert herder.reset_offsets(environment.connector) == RESET
+    assert herder.offsets(environment.connector) == []
+    assert herder.reset_offsets(environment.connector) == RESET
+    assert herder.alter_offsets(environment.connector, views((file, None))) == ALTERED
+    assert herder.offsets(environment.connector) == []
+    herder.resume(environment.connector)
+    environment.run()
+    assert values_of(environment.bootstrap, unique) == [*LINES, "two", "three", *LINES]
 
 
-def test_records_are_those_of_connect(scene: Scene, herder: Herder, unique: str) -> None:
+def test_of_two_offsets_for_one_partition_the_last_counts_and_others_stay(environment: RunEnvironment, herder: Herder, unique: str) -> None:
+    file, other = stopped_source(environment, herder, unique), {"filename": "/data/other.txt"}
+    herder.alter_offsets(environment.connector, views((other, {"position": 7}), (file, {"position": 8})))
+    herder.alter_offsets(environment.connector, views((file, {"position": 1}), (file, {"position": 4})))
+    assert shown(herder.offsets(environment.connector)) == ordered([(file, {"position": 4}), (other, {"position": 7})])
+    herder.alter_offsets(environment.connector, herder.offsets(environment.connector))
+    assert len(herder.offsets(environment.connector)) == 2
+
+
+def test_records_are_those_of_connect(environment: RunEnvironment, herder: Herder, unique: str) -> None:
     """``tasks-fencing-`` 0 first, then the offset under its Java partition, then the tombstone; nobody has to look at headers."""
-    file = stopped_source(scene, herder, unique)
-    seen = len(scene.config_log())
-    herder.alter_offsets(scene.connector, views((file, {"position": 4})))
-    herder.reset_offsets(scene.connector)
-    written = [(record.key, record.value) for record in scene.config_log()[seen:]]
-    assert written == [(f"tasks-fencing-{scene.connector}".encode(), b'{"task-count":0}')] * 2
-    key = offset_topic.key_bytes(scene.connector, file)
-    records = [record for record in read_topic(scene.bootstrap, scene.settings.offset_topic) if record.key == key]
+    file = stopped_source(environment, herder, unique)
+    seen = len(environment.config_log())
+    herder.alter_offsets(environment.connector, views((file, {"position": 4})))
+    herder.reset_offsets(environment.connector)
+    written = [(record.key, record.value) for record in environment.config_log()[seen:]]
+    assert written == [(f"tasks-fencing-{environment.connector}".encode(), b'{"task-count":0}')] * 2
+    key = offset_topic.key_bytes(environment.connector, file)
+    records = [record for record in read_topic(environment.bootstrap, environment.settings.offset_topic) if record.key == key]
     assert [record.value for record in records] == [b'{"position":14}', b'{"position":4}', None]
     assert {record.partition for record in records} == {partition_for(key, 5)}
 
@@ -86,109 +86,119 @@ def test_records_are_those_of_connect(scene: Scene, herder: Herder, unique: str)
         ({"position": {"a": 1}}, "Offsets may only contain primitive types as values, but field position contains MAP"),
     ],
 )
-def test_offsets_that_the_connector_refuses(scene: Scene, herder: Herder, unique: str, offset: dict[str, object], said: str) -> None:
-    file = stopped_source(scene, herder, unique)
+def test_offsets_that_the_connector_refuses(
+    environment: RunEnvironment, herder: Herder, unique: str, offset: dict[str, object], said: str
+) -> None:
+    file = stopped_source(environment, herder, unique)
     with pytest.raises(BadRequestException, match=said):
-        herder.alter_offsets(scene.connector, views((file, {"position": 0}), (file, offset)))
-    assert shown(herder.offsets(scene.connector)) == [(file, {"position": 14})]
+        herder.alter_offsets(environment.connector, views((file, {"position": 0}), (file, offset)))
+    assert shown(herder.offsets(environment.connector)) == [(file, {"position": 14})]
     with pytest.raises(BadRequestException, match="Partition objects cannot be null"):
-        herder.alter_offsets(scene.connector, views((None, {"position": 1})))
-    assert herder.alter_offsets(scene.connector, views((None, None))) == ALTERED
+        herder.alter_offsets(environment.connector, views((None, {"position": 1})))
+    assert herder.alter_offsets(environment.connector, views((None, None))) == ALTERED
 
 
-def test_only_a_stopped_connector_whose_run_has_ended(scene: Scene, herder: Herder, unique: str) -> None:
-    make_topic(scene.bootstrap, unique)
-    scene.file.write_text("one\n")
-    scene.run(scene.file_source(unique))
-    wanted = views(({"filename": str(scene.file)}, {"position": 0}))
-    text = f"issuing a 'PUT' request to the '/connectors/{scene.connector}/stop' endpoint"
+def test_only_a_stopped_connector_whose_run_has_ended(environment: RunEnvironment, herder: Herder, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    environment.file.write_text("one\n")
+    environment.run(environment.file_source(unique))
+    wanted = views(({"filename": str(environment.file)}, {"position": 0}))
+    text = f"issuing a 'PUT' request to the '/connectors/{environment.connector}/stop' endpoint"
     attempts: tuple[Callable[[], object], ...] = (
-        lambda: herder.alter_offsets(scene.connector, wanted),
-        lambda: herder.reset_offsets(scene.connector),
+        lambda: herder.alter_offsets(environment.connector, wanted),
+        lambda: herder.reset_offsets(environment.connector),
     )
     for reach in (herder.resume, herder.pause):
-        reach(scene.connector)
+        reach(environment.connector)
         for change in attempts:
             with pytest.raises(BadRequestException, match=text):
                 change()
-        assert len(herder.offsets(scene.connector)) == 1
-    herder.stop(scene.connector)
+        assert len(herder.offsets(environment.connector)) == 1
+    herder.stop(environment.connector)
     with pytest.raises(BadRequestException, match="need to be provided"):
-        herder.alter_offsets(scene.connector, [])
+        herder.alter_offsets(environment.connector, [])
     with pytest.raises(NotFoundException, match="Connector nobody not found"):
         herder.reset_offsets("nobody")
     with pytest.raises(NotFoundException, match="Connector nobody not found"):
         herder.offsets("nobody")
 
 
-def test_a_run_that_lives_is_waited_for_and_then_refused(scene: Scene, launcher: RunsByHand, probe: AskedHere, unique: str) -> None:
-    launcher.alive.add(scene.connector)
+def test_a_run_that_lives_is_waited_for_and_then_refused(
+    environment: RunEnvironment, launcher: RunsByHand, probe: AskedHere, unique: str
+) -> None:
+    launcher.alive.add(environment.connector)
     slept: list[float] = []
-    with Herder(scene.settings, RunsByHand(), probe=probe) as other:
-        stopped_source(scene, other, unique)
+    with Herder(environment.settings, RunsByHand(), probe=probe) as other:
+        stopped_source(environment, other, unique)
     with (
-        Herder(scene.settings, launcher, probe=probe, sleep=slept.append) as herder,
+        Herder(environment.settings, launcher, probe=probe, sleep=slept.append) as herder,
         pytest.raises(ConflictException, match="has not ended"),
     ):
-        herder.reset_offsets(scene.connector)
+        herder.reset_offsets(environment.connector)
     assert sum(slept) > 5
     assert probe.asked == []
 
 
-def test_a_zombie_commits_nothing_after_the_change(scene: Scene, herder: Herder, unique: str) -> None:
+def test_a_zombie_commits_nothing_after_the_change(environment: RunEnvironment, herder: Herder, unique: str) -> None:
     """Its task is frozen in the middle of a transaction, and wakes when the offsets have been altered."""
-    file = stopped_source(scene, herder, unique)
-    zombie = Producer({"bootstrap.servers": scene.bootstrap, "transactional.id": f"{scene.settings.group_id}-{scene.connector}-0"})
+    file = stopped_source(environment, herder, unique)
+    zombie = Producer(
+        {"bootstrap.servers": environment.bootstrap, "transactional.id": f"{environment.settings.group_id}-{environment.connector}-0"}
+    )
     zombie.init_transactions(20)
     zombie.begin_transaction()
-    wire = offset_topic.encode(scene.connector, file, {"position": 999})
-    zombie.produce(scene.settings.offset_topic, wire.value, wire.key, partition_for(wire.key, 5))
+    wire = offset_topic.encode(environment.connector, file, {"position": 999})
+    zombie.produce(environment.settings.offset_topic, wire.value, wire.key, partition_for(wire.key, 5))
     zombie.flush(10)
-    herder.alter_offsets(scene.connector, views((file, {"position": 4})))
+    herder.alter_offsets(environment.connector, views((file, {"position": 4})))
     with pytest.raises(Exception, match=r"(?i)fenced|epoch"):
         zombie.commit_transaction(20)
-    assert shown(herder.offsets(scene.connector)) == [(file, {"position": 4})]
-    uncommitted = read_topic(scene.bootstrap, scene.settings.offset_topic, read_committed=False)
+    assert shown(herder.offsets(environment.connector)) == [(file, {"position": 4})]
+    uncommitted = read_topic(environment.bootstrap, environment.settings.offset_topic, read_committed=False)
     assert [record.value for record in uncommitted if record.key == wire.key][-1] == b'{"position":4}'
 
 
-def test_stop_writes_over_what_a_killed_task_has_aborted(scene: Scene, herder: Herder, unique: str) -> None:
+def test_stop_writes_over_what_a_killed_task_has_aborted(environment: RunEnvironment, herder: Herder, unique: str) -> None:
     """A real worker without exactly-once support believes the last record on the topic, committed or not."""
-    file = stopped_source(scene, herder, unique)
-    herder.resume(scene.connector)
-    killed = Producer({"bootstrap.servers": scene.bootstrap, "transactional.id": f"{scene.settings.group_id}-{scene.connector}-0"})
+    file = stopped_source(environment, herder, unique)
+    herder.resume(environment.connector)
+    killed = Producer(
+        {"bootstrap.servers": environment.bootstrap, "transactional.id": f"{environment.settings.group_id}-{environment.connector}-0"}
+    )
     killed.init_transactions(20)
     killed.begin_transaction()
-    wire = offset_topic.encode(scene.connector, file, {"position": 999})
-    killed.produce(scene.settings.offset_topic, wire.value, wire.key, partition_for(wire.key, 5))
+    wire = offset_topic.encode(environment.connector, file, {"position": 999})
+    killed.produce(environment.settings.offset_topic, wire.value, wire.key, partition_for(wire.key, 5))
     killed.flush(10)
-    herder.stop(scene.connector)
-    uncommitted = read_topic(scene.bootstrap, scene.settings.offset_topic, read_committed=False)
+    herder.stop(environment.connector)
+    uncommitted = read_topic(environment.bootstrap, environment.settings.offset_topic, read_committed=False)
     assert [record.value for record in uncommitted if record.key == wire.key][-1] == b'{"position":14}'
 
 
 @pytest.mark.parametrize("meanwhile", ["resume", "claim"])
-def test_who_comes_between_makes_the_change_none(scene: Scene, herder: Herder, probe: AskedHere, unique: str, meanwhile: str) -> None:
+def test_who_comes_between_makes_the_change_none(
+    environment: RunEnvironment, herder: Herder, probe: AskedHere, unique: str, meanwhile: str
+) -> None:
     """The connector is resumed, and perhaps runs, while its plugin is asked: nothing is written."""
-    file = stopped_source(scene, herder, unique)
+    file = stopped_source(environment, herder, unique)
 
     def come_between() -> None:
-        herder.resume(scene.connector)
+        herder.resume(environment.connector)
         if meanwhile == "claim":
-            scene.run()
-            herder.stop(scene.connector)
+            environment.run()
+            herder.stop(environment.connector)
 
     probe.before = come_between
     with pytest.raises(ConnectException, match="STOPPED state" if meanwhile == "resume" else "by another process"):
-        herder.alter_offsets(scene.connector, views((file, {"position": 4})))
-    assert shown(herder.offsets(scene.connector)) == [(file, {"position": 14})]
+        herder.alter_offsets(environment.connector, views((file, {"position": 4})))
+    assert shown(herder.offsets(environment.connector)) == [(file, {"position": 14})]
 
 
 def test_a_run_waits_for_a_change_that_is_being_committed(
-    scene: Scene, herder: Herder, probe: AskedHere, unique: str, monkeypatch: pytest.MonkeyPatch
+    environment: RunEnvironment, herder: Herder, probe: AskedHere, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was resumed after the change had looked for the last time, and goes on from what the change commits."""
-    file = stopped_source(scene, herder, unique)
+    file = stopped_source(environment, herder, unique)
     results: list[object] = []
 
     def check_then_wait(self: object, name: str, claim: object, *, check: Callable[..., None] = OffsetKeeperCheck) -> None:
@@ -197,23 +207,26 @@ def test_a_run_waits_for_a_change_that_is_being_committed(
         thread.start()
         time.sleep(1.5)
 
-    thread = threading.Thread(target=lambda: results.append(scene.run()))
+    thread = threading.Thread(target=lambda: results.append(environment.run()))
     monkeypatch.setattr("airflow_provider_connect.herder.offsets.OffsetKeeper._check", check_then_wait)
-    assert herder.alter_offsets(scene.connector, views((file, {"position": 8}))) == ALTERED
+    assert herder.alter_offsets(environment.connector, views((file, {"position": 8}))) == ALTERED
     thread.join(60)
-    assert values_of(scene.bootstrap, unique) == [*LINES, "three"]
+    assert values_of(environment.bootstrap, unique) == [*LINES, "three"]
 
 
-def test_several_at_once_end_with_the_offsets_of_one(scene: Scene, probe: AskedHere, unique: str) -> None:
+def test_several_at_once_end_with_the_offsets_of_one(environment: RunEnvironment, probe: AskedHere, unique: str) -> None:
     """Two processes, here two herders, alter two partitions together: never one of each."""
-    with Herder(scene.settings, RunsByHand(), probe=probe) as first, Herder(scene.settings, RunsByHand(), probe=probe) as second:
-        file = stopped_source(scene, first, unique)
+    with (
+        Herder(environment.settings, RunsByHand(), probe=probe) as first,
+        Herder(environment.settings, RunsByHand(), probe=probe) as second,
+    ):
+        file = stopped_source(environment, first, unique)
         other = {"filename": "/data/other.txt"}
         outcomes: list[str] = []
 
         def alter(herder: Herder, position: int) -> None:
             try:
-                herder.alter_offsets(scene.connector, views((file, {"position": position}), (other, {"position": position})))
+                herder.alter_offsets(environment.connector, views((file, {"position": position}), (other, {"position": position})))
                 outcomes.append("altered")
             except ConflictException:
                 outcomes.append("conflict")
@@ -223,28 +236,28 @@ def test_several_at_once_end_with_the_offsets_of_one(scene: Scene, probe: AskedH
             thread.start()
         for thread in threads:
             thread.join(60)
-        found = [offset for _, offset in shown(first.offsets(scene.connector))]
+        found = [offset for _, offset in shown(first.offsets(environment.connector))]
         assert "altered" in outcomes
         assert len(outcomes) == 6
         assert found[0] == found[1]
 
 
-def test_keys_of_several_entries_are_found_in_whatever_order(scene: Scene, herder: Herder, unique: str) -> None:
+def test_keys_of_several_entries_are_found_in_whatever_order(environment: RunEnvironment, herder: Herder, unique: str) -> None:
     """The partition was written in its connector's own order; REST gives it in another; its task finds what was altered."""
-    make_topic(scene.bootstrap, unique)
-    scene.run(scene.numbers(unique, until="10"))
-    herder.stop(scene.connector)
+    make_topic(environment.bootstrap, unique)
+    environment.run(environment.numbers(unique, until="10"))
+    herder.stop(environment.connector)
     own = {"z": 1, "task": 0, "a": "x"}
-    wire = offset_topic.encode(scene.connector, own, {"next": 10})
-    producer = Producer({"bootstrap.servers": scene.bootstrap})
-    producer.produce(scene.settings.offset_topic, wire.value, wire.key, partition_for(wire.key, 5))
+    wire = offset_topic.encode(environment.connector, own, {"next": 10})
+    producer = Producer({"bootstrap.servers": environment.bootstrap})
+    producer.produce(environment.settings.offset_topic, wire.value, wire.key, partition_for(wire.key, 5))
     producer.flush(10)
     told = "The framework-managed offsets for this connector have been altered successfully. However, if this connector manages offsets "
-    text = herder.alter_offsets(scene.connector, views(({"a": "x", "task": 0, "z": 1}, {"next": 5}), ({"b": 1, "a": 2}, {"next": 6})))
+    text = herder.alter_offsets(environment.connector, views(({"a": "x", "task": 0, "z": 1}, {"next": 5}), ({"b": 1, "a": 2}, {"next": 6})))
     assert text.startswith(told)
-    known = scene.offsets()
+    known = environment.offsets()
     assert known.get(own) == {"next": 5}
     assert known.get({"b": 1, "a": 2}) == {"next": 6}
-    assert len(herder.offsets(scene.connector)) == 3
-    assert herder.reset_offsets(scene.connector).startswith("The framework-managed offsets for this connector have been reset")
-    assert herder.offsets(scene.connector) == []
+    assert len(herder.offsets(environment.connector)) == 3
+    assert herder.reset_offsets(environment.connector).startswith("The framework-managed offsets for this connector have been reset")
+    assert herder.offsets(environment.connector) == []

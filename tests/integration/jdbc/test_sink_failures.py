@@ -10,7 +10,7 @@ from airflow_provider_connect.connectors.jdbc.sink.postgresql_store import Postg
 from airflow_provider_connect.errors import ConnectException, FencedException, RetriableException, TaskException
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_INT32_SCHEMA, OPTIONAL_STRING_SCHEMA, Schema
 from tests.integration.jdbc.sinks import UPSERT, Place, Reported, Sink, opened
-from tests.integration.worker.scene import eventually
+from tests.integration.worker.environment import eventually
 
 INSERT = {"auto.create": "true"}
 CHECKED = "CREATE TABLE notes (id bigint PRIMARY KEY, text varchar(20) NOT NULL, CHECK (id % 50 <> 7))"

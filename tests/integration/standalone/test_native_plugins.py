@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.integration.standalone.agent import STRING, properties, without_airflow
-from tests.integration.worker.scene import make_topic, values_of
+from tests.integration.worker.environment import make_topic, values_of
 from tests.native_plugins import bring_numpy, install
 
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from airflow_provider_connect.worker.delivery.commit_steps import CommitStep, StepHook
 from tests.conftest import CHECKOUT
 from tests.integration.herder.killed_change import Moment
-from tests.integration.worker.scene import Scene
+from tests.integration.worker.environment import RunEnvironment
 
 
-def run_and_kill(scene: Scene, config: Mapping[str, str], moment: Moment) -> None:
+def run_and_kill(environment: RunEnvironment, config: Mapping[str, str], moment: Moment) -> None:
     """Run the connector in a process that dies at ``moment``, whose method may be a ``CommitStep``. Returns when it is dead."""
-    place = {"properties": scene.properties, "connector": scene.connector, "folder": str(scene.folder), "path": sys.path}
+    place = {"properties": environment.properties, "connector": environment.connector, "folder": str(environment.folder), "path": sys.path}
     asked = {**place, "config": config, "moment": [moment.method, moment.side, moment.nth]}
     command = [sys.executable, "-m", "tests.integration.worker.killed_run"]
     done = subprocess.run(command, input=json.dumps(asked), text=True, cwd=CHECKOUT, timeout=120, check=False)
@@ -47,7 +47,7 @@ if __name__ == "__main__":
     given = json.load(sys.stdin)
     sys.path[:] = given["path"]
     moment = Moment(*given["moment"])
-    scene = Scene(given["properties"], given["connector"], Path(given["folder"]), step=deadly(moment))
+    environment = RunEnvironment(given["properties"], given["connector"], Path(given["folder"]), step=deadly(moment))
     if ":" in moment.method:
         moment.arm()
-    print(scene.run(given["config"]))
+    print(environment.run(given["config"]))

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.worker.delivery.kafka_reader import BATCH_BYTES, BATCH_RECORDS, READER_SETTINGS, AheadReader, KafkaReader
 from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
-from tests.integration.worker.scene import make_topic, send
+from tests.integration.worker.environment import make_topic, send
 
 RECORDS = 3 * BATCH_RECORDS
 SECONDS = 10.0

@@ -10,38 +10,38 @@ from confluent_kafka import Producer
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.run import RunState
-from tests.integration.worker.scene import Scene, make_topic, send, values_of
+from tests.integration.worker.environment import RunEnvironment, make_topic, send, values_of
 
 SMALL = {"max.request.size": "1000"}  # bytes; a line of the test's file is longer
 
 
 @pytest.mark.parametrize(("whose", "guarantee"), [("worker", "exactly_once"), ("connector", "at_least_once")])
-def test_producer_settings_reach_the_producer_of_records(scene: Scene, unique: str, guarantee: str, whose: str) -> None:
+def test_producer_settings_reach_the_producer_of_records(environment: RunEnvironment, unique: str, guarantee: str, whose: str) -> None:
     """A limit that the record exceeds; the connector's own goes before the worker's."""
-    make_topic(scene.bootstrap, unique)
-    scene.file.write_text("x" * 3000 + "\n")
+    make_topic(environment.bootstrap, unique)
+    environment.file.write_text("x" * 3000 + "\n")
     prefix = "producer." if whose == "worker" else "producer.override."
     limits = {f"{prefix}{name}": value for name, value in SMALL.items()}
     if whose == "worker":
-        scene.properties |= limits
-    result = scene.run(scene.file_source(unique, delivery_guarantee=guarantee, **(limits if whose == "connector" else {})))
+        environment.properties |= limits
+    result = environment.run(environment.file_source(unique, delivery_guarantee=guarantee, **(limits if whose == "connector" else {})))
     assert result.state is RunState.FAILED
     assert "MSG_SIZE_TOO_LARGE" in str(result.tasks[0].trace)
     wider = {"producer.override.max.request.size": "1000000"}
-    scene.put_config(scene.file_source(unique, delivery_guarantee=guarantee, **wider))
-    assert scene.run().state is RunState.DONE
-    assert values_of(scene.bootstrap, unique) == ["x" * 3000]
+    environment.put_config(environment.file_source(unique, delivery_guarantee=guarantee, **wider))
+    assert environment.run().state is RunState.DONE
+    assert values_of(environment.bootstrap, unique) == ["x" * 3000]
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once", "at_most_once"])
-def test_records_of_up_to_a_mebibyte_arrive_by_default(scene: Scene, unique: str, guarantee: str) -> None:
+def test_records_of_up_to_a_mebibyte_arrive_by_default(environment: RunEnvironment, unique: str, guarantee: str) -> None:
     """Those between librdkafka's 1,000,000 bytes and Java's max.request.size, which counts some overhead; nothing to be compressed."""
-    make_topic(scene.bootstrap, unique)
+    make_topic(environment.bootstrap, unique)
     lines = [random.Random(size).randbytes(size // 2).hex() for size in (999_000, 1_000_000, 1_000_002, 1_048_000, 1_048_400)]
-    scene.file.write_text("\n".join(lines) + "\n")
-    result = scene.run(scene.file_source(unique, delivery_guarantee=guarantee))
+    environment.file.write_text("\n".join(lines) + "\n")
+    result = environment.run(environment.file_source(unique, delivery_guarantee=guarantee))
     assert (result.state, result.error) == (RunState.DONE, None)
-    assert [hash(value) for value in values_of(scene.bootstrap, unique)] == [hash(line) for line in lines]
+    assert [hash(value) for value in values_of(environment.bootstrap, unique)] == [hash(line) for line in lines]
 
 
 @pytest.mark.parametrize(
@@ -56,34 +56,34 @@ def test_records_of_up_to_a_mebibyte_arrive_by_default(scene: Scene, unique: str
     ids=str,
 )
 def test_settings_that_contradict_a_guarantee_do_not_stop_it(
-    scene: Scene, unique: str, guarantee: str, overrides: dict[str, str], caplog: pytest.LogCaptureFixture
+    environment: RunEnvironment, unique: str, guarantee: str, overrides: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    make_topic(scene.bootstrap, unique)
+    make_topic(environment.bootstrap, unique)
     more = {f"producer.override.{name}": value for name, value in overrides.items()}
     with caplog.at_level(logging.WARNING):
-        result = scene.run(scene.numbers(unique, until="200", delivery_guarantee=guarantee, **more))
+        result = environment.run(environment.numbers(unique, until="200", delivery_guarantee=guarantee, **more))
     assert (result.state, result.error) == (RunState.DONE, None)
-    assert len(values_of(scene.bootstrap, unique)) == 200
+    assert len(values_of(environment.bootstrap, unique)) == 200
     assert ("producer.override.max.block.ms: librdkafka has nothing like it" in caplog.text) is ("max.block.ms" in overrides)
 
 
 @pytest.mark.parametrize("whose", ["worker", "connector"])
-def test_isolation_level_of_worker_or_connector_reaches_the_consumer(scene: Scene, unique: str, whose: str) -> None:
-    make_topic(scene.bootstrap, unique)
-    producer = Producer({"bootstrap.servers": scene.bootstrap, "transactional.id": unique})
+def test_isolation_level_of_worker_or_connector_reaches_the_consumer(environment: RunEnvironment, unique: str, whose: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    producer = Producer({"bootstrap.servers": environment.bootstrap, "transactional.id": unique})
     producer.init_transactions(20)
     producer.begin_transaction()
     producer.produce(unique, b"aborted")
     producer.flush(10)
     producer.abort_transaction(20)
-    send(scene.bootstrap, unique, ["sent"])
+    send(environment.bootstrap, unique, ["sent"])
     key = "consumer.isolation.level" if whose == "worker" else "consumer.override.isolation.level"
     if whose == "worker":
-        scene.properties[key] = "read_uncommitted"
-    config = scene.file_sink(unique, **({} if whose == "worker" else {key: "read_uncommitted"}))
-    assert scene.run(config).state is RunState.DONE
-    assert scene.lines() == ["aborted", "sent"]
-    assert scene.readiness(config).state == "no-work"
+        environment.properties[key] = "read_uncommitted"
+    config = environment.file_sink(unique, **({} if whose == "worker" else {key: "read_uncommitted"}))
+    assert environment.run(config).state is RunState.DONE
+    assert environment.lines() == ["aborted", "sent"]
+    assert environment.readiness(config).state == "no-work"
 
 
 @pytest.mark.parametrize(
@@ -99,24 +99,26 @@ def test_isolation_level_of_worker_or_connector_reaches_the_consumer(scene: Scen
         ("All", "producer.override.interceptor.classes", "Invalid value 1 for configuration interceptor.classes: there is no Java in this"),
     ],
 )
-def test_what_the_policy_or_the_client_refuses_stops_the_run(scene: Scene, unique: str, policy: str, override: str, text: str) -> None:
-    scene.properties["connector.client.config.override.policy"] = policy
-    scene.properties["connector.client.config.override.allowlist"] = "linger.ms"
-    config = scene.numbers(unique, **{override: "1"})
+def test_what_the_policy_or_the_client_refuses_stops_the_run(
+    environment: RunEnvironment, unique: str, policy: str, override: str, text: str
+) -> None:
+    environment.properties["connector.client.config.override.policy"] = policy
+    environment.properties["connector.client.config.override.allowlist"] = "linger.ms"
+    config = environment.numbers(unique, **{override: "1"})
     with pytest.raises(ConfigException, match=text):
-        scene.readiness(config)
-    result = scene.run(config)
+        environment.readiness(config)
+    result = environment.run(config)
     assert (result.state, result.retriable) == (RunState.FAILED, False)
     assert f"{override}: {text}" in str(result.error)
 
 
-def test_policies_let_through_what_they_allow(scene: Scene, unique: str) -> None:
-    scene.properties["connector.client.config.override.policy"] = "Allowlist"
-    scene.properties["connector.client.config.override.allowlist"] = "linger.ms, acks"
-    assert scene.run(scene.numbers(unique, until="10", **{"producer.override.linger.ms": "1"})).state is RunState.DONE
-    scene.properties["connector.client.config.override.policy"] = "None"
-    send(scene.bootstrap, make_topic(scene.bootstrap, f"{unique}-sink"), ["a"])
-    sink = Scene(scene.properties, f"sink-{unique}", scene.folder)
+def test_policies_let_through_what_they_allow(environment: RunEnvironment, unique: str) -> None:
+    environment.properties["connector.client.config.override.policy"] = "Allowlist"
+    environment.properties["connector.client.config.override.allowlist"] = "linger.ms, acks"
+    assert environment.run(environment.numbers(unique, until="10", **{"producer.override.linger.ms": "1"})).state is RunState.DONE
+    environment.properties["connector.client.config.override.policy"] = "None"
+    send(environment.bootstrap, make_topic(environment.bootstrap, f"{unique}-sink"), ["a"])
+    sink = RunEnvironment(environment.properties, f"sink-{unique}", environment.folder)
     unused = {"producer.override.linger.ms": "1"}  # a sink without a dead letter queue has no producer of records
     assert sink.run(sink.file_sink(f"{unique}-sink", **unused)).state is RunState.DONE
     assert sink.lines() == ["a"]

@@ -9,14 +9,14 @@ import pytest
 from airflow_provider_connect.model.run import RunResult, RunState
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.worker.task.stop_signal import StopReason
-from tests.integration.worker.scene import Scene, make_topic, read_topic, values_of
+from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, values_of
 
 
 @pytest.fixture
-def secrets(scene: Scene, tmp_path: Path) -> Path:
+def secrets(environment: RunEnvironment, tmp_path: Path) -> Path:
     """A properties file that configs may name as ``${file:…:key}``."""
     path = tmp_path / "secrets.properties"
-    scene.properties |= {
+    environment.properties |= {
         "config.providers": "file",
         "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
         "config.providers.file.param.allowed.paths": str(tmp_path),
@@ -24,60 +24,69 @@ def secrets(scene: Scene, tmp_path: Path) -> Path:
     return path
 
 
-def everything_told(scene: Scene, result: RunResult, log: str) -> str:
+def everything_told(environment: RunEnvironment, result: RunResult, log: str) -> str:
     """What the run left on the internal topics, in its result and in the log."""
-    topics = (scene.settings.config_topic, scene.settings.status_topic, scene.settings.offset_topic, scene.settings.batch_topic)
-    records = [record for topic in topics for record in read_topic(scene.bootstrap, topic)]
+    topics = (
+        environment.settings.config_topic,
+        environment.settings.status_topic,
+        environment.settings.offset_topic,
+        environment.settings.batch_topic,
+    )
+    records = [record for topic in topics for record in read_topic(environment.bootstrap, topic)]
     return "\n".join([log, result.to_json(), *(f"{record.key!r} {record.value!r} {record.headers!r}" for record in records)])
 
 
 def test_a_rotated_secret_is_seen_by_the_next_run_and_shown_nowhere(
-    scene: Scene, secrets: Path, unique: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    environment: RunEnvironment, secrets: Path, unique: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    make_topic(scene.bootstrap, unique)
+    make_topic(environment.bootstrap, unique)
     more = {"password": f"${{file:{secrets}:password}}", "fail_tasks": f"${{file:{secrets}:failing}}", "until": "100"}
     secrets.write_text("password=canary-one\nfailing=0,7000\n")
-    result = scene.run(scene.numbers(unique, **more))
+    result = environment.run(environment.numbers(unique, **more))
     assert result.state is RunState.FAILED
     assert "task 0 cannot go on: [hidden]" in str(result.tasks[0].trace)
-    told = everything_told(scene, result, caplog.text)
-    before = scene.configs().connector_config(scene.connector)
+    told = everything_told(environment, result, caplog.text)
+    before = environment.configs().connector_config(environment.connector)
     secrets.write_text("password=canary-two\nfailing=never\n")
-    result = scene.run()
+    result = environment.run()
     assert result.state is RunState.DONE, result.error
-    assert len(values_of(scene.bootstrap, unique)) == 100
-    assert scene.configs().connector_config(scene.connector) == before, "no config changed"
-    told += everything_told(scene, result, caplog.text)
+    assert len(values_of(environment.bootstrap, unique)) == 100
+    assert environment.configs().connector_config(environment.connector) == before, "no config changed"
+    told += everything_told(environment, result, caplog.text)
     assert "canary" not in told
     assert f"${{file:{secrets}:password}}" in told
 
 
-def test_a_task_ends_when_a_value_has_to_be_looked_up_anew_and_the_next_run_goes_on(scene: Scene, secrets: Path, unique: str) -> None:
-    make_topic(scene.bootstrap, unique)
+def test_a_task_ends_when_a_value_has_to_be_looked_up_anew_and_the_next_run_goes_on(
+    environment: RunEnvironment, secrets: Path, unique: str
+) -> None:
+    make_topic(environment.bootstrap, unique)
     secrets.write_text("password=lease\n")
-    scene.properties["config.providers.file.param.ttl.ms"] = "2500"
+    environment.properties["config.providers.file.param.ttl.ms"] = "2500"
     slowly = {"password": f"${{file:{secrets}:password}}", "until": "60", "size": "1", "poll_ms": "60"}
     reasons: list[str | None] = []
     while None not in reasons and len(reasons) < 20:
-        result = scene.run(scene.numbers(unique, **slowly))
+        result = environment.run(environment.numbers(unique, **slowly))
         assert result.state in (RunState.STOPPED, RunState.DONE), result.error
         reasons.append(result.tasks[0].stopped_by)
     assert reasons[0] == StopReason.EXPIRED
     assert reasons[-1] is None
-    assert values_of(scene.bootstrap, unique) == [f"0-{number}" for number in range(60)], "each once"
-    scene.put_config(scene.numbers(unique, **(slowly | {"until": "120", "config.action.reload": "none"})))
-    assert scene.run().state is RunState.DONE
+    assert values_of(environment.bootstrap, unique) == [f"0-{number}" for number in range(60)], "each once"
+    environment.put_config(environment.numbers(unique, **(slowly | {"until": "120", "config.action.reload": "none"})))
+    assert environment.run().state is RunState.DONE
 
 
-def test_a_connector_that_may_not_look_a_value_up_is_failed_and_told_by_which_setting(scene: Scene, secrets: Path, unique: str) -> None:
+def test_a_connector_that_may_not_look_a_value_up_is_failed_and_told_by_which_setting(
+    environment: RunEnvironment, secrets: Path, unique: str
+) -> None:
     secrets.write_text("password=canary\n")
-    scene.properties[f"config.providers.file.access.other-{unique}"] = ".*"
+    environment.properties[f"config.providers.file.access.other-{unique}"] = ".*"
     variable = f"${{file:{secrets}:password}}"
-    result = scene.run(scene.numbers(unique, password=variable))
+    result = environment.run(environment.numbers(unique, password=variable))
     assert (result.state, result.retriable) == (RunState.FAILED, False)
-    status = scene.statuses().connector(scene.connector)
+    status = environment.statuses().connector(environment.connector)
     assert status is not None
     assert status.state is State.FAILED
     assert f"Invalid value {variable} for configuration password: no config.providers.file.access setting" in str(status.trace)
-    scene.properties[f"config.providers.file.access.{scene.connector}"] = f"{secrets}:pass.*"
-    assert scene.run().state is RunState.DONE
+    environment.properties[f"config.providers.file.access.{environment.connector}"] = f"{secrets}:pass.*"
+    assert environment.run().state is RunState.DONE

@@ -15,11 +15,11 @@ from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.log_consumer import LogRecord
 from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
-from tests.contract.dead_letter_scenes import SCENES, sink_config
+from tests.contract.dead_letter_cases import CASES, sink_config
 from tests.contract.record_dead_letters import GOLDEN, as_json, send_records
 from tests.integration.herder.killed_change import Moment
+from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, read_topic, send, values_of
 from tests.integration.worker.killed_run import run_and_kill
-from tests.integration.worker.scene import Scene, eventually, make_topic, read_topic, send, values_of
 
 JSON = {
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -33,25 +33,25 @@ def poisoned(count: int = COUNT, every: int = EVERY) -> list[str]:
     return [f'{{"n":{n}' + ("}" if n % every != 7 else "") for n in range(count)]
 
 
-def tolerant(scene: Scene, **more: str) -> dict[str, str]:
+def tolerant(environment: RunEnvironment, **more: str) -> dict[str, str]:
     """Settings that tolerate errors and keep dead letters with their context."""
     return {
         "errors.tolerance": "all",
-        "errors.deadletterqueue.topic.name": dead_letter_topic(scene),
+        "errors.deadletterqueue.topic.name": dead_letter_topic(environment),
         "errors.deadletterqueue.topic.replication.factor": "1",
         "errors.deadletterqueue.context.headers.enable": "true",
         **more,
     }
 
 
-def dead_letter_topic(scene: Scene) -> str:
-    return f"dlq-{scene.connector}"
+def dead_letter_topic(environment: RunEnvironment) -> str:
+    return f"dlq-{environment.connector}"
 
 
-def letters(scene: Scene) -> list[LogRecord]:
+def letters(environment: RunEnvironment) -> list[LogRecord]:
     """The dead letters there are."""
     try:
-        return read_topic(scene.bootstrap, dead_letter_topic(scene))
+        return read_topic(environment.bootstrap, dead_letter_topic(environment))
     except TopicMissingException:
         return []
 
@@ -69,16 +69,16 @@ def trace(result: RunResult) -> str:
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once", "at_most_once"])
-def test_poisoned_topic_is_delivered_but_for_the_poison(scene: Scene, unique: str, guarantee: str) -> None:
-    make_topic(scene.bootstrap, unique)
+def test_poisoned_topic_is_delivered_but_for_the_poison(environment: RunEnvironment, unique: str, guarantee: str) -> None:
+    make_topic(environment.bootstrap, unique)
     values = poisoned()
-    send(scene.bootstrap, unique, values)
-    result = scene.run(scene.file_sink(unique, delivery_guarantee=guarantee) | JSON | tolerant(scene))
+    send(environment.bootstrap, unique, values)
+    result = environment.run(environment.file_sink(unique, delivery_guarantee=guarantee) | JSON | tolerant(environment))
     assert (result.state, result.error) == (RunState.DONE, None)
-    assert [json.loads(line.replace("=", ":").replace("{n", '{"n"')) for line in scene.lines()] == [
+    assert [json.loads(line.replace("=", ":").replace("{n", '{"n"')) for line in environment.lines()] == [
         json.loads(value) for value in values if value.endswith("}")
     ]
-    found = letters(scene)
+    found = letters(environment)
     assert [(letter.value or b"").decode() for letter in found] == [value for value in values if not value.endswith("}")]
     assert [int(context(letter)["offset"]) for letter in found] == list(range(7, COUNT, EVERY))
     bad = COUNT // EVERY
@@ -92,49 +92,49 @@ def test_poisoned_topic_is_delivered_but_for_the_poison(scene: Scene, unique: st
         "deadletterqueue-produce-requests": bad,
         "deadletterqueue-produce-failures": 0,
     }
-    assert scene.group_offsets()[TopicPartition(unique, 0)].offset == COUNT
-    assert scene.readiness().state == "no-work"
+    assert environment.group_offsets()[TopicPartition(unique, 0)].offset == COUNT
+    assert environment.readiness().state == "no-work"
 
 
-def test_a_sink_goes_on_behind_records_that_python_cannot_hold(scene: Scene, unique: str) -> None:
-    make_topic(scene.bootstrap, unique)
+def test_a_sink_goes_on_behind_records_that_python_cannot_hold(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
     hostile = ["[" * 1500 + "]" * 1500, '{"n":' + "9" * 5000 + "}"]
-    send(scene.bootstrap, unique, ['{"n":1}', *hostile, '{"n":2}'])
-    result = scene.run(scene.file_sink(unique) | JSON | tolerant(scene))
+    send(environment.bootstrap, unique, ['{"n":1}', *hostile, '{"n":2}'])
+    result = environment.run(environment.file_sink(unique) | JSON | tolerant(environment))
     assert (result.state, result.error) == (RunState.DONE, None)
-    assert scene.lines() == ["{n=1}", "{n=2}"]
-    found = letters(scene)
+    assert environment.lines() == ["{n=1}", "{n=2}"]
+    found = letters(environment)
     assert [(letter.value or b"").decode() for letter in found] == hostile
     assert {context(letter)["stage"] for letter in found} == {"VALUE_CONVERTER"}
 
 
-def test_without_tolerance_the_poison_is_named_and_in_the_queue_and_the_task_failed(scene: Scene, unique: str) -> None:
-    make_topic(scene.bootstrap, unique)
-    send(scene.bootstrap, unique, poisoned(300))
-    config = scene.file_sink(unique) | JSON | tolerant(scene, **{"errors.tolerance": "none"})
-    result = scene.run(config)
+def test_without_tolerance_the_poison_is_named_and_in_the_queue_and_the_task_failed(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    send(environment.bootstrap, unique, poisoned(300))
+    config = environment.file_sink(unique) | JSON | tolerant(environment, **{"errors.tolerance": "none"})
+    result = environment.run(config)
     assert result.state is RunState.FAILED
     assert f"failed for offset 7 of {unique}-0" in trace(result)
     assert trace(result).startswith("airflow_provider_connect.errors.ConnectException: Tolerance exceeded in error handler")
     assert figures(result)["total-records-skipped"] == 0
-    assert [context(letter)["offset"] for letter in letters(scene)] == ["7"]
-    assert scene.lines() == []
-    scene.put_config(config | {"errors.tolerance": "all"})
-    assert scene.run().state is RunState.DONE
-    assert [context(letter)["offset"] for letter in letters(scene)] == ["7", "7", "107", "207"]
-    assert len(scene.lines()) == 297
+    assert [context(letter)["offset"] for letter in letters(environment)] == ["7"]
+    assert environment.lines() == []
+    environment.put_config(config | {"errors.tolerance": "all"})
+    assert environment.run().state is RunState.DONE
+    assert [context(letter)["offset"] for letter in letters(environment)] == ["7", "7", "107", "207"]
+    assert len(environment.lines()) == 297
 
 
 @pytest.mark.parametrize("refuse", ["raise", "report", "late"])
-def test_sink_that_refuses_some_records_gets_rid_of_them(scene: Scene, unique: str, refuse: str) -> None:
-    make_topic(scene.bootstrap, unique)
+def test_sink_that_refuses_some_records_gets_rid_of_them(environment: RunEnvironment, unique: str, refuse: str) -> None:
+    make_topic(environment.bootstrap, unique)
     values = [f"{'bad' if n % 50 == 3 else 'good'} {n}" for n in range(400)]
-    send(scene.bootstrap, unique, values)
+    send(environment.bootstrap, unique, values)
     prefixed = {"transforms": "r", "transforms.r.type": "RegexRouter", "transforms.r.regex": ".*", "transforms.r.replacement": "elsewhere"}
-    result = scene.run(scene.picky_sink(unique, refuse=refuse) | tolerant(scene) | prefixed)
+    result = environment.run(environment.picky_sink(unique, refuse=refuse) | tolerant(environment) | prefixed)
     assert (result.state, result.error) == (RunState.DONE, None)
-    assert scene.lines() == [value for value in values if value.startswith("good")]
-    found = letters(scene)
+    assert environment.lines() == [value for value in values if value.startswith("good")]
+    found = letters(environment)
     assert [(letter.value or b"").decode() for letter in found] == [value for value in values if value.startswith("bad")]
     assert {context(letter)["topic"] for letter in found} == {unique}
     assert {(context(letter)["stage"], context(letter)["class.name"]) for letter in found} == {
@@ -144,25 +144,25 @@ def test_sink_that_refuses_some_records_gets_rid_of_them(scene: Scene, unique: s
 
 
 @pytest.mark.parametrize("user", ["the same user", "another user"])  # than the group's offsets: then letters have a producer of their own
-def test_letters_of_a_run_that_failed_are_written_by_the_next_one_alone(scene: Scene, unique: str, user: str) -> None:
-    make_topic(scene.bootstrap, unique)
-    send(scene.bootstrap, unique, ["good 0", "bad 1", "poison 2", "broken 3", "good 4"])
+def test_letters_of_a_run_that_failed_are_written_by_the_next_one_alone(environment: RunEnvironment, unique: str, user: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    send(environment.bootstrap, unique, ["good 0", "bad 1", "poison 2", "broken 3", "good 4"])
     fragile = {"transforms": "f", "transforms.f.type": "tests.Fragile"}
-    mended = scene.folder / "mended"
-    config = scene.picky_sink(unique, unless=str(mended)) | tolerant(scene) | fragile
+    mended = environment.folder / "mended"
+    config = environment.picky_sink(unique, unless=str(mended)) | tolerant(environment) | fragile
     if user == "another user":
-        scene.properties["connector.client.config.override.policy"] = "All"
+        environment.properties["connector.client.config.override.policy"] = "All"
         config |= {"consumer.override.security.protocol": "PLAINTEXT"}
-    assert "the destination is gone" in trace(scene.run(config))
-    assert letters(scene) == []
+    assert "the destination is gone" in trace(environment.run(config))
+    assert letters(environment) == []
     mended.touch()
-    assert scene.run(config).state is RunState.DONE
-    assert scene.lines() == ["good 0", "broken 3", "good 4"]
-    assert [((letter.value or b"").decode(), context(letter)["stage"]) for letter in letters(scene)] == [
+    assert environment.run(config).state is RunState.DONE
+    assert environment.lines() == ["good 0", "broken 3", "good 4"]
+    assert [((letter.value or b"").decode(), context(letter)["stage"]) for letter in letters(environment)] == [
         ("bad 1", "TASK_PUT"),
         ("poison 2", "TRANSFORMATION"),
     ]
-    assert context(letters(scene)[1])["exception.class.name"] == "builtins.ValueError"
+    assert context(letters(environment)[1])["exception.class.name"] == "builtins.ValueError"
 
 
 @pytest.mark.parametrize(
@@ -175,126 +175,130 @@ def test_letters_of_a_run_that_failed_are_written_by_the_next_one_alone(scene: S
     ],
     ids=lambda value: f"{value.side} {value.method.rpartition('.')[2]}" if isinstance(value, Moment) else str(value),
 )
-def test_killed_at_a_step_of_its_commit_it_loses_no_letter(scene: Scene, unique: str, moment: Moment, times: int) -> None:
+def test_killed_at_a_step_of_its_commit_it_loses_no_letter(environment: RunEnvironment, unique: str, moment: Moment, times: int) -> None:
     """Between letters and data, and there alone, letters come again; lines are there once whichever step was the last."""
-    make_topic(scene.bootstrap, unique)
-    send(scene.bootstrap, unique, poisoned(300))
-    config = scene.file_sink(unique, delivery_guarantee="exactly_once") | JSON | tolerant(scene)
-    run_and_kill(scene, config, moment)
-    assert scene.run(config).state is RunState.DONE
-    assert len(scene.lines()) == len(set(scene.lines())) == 297
-    assert sorted(int(context(letter)["offset"]) for letter in letters(scene)) == sorted([7, 107, 207] * times)
+    make_topic(environment.bootstrap, unique)
+    send(environment.bootstrap, unique, poisoned(300))
+    config = environment.file_sink(unique, delivery_guarantee="exactly_once") | JSON | tolerant(environment)
+    run_and_kill(environment, config, moment)
+    assert environment.run(config).state is RunState.DONE
+    assert len(environment.lines()) == len(set(environment.lines())) == 297
+    assert sorted(int(context(letter)["offset"]) for letter in letters(environment)) == sorted([7, 107, 207] * times)
 
 
-def test_retriable_failure_passes_and_nothing_is_skipped(scene: Scene, unique: str) -> None:
-    make_topic(scene.bootstrap, unique)
-    send(scene.bootstrap, unique, ["a", "poison", "b"])
+def test_retriable_failure_passes_and_nothing_is_skipped(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    send(environment.bootstrap, unique, ["a", "poison", "b"])
     fragile = {
         "transforms": "f",
         "transforms.f.type": "tests.Fragile",
         "transforms.f.retriable": "true",
         "transforms.f.mend": "true",
-        "transforms.f.unless": str(scene.folder / "mended"),
+        "transforms.f.unless": str(environment.folder / "mended"),
     }
-    result = scene.run(scene.file_sink(unique) | fragile | {"errors.retry.timeout": "60000"})
+    result = environment.run(environment.file_sink(unique) | fragile | {"errors.retry.timeout": "60000"})
     assert (result.state, result.error) == (RunState.DONE, None)
-    assert scene.lines() == ["a", "poison", "b"]
+    assert environment.lines() == ["a", "poison", "b"]
     assert figures(result)["total-retries"] >= 1
 
 
-def test_record_that_is_waited_for_keeps_nobody_from_stopping(scene: Scene, unique: str) -> None:
-    make_topic(scene.bootstrap, unique)
-    send(scene.bootstrap, unique, ["a", "poison", "b"])
+def test_record_that_is_waited_for_keeps_nobody_from_stopping(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    send(environment.bootstrap, unique, ["a", "poison", "b"])
     fragile = {"transforms": "f", "transforms.f.type": "tests.Fragile", "transforms.f.retriable": "true"}
-    config = scene.file_sink(unique) | fragile | tolerant(scene, **{"errors.retry.timeout": "-1"})
-    under_way = scene.start(config)
-    eventually(lambda: scene.states() == {0: "RUNNING"})
+    config = environment.file_sink(unique) | fragile | tolerant(environment, **{"errors.retry.timeout": "-1"})
+    under_way = environment.start(config)
+    eventually(lambda: environment.states() == {0: "RUNNING"})
     under_way.application.request_end()
     assert under_way.wait().tasks[0].stopped_by is not None
-    assert (scene.lines(), letters(scene)) == ([], [])
-    assert scene.group_offsets()[TopicPartition(unique, 0)].offset == 0
+    assert (environment.lines(), letters(environment)) == ([], [])
+    assert environment.group_offsets()[TopicPartition(unique, 0)].offset == 0
 
 
 def test_source_skips_what_cannot_be_transformed_and_its_offset_goes_on(
-    scene: Scene, unique: str, caplog: pytest.LogCaptureFixture
+    environment: RunEnvironment, unique: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     lines = [f"{'poison' if n % 40 == 39 else 'line'} {n}" for n in range(200)]
-    scene.file.write_text("\n".join(lines) + "\n")
+    environment.file.write_text("\n".join(lines) + "\n")
     fragile = {"transforms": "f", "transforms.f.type": "tests.Fragile", "errors.log.enable": "true", "errors.log.include.messages": "true"}
     with caplog.at_level(logging.ERROR):
-        result = scene.run(scene.file_source(unique) | fragile | {"errors.tolerance": "all"})
+        result = environment.run(environment.file_source(unique) | fragile | {"errors.tolerance": "all"})
     assert (result.state, result.error) == (RunState.DONE, None)
-    assert values_of(scene.bootstrap, unique) == [line for line in lines if line.startswith("line")]
-    assert scene.offsets().get({"filename": str(scene.file)}) == {"position": scene.file.stat().st_size}
-    assert scene.readiness().state == "no-work"
+    assert values_of(environment.bootstrap, unique) == [line for line in lines if line.startswith("line")]
+    assert environment.offsets().get({"filename": str(environment.file)}) == {"position": environment.file.stat().st_size}
+    assert environment.readiness().state == "no-work"
     assert figures(result)["total-errors-logged"] == 5
     plugin = "tests.integration.worker.plugins.Fragile"
-    head = f"Error encountered in task {scene.connector}-0. Executing stage 'TRANSFORMATION' with class '{plugin}'"
+    head = f"Error encountered in task {environment.connector}-0. Executing stage 'TRANSFORMATION' with class '{plugin}'"
     told = [record.getMessage() for record in caplog.records if record.getMessage().startswith(head)]
     assert len(told) == 5
     assert "where source record is = SourceRecord{" in told[0]
     assert "value=poison 39" in told[0]
 
 
-def large_and_small(scene: Scene) -> list[str]:
+def large_and_small(environment: RunEnvironment) -> list[str]:
     """Lines of which some are larger than ``max.message.bytes`` of a topic below, and than what compression can make of them."""
     draw = random.Random(7)
     lines = [draw.randbytes(3000).hex() if n % 60 == 20 else f"line {n}" for n in range(300)]
-    scene.file.write_text("\n".join(lines) + "\n")
+    environment.file.write_text("\n".join(lines) + "\n")
     return lines
 
 
-def test_source_skips_what_the_broker_refuses_for_its_size(scene: Scene, unique: str) -> None:
-    make_topic(scene.bootstrap, unique, max_message_bytes="2000")
-    lines = large_and_small(scene)
-    config = scene.file_source(unique, delivery_guarantee="at_least_once") | {"errors.tolerance": "all"}
-    result = scene.run(config)
+def test_source_skips_what_the_broker_refuses_for_its_size(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique, max_message_bytes="2000")
+    lines = large_and_small(environment)
+    config = environment.file_source(unique, delivery_guarantee="at_least_once") | {"errors.tolerance": "all"}
+    result = environment.run(config)
     assert (result.state, result.error) == (RunState.DONE, None)
-    assert sorted(values_of(scene.bootstrap, unique)) == sorted(line for line in lines if line.startswith("line"))
+    assert sorted(values_of(environment.bootstrap, unique)) == sorted(line for line in lines if line.startswith("line"))
     assert figures(result)["total-records-skipped"] == 5
-    assert scene.readiness().state == "no-work"
+    assert environment.readiness().state == "no-work"
 
 
 @pytest.mark.parametrize(("guarantee", "tolerance"), [("at_least_once", "none"), ("exactly_once", "all")])
-def test_too_large_record_fails_a_source_that_may_not_skip_it(scene: Scene, unique: str, guarantee: str, tolerance: str) -> None:
-    make_topic(scene.bootstrap, unique, max_message_bytes="2000")
-    large_and_small(scene)
-    result = scene.run(scene.file_source(unique, delivery_guarantee=guarantee) | {"errors.tolerance": tolerance})
+def test_too_large_record_fails_a_source_that_may_not_skip_it(
+    environment: RunEnvironment, unique: str, guarantee: str, tolerance: str
+) -> None:
+    make_topic(environment.bootstrap, unique, max_message_bytes="2000")
+    large_and_small(environment)
+    result = environment.run(environment.file_source(unique, delivery_guarantee=guarantee) | {"errors.tolerance": tolerance})
     assert result.state is RunState.FAILED
     assert "size too large" in trace(result)
-    assert scene.offsets().get({"filename": str(scene.file)}) is None
+    assert environment.offsets().get({"filename": str(environment.file)}) is None
 
 
-def test_queue_that_cannot_be_made_fails_the_task_by_name(scene: Scene, unique: str) -> None:
-    make_topic(scene.bootstrap, unique)
-    send(scene.bootstrap, unique, ["a"])
-    result = scene.run(scene.file_sink(unique) | tolerant(scene, **{"errors.deadletterqueue.topic.replication.factor": "3"}))
-    assert f"Could not initialize dead letter queue with topic={dead_letter_topic(scene)}" in trace(result)
-    assert dead_letter_topic(scene) not in AdminClient({"bootstrap.servers": scene.bootstrap}).list_topics(timeout=20).topics
+def test_queue_that_cannot_be_made_fails_the_task_by_name(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    send(environment.bootstrap, unique, ["a"])
+    result = environment.run(
+        environment.file_sink(unique) | tolerant(environment, **{"errors.deadletterqueue.topic.replication.factor": "3"})
+    )
+    assert f"Could not initialize dead letter queue with topic={dead_letter_topic(environment)}" in trace(result)
+    assert dead_letter_topic(environment) not in AdminClient({"bootstrap.servers": environment.bootstrap}).list_topics(timeout=20).topics
 
 
-def test_queue_that_refuses_a_letter_fails_the_task_and_nothing_is_lost(scene: Scene, unique: str) -> None:
-    make_topic(scene.bootstrap, unique)
-    make_topic(scene.bootstrap, dead_letter_topic(scene), max_message_bytes="500")
-    send(scene.bootstrap, unique, poisoned(20))
-    result = scene.run(scene.file_sink(unique) | JSON | tolerant(scene))
+def test_queue_that_refuses_a_letter_fails_the_task_and_nothing_is_lost(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    make_topic(environment.bootstrap, dead_letter_topic(environment), max_message_bytes="500")
+    send(environment.bootstrap, unique, poisoned(20))
+    result = environment.run(environment.file_sink(unique) | JSON | tolerant(environment))
     assert result.state is RunState.FAILED
-    assert f"The dead letter queue {dead_letter_topic(scene)} refused a record: " in trace(result)
+    assert f"The dead letter queue {dead_letter_topic(environment)} refused a record: " in trace(result)
     assert figures(result)["deadletterqueue-produce-failures"] == 1
-    assert scene.group_offsets()[TopicPartition(unique, 0)].offset == 0
+    assert environment.group_offsets()[TopicPartition(unique, 0)].offset == 0
 
 
-@pytest.mark.parametrize("name", SCENES)
-def test_dead_letters_are_those_of_kafka_connect(scene: Scene, unique: str, name: str) -> None:
+@pytest.mark.parametrize("name", CASES)
+def test_dead_letters_are_those_of_kafka_connect(environment: RunEnvironment, unique: str, name: str) -> None:
     golden = json.loads(GOLDEN.read_text())[name]
-    make_topic(scene.bootstrap, unique)
-    send_records(scene.bootstrap, unique, SCENES[name])
-    result = scene.run(sink_config(scene.connector, unique, dead_letter_topic(scene), str(scene.file), SCENES[name]))
-    assert result.state is (RunState.FAILED if SCENES[name].fails else RunState.DONE)
-    ours = [as_json(letter) for letter in letters(scene)]
+    make_topic(environment.bootstrap, unique)
+    send_records(environment.bootstrap, unique, CASES[name])
+    result = environment.run(sink_config(environment.connector, unique, dead_letter_topic(environment), str(environment.file), CASES[name]))
+    assert result.state is (RunState.FAILED if CASES[name].fails else RunState.DONE)
+    ours = [as_json(letter) for letter in letters(environment)]
     assert len(ours) == len(golden)
     for letter, theirs in zip(ours, golden, strict=True):
-        own = {unique: name, scene.connector: name}
+        own = {unique: name, environment.connector: name}
         compared = [[header, own.get(value, value) if isinstance(value, str) else value] for header, value in letter["headers"]]
         assert _comparable({**letter, "headers": compared}) == _comparable(theirs)
 

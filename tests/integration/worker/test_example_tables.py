@@ -14,12 +14,14 @@ import pytest
 
 import airflow_provider_connect
 from airflow_provider_connect.model.run import RunState
-from tests.integration.worker.scene import Scene
+from tests.integration.worker.environment import RunEnvironment
 
 DAGS = Path(__file__).resolve().parents[3] / "dags"
 
 
-def test_rows_new_rows_and_a_new_column_come_by_the_examples(scene: Scene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_rows_new_rows_and_a_new_column_come_by_the_examples(
+    environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for name in ("CONNECT_EXAMPLE_JDBC_URL", "CONNECT_EXAMPLE_JDBC_SINK_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CONNECT_DEMO_DIR", str(tmp_path))
@@ -38,7 +40,7 @@ def test_rows_new_rows_and_a_new_column_come_by_the_examples(scene: Scene, monke
         return rows
 
     def run(name: str) -> None:
-        result = dataclasses.replace(scene, connector=name).run(configs[name])
+        result = dataclasses.replace(environment, connector=name).run(configs[name])
         assert (result.state, result.error) == (RunState.DONE, None)
 
     do("shop.db", create)

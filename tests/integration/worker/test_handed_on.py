@@ -14,12 +14,12 @@ from airflow_provider_connect.wire import config_topic
 from airflow_provider_connect.worker.application.application import Application
 from airflow_provider_connect.worker.task.task_body import run_task
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
-from tests.integration.worker.scene import Scene, values_of
+from tests.integration.worker.environment import RunEnvironment, values_of
 
 
-def handed(scene: Scene, folder: Path) -> Application:
-    known = ConfigCache(folder).read(scene.settings, scene.connector).to_json()
-    spec = RunSpec(scene.connector, scene.properties, "run-handed", secrets=scene.secrets, known=known)
+def handed(environment: RunEnvironment, folder: Path) -> Application:
+    known = ConfigCache(folder).read(environment.settings, environment.connector).to_json()
+    spec = RunSpec(environment.connector, environment.properties, "run-handed", secrets=environment.secrets, known=known)
 
     def sent(payload: TaskPayload) -> TaskResult:
         return run_task(pickle.loads(pickle.dumps(payload)))
@@ -28,14 +28,14 @@ def handed(scene: Scene, folder: Path) -> Application:
 
 
 def test_a_run_that_is_handed_the_state_reads_none_of_it_again(
-    scene: Scene, unique: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    environment: RunEnvironment, unique: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = scene.file_source(unique)
-    scene.file.write_text("one\n")
-    assert scene.run(config).state is RunState.DONE
-    with scene.file.open("a") as file:
+    config = environment.file_source(unique)
+    environment.file.write_text("one\n")
+    assert environment.run(config).state is RunState.DONE
+    with environment.file.open("a") as file:
         file.write("two\n")
-    application, offset = handed(scene, tmp_path), scene.configs().offset
+    application, offset = handed(environment, tmp_path), environment.configs().offset
     read: list[int] = []
     decode = config_topic.decode
 
@@ -47,14 +47,14 @@ def test_a_run_that_is_handed_the_state_reads_none_of_it_again(
     result = application.run()
     monkeypatch.undo()
     assert (result.state, [task.records for task in result.tasks]) == (RunState.DONE, [1])
-    assert values_of(scene.bootstrap, unique) == ["one", "two"]
+    assert values_of(environment.bootstrap, unique) == ["one", "two"]
     assert min(read) >= offset
 
 
-def test_what_came_after_the_state_was_handed_on_decides(scene: Scene, unique: str, tmp_path: Path) -> None:
-    config = scene.file_source(unique)
-    scene.file.write_text("one\n")
-    scene.run(config)
-    application = handed(scene, tmp_path)
-    scene.put_target_state(TargetState.STOPPED)
+def test_what_came_after_the_state_was_handed_on_decides(environment: RunEnvironment, unique: str, tmp_path: Path) -> None:
+    config = environment.file_source(unique)
+    environment.file.write_text("one\n")
+    environment.run(config)
+    application = handed(environment, tmp_path)
+    environment.put_target_state(TargetState.STOPPED)
     assert application.run().state is RunState.SKIPPED

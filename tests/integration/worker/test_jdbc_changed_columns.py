@@ -10,7 +10,7 @@ import pytest
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.batch import Batch
 from tests.integration.jdbc.changes_under_readers import BEFORE, BETWEEN, change_once
-from tests.integration.worker.scene import eventually
+from tests.integration.worker.environment import eventually
 from tests.integration.worker.test_jdbc_source import ALL_MODES, Shop, polled, shop, started
 
 __all__ = ["shop"]

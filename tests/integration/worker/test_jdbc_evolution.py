@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.model.run import RunResult, RunState
-from tests.integration.worker.scene import Scene, eventually
+from tests.integration.worker.environment import RunEnvironment, eventually
 from tests.integration.worker.test_jdbc_sink import Target
 from tests.integration.worker.test_jdbc_source import Shop, shop
 
@@ -37,22 +37,24 @@ STEPS = {
 class Pair:
     """A source and a sink on one topic."""
 
-    scene: Scene
+    environment: RunEnvironment
     shop: Shop
     target: Target
 
     def read(self) -> None:
-        self._done(dataclasses.replace(self.scene, connector=f"{self.scene.connector}-source").run(self.source_config()))
+        self._done(dataclasses.replace(self.environment, connector=f"{self.environment.connector}-source").run(self.source_config()))
 
     def source_config(self) -> dict[str, str]:
         config = self.shop.config(mode="timestamp+incrementing", table_include="orders", value_converter_schemas_enable="true")
-        return {"name": f"{self.scene.connector}-source", **config}
+        return {"name": f"{self.environment.connector}-source", **config}
 
     def write(self, **more: str) -> RunResult:
-        scene = dataclasses.replace(self.scene, connector=f"{self.scene.connector}-sink")
+        environment = dataclasses.replace(self.environment, connector=f"{self.environment.connector}-sink")
         own = {"insert_mode": "upsert", "pk_mode": "record_value", "pk_fields": "id", "auto_evolve": "true", "table_name_format": "orders"}
-        scene.put_config({**self.target.config(self.scene, f"{self.shop.name}-orders", **{**own, **more}), "name": scene.connector})
-        return scene.run()
+        environment.put_config(
+            {**self.target.config(self.environment, f"{self.shop.name}-orders", **{**own, **more}), "name": environment.connector}
+        )
+        return environment.run()
 
     def written(self) -> None:
         self._done(self.write())
@@ -79,9 +81,9 @@ class Pair:
 
 
 @pytest.fixture
-def pair(scene: Scene, shop: Shop, postgres: PostgresServer) -> Iterator[Pair]:
+def pair(environment: RunEnvironment, shop: Shop, postgres: PostgresServer) -> Iterator[Pair]:
     with closing(Target(postgres, f"to_{shop.name}")) as target:
-        yield Pair(scene, shop, target)
+        yield Pair(environment, shop, target)
 
 
 def test_columns_added_widened_renamed_dropped_arrive(pair: Pair) -> None:
@@ -125,7 +127,7 @@ def test_a_table_that_is_altered_while_a_run_of_the_source_goes_on(pair: Pair) -
     late = pair.shop.connect()
     alter = "ALTER TABLE orders ADD note text, ALTER small TYPE bigint, DROP ratio"
     late.cursor().execute(f"INSERT INTO orders (small) VALUES (2); {alter}; INSERT INTO orders (small, note) VALUES (1099511627776, 'new')")
-    source = dataclasses.replace(pair.scene, connector=f"{pair.scene.connector}-source")
+    source = dataclasses.replace(pair.environment, connector=f"{pair.environment.connector}-source")
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid <> pg_backend_pid()"
     under_way = source.start(pair.source_config())
     eventually(lambda: source.states().get(0) == "RUNNING" or pair.shop.do(waiting) != [(0,)])

@@ -17,8 +17,8 @@ from psycopg2.extras import execute_values
 
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.model.run import RunState
+from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic
 from tests.integration.worker.fuzzed_rows import COLUMNS, PICKY, FuzzedColumn, rows
-from tests.integration.worker.scene import Scene, make_topic, read_topic
 from tests.integration.worker.test_jdbc_sink import Target
 
 ROWS = int(os.environ.get("FUZZ_ROWS", "600"))
@@ -99,24 +99,24 @@ def sink_config(place: Target, connector: str, topic: str, guarantee: str, toler
     ],
 )
 def test_source_and_target_are_equal_but_for_dead_letters(
-    scene: Scene, place: Target, guarantee: str, tolerance: str, timings: list[str]
+    environment: RunEnvironment, place: Target, guarantee: str, tolerance: str, timings: list[str]
 ) -> None:
-    began, unique = time.monotonic(), scene.connector
+    began, unique = time.monotonic(), environment.connector
     columns = COLUMNS if tolerance == "none" else (*COLUMNS, *PICKY)
     fill(place, columns)
     source, sink = f"source-{unique}", f"sink-{unique}"
-    topic = make_topic(scene.bootstrap, f"{source}-origin", 1)
-    scene.connector = source
-    result = scene.run(source_config(place, source, columns, guarantee))
+    topic = make_topic(environment.bootstrap, f"{source}-origin", 1)
+    environment.connector = source
+    result = environment.run(source_config(place, source, columns, guarantee))
     assert (result.state, result.error) == (RunState.DONE, None)
     there = ", ".join(f'"{column.name}" {column.target or column.type}' for column in columns)
     check = "" if tolerance == "none" else ", CHECK (id % 50 <> 7)"
     place.do(f"CREATE TABLE target (id bigint, {there}{check})")  # without a key: a row that comes twice is there twice
-    scene.connector = sink
-    result = scene.run(sink_config(place, sink, topic, guarantee, tolerance))
+    environment.connector = sink
+    result = environment.run(sink_config(place, sink, topic, guarantee, tolerance))
     assert (result.state, result.error) == (RunState.DONE, None), result.tasks[0].trace
 
-    letters = dead_letters(scene, f"{sink}-letters") if tolerance == "all" else {}
+    letters = dead_letters(environment, f"{sink}-letters") if tolerance == "all" else {}
     arrived = [row[0] for row in place.do("SELECT id FROM target")]
     assert Counter([*arrived, *letters]) == Counter(range(1, ROWS + 1))  # none lost, none doubled
     assert all(letters.values())  # each has its reason
@@ -127,10 +127,10 @@ def test_source_and_target_are_equal_but_for_dead_letters(
     timings.append(f"seed {SEED}: {ROWS} rows, {len(arrived)} equal in the target, {len(letters)} dead-letter records, {seconds:.0f} s")
 
 
-def dead_letters(scene: Scene, topic: str) -> dict[int, str]:
+def dead_letters(environment: RunEnvironment, topic: str) -> dict[int, str]:
     """The reason of each, by its row; none twice."""
     found: dict[int, str] = {}
-    for letter in read_topic(scene.bootstrap, topic):
+    for letter in read_topic(environment.bootstrap, topic):
         id = json.loads(letter.value or b"")["payload"]["id"]
         assert id not in found, "two dead-letter records about one row"
         found[id] = next((value or b"").decode() for name, value in letter.headers if name == "__connect.errors.exception.message")

@@ -17,8 +17,8 @@ from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
 from tests.integration.herder.killed_change import Moment
+from tests.integration.worker.environment import RunEnvironment, commit_by_hand, make_topic, read_topic, send
 from tests.integration.worker.killed_run import run_and_kill
-from tests.integration.worker.scene import Scene, commit_by_hand, make_topic, read_topic, send
 
 JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "true"}
 FIELDS = [{"field": "id", "type": "int64", "optional": False}, {"field": "text", "type": "string", "optional": True}]
@@ -55,8 +55,14 @@ class Target:
         self.do(f"DROP SCHEMA {self.name} CASCADE")
         self._connection.close()
 
-    def config(self, scene: Scene, topic: str, **more: str) -> dict[str, str]:
-        own = {"name": scene.connector, "connector.class": "JdbcSink", "connection.url": self.url, "topics": topic, "auto.create": "true"}
+    def config(self, environment: RunEnvironment, topic: str, **more: str) -> dict[str, str]:
+        own = {
+            "name": environment.connector,
+            "connector.class": "JdbcSink",
+            "connection.url": self.url,
+            "topics": topic,
+            "auto.create": "true",
+        }
         return own | JSON | {"table.name.format": "notes"} | {key.replace("_", "."): value for key, value in more.items()}
 
 
@@ -71,51 +77,53 @@ def notes(count: int, first: int = 0) -> list[str]:
     return [json.dumps({"schema": schema, "payload": {"id": id, "text": f"note {id}"}}) for id in range(first, first + count)]
 
 
-def test_each_run_writes_what_is_new_once(scene: Scene, target: Target, unique: str) -> None:
-    make_topic(scene.bootstrap, unique, 3)
-    send(scene.bootstrap, unique, notes(600), partitions=3)
-    config = target.config(scene, unique, tasks_max="2")
-    assert scene.readiness(config).state == "work"
-    result = scene.run(config)
+def test_each_run_writes_what_is_new_once(environment: RunEnvironment, target: Target, unique: str) -> None:
+    make_topic(environment.bootstrap, unique, 3)
+    send(environment.bootstrap, unique, notes(600), partitions=3)
+    config = target.config(environment, unique, tasks_max="2")
+    assert environment.readiness(config).state == "work"
+    result = environment.run(config)
     assert (result.state, result.error, sum(task.records for task in result.tasks)) == (RunState.DONE, None, 600)
     assert target.ids() == list(range(600))
     assert target.do("SELECT next_offset FROM connect_sink_offsets") == [(200,)] * 3
-    assert scene.readiness(config).state == "no-work"
-    send(scene.bootstrap, unique, notes(1, 600))
-    assert sum(task.records for task in scene.run(config).tasks) == 1
+    assert environment.readiness(config).state == "no-work"
+    send(environment.bootstrap, unique, notes(1, 600))
+    assert sum(task.records for task in environment.run(config).tasks) == 1
     assert target.ids() == list(range(601))
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: f"{moment.side} {moment.method.rpartition(':')[2]}")
-def test_killed_between_the_steps_of_a_commit_nothing_is_lost_or_doubled(scene: Scene, target: Target, unique: str, moment: Moment) -> None:
-    make_topic(scene.bootstrap, unique, 2)
-    send(scene.bootstrap, unique, notes(500), partitions=2)
-    config = target.config(scene, unique, batch_size="50")
-    run_and_kill(scene, config, moment)
-    send(scene.bootstrap, unique, notes(500, 500), partitions=2)
-    result = scene.run(config)
+def test_killed_between_the_steps_of_a_commit_nothing_is_lost_or_doubled(
+    environment: RunEnvironment, target: Target, unique: str, moment: Moment
+) -> None:
+    make_topic(environment.bootstrap, unique, 2)
+    send(environment.bootstrap, unique, notes(500), partitions=2)
+    config = target.config(environment, unique, batch_size="50")
+    run_and_kill(environment, config, moment)
+    send(environment.bootstrap, unique, notes(500, 500), partitions=2)
+    result = environment.run(config)
     assert (result.state, result.error) == (RunState.DONE, None)
     assert target.ids() == list(range(1000))
 
 
-def test_offset_that_somebody_else_has_set_wins(scene: Scene, target: Target, unique: str) -> None:
-    make_topic(scene.bootstrap, unique)
-    send(scene.bootstrap, unique, notes(10))
-    config = target.config(scene, unique)
-    scene.run(config)
-    commit_by_hand(scene.bootstrap, scene.group, {TopicPartition(unique, 0): 7})
-    scene.run(config)
+def test_offset_that_somebody_else_has_set_wins(environment: RunEnvironment, target: Target, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    send(environment.bootstrap, unique, notes(10))
+    config = target.config(environment, unique)
+    environment.run(config)
+    commit_by_hand(environment.bootstrap, environment.group, {TopicPartition(unique, 0): 7})
+    environment.run(config)
     assert target.ids() == [*range(7), 7, 7, 8, 8, 9, 9]
     assert target.do("SELECT next_offset FROM connect_sink_offsets") == [(10,)]
 
 
-def test_bad_records_become_dead_letters_and_the_others_arrive(scene: Scene, target: Target, unique: str) -> None:
+def test_bad_records_become_dead_letters_and_the_others_arrive(environment: RunEnvironment, target: Target, unique: str) -> None:
     target.do("CREATE TABLE notes (id bigint CHECK (id % 100 <> 3), text text)")
-    make_topic(scene.bootstrap, unique)
+    make_topic(environment.bootstrap, unique)
     values = notes(1000)
     values[50] = '{"schema": 1}'
     values[60] = '{"schema": {"type": "int32", "optional": false}, "payload": 5}'
-    send(scene.bootstrap, unique, values)
+    send(environment.bootstrap, unique, values)
     letters = f"{unique}-letters"
     errors = {
         "errors.tolerance": "all",
@@ -123,46 +131,48 @@ def test_bad_records_become_dead_letters_and_the_others_arrive(scene: Scene, tar
         "errors.deadletterqueue.context.headers.enable": "true",
     }
     errors["errors.deadletterqueue.topic.replication.factor"] = "1"
-    result = scene.run(target.config(scene, unique) | errors)
+    result = environment.run(target.config(environment, unique) | errors)
     assert (result.state, result.error) == (RunState.DONE, None)
     bad = {50, 60, *range(3, 1000, 100)}
     assert target.ids() == [id for id in range(1000) if id not in bad]
-    found = read_topic(scene.bootstrap, letters)
+    found = read_topic(environment.bootstrap, letters)
     assert {(record.value or b"").decode() for record in found} == {values[id] for id in bad}
 
 
 @pytest.mark.parametrize("way", ["queue", "log"])
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once", "at_most_once"])
 def test_a_refused_record_that_holds_infinity_is_the_only_one_left_out(
-    scene: Scene, target: Target, unique: str, way: str, guarantee: str
+    environment: RunEnvironment, target: Target, unique: str, way: str, guarantee: str
 ) -> None:
     """Its timestamp has no value in Python: who decodes it in order to report it fails in the middle of a put."""
     target.do("CREATE TABLE notes (id bigint CHECK (id % 1000 <> 503), at timestamp)")
-    make_topic(scene.bootstrap, unique)
+    make_topic(environment.bootstrap, unique)
     moment = {"name": "org.apache.kafka.connect.data.Timestamp", "version": 1, "field": "at", "type": "int64", "optional": True}
     schema = {"type": "struct", "optional": False, "fields": [FIELDS[0], moment]}
     infinity, count = 9223372036825200000, 4000
     values = [json.dumps({"schema": schema, "payload": {"id": id, "at": infinity if id % 2 else id}}) for id in range(count)]
-    send(scene.bootstrap, unique, values)
+    send(environment.bootstrap, unique, values)
     letters = f"{unique}-letters"
     errors = {"errors.tolerance": "all", "errors.log.enable": "true", "delivery.guarantee": guarantee, "batch.size": "700"}
     if way == "queue":
         errors |= {"errors.deadletterqueue.topic.name": letters, "errors.deadletterqueue.topic.replication.factor": "1"}
-    result = scene.run(target.config(scene, unique) | errors)
+    result = environment.run(target.config(environment, unique) | errors)
     assert (result.state, result.error) == (RunState.DONE, None)
     bad = set(range(503, count, 1000))
     assert target.ids() == [id for id in range(count) if id not in bad]
     assert target.do("SELECT count(*) FROM notes WHERE at = 'infinity'") == [(count // 2 - len(bad),)]
     if way == "queue":
-        assert [(record.value or b"").decode() for record in read_topic(scene.bootstrap, letters)] == [values[id] for id in sorted(bad)]
+        assert [(record.value or b"").decode() for record in read_topic(environment.bootstrap, letters)] == [
+            values[id] for id in sorted(bad)
+        ]
 
 
-def test_bad_input_is_refused_before_anything_moves(scene: Scene, target: Target, unique: str) -> None:
+def test_bad_input_is_refused_before_anything_moves(environment: RunEnvironment, target: Target, unique: str) -> None:
     target.do("CREATE TABLE there (id int)")
     upsert = {"insert.mode": "upsert", "pk.mode": "record_value"}
     there = {"table.name.format": "there"}
-    make_topic(scene.bootstrap, unique)
-    send(scene.bootstrap, unique, notes(1))
+    make_topic(environment.bootstrap, unique)
+    send(environment.bootstrap, unique, notes(1))
     refused: dict[tuple[str, str], dict[str, str]] = {
         ("auto.create", "There is no table"): {"auto.create": "false"},
         ("pk.mode", "insert.mode=upsert needs a primary key"): {"insert.mode": "upsert"},
@@ -177,7 +187,7 @@ def test_bad_input_is_refused_before_anything_moves(scene: Scene, target: Target
     }
     for (key, text), change in refused.items():
         with pytest.raises(ConfigException, match=re.escape(key)) as error:
-            scene.readiness(target.config(scene, unique) | change)
+            environment.readiness(target.config(environment, unique) | change)
         assert text in error.value.message, (key, text)
     with pytest.raises(RetriableException, match=r"connection\.url"):
-        scene.readiness(target.config(scene, unique) | {"connection.url": "jdbc:postgresql://127.0.0.1:1/x"})
+        environment.readiness(target.config(environment, unique) | {"connection.url": "jdbc:postgresql://127.0.0.1:1/x"})

@@ -25,7 +25,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.sdk.testing_contexts import MemoryConnectorContext, MemorySourceContext
 from tests.e2e.killed_run import run_and_kill
-from tests.integration.worker.scene import Scene, values_of
+from tests.integration.worker.environment import RunEnvironment, values_of
 from tests.mariadb_server import MariadbServer
 from tests.reaching import reaching
 
@@ -80,13 +80,13 @@ def shop(postgres: PostgresServer, unique: str) -> Iterator[Shop]:
         yield shop
 
 
-def rows_of(scene: Scene, topic: str) -> list[dict[str, Any]]:
-    return [json.loads(value) for value in values_of(scene.bootstrap, topic)]
+def rows_of(environment: RunEnvironment, topic: str) -> list[dict[str, Any]]:
+    return [json.loads(value) for value in values_of(environment.bootstrap, topic)]
 
 
-def run(scene: Scene, config: dict[str, str]) -> int:
+def run(environment: RunEnvironment, config: dict[str, str]) -> int:
     """One run; how many records it delivered."""
-    result = scene.run({"name": scene.connector, **config})
+    result = environment.run({"name": environment.connector, **config})
     assert (result.state, result.error) == (RunState.DONE, None)
     return sum(task.records for task in result.tasks)
 
@@ -125,76 +125,76 @@ def ids_of(pages: list[Batch]) -> list[int]:
 
 
 @pytest.mark.parametrize("mode", ALL_MODES)
-def test_each_run_brings_what_is_new(scene: Scene, shop: Shop, mode: str) -> None:
+def test_each_run_brings_what_is_new(environment: RunEnvironment, shop: Shop, mode: str) -> None:
     shop.make_orders()
     shop.do("INSERT INTO orders (word) SELECT 'first ' || n FROM generate_series(1, 1000) n")
     config = shop.config(mode=mode)
-    assert run(scene, config) == 1000
+    assert run(environment, config) == 1000
     topic = f"{shop.name}-orders"
-    assert [row["id"] for row in rows_of(scene, topic)] == list(range(1, 1001))
-    assert scene.readiness().state == "no-work"
-    offset = scene.offsets().get(shop.partition())
+    assert [row["id"] for row in rows_of(environment, topic)] == list(range(1, 1001))
+    assert environment.readiness().state == "no-work"
+    offset = environment.offsets().get(shop.partition())
     assert offset is not None
     assert ("incrementing" in offset, "timestamp" in offset) == ("incrementing" in mode, "timestamp" in mode)
     shop.do("INSERT INTO orders (word) VALUES ('later')")
     shop.do("UPDATE orders SET word = 'changed', at = clock_timestamp() WHERE id = 5")
-    assert scene.readiness().state == "work"
-    run(scene, config)
-    later = [(row["id"], row["word"]) for row in rows_of(scene, topic)[1000:]]
+    assert environment.readiness().state == "work"
+    run(environment, config)
+    later = [(row["id"], row["word"]) for row in rows_of(environment, topic)[1000:]]
     assert later == ([(1001, "later")] if mode == "incrementing" else [(1001, "later"), (5, "changed")])
-    assert scene.readiness().state == "no-work"
+    assert environment.readiness().state == "no-work"
 
 
-def test_bulk_brings_everything_each_time_and_is_not_exactly_once(scene: Scene, shop: Shop) -> None:
+def test_bulk_brings_everything_each_time_and_is_not_exactly_once(environment: RunEnvironment, shop: Shop) -> None:
     shop.make_orders()
     shop.do("INSERT INTO orders (word) VALUES ('a'), ('b')")
     shop.do("CREATE VIEW words AS SELECT word FROM orders")
     config = shop.config(mode="bulk", table_types="TABLE,VIEW", tasks_max="2")
-    assert [run(scene, config), run(scene, config)] == [4, 4]
-    assert [row["word"] for row in rows_of(scene, f"{shop.name}-words")] == ["a", "b", "a", "b"]
-    assert scene.readiness().state == "work"
-    scene.put_config({"name": scene.connector, **shop.config(mode="bulk", delivery_guarantee="exactly_once")})
+    assert [run(environment, config), run(environment, config)] == [4, 4]
+    assert [row["word"] for row in rows_of(environment, f"{shop.name}-words")] == ["a", "b", "a", "b"]
+    assert environment.readiness().state == "work"
+    environment.put_config({"name": environment.connector, **shop.config(mode="bulk", delivery_guarantee="exactly_once")})
     with pytest.raises(ConfigException, match="exactly-once"):
-        scene.readiness()
+        environment.readiness()
 
 
-def test_query_reads_a_join_with_its_own_types(scene: Scene, shop: Shop) -> None:
+def test_query_reads_a_join_with_its_own_types(environment: RunEnvironment, shop: Shop) -> None:
     shop.make_orders()
     shop.do("CREATE TABLE prices (word text, price numeric(8,2)); INSERT INTO prices VALUES ('a', 1.50), ('b', 200)")
     shop.do("INSERT INTO orders (word) VALUES ('a'), ('b'), ('c')")
     query = f"SELECT o.id, p.price, upper(o.word) AS shout FROM {shop.name}.orders o JOIN {shop.name}.prices p USING (word) -- joined"
     config = shop.config(mode="incrementing", query=query, value_converter_decimal_format="NUMERIC")
-    assert run(scene, config) == 2
-    assert rows_of(scene, f"{shop.name}-") == [{"id": 1, "price": 1.5, "shout": "A"}, {"id": 2, "price": 200, "shout": "B"}]
-    assert scene.offsets().get({"query": "query"}) == {"incrementing": 2}
+    assert run(environment, config) == 2
+    assert rows_of(environment, f"{shop.name}-") == [{"id": 1, "price": 1.5, "shout": "A"}, {"id": 2, "price": 200, "shout": "B"}]
+    assert environment.offsets().get({"query": "query"}) == {"incrementing": 2}
     shop.do("INSERT INTO orders (word) VALUES ('b')")
-    assert run(scene, config) == 1
+    assert run(environment, config) == 1
 
 
-def test_tables_and_columns_that_come_are_seen_by_the_next_run(scene: Scene, shop: Shop) -> None:
+def test_tables_and_columns_that_come_are_seen_by_the_next_run(environment: RunEnvironment, shop: Shop) -> None:
     shop.make_orders()
     shop.do("CREATE TABLE secret (id int PRIMARY KEY); INSERT INTO secret VALUES (1); INSERT INTO orders (word) VALUES ('a')")
     config = shop.config(mode="incrementing", table_exclude="sec.*", tasks_max="2")
-    assert run(scene, config) == 1
+    assert run(environment, config) == 1
     shop.do("CREATE TABLE more (id int PRIMARY KEY, note varchar(5) NOT NULL DEFAULT 'x'); INSERT INTO more VALUES (7)")
     shop.do("ALTER TABLE orders ADD COLUMN extra int; ALTER TABLE orders DROP COLUMN word; INSERT INTO orders (extra) VALUES (5)")
-    assert scene.readiness().state == "work"
-    assert run(scene, config) == 2
-    assert rows_of(scene, f"{shop.name}-more") == [{"id": 7, "note": "x"}]
-    assert [sorted(row) for row in rows_of(scene, f"{shop.name}-orders")] == [["at", "id", "word"], ["at", "extra", "id"]]
+    assert environment.readiness().state == "work"
+    assert run(environment, config) == 2
+    assert rows_of(environment, f"{shop.name}-more") == [{"id": 7, "note": "x"}]
+    assert [sorted(row) for row in rows_of(environment, f"{shop.name}-orders")] == [["at", "id", "word"], ["at", "extra", "id"]]
 
 
-def test_run_that_ends_early_goes_on_without_splitting_equal_timestamps(scene: Scene, shop: Shop) -> None:
+def test_run_that_ends_early_goes_on_without_splitting_equal_timestamps(environment: RunEnvironment, shop: Shop) -> None:
     shop.make_orders()
     shop.do(
         "INSERT INTO orders (word, at) SELECT 'x', timestamptz '2024-01-01' + (n / 10) * interval '1 second' FROM generate_series(0, 99) n"
     )
     config = shop.config(mode="timestamp", batch_max_rows="3", batch_max_records="25")
     counts = []
-    while scene.readiness({"name": scene.connector, **config}).state == "work":
-        counts.append(run(scene, config))
+    while environment.readiness({"name": environment.connector, **config}).state == "work":
+        counts.append(run(environment, config))
     assert counts == [30, 30, 30, 10]
-    assert [row["id"] for row in rows_of(scene, f"{shop.name}-orders")] == list(range(1, 101))
+    assert [row["id"] for row in rows_of(environment, f"{shop.name}-orders")] == list(range(1, 101))
 
 
 @pytest.mark.parametrize("mode", ALL_MODES)
@@ -240,16 +240,16 @@ def test_ranges_of_one_table_wait_for_its_writers_together(
     assert ids_of(polled(task)) == [*range(1, 1001), *range(2001, 3001), *range(4001, 4501)]
 
 
-def test_plan_does_not_wait_for_the_transaction_of_a_run_that_was_killed(scene: Scene, shop: Shop) -> None:
+def test_plan_does_not_wait_for_the_transaction_of_a_run_that_was_killed(environment: RunEnvironment, shop: Shop) -> None:
     """What the next run looks for in order to plan is hidden behind it, for a minute if nobody ends it."""
     shop.make_orders()
     shop.do("INSERT INTO orders (word) SELECT 'x' FROM generate_series(1, 10)")
     config = shop.config(mode="incrementing")
-    run(scene, config)
+    run(environment, config)
     shop.do("INSERT INTO orders (word) SELECT 'y' FROM generate_series(1, 10)")
-    run_and_kill(scene)
-    run(scene, config)
-    assert sorted(row["id"] for row in rows_of(scene, f"{shop.name}-orders")) == list(range(1, 21))
+    run_and_kill(environment)
+    run(environment, config)
+    assert sorted(row["id"] for row in rows_of(environment, f"{shop.name}-orders")) == list(range(1, 21))
 
 
 def test_rows_within_the_delay_wait(shop: Shop) -> None:
@@ -373,14 +373,14 @@ def _seconds(marker: Batch) -> str:
     return f"{offset['timestamp'] // 1000}.{offset['timestamp_nanos']:09d}"  # type: ignore[operator]
 
 
-def test_first_run_from_now_keeps_that_moment(scene: Scene, shop: Shop) -> None:
+def test_first_run_from_now_keeps_that_moment(environment: RunEnvironment, shop: Shop) -> None:
     shop.make_orders()
     shop.do("INSERT INTO orders (word) VALUES ('before')")
     config = shop.config(mode="timestamp", timestamp_initial="-1")
-    assert run(scene, config) == 0
+    assert run(environment, config) == 0
     shop.do("INSERT INTO orders (word) VALUES ('after')")
-    assert run(scene, config) == 1
-    assert [row["word"] for row in rows_of(scene, f"{shop.name}-orders")] == ["after"]
+    assert run(environment, config) == 1
+    assert [row["word"] for row in rows_of(environment, f"{shop.name}-orders")] == ["after"]
 
 
 @pytest.mark.parametrize("mode", ["incrementing", "timestamp"])
@@ -410,7 +410,7 @@ def test_bulk_read_that_loses_its_connection_fails_and_may_be_tried_again(shop: 
     assert not isinstance(lost.value, RetriableException), "the loop would go on for ever"
 
 
-def test_every_type_arrives(scene: Scene, shop: Shop) -> None:
+def test_every_type_arrives(environment: RunEnvironment, shop: Shop) -> None:
     shop.do("CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE DOMAIN cents AS numeric(8,3)")
     shop.do(
         """CREATE TABLE types (id bigserial PRIMARY KEY, i2 smallint, i4 int NOT NULL DEFAULT 7, f4 real, f8 double precision,
@@ -424,8 +424,8 @@ def test_every_type_arrives(scene: Scene, shop: Shop) -> None:
     )
     shop.do("INSERT INTO types (id) VALUES (2)")
     config = shop.config(mode="incrementing", value_converter_decimal_format="NUMERIC", numeric_mapping="precision_only")
-    assert run(scene, config | {"value.converter.schemas.enable": "true"}) == 2
-    first, second = rows_of(scene, f"{shop.name}-types")
+    assert run(environment, config | {"value.converter.schemas.enable": "true"}) == 2
+    first, second = rows_of(environment, f"{shop.name}-types")
     values = {"id": 1, "i2": -1, "i4": 7, "f4": 1.5, "f8": 2.25, "n": -12.34, "nn": 0.5, "whole": 99, "c": 1.125, "b": True, "raw": "AP8="}
     values |= {"d": -1, "t": 86399123, "ts": -1, "tz": 1717236000123, "j": '{"a": 1}', "u": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"}
     values |= {"many": "{1,2}", "span": "1 day", "m": "ok", 'odd "name': "é"}
@@ -438,7 +438,7 @@ def test_every_type_arrives(scene: Scene, shop: Shop) -> None:
     assert fields["c"]["parameters"] == {"scale": "3"}
 
 
-def test_bad_input_is_refused_before_anything_moves(scene: Scene, shop: Shop) -> None:
+def test_bad_input_is_refused_before_anything_moves(environment: RunEnvironment, shop: Shop) -> None:
     shop.make_orders()
     shop.do("CREATE TABLE odd (id text PRIMARY KEY, price numeric(8,2) NOT NULL, at date NOT NULL, changed timestamp)")
     shop.do("DROP ROLE IF EXISTS locked; CREATE ROLE locked LOGIN PASSWORD 'right'")
@@ -454,13 +454,15 @@ def test_bad_input_is_refused_before_anything_moves(scene: Scene, shop: Shop) ->
         ("query", "syntax error"): {"query": "SELECT 1; DROP TABLE orders"},
     }
     for (key, words), more in refused.items():
-        config = {"name": scene.connector, **shop.config(mode="incrementing"), **more}
+        config = {"name": environment.connector, **shop.config(mode="incrementing"), **more}
         with pytest.raises(ConfigException, match=key.replace(".", r"\.")) as error:
-            scene.readiness(config)
+            environment.readiness(config)
         assert words in error.value.message, (key, words)
         assert "wrong-password" not in error.value.message
     with pytest.raises(RetriableException, match=r"connection\.url"):
-        scene.readiness({"name": scene.connector, **shop.config(mode="bulk"), "connection.url": "jdbc:postgresql://127.0.0.1:1/x"})
+        environment.readiness(
+            {"name": environment.connector, **shop.config(mode="bulk"), "connection.url": "jdbc:postgresql://127.0.0.1:1/x"}
+        )
     assert shop.do("SELECT count(*) FROM orders") == [(0,)]
 
 
@@ -470,7 +472,7 @@ def test_numbers_that_do_not_grow_with_each_row_are_refused(shop: Shop) -> None:
         polled(started(shop.config(mode="incrementing")))
 
 
-def test_mariadb_goes_by_sqlalchemy(scene: Scene, mariadb: MariadbServer, unique: str) -> None:
+def test_mariadb_goes_by_sqlalchemy(environment: RunEnvironment, mariadb: MariadbServer, unique: str) -> None:
     table, topic = unique.replace("-", "_")[-30:], f"m-{unique.replace('-', '_')[-30:]}"
     with closing(mariadb.connect()) as connection, connection.cursor() as cursor:
         cursor.execute(
@@ -484,21 +486,21 @@ def test_mariadb_goes_by_sqlalchemy(scene: Scene, mariadb: MariadbServer, unique
         insert = f"INSERT INTO {table} {columns} VALUES {row}"
         for number in range(7):
             cursor.execute(insert, (f"it's 100% {number}", f"2024-06-01 12:00:0{number // 3}.123456"))
-        config = {"name": scene.connector, "connector.class": "JdbcSource", "connection.url": mariadb.url, "connection.user": "root"}
+        config = {"name": environment.connector, "connector.class": "JdbcSource", "connection.url": mariadb.url, "connection.user": "root"}
         config |= JSON | {"mode": "timestamp", "timestamp.column.name": "at", "topic.prefix": "m-", "table.include": table}
         config |= {"batch.max.rows": "2", "value.converter.decimal.format": "NUMERIC", "db.timezone": "Europe/Paris"}
-        assert scene.readiness(config).state == "work"
-        assert run(scene, config) == 7
-        rows = rows_of(scene, topic)
+        assert environment.readiness(config).state == "work"
+        assert run(environment, config) == 7
+        rows = rows_of(environment, topic)
         assert [row["id"] for row in rows] == list(range(1, 8))
         values = {"id": 1, "word": "it's 100% 0", "price": 12.34, "paid": True, "small": 255, "raw": "AP8=", "day": -1, "hour": 86399123}
         assert rows[0] == values | {"at": 1717236000123, "seen": 1717236000000, "kind": "b", "huge": 9223372036854775807}
-        found = scene.offsets().get({"protocol": "1", "table": f"shop.{table}"})
+        found = environment.offsets().get({"protocol": "1", "table": f"shop.{table}"})
         assert found == {"timestamp": 1717236002123, "timestamp_nanos": 123456000}
-        assert scene.readiness().state == "no-work"
+        assert environment.readiness().state == "no-work"
         cursor.execute(insert, ("later", "2024-06-01 12:00:02.123457"))
-        assert scene.readiness().state == "work"
-        assert run(scene, config) == 1
+        assert environment.readiness().state == "work"
+        assert run(environment, config) == 1
         query = config | {"query": f"SELECT id, price * 2 AS twice FROM {table}", "mode": "incrementing", "incrementing.column.name": "id"}
         task = started({key: value for key, value in query.items() if key != "table.include"})
         assert [row["twice"] for page in polled(task) for row in page.value.to_pylist()] == [Decimal("24.68")] * 8  # type: ignore[union-attr]
@@ -506,43 +508,45 @@ def test_mariadb_goes_by_sqlalchemy(scene: Scene, mariadb: MariadbServer, unique
         reaching(JdbcSourceConnector()).check(config | {"connection.url": f"{mariadb.url}_none"})
 
 
-def test_sqlite_goes_by_adbc(scene: Scene, unique: str) -> None:
-    path = scene.folder / "shop.db"
+def test_sqlite_goes_by_adbc(environment: RunEnvironment, unique: str) -> None:
+    path = environment.folder / "shop.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE lines (id INTEGER PRIMARY KEY, word TEXT, price NUMERIC(8,2), at TIMESTAMP NOT NULL, seen DATE)")
         words = [f"word {n}" if n > 1500 else None for n in range(1, 3001)]
         rows = [(word, n / 4 if n % 2 else None, f"2024-06-01 12:00:{n // 100:02}.5", None) for n, word in enumerate(words, 1)]
         connection.executemany("INSERT INTO lines (word, price, at, seen) VALUES (?, ?, ?, ?)", rows)
         connection.commit()
-        config = {"name": scene.connector, "connector.class": "JdbcSource", "connection.url": f"jdbc:sqlite:{path}"}
+        config = {"name": environment.connector, "connector.class": "JdbcSource", "connection.url": f"jdbc:sqlite:{path}"}
         config |= JSON | {"mode": "timestamp", "timestamp.column.name": "at", "topic.prefix": f"{unique}-"}
         config |= {"batch.max.rows": "70", "value.converter.decimal.format": "NUMERIC"}
-        assert run(scene, config) == 3000
-        read = rows_of(scene, f"{unique}-lines")
+        assert run(environment, config) == 3000
+        read = rows_of(environment, f"{unique}-lines")
         assert [(row["id"], row["word"], row["price"]) for row in read] == [(n, word, price) for n, (word, price, *_) in enumerate(rows, 1)]
         assert read[-1]["at"] == 1717243230500
-        assert scene.readiness().state == "no-work"
+        assert environment.readiness().state == "no-work"
         connection.execute("INSERT INTO lines (word, at, seen) VALUES ('late', '2024-06-02', '1969-12-31')")
         connection.commit()
-        assert scene.readiness().state == "work"
-        assert run(scene, config) == 1
-        assert rows_of(scene, f"{unique}-lines")[-1] == {"id": 3001, "word": "late", "price": None, "at": 1717286400000, "seen": -1}
+        assert environment.readiness().state == "work"
+        assert run(environment, config) == 1
+        assert rows_of(environment, f"{unique}-lines")[-1] == {"id": 3001, "word": "late", "price": None, "at": 1717286400000, "seen": -1}
 
 
-def test_large_table_is_read_by_several_tasks_and_gone_on_with_by_one(scene: Scene, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_table_is_read_by_several_tasks_and_gone_on_with_by_one(
+    environment: RunEnvironment, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for module in (key_ranges, shares):
         monkeypatch.setattr(module, "SIZE", 1000)
     shop.make_orders()
     shop.do("INSERT INTO orders (word) SELECT 'x' FROM generate_series(1, 4500)")
     config = shop.config(mode="incrementing", tasks_max="2", batch_max_rows="100")
-    run(scene, config | {"batch.max.records": "300"})  # which ends both tasks in the middle
-    begun = len(rows_of(scene, f"{shop.name}-orders"))
+    run(environment, config | {"batch.max.records": "300"})  # which ends both tasks in the middle
+    begun = len(rows_of(environment, f"{shop.name}-orders"))
     assert 600 <= begun < 4500
-    assert scene.readiness().state == "work"
-    scene.put_config({"name": scene.connector, **config})
-    assert run(scene, config) == 4500 - begun
-    assert scene.readiness().state == "no-work"
+    assert environment.readiness().state == "work"
+    environment.put_config({"name": environment.connector, **config})
+    assert run(environment, config) == 4500 - begun
+    assert environment.readiness().state == "no-work"
     shop.do("INSERT INTO orders (word) VALUES ('later')")
-    assert run(scene, config) == 1
-    assert scene.offsets().get(shop.partition()) == {"incrementing": 4501}
-    assert sorted(row["id"] for row in rows_of(scene, f"{shop.name}-orders")) == list(range(1, 4502))
+    assert run(environment, config) == 1
+    assert environment.offsets().get(shop.partition()) == {"incrementing": 4501}
+    assert sorted(row["id"] for row in rows_of(environment, f"{shop.name}-orders")) == list(range(1, 4502))

@@ -16,7 +16,7 @@ from airflow_provider_connect.model.records import LoggerRecord
 from airflow_provider_connect.model.run import RunState, TaskResult
 from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
-from tests.integration.worker.scene import Scene, make_topic, values_of
+from tests.integration.worker.environment import RunEnvironment, make_topic, values_of
 
 CONNECTORS_LOGGER = "tests.integration.worker.plugins"
 DRIVERS_LOGGER = "airflow_provider_connect.worker.application.application"
@@ -64,34 +64,34 @@ def levels() -> Iterator[None]:
         logging.getLogger(name).setLevel(level)
 
 
-def put_level(scene: Scene, logger: str, level: str) -> None:
-    with ConfigStore(scene.settings) as store:
+def put_level(environment: RunEnvironment, logger: str, level: str) -> None:
+    with ConfigStore(environment.settings) as store:
         store.change(lambda _: [LoggerRecord(logger, level)])
 
 
-def test_a_level_that_was_set_before_the_run_reaches_driver_and_task(scene: Scene, unique: str) -> None:
+def test_a_level_that_was_set_before_the_run_reaches_driver_and_task(environment: RunEnvironment, unique: str) -> None:
     quiet, loud = TaskProcess(), TaskProcess()
-    config = scene.numbers(unique, until="10")
-    assert scene.application(config, engine=quiet).run().state is RunState.DONE
+    config = environment.numbers(unique, until="10")
+    assert environment.application(config, engine=quiet).run().state is RunState.DONE
     assert [line for line in quiet.lines if "DEBUG" in line] == []
-    put_level(scene, CONNECTORS_LOGGER, "debug")
-    put_level(scene, DRIVERS_LOGGER, "TRACE")
-    result = scene.application(config, engine=loud).run()
+    put_level(environment, CONNECTORS_LOGGER, "debug")
+    put_level(environment, DRIVERS_LOGGER, "TRACE")
+    result = environment.application(config, engine=loud).run()
     assert (result.state, [task.records for task in result.tasks]) == (RunState.DONE, [0])
     assert f"DEBUG {CONNECTORS_LOGGER}: task 0 starts at 10" in loud.lines
     assert logging.getLogger(DRIVERS_LOGGER).level == 5
-    assert len(values_of(scene.bootstrap, unique)) == 10
+    assert len(values_of(environment.bootstrap, unique)) == 10
 
 
-def test_a_task_that_runs_applies_a_later_level(scene: Scene, unique: str) -> None:
-    make_topic(scene.bootstrap, unique)
+def test_a_task_that_runs_applies_a_later_level(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
     process = TaskProcess()
-    application = scene.application(scene.numbers(unique, until="100", size="1", poll_ms="100"), engine=process)
+    application = environment.application(environment.numbers(unique, until="100", size="1", poll_ms="100"), engine=process)
     running = threading.Thread(target=application.run)
     running.start()
-    while not values_of(scene.bootstrap, unique):
+    while not values_of(environment.bootstrap, unique):
         assert running.is_alive()
-    put_level(scene, CONNECTORS_LOGGER, "DEBUG")
+    put_level(environment, CONNECTORS_LOGGER, "DEBUG")
     running.join(120)
     debug = [line for line in process.lines if line.startswith("DEBUG")]
     assert debug[-1] == f"DEBUG {CONNECTORS_LOGGER}: task 0 polls at 99"

@@ -11,8 +11,8 @@ from airflow_provider_connect.model.ids import partition_for
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.wire import offset_topic
-from tests.integration.worker.scene import (
-    Scene,
+from tests.integration.worker.environment import (
+    RunEnvironment,
     commit_by_hand,
     eventually,
     make_topic,
@@ -23,91 +23,91 @@ from tests.integration.worker.scene import (
 from tests.integration.worker.test_runs import text
 
 
-def set_by_somebody_else(scene: Scene, offsets: dict[TopicPartition, int]) -> None:
-    commit_by_hand(scene.bootstrap, scene.group, offsets)
-    found = {p: known for p, known in scene.group_offsets().items() if p in offsets}
+def set_by_somebody_else(environment: RunEnvironment, offsets: dict[TopicPartition, int]) -> None:
+    commit_by_hand(environment.bootstrap, environment.group, offsets)
+    found = {p: known for p, known in environment.group_offsets().items() if p in offsets}
     assert {p: (known.offset, known.metadata) for p, known in found.items()} == {p: (n, "") for p, n in offsets.items()}
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
-def test_offset_set_by_an_admin_tool_wins_at_the_next_run(scene: Scene, unique: str, guarantee: str) -> None:
-    make_topic(scene.bootstrap, unique)
-    send(scene.bootstrap, unique, text(100))
-    config = scene.file_sink(unique, delivery_guarantee=guarantee)
-    scene.run(config)
-    set_by_somebody_else(scene, {TopicPartition(unique, 0): 40})
-    assert scene.readiness(config).state == "work"
-    assert scene.run(config).tasks[0].records == 60
-    assert scene.lines() == [*text(100), *text(60, 40)]
-    assert scene.readiness(config).state == "no-work"
-    set_by_somebody_else(scene, {TopicPartition(unique, 0): 100})  # the same offset, but not our mark
-    scene.run(config)
-    assert len(scene.lines()) == 160
-    set_by_somebody_else(scene, {TopicPartition(unique, 0): 90})
-    scene.run(config)
-    scene.run(config)
-    assert scene.lines()[160:] == text(10, 90)
+def test_offset_set_by_an_admin_tool_wins_at_the_next_run(environment: RunEnvironment, unique: str, guarantee: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    send(environment.bootstrap, unique, text(100))
+    config = environment.file_sink(unique, delivery_guarantee=guarantee)
+    environment.run(config)
+    set_by_somebody_else(environment, {TopicPartition(unique, 0): 40})
+    assert environment.readiness(config).state == "work"
+    assert environment.run(config).tasks[0].records == 60
+    assert environment.lines() == [*text(100), *text(60, 40)]
+    assert environment.readiness(config).state == "no-work"
+    set_by_somebody_else(environment, {TopicPartition(unique, 0): 100})  # the same offset, but not our mark
+    environment.run(config)
+    assert len(environment.lines()) == 160
+    set_by_somebody_else(environment, {TopicPartition(unique, 0): 90})
+    environment.run(config)
+    environment.run(config)
+    assert environment.lines()[160:] == text(10, 90)
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
-def test_offsets_of_a_real_connect_are_continued(scene: Scene, unique: str, guarantee: str) -> None:
+def test_offsets_of_a_real_connect_are_continued(environment: RunEnvironment, unique: str, guarantee: str) -> None:
     """Its sink has committed the group's offsets, without a mark of ours; we have never run."""
-    make_topic(scene.bootstrap, unique, 2)
-    send(scene.bootstrap, unique, text(100), partitions=2)
-    scene.file.write_text("what Connect wrote\n")
-    set_by_somebody_else(scene, {TopicPartition(unique, 0): 30, TopicPartition(unique, 1): 50})
-    scene.run(scene.file_sink(unique, delivery_guarantee=guarantee))
-    assert scene.lines() == ["what Connect wrote", *text(100)[60::2]]
+    make_topic(environment.bootstrap, unique, 2)
+    send(environment.bootstrap, unique, text(100), partitions=2)
+    environment.file.write_text("what Connect wrote\n")
+    set_by_somebody_else(environment, {TopicPartition(unique, 0): 30, TopicPartition(unique, 1): 50})
+    environment.run(environment.file_sink(unique, delivery_guarantee=guarantee))
+    assert environment.lines() == ["what Connect wrote", *text(100)[60::2]]
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once", "at_most_once"])
-def test_source_offsets_of_a_real_connect_are_continued(scene: Scene, unique: str, guarantee: str) -> None:
+def test_source_offsets_of_a_real_connect_are_continued(environment: RunEnvironment, unique: str, guarantee: str) -> None:
     lines = text(100)
-    scene.file.write_text("\n".join(lines) + "\n")
+    environment.file.write_text("\n".join(lines) + "\n")
     position = sum(len(line) + 1 for line in lines[:70])
-    scene.run(scene.numbers(f"{unique}-other", until="0"))  # makes the internal topics
-    wire = offset_topic.encode(scene.connector, {"filename": str(scene.file)}, {"position": position})
-    producer = Producer({"bootstrap.servers": scene.bootstrap, "enable.idempotence": True})
-    producer.produce(scene.settings.offset_topic, wire.value, wire.key, partition_for(wire.key, 5))
+    environment.run(environment.numbers(f"{unique}-other", until="0"))  # makes the internal topics
+    wire = offset_topic.encode(environment.connector, {"filename": str(environment.file)}, {"position": position})
+    producer = Producer({"bootstrap.servers": environment.bootstrap, "enable.idempotence": True})
+    producer.produce(environment.settings.offset_topic, wire.value, wire.key, partition_for(wire.key, 5))
     assert producer.flush(10) == 0
-    make_topic(scene.bootstrap, unique)
-    scene.put_config(scene.file_source(unique, delivery_guarantee=guarantee))
-    assert scene.run().state is RunState.DONE
-    assert values_of(scene.bootstrap, unique) == lines[70:]
+    make_topic(environment.bootstrap, unique)
+    environment.put_config(environment.file_source(unique, delivery_guarantee=guarantee))
+    assert environment.run().state is RunState.DONE
+    assert values_of(environment.bootstrap, unique) == lines[70:]
 
 
 @pytest.mark.parametrize("tasks", [1, 2])
-def test_aborted_offsets_are_repaired(scene: Scene, unique: str, tasks: int) -> None:
+def test_aborted_offsets_are_repaired(environment: RunEnvironment, unique: str, tasks: int) -> None:
     """A worker without exactly-once support would believe the last record, committed or not."""
-    make_topic(scene.bootstrap, unique)
-    config = scene.numbers(unique, tasks_max=str(tasks), tasks=str(tasks), until="100")
-    scene.run(config)
+    make_topic(environment.bootstrap, unique)
+    config = environment.numbers(unique, tasks_max=str(tasks), tasks=str(tasks), until="100")
+    environment.run(config)
     wrong = {("task", 0): 7_000, ("task", 1): 8_000, ("gone", 0): 9_000}  # the last has never been committed
-    producer = Producer({"bootstrap.servers": scene.bootstrap, "transactional.id": f"{unique}-zombie"})
+    producer = Producer({"bootstrap.servers": environment.bootstrap, "transactional.id": f"{unique}-zombie"})
     producer.init_transactions(20)
     producer.begin_transaction()
     for (name, number), offset in wrong.items():
-        wire = offset_topic.encode(scene.connector, {name: number}, {"next": offset})
-        producer.produce(scene.settings.offset_topic, wire.value, wire.key, partition_for(wire.key, 5))
+        wire = offset_topic.encode(environment.connector, {name: number}, {"next": offset})
+        producer.produce(environment.settings.offset_topic, wire.value, wire.key, partition_for(wire.key, 5))
     producer.flush(10)
     producer.abort_transaction(20)
-    scene.run(config)
-    last = {r.key: r.value for r in read_topic(scene.bootstrap, scene.settings.offset_topic, read_committed=False)}
+    environment.run(config)
+    last = {r.key: r.value for r in read_topic(environment.bootstrap, environment.settings.offset_topic, read_committed=False)}
     of_key = {key: value for key, value in last.items() if key is not None}
     expected = {("task", 0): b'{"next":100}', ("task", 1): b'{"next":100}' if tasks == 2 else None, ("gone", 0): None}
     for (name, number), value in expected.items():
-        assert of_key[offset_topic.encode(scene.connector, {name: number}, None).key] == value
-    scene.run(config)
-    end = len(read_topic(scene.bootstrap, scene.settings.offset_topic, read_committed=False))
-    scene.run(config)
-    assert len(read_topic(scene.bootstrap, scene.settings.offset_topic, read_committed=False)) == end, "repaired once"
+        assert of_key[offset_topic.encode(environment.connector, {name: number}, None).key] == value
+    environment.run(config)
+    end = len(read_topic(environment.bootstrap, environment.settings.offset_topic, read_committed=False))
+    environment.run(config)
+    assert len(read_topic(environment.bootstrap, environment.settings.offset_topic, read_committed=False)) == end, "repaired once"
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
-def test_transactional_topic_is_read_to_its_end(scene: Scene, unique: str, guarantee: str) -> None:
+def test_transactional_topic_is_read_to_its_end(environment: RunEnvironment, unique: str, guarantee: str) -> None:
     """Committed, aborted, committed, aborted at the very end; then an open transaction hides what lies behind it."""
-    make_topic(scene.bootstrap, unique)
-    producer = Producer({"bootstrap.servers": scene.bootstrap, "transactional.id": unique})
+    make_topic(environment.bootstrap, unique)
+    producer = Producer({"bootstrap.servers": environment.bootstrap, "transactional.id": unique})
     producer.init_transactions(20)
 
     def transaction(values: list[str], *, commit: bool | None) -> None:
@@ -122,32 +122,32 @@ def test_transactional_topic_is_read_to_its_end(scene: Scene, unique: str, guara
     transaction(["aborted"] * 20, commit=False)
     transaction(text(50, 50), commit=True)
     transaction(["aborted"] * 20, commit=False)
-    config = scene.file_sink(unique, delivery_guarantee=guarantee)
-    assert scene.run(config).state is RunState.DONE
-    assert scene.lines() == text(100)
-    assert scene.group_offsets()[TopicPartition(unique, 0)].offset == 144, "140 records and 4 markers"
-    assert scene.readiness(config).state == "no-work"
+    config = environment.file_sink(unique, delivery_guarantee=guarantee)
+    assert environment.run(config).state is RunState.DONE
+    assert environment.lines() == text(100)
+    assert environment.group_offsets()[TopicPartition(unique, 0)].offset == 144, "140 records and 4 markers"
+    assert environment.readiness(config).state == "no-work"
 
     transaction(text(10, 100), commit=None)
-    send(scene.bootstrap, unique, ["behind the open one"])
-    assert scene.readiness(config).state == "no-work"
-    assert scene.run(config).state is RunState.DONE
-    assert scene.lines() == text(100)
+    send(environment.bootstrap, unique, ["behind the open one"])
+    assert environment.readiness(config).state == "no-work"
+    assert environment.run(config).state is RunState.DONE
+    assert environment.lines() == text(100)
     producer.commit_transaction(20)
-    eventually(lambda: scene.readiness(config).state == "work")
-    scene.run(config)
-    assert scene.lines() == [*text(110), "behind the open one"]
-    assert scene.readiness(config).state == "no-work"
+    eventually(lambda: environment.readiness(config).state == "work")
+    environment.run(config)
+    assert environment.lines() == [*text(110), "behind the open one"]
+    assert environment.readiness(config).state == "no-work"
     transaction(["aborted"] * 5, commit=False)
-    assert scene.run(config).state is RunState.DONE
-    assert len(scene.lines()) == 111
-    assert scene.readiness(config).state == "no-work"
+    assert environment.run(config).state is RunState.DONE
+    assert len(environment.lines()) == 111
+    assert environment.readiness(config).state == "no-work"
 
 
-def test_compacted_topic_is_read_over_its_gaps(scene: Scene, unique: str) -> None:
+def test_compacted_topic_is_read_over_its_gaps(environment: RunEnvironment, unique: str) -> None:
     quick = {"cleanup_policy": "compact", "segment_ms": "100", "min_cleanable_dirty_ratio": "0.01", "delete_retention_ms": "0"}
-    make_topic(scene.bootstrap, unique, 1, **quick)
-    producer = Producer({"bootstrap.servers": scene.bootstrap, "enable.idempotence": True})
+    make_topic(environment.bootstrap, unique, 1, **quick)
+    producer = Producer({"bootstrap.servers": environment.bootstrap, "enable.idempotence": True})
     for number in range(300):
         producer.produce(unique, f"value {number}".encode(), f"key {number % 10}".encode())
     producer.flush(10)
@@ -157,36 +157,36 @@ def test_compacted_topic_is_read_over_its_gaps(scene: Scene, unique: str) -> Non
         producer.produce(unique, b"last", b"rolls the segment")
         producer.flush(10)
         time.sleep(0.5)
-        return len(read_topic(scene.bootstrap, unique)) < 200
+        return len(read_topic(environment.bootstrap, unique)) < 200
 
     eventually(is_compacted, 60)
-    config = scene.file_sink(unique, batch_max_records="5")
-    expected = [(record.value or b"").decode() for record in read_topic(scene.bootstrap, unique)]
+    config = environment.file_sink(unique, batch_max_records="5")
+    expected = [(record.value or b"").decode() for record in read_topic(environment.bootstrap, unique)]
     print(f"{len(expected)} records left of 300")
-    while scene.readiness(config).state == "work":
-        scene.run(config)
-    assert set(expected) <= set(scene.lines())
-    assert len(scene.lines()) <= len(expected) + 5, "compaction may go on while the test reads"
-    assert {f"value {number}" for number in range(290, 300)} <= set(scene.lines())
+    while environment.readiness(config).state == "work":
+        environment.run(config)
+    assert set(expected) <= set(environment.lines())
+    assert len(environment.lines()) <= len(expected) + 5, "compaction may go on while the test reads"
+    assert {f"value {number}" for number in range(290, 300)} <= set(environment.lines())
 
 
-def test_latest_begins_where_the_first_run_finds_the_end(scene: Scene, unique: str) -> None:
-    make_topic(scene.bootstrap, unique, 2)
-    send(scene.bootstrap, unique, text(100), partitions=2)
-    config = scene.file_sink(unique, **{"consumer.override.auto.offset.reset": "latest"})
-    assert scene.readiness(config).state == "work"
-    scene.run(config)
-    assert scene.lines() == []
-    assert {p.partition: known.offset for p, known in scene.group_offsets().items()} == {0: 50, 1: 50}
-    assert scene.readiness(config).state == "no-work"
-    send(scene.bootstrap, unique, text(10, 100), partitions=2)
-    scene.run(config)
-    assert sorted(scene.lines()) == sorted(text(10, 100))
+def test_latest_begins_where_the_first_run_finds_the_end(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique, 2)
+    send(environment.bootstrap, unique, text(100), partitions=2)
+    config = environment.file_sink(unique, **{"consumer.override.auto.offset.reset": "latest"})
+    assert environment.readiness(config).state == "work"
+    environment.run(config)
+    assert environment.lines() == []
+    assert {p.partition: known.offset for p, known in environment.group_offsets().items()} == {0: 50, 1: 50}
+    assert environment.readiness(config).state == "no-work"
+    send(environment.bootstrap, unique, text(10, 100), partitions=2)
+    environment.run(config)
+    assert sorted(environment.lines()) == sorted(text(10, 100))
 
 
-def test_offset_outside_the_log_is_reset(scene: Scene, unique: str) -> None:
-    make_topic(scene.bootstrap, unique)
-    send(scene.bootstrap, unique, text(10))
-    set_by_somebody_else(scene, {TopicPartition(unique, 0): 5_000})
-    scene.run(scene.file_sink(unique))
-    assert scene.lines() == text(10)
+def test_offset_outside_the_log_is_reset(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    send(environment.bootstrap, unique, text(10))
+    set_by_somebody_else(environment, {TopicPartition(unique, 0): 5_000})
+    environment.run(environment.file_sink(unique))
+    assert environment.lines() == text(10)

@@ -16,7 +16,7 @@ from airflow_provider_connect.worker.application.application import Application
 from airflow_provider_connect.worker.preview.runner import PreviewRunner
 from airflow_provider_connect.worker.task.task_body import run_task
 from tests.conftest import CHECKOUT
-from tests.integration.worker.scene import Scene, make_topic, read_topic, send, values_of
+from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, send, values_of
 
 LINE = '{"properties": {"connector.class": "FileStreamSource"}}'
 ROUTED = {"transforms": "route", "transforms.route.type": "RegexRouter", "transforms.route.regex": ".*"}
@@ -24,108 +24,110 @@ ROUTED = {"transforms": "route", "transforms.route.type": "RegexRouter", "transf
 
 @pytest.mark.parametrize("tolerance", ["none", "all"])
 @pytest.mark.parametrize("kind", ["config", "offset", "status", "batch"])
-def test_transformations_make_no_config_of_a_record(scene: Scene, unique: str, kind: str, tolerance: str) -> None:
-    internal = scene.properties[f"{kind}.storage.topic"]
-    scene.file.write_text(f"{LINE}\n")
-    config = scene.file_source(f"data-{unique}", errors_tolerance=tolerance) | ROUTED
+def test_transformations_make_no_config_of_a_record(environment: RunEnvironment, unique: str, kind: str, tolerance: str) -> None:
+    internal = environment.properties[f"{kind}.storage.topic"]
+    environment.file.write_text(f"{LINE}\n")
+    config = environment.file_source(f"data-{unique}", errors_tolerance=tolerance) | ROUTED
     config["transforms.route.replacement"] = internal
-    result = scene.run(config)
+    result = environment.run(config)
     assert result.state is RunState.FAILED
     [task] = result.tasks
     refusal = "to their own offsets topics" if kind == "offset" else f"Records may not go to topic {internal}. It is the worker's own topic"
     assert refusal in (task.trace or "")
-    assert LINE.encode() not in [record.value for record in read_topic(scene.bootstrap, internal)]
+    assert LINE.encode() not in [record.value for record in read_topic(environment.bootstrap, internal)]
 
 
-def test_transformations_write_to_no_topic_of_offsets(scene: Scene, unique: str) -> None:
+def test_transformations_write_to_no_topic_of_offsets(environment: RunEnvironment, unique: str) -> None:
     own = f"own-offsets-{unique}"
-    scene.file.write_text("one\n")
-    config = scene.file_source(f"data-{unique}", offsets_storage_topic=own, delivery_guarantee="at_least_once") | ROUTED
+    environment.file.write_text("one\n")
+    config = environment.file_source(f"data-{unique}", offsets_storage_topic=own, delivery_guarantee="at_least_once") | ROUTED
     config["transforms.route.replacement"] = own
-    result = scene.run(config)
+    result = environment.run(config)
     assert result.state is RunState.FAILED
     assert f"Records may not go to topic {own}" in (result.tasks[0].trace or "")
 
 
-def put_other(scene: Scene, config: Mapping[str, str]) -> str:
+def put_other(environment: RunEnvironment, config: Mapping[str, str]) -> str:
     """The name of another connector of the worker."""
-    TopicAdmin(scene.settings).ensure_internal_topics()
-    name = f"other-of-{scene.connector}"
-    with ConfigStore(scene.settings) as store:
+    TopicAdmin(environment.settings).ensure_internal_topics()
+    name = f"other-of-{environment.connector}"
+    with ConfigStore(environment.settings) as store:
         store.put_connector(name, {**config, "name": name})
     return name
 
 
 @pytest.mark.parametrize("is_handed_on", [False, True])
 def test_transformations_write_to_no_topic_of_another_connectors_offsets(
-    scene: Scene, unique: str, tmp_path: Path, is_handed_on: bool
+    environment: RunEnvironment, unique: str, tmp_path: Path, is_handed_on: bool
 ) -> None:
-    theirs = make_topic(scene.bootstrap, f"their-offsets-{unique}")
-    scene.file.write_text("one\n")
-    config = scene.file_source(f"data-{unique}", errors_tolerance="all") | ROUTED
+    theirs = make_topic(environment.bootstrap, f"their-offsets-{unique}")
+    environment.file.write_text("one\n")
+    config = environment.file_source(f"data-{unique}", errors_tolerance="all") | ROUTED
     config["transforms.route.replacement"] = theirs
-    put_other(scene, scene.file_source("lines", offsets_storage_topic=theirs))
-    scene.put_config(config)
-    known = ConfigCache(tmp_path).read(scene.settings, scene.connector).to_json() if is_handed_on else None
-    spec = RunSpec(scene.connector, scene.properties, "run", secrets=scene.secrets, known=known)
+    put_other(environment, environment.file_source("lines", offsets_storage_topic=theirs))
+    environment.put_config(config)
+    known = ConfigCache(tmp_path).read(environment.settings, environment.connector).to_json() if is_handed_on else None
+    spec = RunSpec(environment.connector, environment.properties, "run", secrets=environment.secrets, known=known)
     result = Application(spec, lambda: run_task, host="127.0.0.1", on_claim=lambda _: None).run()
     assert result.state is RunState.FAILED
     assert f"Records may not go to topic {theirs}. It holds the offsets of connectors" in (result.tasks[0].trace or "")
-    assert read_topic(scene.bootstrap, theirs) == []
+    assert read_topic(environment.bootstrap, theirs) == []
 
 
-def test_who_names_the_topic_of_anothers_records_for_offsets_does_not_stop_the_other(scene: Scene, unique: str) -> None:
+def test_who_names_the_topic_of_anothers_records_for_offsets_does_not_stop_the_other(environment: RunEnvironment, unique: str) -> None:
     data = f"data-{unique}"
-    scene.file.write_text("one\n")
-    assert scene.run(scene.file_source(data)).state is RunState.DONE
-    put_other(scene, scene.file_source("lines", offsets_storage_topic=data))
-    with scene.file.open("a") as file:
+    environment.file.write_text("one\n")
+    assert environment.run(environment.file_source(data)).state is RunState.DONE
+    put_other(environment, environment.file_source("lines", offsets_storage_topic=data))
+    with environment.file.open("a") as file:
         file.write("two\n")
-    assert scene.run().state is RunState.DONE
-    assert values_of(scene.bootstrap, data) == ["one", "two"]
+    assert environment.run().state is RunState.DONE
+    assert values_of(environment.bootstrap, data) == ["one", "two"]
 
 
-def test_a_connector_of_a_dag_file_takes_no_group_of_anothers_at_its_first_run(scene: Scene, unique: str) -> None:
-    wrong = scene.file_sink(unique, consumer_override_group_id=f"group-{unique}")
-    other = put_other(scene, wrong)
+def test_a_connector_of_a_dag_file_takes_no_group_of_anothers_at_its_first_run(environment: RunEnvironment, unique: str) -> None:
+    wrong = environment.file_sink(unique, consumer_override_group_id=f"group-{unique}")
+    other = put_other(environment, wrong)
     with pytest.raises(ConfigException, match=f"group of connector {other}"):
-        scene.readiness(wrong)
-    result = scene.run(wrong)
+        environment.readiness(wrong)
+    result = environment.run(wrong)
     assert (result.state, result.retriable) == (RunState.FAILED, False)
     assert f"group of connector {other}" in (result.error or "")
-    assert scene.connector not in scene.configs()
+    assert environment.connector not in environment.configs()
 
 
-def test_files_outside_are_reached_by_no_run_and_no_preview(scene: Scene, unique: str, tmp_path: Path) -> None:
+def test_files_outside_are_reached_by_no_run_and_no_preview(environment: RunEnvironment, unique: str, tmp_path: Path) -> None:
     data, dag_file = tmp_path / "data", tmp_path / "dag.py"
     data.mkdir()
     dag_file.write_text("import airflow\n")
-    scene.properties["connectors.allowed.paths"] = str(data)
-    topic = make_topic(scene.bootstrap, unique)
-    send(scene.bootstrap, topic, ["evil()"])
+    environment.properties["connectors.allowed.paths"] = str(data)
+    topic = make_topic(environment.bootstrap, unique)
+    send(environment.bootstrap, topic, ["evil()"])
     (data / "link").symlink_to("/etc")
-    runner = PreviewRunner(scene.settings)
+    runner = PreviewRunner(environment.settings)
     for path in ("/etc/passwd", f"{data}/link/passwd"):
         with pytest.raises(ConfigException, match=r"connectors\.allowed\.paths"):
-            runner.preview(scene.connector, scene.file_source(topic) | {"file": path}, records=3)
-    refused = scene.run(scene.file_sink(topic) | {"file": str(dag_file)})
+            runner.preview(environment.connector, environment.file_source(topic) | {"file": path}, records=3)
+    refused = environment.run(environment.file_sink(topic) | {"file": str(dag_file)})
     assert refused.state is RunState.FAILED
     assert "connectors.allowed.paths" in (refused.error or "")
     assert dag_file.read_text() == "import airflow\n"
     (data / "in.txt").write_text("one\n")
-    found = runner.preview(scene.connector, scene.file_source(topic) | {"file": str(data / "in.txt")}, records=3)
+    found = runner.preview(environment.connector, environment.file_source(topic) | {"file": str(data / "in.txt")}, records=3)
     assert [record.value for record in found.records] == ["one"]
 
 
-def test_a_previews_plugin_sees_nothing_of_the_servers_environment(scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_previews_plugin_sees_nothing_of_the_servers_environment(
+    environment: RunEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """But the value that its config names: the server looks that up."""
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'plugins'}:{CHECKOUT}")
     monkeypatch.setenv("POSTGRES_PASSWORD", "canary-of-the-server")
     monkeypatch.setenv("SHOP_WORD", "told-by-the-config")
     allowed = {"config.providers.env.param.allowlist.pattern": "SHOP_.*"}
-    scene.properties |= {"config.providers": "env", "config.providers.env.class": "EnvVarConfigProvider"} | allowed
-    config = {"name": scene.connector, "connector.class": "tests.SpySourceConnector", "word": "${env:SHOP_WORD} it says"}
-    found = PreviewRunner(scene.settings).preview(scene.connector, config, records=1)
+    environment.properties |= {"config.providers": "env", "config.providers.env.class": "EnvVarConfigProvider"} | allowed
+    config = {"name": environment.connector, "connector.class": "tests.SpySourceConnector", "word": "${env:SHOP_WORD} it says"}
+    found = PreviewRunner(environment.settings).preview(environment.connector, config, records=1)
     [record] = found.records
     text = str(record.value)
     assert text.startswith("[hidden] it says: {")

@@ -3,43 +3,43 @@
 from __future__ import annotations
 
 from airflow_provider_connect.model.run import RunState
-from tests.integration.worker.scene import Scene, make_topic, send
+from tests.integration.worker.environment import RunEnvironment, make_topic, send
 
 
-def test_topics_that_match_are_looked_for_at_each_run(scene: Scene, unique: str) -> None:
+def test_topics_that_match_are_looked_for_at_each_run(environment: RunEnvironment, unique: str) -> None:
     """The worker's own topics have the test's name in theirs too; they are never read, and neither are Kafka's."""
     first, second, third, other = f"{unique}.a", f"{unique}.b", f"{unique}.c", f"x-{unique}.a"
     for topic, partitions in ((first, 3), (second, 1), (other, 1)):
-        make_topic(scene.bootstrap, topic, partitions)
-    send(scene.bootstrap, first, [f"a{number}" for number in range(30)], partitions=3)
-    send(scene.bootstrap, second, ["b0", "b1"])
-    send(scene.bootstrap, other, ["only the end of its name matches"])
-    config = scene.slow_sink("", tasks_max="2")
+        make_topic(environment.bootstrap, topic, partitions)
+    send(environment.bootstrap, first, [f"a{number}" for number in range(30)], partitions=3)
+    send(environment.bootstrap, second, ["b0", "b1"])
+    send(environment.bootstrap, other, ["only the end of its name matches"])
+    config = environment.slow_sink("", tasks_max="2")
     del config["topics"]
     config["topics.regex"] = rf"({unique}\..|[a-w_].*{unique}|__.*)"
-    result = scene.run(config)
+    result = environment.run(config)
     assert (result.state, result.error) == (RunState.DONE, None)
-    assert sorted(scene.lines()) == sorted([*(f"a{number}" for number in range(30)), "b0", "b1"])
+    assert sorted(environment.lines()) == sorted([*(f"a{number}" for number in range(30)), "b0", "b1"])
     assert all(task.records for task in result.tasks), "partitions are spread over the tasks"
     assert len(result.tasks) == 2
-    assert {p.topic for p in scene.group_offsets()} == {first, second}
-    assert scene.readiness(config).state == "no-work"
+    assert {p.topic for p in environment.group_offsets()} == {first, second}
+    assert environment.readiness(config).state == "no-work"
 
-    send(scene.bootstrap, make_topic(scene.bootstrap, third), ["c0"])
-    assert scene.readiness(config).state == "work"
-    assert scene.run(config).state is RunState.DONE
-    assert scene.lines()[-1] == "c0"
-    assert len(scene.lines()) == 33
-    assert scene.readiness(config).state == "no-work"
+    send(environment.bootstrap, make_topic(environment.bootstrap, third), ["c0"])
+    assert environment.readiness(config).state == "work"
+    assert environment.run(config).state is RunState.DONE
+    assert environment.lines()[-1] == "c0"
+    assert len(environment.lines()) == 33
+    assert environment.readiness(config).state == "no-work"
 
 
-def test_a_pattern_that_nothing_matches_yet_is_no_error(scene: Scene, unique: str) -> None:
-    config = scene.file_sink("")
+def test_a_pattern_that_nothing_matches_yet_is_no_error(environment: RunEnvironment, unique: str) -> None:
+    config = environment.file_sink("")
     del config["topics"]
     config["topics.regex"] = f"later-{unique}"
-    assert scene.run(config).state is RunState.DONE
-    assert scene.readiness(config).state == "no-work"
-    send(scene.bootstrap, make_topic(scene.bootstrap, f"later-{unique}"), ["now"])
-    assert scene.readiness(config).state == "work"
-    scene.run(config)
-    assert scene.lines() == ["now"]
+    assert environment.run(config).state is RunState.DONE
+    assert environment.readiness(config).state == "no-work"
+    send(environment.bootstrap, make_topic(environment.bootstrap, f"later-{unique}"), ["now"])
+    assert environment.readiness(config).state == "work"
+    environment.run(config)
+    assert environment.lines() == ["now"]

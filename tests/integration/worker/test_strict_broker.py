@@ -20,7 +20,7 @@ from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.worker.delivery import kafka_writer
 from tests.conftest import CACHE, worker_properties
-from tests.integration.worker.scene import PLAIN, Scene, make_topic, values_of
+from tests.integration.worker.environment import PLAIN, RunEnvironment, make_topic, values_of
 from tests.integration.worker.test_topic_creation import ONE
 
 STRICT = {
@@ -38,14 +38,14 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
 
 
 @pytest.fixture
-def here(strict: KafkaServer, scene: Scene, unique: str, tmp_path: Path) -> Scene:
-    """A connector on that broker; ``scene`` brings the plugins."""
-    found = Scene(worker_properties(strict.bootstrap_servers, unique) | PLAIN, scene.connector, tmp_path)
+def here(strict: KafkaServer, environment: RunEnvironment, unique: str, tmp_path: Path) -> RunEnvironment:
+    """A connector on that broker; ``environment`` brings the plugins."""
+    found = RunEnvironment(worker_properties(strict.bootstrap_servers, unique) | PLAIN, environment.connector, tmp_path)
     TopicAdmin(found.settings).ensure_internal_topics()
     return found
 
 
-def test_a_transaction_that_takes_too_long_says_so(here: Scene, unique: str) -> None:
+def test_a_transaction_that_takes_too_long_says_so(here: RunEnvironment, unique: str) -> None:
     make_topic(here.bootstrap, unique)
     slow = {"poll_ms": "100", "transaction_boundary": "interval", "transaction_boundary_interval_ms": "60000"}
     short = {"producer.override.transaction.timeout.ms": "1000"}
@@ -58,14 +58,14 @@ def test_a_transaction_that_takes_too_long_says_so(here: Scene, unique: str) -> 
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once", "at_most_once"])
-def test_a_topic_that_nobody_makes_is_not_passed_over(here: Scene, guarantee: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_that_nobody_makes_is_not_passed_over(here: RunEnvironment, guarantee: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_writer, "TOPIC_SECONDS", 1.0)
     result = here.run(here.numbers("nowhere", until="100", delivery_guarantee=guarantee))
     assert (result.state, result.retriable) == (RunState.FAILED, False)
     assert "Topic nowhere does not exist, and the broker has created none within 1 s" in str(result.error)
 
 
-def test_a_client_that_may_not_make_topics(here: Scene) -> None:
+def test_a_client_that_may_not_make_topics(here: RunEnvironment) -> None:
     """What others have made is used, and what it may make is made. Comes last: its rules stay with the broker."""
     make_topic(here.bootstrap, "denied.there")
     make_topic(here.bootstrap, "read.only")
@@ -96,7 +96,7 @@ def test_a_client_that_may_not_make_topics(here: Scene) -> None:
     by_interval = {"transaction_boundary": "interval", "transaction_boundary_interval_ms": "60000"}
     for guarantee in ("exactly_once", "at_least_once", "at_most_once"):
         for size in ("20", "4"):  # of several batches the first is refused before offsets, or more records, are written
-            other = Scene(here.properties, f"{here.connector}-{guarantee}-{size}", here.folder)
+            other = RunEnvironment(here.properties, f"{here.connector}-{guarantee}-{size}", here.folder)
             paced = {} if size == "20" else {"poll_ms": "100"} | by_interval
             result = other.run(other.numbers("read.only", until="20", size=size, delivery_guarantee=guarantee, **paced))
             assert (result.state, result.retriable) == (RunState.FAILED, False), (guarantee, size)

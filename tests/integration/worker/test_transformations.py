@@ -6,7 +6,7 @@ import json
 
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.sdk.records import TopicPartition
-from tests.integration.worker.scene import Scene, make_topic, read_topic, send
+from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, send
 
 TRANSFORMS = "org.apache.kafka.connect.transforms."
 SCHEMA = {"type": "struct", "optional": False, "fields": [{"field": "n", "type": "string", "optional": True}]}
@@ -32,22 +32,22 @@ def number(offset: int) -> str | None:
     return "many" if offset % 50 == 9 else None if offset % 50 == 10 else str(offset - 500)
 
 
-def test_a_chain_with_a_predicate_delivers_all_but_what_it_cannot_cast(scene: Scene, unique: str) -> None:
-    make_topic(scene.bootstrap, unique)
+def test_a_chain_with_a_predicate_delivers_all_but_what_it_cannot_cast(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
     texts = [json.dumps({"schema": SCHEMA, "payload": {"n": number(offset)}}) for offset in range(COUNT)]
-    send(scene.bootstrap, unique, [None if offset % 100 == 3 else text for offset, text in enumerate(texts)])
-    letters = f"dlq-{scene.connector}"
+    send(environment.bootstrap, unique, [None if offset % 100 == 3 else text for offset, text in enumerate(texts)])
+    letters = f"dlq-{environment.connector}"
     tolerant = {
         "errors.tolerance": "all",
         "errors.deadletterqueue.topic.name": letters,
         "errors.deadletterqueue.topic.replication.factor": "1",
         "errors.deadletterqueue.context.headers.enable": "true",
     }
-    result = scene.run(scene.file_sink(unique) | CHAIN | tolerant)
+    result = environment.run(environment.file_sink(unique) | CHAIN | tolerant)
     assert (result.state, result.error) == (RunState.DONE, None)
     wanted = [(offset, number(offset)) for offset in range(COUNT) if offset % 100 != 3 and number(offset) != "many"]
-    assert scene.lines() == [f"Struct{{{'' if n is None else f'n={n},'}offset={offset},by=us}}" for offset, n in wanted]
-    found = [dict(letter.headers) for letter in read_topic(scene.bootstrap, letters)]
+    assert environment.lines() == [f"Struct{{{'' if n is None else f'n={n},'}offset={offset},by=us}}" for offset, n in wanted]
+    found = [dict(letter.headers) for letter in read_topic(environment.bootstrap, letters)]
     assert [int(headers["__connect.errors.offset"] or b"") for headers in found] == list(range(9, COUNT, 50))
     assert {headers["__connect.errors.stage"] for headers in found} == {b"TRANSFORMATION"}
-    assert scene.group_offsets()[TopicPartition(unique, 0)].offset == COUNT
+    assert environment.group_offsets()[TopicPartition(unique, 0)].offset == COUNT

@@ -22,64 +22,67 @@ from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.worker.application.upgrade_trial import UpgradeTrial
 from airflow_provider_connect.worker.preview.runner import PreviewRunner
 from tests.integration.herder.conftest import RunsByHand
+from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, read_topic, send, values_of
 from tests.integration.worker.orders import NAME, install
-from tests.integration.worker.scene import Scene, eventually, make_topic, read_topic, send, values_of
 
 
 @dataclass(slots=True)
 class Orders:
     """A connector whose versions are installed below ``versions``; ``herder`` is who is asked."""
 
-    scene: Scene
+    environment: RunEnvironment
     topic: str
     herder: Herder
 
     def install(self, version: str, *fields: str, breaks_at: int | None = None, hangs: bool = False) -> None:
         """Install a version; whoever is asked from now on knows of it at once."""
-        install(self.scene.folder / "versions", version, *fields, breaks_at=breaks_at, hangs=hangs)
+        install(self.environment.folder / "versions", version, *fields, breaks_at=breaks_at, hangs=hangs)
         self.herder.close()
-        self.herder = new_herder(self.scene)
+        self.herder = new_herder(self.environment)
 
     @property
     def config(self) -> dict[str, str]:
-        return {"connector.class": NAME, "topic": self.topic, "until": str(self.scene.folder / "until"), "password": "canary-4711"}
+        return {"connector.class": NAME, "topic": self.topic, "until": str(self.environment.folder / "until"), "password": "canary-4711"}
 
     def run(self, until: int) -> RunResult:
         """A run when there are orders up to ``until``."""
-        (self.scene.folder / "until").write_text(str(until))
-        return self.scene.run(None if self.scene.runs else self.config)
+        (self.environment.folder / "until").write_text(str(until))
+        return self.environment.run(None if self.environment.runs else self.config)
 
     def version(self) -> str | None:
-        status = self.scene.statuses().connector(self.scene.connector)
+        status = self.environment.statuses().connector(self.environment.connector)
         return None if status is None else status.version
 
     @property
     def state(self) -> UpgradeState:
-        return self.herder.upgrade(self.scene.connector).state
+        return self.herder.upgrade(self.environment.connector).state
 
     def ask(self, to: str, *, accept_schema_change: bool = False, canary: int = 10) -> None:
-        self.herder.request_upgrade(self.scene.connector, to, canary=canary, accept_schema_change=accept_schema_change)
+        self.herder.request_upgrade(self.environment.connector, to, canary=canary, accept_schema_change=accept_schema_change)
 
 
-def new_herder(scene: Scene) -> Herder:
-    return Herder(scene.settings, RunsByHand(), previewer=PreviewRunner(scene.settings))
+def new_herder(environment: RunEnvironment) -> Herder:
+    return Herder(environment.settings, RunsByHand(), previewer=PreviewRunner(environment.settings))
 
 
 @pytest.fixture
-def orders(scene: Scene, unique: str) -> Iterator[Orders]:
-    make_topic(scene.bootstrap, unique)
-    scene.properties |= {"plugin.path": str(scene.folder / "versions"), "value.converter": "org.apache.kafka.connect.json.JsonConverter"}
-    scene.properties |= {"value.converter.schemas.enable": "false"}
-    (scene.folder / "versions").mkdir()
-    TopicAdmin(scene.settings).ensure_internal_topics()
-    found = Orders(scene, unique, new_herder(scene))
+def orders(environment: RunEnvironment, unique: str) -> Iterator[Orders]:
+    make_topic(environment.bootstrap, unique)
+    environment.properties |= {
+        "plugin.path": str(environment.folder / "versions"),
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    }
+    environment.properties |= {"value.converter.schemas.enable": "false"}
+    (environment.folder / "versions").mkdir()
+    TopicAdmin(environment.settings).ensure_internal_topics()
+    found = Orders(environment, unique, new_herder(environment))
     found.install("1.0")
     yield found
     found.herder.close()
 
 
 def test_a_canary_with_another_schema_is_held_back_and_goes_through_when_that_is_accepted(orders: Orders) -> None:
-    name = orders.scene.connector
+    name = orders.environment.connector
     assert orders.run(20).versions["connector"] == "1.0"
     orders.install("2.1", "id", "note")
     with pytest.raises(NotFoundException, match="No upgrade"):
@@ -98,9 +101,9 @@ def test_a_canary_with_another_schema_is_held_back_and_goes_through_when_that_is
     orders.ask("[2,3)", accept_schema_change=True)
     result = orders.run(70)
     assert (result.state, result.versions["connector"], orders.state) == (RunState.DONE, "2.1", UpgradeState.DONE), result.error
-    assert orders.scene.configs().connector_config(name) == {**orders.config, "connector.plugin.version": "[2,3)"}
+    assert orders.environment.configs().connector_config(name) == {**orders.config, "connector.plugin.version": "[2,3)"}
     assert orders.run(80).versions["connector"] == "2.1"
-    values = values_of(orders.scene.bootstrap, orders.topic)
+    values = values_of(orders.environment.bootstrap, orders.topic)
     assert values == [f'{{"id":{n}}}' if n < 50 else f'{{"id":{n},"note":"canary-4711"}}' for n in range(80)]
 
 
@@ -111,13 +114,13 @@ def test_a_failing_first_run_goes_back_by_itself_and_nothing_is_lost_or_doubled(
     result = orders.run(60)
     assert (result.state, result.retriable, result.versions["connector"]) == (RunState.FAILED, True, "2.2")
     assert "the upgrade to version 2.2 failed, and version 1.0 holds again" in str(result.error)
-    back = orders.herder.upgrade(orders.scene.connector)
+    back = orders.herder.upgrade(orders.environment.connector)
     assert (back.state, back.reason) == (UpgradeState.ROLLED_BACK, "task 0: ValueError: order 40 cannot be read, [hidden]")
-    assert 20 < len(values_of(orders.scene.bootstrap, orders.topic)) <= 40  # what the new version committed before it failed holds
-    result = orders.scene.run(tasks=[0])  # Airflow's retry of the task that failed
+    assert 20 < len(values_of(orders.environment.bootstrap, orders.topic)) <= 40  # what the new version committed before it failed holds
+    result = orders.environment.run(tasks=[0])  # Airflow's retry of the task that failed
     assert (result.state, result.versions["connector"], orders.version()) == (RunState.DONE, "1.0", "1.0"), result.error
-    assert values_of(orders.scene.bootstrap, orders.topic) == [f'{{"id":{n}}}' for n in range(60)]
-    orders.herder.forget_upgrade(orders.scene.connector)
+    assert values_of(orders.environment.bootstrap, orders.topic) == [f'{{"id":{n}}}' for n in range(60)]
+    orders.herder.forget_upgrade(orders.environment.connector)
     assert orders.run(70).versions["connector"] == "2.2"  # the config decides again: the newest
 
 
@@ -125,39 +128,39 @@ def test_a_trial_that_was_killed_is_taken_back_by_the_next_run(orders: Orders) -
     orders.run(20)
     orders.install("2.0")
     orders.ask("2.0", canary=0)
-    scene = orders.scene
-    with ConfigStore(scene.settings) as store:
-        claim = store.claim(scene.connector)
-        trial = UpgradeTrial(scene.connector, claim, store, lambda: PreviewRunner(scene.settings), state=store.read())
+    environment = orders.environment
+    with ConfigStore(environment.settings) as store:
+        claim = store.claim(environment.connector)
+        trial = UpgradeTrial(environment.connector, claim, store, lambda: PreviewRunner(environment.settings), state=store.read())
         assert trial.before_plan(is_whole=True)
     assert orders.state is UpgradeState.TRIAL
     with pytest.raises(ConflictException, match=r"is trying version 2\.0"):
         orders.ask("2.0")
     result = orders.run(30)
     assert (result.versions["connector"], orders.state) == ("1.0", UpgradeState.ROLLED_BACK)
-    assert "never reported its end" in orders.herder.upgrade(scene.connector).reason
+    assert "never reported its end" in orders.herder.upgrade(environment.connector).reason
     orders.ask("2.0")
     assert (orders.run(50).versions["connector"], orders.state) == ("2.0", UpgradeState.DONE)
-    assert values_of(scene.bootstrap, orders.topic) == [f'{{"id":{n}}}' for n in range(50)]
+    assert values_of(environment.bootstrap, orders.topic) == [f'{{"id":{n}}}' for n in range(50)]
 
 
 @pytest.mark.parametrize("step", ["comparison", "trial", "data"])
 def test_a_run_that_is_killed_leaves_one_version_or_the_other(orders: Orders, step: str) -> None:
     """The process is ``connect-run``, with the connector's config and the worker's settings in files."""
-    scene, folder = orders.scene, orders.scene.folder
+    environment, folder = orders.environment, orders.environment.folder
     orders.run(20)
     orders.install("2.0", breaks_at=1000)  # a poll every quarter of a second
     orders.ask("2.0")
     (folder / "until").write_text("80")
-    (folder / "worker.properties").write_text("".join(f"{key}={value}\n" for key, value in scene.properties.items()))
-    (folder / "orders.json").write_text(json.dumps({"name": scene.connector, "config": orders.config}))
+    (folder / "worker.properties").write_text("".join(f"{key}={value}\n" for key, value in environment.properties.items()))
+    (folder / "orders.json").write_text(json.dumps({"name": environment.connector, "config": orders.config}))
     command = [sys.executable, "-m", "airflow_provider_connect.standalone.one_run", str(folder / "orders.json")]
     with (folder / "run.log").open("wb") as log:
         process = psutil.Popen([*command, "--worker", str(folder / "worker.properties")], stdout=log, stderr=log)
     reached = {
         "comparison": process.children,
-        "trial": lambda: orders.herder.upgrade(scene.connector).claim is not None,
-        "data": lambda: len(values_of(scene.bootstrap, orders.topic)) > 20,
+        "trial": lambda: orders.herder.upgrade(environment.connector).claim is not None,
+        "data": lambda: len(values_of(environment.bootstrap, orders.topic)) > 20,
     }
     try:
         eventually(reached[step], 60)
@@ -169,12 +172,12 @@ def test_a_run_that_is_killed_leaves_one_version_or_the_other(orders: Orders, st
     assert (result.versions["connector"], orders.state) == (
         ("2.0", UpgradeState.DONE) if step == "comparison" else ("1.0", UpgradeState.ROLLED_BACK)
     ), (folder / "run.log").read_text()
-    assert values_of(scene.bootstrap, orders.topic) == [f'{{"id":{n}}}' for n in range(80)]
+    assert values_of(environment.bootstrap, orders.topic) == [f'{{"id":{n}}}' for n in range(80)]
 
 
 def test_a_preview_of_a_source_shows_what_comes_next_and_leaves_nothing_behind(orders: Orders) -> None:
-    name, scene = orders.scene.connector, orders.scene
-    (scene.folder / "until").write_text("30")
+    name, environment = orders.environment.connector, orders.environment
+    (environment.folder / "until").write_text("30")
     with pytest.raises(NotFoundException):
         orders.herder.preview(name, records=3)
     first = orders.herder.preview(name, orders.config, records=3)  # nothing of it is there yet
@@ -183,8 +186,8 @@ def test_a_preview_of_a_source_shows_what_comes_next_and_leaves_nothing_behind(o
     assert first.tasks[0].config["password"] == "[hidden]"
     assert first.tasks[0].config["topic"] == orders.topic
     orders.run(30)
-    before = [scene.config_log(), scene.status_log(), scene.offsets(), read_topic(scene.bootstrap, orders.topic)]
-    (scene.folder / "until").write_text("50")
+    before = [environment.config_log(), environment.status_log(), environment.offsets(), read_topic(environment.bootstrap, orders.topic)]
+    (environment.folder / "until").write_text("50")
     orders.install("2.0", "id", "note")
     found = orders.herder.preview(name, records=100, version="2.0")
     assert (found.read, found.versions["connector"], found.tasks[0].end) == (20, "2.0", PreviewEnd.END)
@@ -194,40 +197,45 @@ def test_a_preview_of_a_source_shows_what_comes_next_and_leaves_nothing_behind(o
         (orders.topic, 20, {"$": "struct", "id": "int64?", "note": "string?"})
     ]
     assert found.offsets == {"partition": "object", "partition.orders": "string", "offset": "object", "offset.next": "number"}
-    assert [scene.config_log(), scene.status_log(), scene.offsets(), read_topic(scene.bootstrap, orders.topic)] == before
+    assert [
+        environment.config_log(),
+        environment.status_log(),
+        environment.offsets(),
+        read_topic(environment.bootstrap, orders.topic),
+    ] == before
     comparison = orders.herder.compare_versions(name, "2.0", records=10)
     assert [str(each) for each in comparison.differences] == [f"{orders.topic}: value note added: string?"]
 
 
 def test_a_preview_of_a_sink_reads_behind_the_groups_offsets_and_commits_nothing(orders: Orders) -> None:
-    scene = orders.scene
-    topic = make_topic(scene.bootstrap, f"in-{orders.topic}", 2)
-    send(scene.bootstrap, topic, [f'{{"n":{n}}}' for n in range(20)], partitions=2)
-    config = scene.file_sink(topic, tasks_max="2", **{"value_converter": "org.apache.kafka.connect.json.JsonConverter"})
+    environment = orders.environment
+    topic = make_topic(environment.bootstrap, f"in-{orders.topic}", 2)
+    send(environment.bootstrap, topic, [f'{{"n":{n}}}' for n in range(20)], partitions=2)
+    config = environment.file_sink(topic, tasks_max="2", **{"value_converter": "org.apache.kafka.connect.json.JsonConverter"})
     config["value.converter.schemas.enable"] = "false"
-    assert orders.herder.preview(scene.connector, config, records=6).read == 6
-    assert scene.group_offsets() == {}
-    scene.run(config)
-    committed = scene.group_offsets()
-    send(scene.bootstrap, topic, [f'{{"n":{n},"more":true}}' for n in range(20, 40)], partitions=2)
-    found = orders.herder.preview(scene.connector, records=6)
+    assert orders.herder.preview(environment.connector, config, records=6).read == 6
+    assert environment.group_offsets() == {}
+    environment.run(config)
+    committed = environment.group_offsets()
+    send(environment.bootstrap, topic, [f'{{"n":{n},"more":true}}' for n in range(20, 40)], partitions=2)
+    found = orders.herder.preview(environment.connector, records=6)
     assert found.type == "sink"
     assert Counter((task.task, task.records, task.end) for task in found.tasks) == {(0, 3, "records"): 1, (1, 3, "records"): 1}
     assert sorted((record.partition, record.offset, record.value["n"]) for record in found.records) == [
         (p, 10 + n, 20 + 2 * n + p) for p in range(2) for n in range(3)
     ]
     assert found.topics[0].value == {"$": "object", "n": "number", "more": "boolean"}
-    assert scene.group_offsets() == committed
-    assert len(scene.lines()) == 20
+    assert environment.group_offsets() == committed
+    assert len(environment.lines()) == 20
 
 
 def test_a_plugin_that_hangs_or_fails_costs_its_own_preview(orders: Orders) -> None:
-    scene = orders.scene
-    (scene.folder / "until").write_text("30")
+    environment = orders.environment
+    (environment.folder / "until").write_text("30")
     orders.install("2.0", hangs=True)
     orders.install("3.0", breaks_at=0)
     with pytest.raises(ConnectException, match=r"ValueError: order 0 cannot be read, \[hidden\]"):
-        orders.herder.preview(scene.connector, orders.config, records=3, version="3.0")
-    quick = Scene(scene.properties | {"plugin.probe.timeout.ms": "3000"}, scene.connector, scene.folder)
+        orders.herder.preview(environment.connector, orders.config, records=3, version="3.0")
+    quick = RunEnvironment(environment.properties | {"plugin.probe.timeout.ms": "3000"}, environment.connector, environment.folder)
     with pytest.raises(RetriableException, match="did not answer within 3 s"):
-        PreviewRunner(quick.settings).preview(scene.connector, orders.config, records=3, version="2.0")
+        PreviewRunner(quick.settings).preview(environment.connector, orders.config, records=3, version="2.0")

@@ -10,7 +10,7 @@ from airflow_provider_connect.model.run import RunState, TaskResult
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.worker.task.task_body import run_task
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
-from tests.integration.worker.scene import PLAIN, Scene, make_topic, values_of
+from tests.integration.worker.environment import PLAIN, RunEnvironment, make_topic, values_of
 from tests.integration.worker.words import NAME, install
 from tests.unit.plugins.locations import tree
 
@@ -25,15 +25,15 @@ def run_without(location: Path, payload: TaskPayload) -> TaskResult:
     return run_task(payload)
 
 
-def versions_of(scene: Scene) -> list[str | None]:
+def versions_of(environment: RunEnvironment) -> list[str | None]:
     """The versions in the statuses of connector and tasks."""
-    statuses = scene.statuses()
-    connector = statuses.connector(scene.connector)
+    statuses = environment.statuses()
+    connector = statuses.connector(environment.connector)
     assert connector is not None
-    return [connector.version, *(task.version for task in statuses.tasks_of(scene.connector))]
+    return [connector.version, *(task.version for task in statuses.tasks_of(environment.connector))]
 
 
-def test_the_variable_alone_moves_a_connector_to_another_version_at_its_next_run(words: Scene, unique: str) -> None:
+def test_the_variable_alone_moves_a_connector_to_another_version_at_its_next_run(words: RunEnvironment, unique: str) -> None:
     make_topic(words.bootstrap, unique)
     for number, (ranges, version) in enumerate([({}, "2.1"), ({f"version_ranges.{NAME}": "[1,2)"}, "1.5"), ({}, "2.1")], start=1):
         shown = {key: text for key, text in words.properties.items() if not key.startswith("version_ranges.")}
@@ -48,11 +48,14 @@ def test_the_variable_alone_moves_a_connector_to_another_version_at_its_next_run
     assert values_of(words.bootstrap, unique) == ["hello 0", "good day 1", "hello 2"]
 
 
-def test_both_versions_run_in_one_process_at_the_same_time(words: Scene, unique: str) -> None:
+def test_both_versions_run_in_one_process_at_the_same_time(words: RunEnvironment, unique: str) -> None:
     make_topic(words.bootstrap, f"{unique}-1.5")
     make_topic(words.bootstrap, f"{unique}-2.1")
-    scenes = {version: replace(words, connector=f"{words.connector}-{version}") for version in ("1.5", "2.1")}
-    runs = {version: scene.start(config(f"{unique}-{version}", 3, connector__plugin__version=version)) for version, scene in scenes.items()}
+    environments = {version: replace(words, connector=f"{words.connector}-{version}") for version in ("1.5", "2.1")}
+    runs = {
+        version: environment.start(config(f"{unique}-{version}", 3, connector__plugin__version=version))
+        for version, environment in environments.items()
+    }
     for version, run in runs.items():
         result = run.wait()
         assert result.state is RunState.DONE, result.error
@@ -61,7 +64,7 @@ def test_both_versions_run_in_one_process_at_the_same_time(words: Scene, unique:
     assert values_of(words.bootstrap, f"{unique}-2.1") == ["hello 0", "hello 1", "hello 2"]
 
 
-def test_a_run_tells_the_versions_of_all_that_it_uses(words: Scene, unique: str) -> None:
+def test_a_run_tells_the_versions_of_all_that_it_uses(words: RunEnvironment, unique: str) -> None:
     make_topic(words.bootstrap, f"to.{unique}")
     router = {
         "transforms": "r",
@@ -82,7 +85,9 @@ def test_a_run_tells_the_versions_of_all_that_it_uses(words: Scene, unique: str)
     assert tasks[0]["connector.plugin.version"] == "[1,2)"
 
 
-def test_a_version_that_is_gone_fails_the_connector_with_a_list_of_what_there_is(words: Scene, unique: str, tmp_path: Path) -> None:
+def test_a_version_that_is_gone_fails_the_connector_with_a_list_of_what_there_is(
+    words: RunEnvironment, unique: str, tmp_path: Path
+) -> None:
     make_topic(words.bootstrap, unique)
     assert words.run(config(unique, 1, connector__plugin__version="1.5")).state is RunState.DONE
     shutil.rmtree(tmp_path / "versions" / "words-1.5")
@@ -98,7 +103,7 @@ def test_a_version_that_is_gone_fails_the_connector_with_a_list_of_what_there_is
     assert words.run().state is RunState.DONE
 
 
-def test_a_version_that_goes_while_the_plan_is_made_fails_the_task(words: Scene, unique: str, tmp_path: Path) -> None:
+def test_a_version_that_goes_while_the_plan_is_made_fails_the_task(words: RunEnvironment, unique: str, tmp_path: Path) -> None:
     make_topic(words.bootstrap, unique)
     vanished = tmp_path / "versions" / "words-2.1"
     application = words.application(config(unique, 1), engine=lambda payload: run_without(vanished, payload))
@@ -109,7 +114,7 @@ def test_a_version_that_goes_while_the_plan_is_made_fails_the_task(words: Scene,
     assert words.run().versions["connector"] == "1.5"
 
 
-def test_a_converter_in_another_version_is_used(words: Scene, unique: str, tmp_path: Path) -> None:
+def test_a_converter_in_another_version_is_used(words: RunEnvironment, unique: str, tmp_path: Path) -> None:
     source = (
         "from airflow_provider_connect.converters.plain import StringConverter as Plain\n\n\nclass Loud(Plain):\n"
         "    def from_connect_column(self, topic, schema, column):\n"
@@ -126,12 +131,12 @@ def test_a_converter_in_another_version_is_used(words: Scene, unique: str, tmp_p
     assert values_of(words.bootstrap, unique) == ["HELLO 0"]
 
 
-def test_a_plugin_whose_import_never_ends_fails_its_own_run_in_time(words: Scene, unique: str, tmp_path: Path) -> None:
+def test_a_plugin_whose_import_never_ends_fails_its_own_run_in_time(words: RunEnvironment, unique: str, tmp_path: Path) -> None:
     make_topic(words.bootstrap, unique)
     entry = "source:org.example.SleepingSourceConnector = sleeping:WordSource"
     tree(tmp_path / "versions" / "sleeping", "sleeping", "1.0", {"sleeping.py": "import time\n\ntime.sleep(3600)\n"}, entry)
     words.properties["plugin.probe.timeout.ms"] = "2000"
-    sleeping = Scene(words.properties, f"sleeping-{unique}", tmp_path)
+    sleeping = RunEnvironment(words.properties, f"sleeping-{unique}", tmp_path)
     hanging = sleeping.start({**config(unique, 1), "connector.class": "SleepingSource"})
     assert words.run(config(unique, 1)).state is RunState.DONE
     result = hanging.wait()

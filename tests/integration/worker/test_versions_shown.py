@@ -18,7 +18,7 @@ from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.rest.server import rest_server
 from airflow_provider_connect.stores.admin_connection import server_info
-from tests.integration.worker.scene import Scene, eventually, make_topic, values_of
+from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, values_of
 from tests.integration.worker.words import NAME, install
 from tests.no_runs import NoRuns
 from tests.unit.plugins.locations import tree
@@ -41,7 +41,7 @@ def get(url: str) -> str:
 
 
 def test_ranges_in_the_variable_of_airflow_move_rest_metrics_and_figures(
-    words: Scene, unique: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: RunEnvironment, unique: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing changes but the Variable; each run delivers what there is, in the words of the version that it took."""
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
@@ -71,7 +71,7 @@ def test_ranges_in_the_variable_of_airflow_move_rest_metrics_and_figures(
         monkeypatch.setenv("AIRFLOW_VAR_CONNECT_WORKER_CONFIG", json.dumps({**words.properties, "version_ranges": ranges}))
         until.write_text(f"{number:04}")
         settings = worker_settings()
-        result = Scene(dict(settings.originals), words.connector, tmp_path).run(lines)
+        result = RunEnvironment(dict(settings.originals), words.connector, tmp_path).run(lines)
         assert result.state is RunState.DONE, result.error
         assert (result.versions["connector"], result.versions["task"], result.versions["transforms.r"]) == (version, version, of_transform)
         with served(settings) as url:
@@ -89,7 +89,9 @@ def test_ranges_in_the_variable_of_airflow_move_rest_metrics_and_figures(
     assert values_of(words.bootstrap, unique) == ["good day 0", "hello 1", "good day 2"]
 
 
-def test_plugins_that_come_and_go_are_seen_by_a_server_that_is_up(words: Scene, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_plugins_that_come_and_go_are_seen_by_a_server_that_is_up(
+    words: RunEnvironment, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     versions, aside = tmp_path / "versions", tmp_path / "aside"
     install(aside, "3.0", "hey")
     with served(words.settings) as url:

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.model.run import RunState
 from tests.conftest import CACHE, worker_properties
-from tests.integration.worker.scene import PLAIN, Scene, eventually, make_topic, send
+from tests.integration.worker.environment import PLAIN, RunEnvironment, eventually, make_topic, send
 from tests.integration.worker.test_runs import text
 
 pytestmark = pytest.mark.soak
@@ -26,36 +26,36 @@ def forgetful(tmp_path: Path) -> Iterator[str]:
         yield server.bootstrap_servers
 
 
-def quiet_sinks(bootstrap: str, topic: str, folder: Path) -> dict[tuple[str, str], Scene]:
+def quiet_sinks(bootstrap: str, topic: str, folder: Path) -> dict[tuple[str, str], RunEnvironment]:
     """Sinks of the topic, by ``auto.offset.reset`` and guarantee, that have run once: those from the beginning have delivered all."""
-    scenes = {}
+    environments = {}
     for guarantee in ("exactly_once", "at_least_once"):
         for reset in ("earliest", "latest"):
-            scene = Scene(worker_properties(bootstrap, "quiet") | PLAIN, f"{guarantee}-{reset}", folder)
+            environment = RunEnvironment(worker_properties(bootstrap, "quiet") | PLAIN, f"{guarantee}-{reset}", folder)
             more = {"delivery.guarantee": guarantee, "consumer.override.auto.offset.reset": reset}
-            scene.run(scene.file_sink(topic, **more))
-            assert len(scene.lines()) == (100 if reset == "earliest" else 0)
-            assert scene.readiness().state == "no-work"
-            scenes[reset, guarantee] = scene
-    return scenes
+            environment.run(environment.file_sink(topic, **more))
+            assert len(environment.lines()) == (100 if reset == "earliest" else 0)
+            assert environment.readiness().state == "no-work"
+            environments[reset, guarantee] = environment
+    return environments
 
 
 def test_forgotten_groups_get_nothing_twice_and_miss_nothing(forgetful: str, tmp_path: Path) -> None:
     """Exactly and at least once, from the beginning and from the end; the first two run before there is anything new, the others after."""
     topic = make_topic(forgetful, "quiet", 2)
     send(forgetful, topic, text(100), partitions=2)
-    scenes = quiet_sinks(forgetful, topic, tmp_path)
+    environments = quiet_sinks(forgetful, topic, tmp_path)
     begun = time.monotonic()
-    eventually(lambda: not any(scene.group_offsets() for scene in scenes.values()), 180)
+    eventually(lambda: not any(environment.group_offsets() for environment in environments.values()), 180)
     print(f"waited {time.monotonic() - begun:.0f} s until the broker had forgotten the groups")
     for reset in ("earliest", "latest"):
-        scene = scenes[reset, "exactly_once"]
-        assert scene.readiness().state == "work"
-        result = scene.run()
+        environment = environments[reset, "exactly_once"]
+        assert environment.readiness().state == "work"
+        result = environment.run()
         assert (result.state, result.tasks[0].records) == (RunState.DONE, 0)
-        assert scene.readiness().state == "no-work"
-        assert {p.partition: known.offset for p, known in scene.group_offsets().items()} == {0: 50, 1: 50}
+        assert environment.readiness().state == "no-work"
+        assert {p.partition: known.offset for p, known in environment.group_offsets().items()} == {0: 50, 1: 50}
     send(forgetful, topic, text(10, 100), partitions=2)
-    for (reset, _), scene in scenes.items():
-        assert scene.run().state is RunState.DONE
-        assert sorted(scene.lines()) == sorted(text(110) if reset == "earliest" else text(10, 100))
+    for (reset, _), environment in environments.items():
+        assert environment.run().state is RunState.DONE
+        assert sorted(environment.lines()) == sorted(text(110) if reset == "earliest" else text(10, 100))

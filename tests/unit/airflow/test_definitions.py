@@ -15,7 +15,7 @@ from airflow_provider_connect.errors import ConnectException, RetriableException
 from airflow_provider_connect.model.ids import dag_id_for
 from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import StatusState
-from tests.unit.herder.conftest import CONFIG, SINK, Scene
+from tests.unit.herder.conftest import CONFIG, SINK, RunEnvironment
 
 TAKEN = {"consumer.override.group.id": "shared"}
 """The consumer group of another connector: a definition that names it is refused."""
@@ -56,8 +56,8 @@ def no_session() -> Iterator[Session]:
 
 
 @pytest.fixture
-def scene() -> Scene:
-    return Scene()
+def environment() -> RunEnvironment:
+    return RunEnvironment()
 
 
 @pytest.fixture
@@ -73,84 +73,86 @@ def dags(monkeypatch: pytest.MonkeyPatch) -> Dags:
 
 
 @pytest.fixture
-def reads(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> list[StatusState]:
+def reads(environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch) -> list[StatusState]:
     """What was read of the status topic, one entry a read."""
     done: list[StatusState] = []
-    read = scene.backing.status_store.read
+    read = environment.backing.status_store.read
 
     def noted() -> StatusState:
         done.append(read())
         return done[-1]
 
-    monkeypatch.setattr(scene.backing.status_store, "read", noted)
+    monkeypatch.setattr(environment.backing.status_store, "read", noted)
     return done
 
 
-def reconciler_of(scene: Scene, *, released: bool = False) -> Reconciler:
-    return Reconciler(scene.herder, no_session, now=lambda: 0.0, grace_seconds=0.0 if released else 600.0)
+def reconciler_of(environment: RunEnvironment, *, released: bool = False) -> Reconciler:
+    return Reconciler(environment.herder, no_session, now=lambda: 0.0, grace_seconds=0.0 if released else 600.0)
 
 
-def refused(scene: Scene, dags: Dags, loop: Reconciler, *names: str) -> None:
+def refused(environment: RunEnvironment, dags: Dags, loop: Reconciler, *names: str) -> None:
     """Have the connectors run, then FAILED because their DAG files define what is refused."""
-    scene.herder.create_connector("other", {**CONFIG, **TAKEN})
+    environment.herder.create_connector("other", {**CONFIG, **TAKEN})
     for name in names:
         dags.define(name)
     loop.tick()
     for name in names:
-        scene.run(name, State.RUNNING)
+        environment.run(name, State.RUNNING)
         dags.define(name, **TAKEN)
     loop.tick()
-    assert [scene.states(name)[0] for name in names] == ["FAILED"] * len(names)
-    scene.runs.taken()
+    assert [environment.states(name)[0] for name in names] == ["FAILED"] * len(names)
+    environment.runs.taken()
 
 
-def test_one_read_of_the_status_topic_is_enough_for_all_connectors_at_the_start(scene: Scene, dags: Dags, reads: list[StatusState]) -> None:
+def test_one_read_of_the_status_topic_is_enough_for_all_connectors_at_the_start(
+    environment: RunEnvironment, dags: Dags, reads: list[StatusState]
+) -> None:
     for number in range(50):
         dags.define(f"c{number}")
-    reconciler_of(scene).tick()
+    reconciler_of(environment).tick()
     reads.clear()
-    loop = reconciler_of(scene)
+    loop = reconciler_of(environment)
     loop.tick()
     assert len(reads) == 1
     loop.tick()
     assert len(reads) == 1, "and none when nothing has changed"
 
 
-def test_those_that_are_failed_for_their_files_restart_when_another_process_begins(scene: Scene, dags: Dags) -> None:
-    refused(scene, dags, reconciler_of(scene), "a", "b")
+def test_those_that_are_failed_for_their_files_restart_when_another_process_begins(environment: RunEnvironment, dags: Dags) -> None:
+    refused(environment, dags, reconciler_of(environment), "a", "b")
     dags.define("a")
-    reconciler_of(scene).tick()
-    assert (scene.states("a")[0], scene.states("b")[0]) == ("UNASSIGNED", "FAILED")
-    assert scene.runs.taken() == [("trigger", "a", None)]
+    reconciler_of(environment).tick()
+    assert (environment.states("a")[0], environment.states("b")[0]) == ("UNASSIGNED", "FAILED")
+    assert environment.runs.taken() == [("trigger", "a", None)]
 
 
-def test_a_file_that_goes_back_to_the_config_of_before_restarts_its_connector(scene: Scene, dags: Dags) -> None:
-    loop = reconciler_of(scene)
-    refused(scene, dags, loop, "a")
+def test_a_file_that_goes_back_to_the_config_of_before_restarts_its_connector(environment: RunEnvironment, dags: Dags) -> None:
+    loop = reconciler_of(environment)
+    refused(environment, dags, loop, "a")
     loop.tick()
-    assert scene.states("a")[0] == "FAILED"
+    assert environment.states("a")[0] == "FAILED"
     dags.define("a")
     loop.tick()
-    assert scene.states("a")[0] == "UNASSIGNED"
-    assert scene.runs.taken() == [("trigger", "a", None)]
+    assert environment.states("a")[0] == "UNASSIGNED"
+    assert environment.runs.taken() == [("trigger", "a", None)]
 
 
 @pytest.mark.parametrize("error", [ConnectException("no run can be started"), RetriableException("the broker is away")])
 def test_a_restart_that_fails_is_tried_again_and_holds_up_no_other(
-    scene: Scene, dags: Dags, error: ConnectException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    environment: RunEnvironment, dags: Dags, error: ConnectException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    loop = reconciler_of(scene)
-    refused(scene, dags, loop, "a", "b")
+    loop = reconciler_of(environment)
+    refused(environment, dags, loop, "a", "b")
     dags.define("a", **VALID)
     dags.define("b", **VALID)
-    accept = scene.herder.accept_definition
+    accept = environment.herder.accept_definition
 
     def fail_for_a(name: str) -> None:
         if name == "a":
             raise error
         accept(name)
 
-    monkeypatch.setattr(scene.herder, "accept_definition", fail_for_a)
+    monkeypatch.setattr(environment.herder, "accept_definition", fail_for_a)
     caplog.clear()
     for _ in range(2):
         if error.retriable:  # it concerns all connectors: the loop waits and begins again
@@ -158,70 +160,72 @@ def test_a_restart_that_fails_is_tried_again_and_holds_up_no_other(
                 loop.tick()
         else:
             loop.tick()
-    assert scene.states("b")[0] == ("FAILED" if error.retriable else "UNASSIGNED")
+    assert environment.states("b")[0] == ("FAILED" if error.retriable else "UNASSIGNED")
     assert [record.getMessage() for record in caplog.records if "Connector a" in record.getMessage()] == [f"Connector a: {error}"]
-    monkeypatch.setattr(scene.herder, "accept_definition", accept)
+    monkeypatch.setattr(environment.herder, "accept_definition", accept)
     loop.tick()
-    assert [scene.states(name)[0] for name in ("a", "b")] == ["UNASSIGNED", "UNASSIGNED"]
-    assert sorted(scene.runs.taken(), key=str) == [("trigger", "a", None), ("trigger", "b", None)]
+    assert [environment.states(name)[0] for name in ("a", "b")] == ["UNASSIGNED", "UNASSIGNED"]
+    assert sorted(environment.runs.taken(), key=str) == [("trigger", "a", None), ("trigger", "b", None)]
 
 
-def test_a_file_that_is_refused_again_before_its_restart_stays_failed(scene: Scene, dags: Dags, monkeypatch: pytest.MonkeyPatch) -> None:
-    loop = reconciler_of(scene)
-    refused(scene, dags, loop, "a")
+def test_a_file_that_is_refused_again_before_its_restart_stays_failed(
+    environment: RunEnvironment, dags: Dags, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = reconciler_of(environment)
+    refused(environment, dags, loop, "a")
     dags.define("a", **VALID)
     with monkeypatch.context() as patched:
-        patched.setattr(scene.herder, "refused_definitions", _away)
+        patched.setattr(environment.herder, "refused_definitions", _away)
         with pytest.raises(RetriableException):
             loop.tick()
     dags.define("a", **TAKEN)
     loop.tick()
-    assert scene.states("a")[0] == "FAILED"
-    assert scene.runs.taken() == []
+    assert environment.states("a")[0] == "FAILED"
+    assert environment.runs.taken() == []
 
 
 def test_a_connector_whose_file_is_gone_before_its_restart_is_not_restarted(
-    scene: Scene, dags: Dags, monkeypatch: pytest.MonkeyPatch
+    environment: RunEnvironment, dags: Dags, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loop = reconciler_of(scene)
-    refused(scene, dags, loop, "a")
+    loop = reconciler_of(environment)
+    refused(environment, dags, loop, "a")
     dags.define("a", **VALID)
     with monkeypatch.context() as patched:
-        patched.setattr(scene.herder, "refused_definitions", _away)
+        patched.setattr(environment.herder, "refused_definitions", _away)
         with pytest.raises(RetriableException):
             loop.tick()
     dags.gone = {"a"}
     loop.tick()
-    assert (scene.states("a")[0], scene.runs.taken()) == ("FAILED", [])
+    assert (environment.states("a")[0], environment.runs.taken()) == ("FAILED", [])
     dags.gone = set()
     loop.tick()
-    assert (scene.states("a")[0], scene.runs.taken()) == ("UNASSIGNED", [("trigger", "a", None)])
+    assert (environment.states("a")[0], environment.runs.taken()) == ("UNASSIGNED", [("trigger", "a", None)])
 
 
-def test_a_file_that_returns_as_the_bundle_serves_its_connector_is_parsed_again(scene: Scene, dags: Dags) -> None:
+def test_a_file_that_returns_as_the_bundle_serves_its_connector_is_parsed_again(environment: RunEnvironment, dags: Dags) -> None:
     """Its version may be the newest for less than a tick: without the request the connector stays STOPPED until the next parse."""
-    loop = reconciler_of(scene, released=True)
+    loop = reconciler_of(environment, released=True)
     dags.define("a")
     loop.tick()
     dags.gone = {"a"}
     loop.tick()
-    assert stored(scene, "a") == (TargetState.STOPPED, None)
+    assert stored(environment, "a") == (TargetState.STOPPED, None)
     dags.gone, dags.stored = set(), {"a"}
     for _ in range(3):
         loop.tick()
     assert dags.requests == [("dags-folder", "a.py")], "once: the file may be gone for good"
     dags.stored = set()
     loop.tick()
-    assert stored(scene, "a") == (TargetState.STARTED, "a.py")
+    assert stored(environment, "a") == (TargetState.STARTED, "a.py")
     dags.stored = {"a"}  # a parse of the bundle's file that began before the connector was defined again
     loop.tick()
     assert dags.requests == [("dags-folder", "a.py")] * 2
-    assert stored(scene, "a") == (TargetState.STARTED, "a.py")
+    assert stored(environment, "a") == (TargetState.STARTED, "a.py")
 
 
-def stored(scene: Scene, name: str) -> tuple[TargetState | None, str | None]:
+def stored(environment: RunEnvironment, name: str) -> tuple[TargetState | None, str | None]:
     """The connector's target state, and the file that defines it."""
-    state = scene.configs.read()
+    state = environment.configs.read()
     return state.target_state(name), (state.connector_config(name) or {}).get("airflow.defined.in")
 
 

@@ -100,7 +100,7 @@ class SaidErrors:
         return True
 
 
-class Scene:
+class RunEnvironment:
     """One worker group."""
 
     def __init__(self) -> None:
@@ -145,5 +145,5 @@ class Scene:
 
 
 @pytest.fixture
-def scene() -> Scene:
-    return Scene()
+def environment() -> RunEnvironment:
+    return RunEnvironment()

@@ -4,7 +4,7 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.states import State, TargetState
-from tests.unit.herder.conftest import CONFIG, SINK, Scene
+from tests.unit.herder.conftest import CONFIG, SINK, RunEnvironment
 
 FILE = "dags/c.py"
 DEFINED = {**SINK, "name": "c", "airflow.defined.in": FILE}
@@ -18,18 +18,18 @@ WRONG = [
 
 
 @pytest.fixture
-def first(scene: Scene) -> Scene:
-    scene.herder.create_connector("first", {**CONFIG, **GROUP, "offsets.storage.topic": "first-offsets"})
-    return scene
+def first(environment: RunEnvironment) -> RunEnvironment:
+    environment.herder.create_connector("first", {**CONFIG, **GROUP, "offsets.storage.topic": "first-offsets"})
+    return environment
 
 
-def restarts(scene: Scene) -> bool:
+def restarts(environment: RunEnvironment) -> bool:
     """Whether the connector is no longer FAILED, and a run starts."""
-    return scene.herder.connector_status("c").connector.state == "UNASSIGNED" and ("trigger", "c", None) in scene.runs.taken()
+    return environment.herder.connector_status("c").connector.state == "UNASSIGNED" and ("trigger", "c", None) in environment.runs.taken()
 
 
 @pytest.mark.parametrize(("wrong", "reason"), WRONG)
-def test_a_new_connector_is_not_made(first: Scene, wrong: dict[str, str], reason: str) -> None:
+def test_a_new_connector_is_not_made(first: RunEnvironment, wrong: dict[str, str], reason: str) -> None:
     with pytest.raises(ConfigException, match=reason):
         first.herder.define_connector("c", {**DEFINED, **wrong}, FILE)
     assert first.herder.connectors() == ["first"]
@@ -37,7 +37,7 @@ def test_a_new_connector_is_not_made(first: Scene, wrong: dict[str, str], reason
 
 
 @pytest.mark.parametrize(("wrong", "reason"), WRONG)
-def test_one_that_exists_is_failed_with_the_reason_and_keeps_its_config(first: Scene, wrong: dict[str, str], reason: str) -> None:
+def test_one_that_exists_is_failed_with_the_reason_and_keeps_its_config(first: RunEnvironment, wrong: dict[str, str], reason: str) -> None:
     first.herder.define_connector("c", DEFINED, FILE)
     first.run("c", State.RUNNING)
     for _ in range(2):
@@ -54,7 +54,7 @@ def test_one_that_exists_is_failed_with_the_reason_and_keeps_its_config(first: S
     assert (first.configs.read().connector_config("c") or {})["tasks.max"] == "2"
 
 
-def test_it_is_running_again_when_the_file_has_the_config_of_before(first: Scene) -> None:
+def test_it_is_running_again_when_the_file_has_the_config_of_before(first: RunEnvironment) -> None:
     first.herder.define_connector("c", DEFINED, FILE)
     first.run("c", State.RUNNING)
     with pytest.raises(ConfigException):
@@ -67,7 +67,7 @@ def test_it_is_running_again_when_the_file_has_the_config_of_before(first: Scene
     assert first.herder.refused_definitions(["first", "c", "unknown"]) == []
 
 
-def test_another_failure_is_left_alone(first: Scene) -> None:
+def test_another_failure_is_left_alone(first: RunEnvironment) -> None:
     first.herder.define_connector("c", DEFINED, FILE)
     first.run("c", State.FAILED, connector=State.FAILED)
     assert first.herder.refused_definitions(["c"]) == []
@@ -76,7 +76,7 @@ def test_another_failure_is_left_alone(first: Scene) -> None:
     assert first.runs.taken() == []
 
 
-def test_the_state_of_before_returns_only_with_what_may_be_taken(first: Scene) -> None:
+def test_the_state_of_before_returns_only_with_what_may_be_taken(first: RunEnvironment) -> None:
     first.herder.define_connector("c", {**DEFINED, "consumer.override.group.id": "mine"}, FILE)
     first.herder.note_state("c")
     first.herder.stop("c")
@@ -87,7 +87,7 @@ def test_the_state_of_before_returns_only_with_what_may_be_taken(first: Scene) -
         first.herder.define_connector("c", {**DEFINED, "consumer.override.group.id": "mine"}, FILE)
 
 
-def test_it_is_taken_as_soon_as_the_other_gives_it_free(first: Scene) -> None:
+def test_it_is_taken_as_soon_as_the_other_gives_it_free(first: RunEnvironment) -> None:
     with pytest.raises(ConfigException):
         first.herder.define_connector("c", {**DEFINED, **GROUP}, FILE)
     first.herder.put_connector_config("first", CONFIG)

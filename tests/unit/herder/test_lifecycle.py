@@ -6,26 +6,26 @@ from airflow_provider_connect.errors import NotFoundException
 from airflow_provider_connect.model.contradictions import RunFacts
 from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
-from tests.unit.herder.conftest import CONFIG, Scene
+from tests.unit.herder.conftest import CONFIG, RunEnvironment
 
 R, P, F = State.RUNNING, State.PAUSED, State.FAILED
 
 
 @pytest.fixture
-def running(scene: Scene) -> Scene:
+def running(environment: RunEnvironment) -> RunEnvironment:
     """A connector that runs two tasks, of which one has FAILED; none is at work at the moment."""
-    scene.herder.create_connector("c", CONFIG)
-    scene.run("c", R, F)
-    return scene
+    environment.herder.create_connector("c", CONFIG)
+    environment.run("c", R, F)
+    return environment
 
 
-def test_unknown_connectors_are_told_in_connects_words(scene: Scene) -> None:
-    for verb in (scene.herder.pause, scene.herder.resume, scene.herder.stop):
+def test_unknown_connectors_are_told_in_connects_words(environment: RunEnvironment) -> None:
+    for verb in (environment.herder.pause, environment.herder.resume, environment.herder.stop):
         with pytest.raises(NotFoundException, match=r"^Unknown connector nobody$"):
             verb("nobody")
 
 
-def test_a_paused_connector_and_all_its_tasks_are_paused(running: Scene) -> None:
+def test_a_paused_connector_and_all_its_tasks_are_paused(running: RunEnvironment) -> None:
     running.herder.pause("c")
     running.herder.pause("c")
     assert running.states("c") == ("PAUSED", ["PAUSED", "PAUSED"])
@@ -38,28 +38,28 @@ def test_a_paused_connector_and_all_its_tasks_are_paused(running: Scene) -> None
     assert running.runs.taken() == []
 
 
-def test_a_failed_connector_stays_failed_when_it_is_paused_and_its_tasks_are_paused(scene: Scene) -> None:
-    scene.herder.create_connector("c", CONFIG)
-    scene.run("c", R, connector=F)
-    scene.herder.pause("c")
-    assert scene.states("c") == ("FAILED", ["PAUSED"])
-    scene.herder.stop("c")
-    assert scene.states("c") == ("STOPPED", [])
+def test_a_failed_connector_stays_failed_when_it_is_paused_and_its_tasks_are_paused(environment: RunEnvironment) -> None:
+    environment.herder.create_connector("c", CONFIG)
+    environment.run("c", R, connector=F)
+    environment.herder.pause("c")
+    assert environment.states("c") == ("FAILED", ["PAUSED"])
+    environment.herder.stop("c")
+    assert environment.states("c") == ("STOPPED", [])
 
 
-def test_a_pause_by_airflow_keeps_what_has_failed(running: Scene) -> None:
+def test_a_pause_by_airflow_keeps_what_has_failed(running: RunEnvironment) -> None:
     running.herder.pause("c", keep_failed=True)
     assert running.states("c") == ("PAUSED", ["PAUSED", "FAILED"])
 
 
-def test_a_run_in_progress_writes_its_own_paused_statuses(running: Scene) -> None:
+def test_a_run_in_progress_writes_its_own_paused_statuses(running: RunEnvironment) -> None:
     running.runs.alive = {"c"}
     running.herder.pause("c")
     assert running.states("c") == ("RUNNING", ["RUNNING", "FAILED"])
     assert running.configs.read().target_state("c") is TargetState.PAUSED
 
 
-def test_a_run_that_is_about_to_pause_cannot_say_so_after_a_resume(running: Scene) -> None:
+def test_a_run_that_is_about_to_pause_cannot_say_so_after_a_resume(running: RunEnvironment) -> None:
     old = running.configs.read().claims["c"]
     running.runs.alive = {"c"}
     running.herder.pause("c")
@@ -70,7 +70,7 @@ def test_a_run_that_is_about_to_pause_cannot_say_so_after_a_resume(running: Scen
     assert running.states("c") == ("RUNNING", ["RUNNING", "FAILED"])
 
 
-def test_a_stopped_connector_has_no_tasks_and_no_runs(running: Scene) -> None:
+def test_a_stopped_connector_has_no_tasks_and_no_runs(running: RunEnvironment) -> None:
     old = running.configs.read().claims["c"]
     running.runs.alive = {"c"}
     running.herder.stop("c")
@@ -82,7 +82,7 @@ def test_a_stopped_connector_has_no_tasks_and_no_runs(running: Scene) -> None:
     assert running.states("c") == ("STOPPED", [])
 
 
-def test_a_pause_after_a_stop_leaves_no_tasks(running: Scene) -> None:
+def test_a_pause_after_a_stop_leaves_no_tasks(running: RunEnvironment) -> None:
     running.herder.stop("c")
     running.herder.pause("c")
     assert running.states("c") == ("PAUSED", [])
@@ -91,7 +91,7 @@ def test_a_pause_after_a_stop_leaves_no_tasks(running: Scene) -> None:
     assert running.states("c") == ("RUNNING", [])
 
 
-def test_a_run_that_does_not_end_in_time_is_stopped_all_the_same_and_its_statuses_follow(running: Scene) -> None:
+def test_a_run_that_does_not_end_in_time_is_stopped_all_the_same_and_its_statuses_follow(running: RunEnvironment) -> None:
     running.runs.alive = running.runs.stubborn = {"c"}
     running.herder.stop("c")
     assert running.configs.read().target_state("c") is TargetState.STOPPED
@@ -105,7 +105,7 @@ def test_a_run_that_does_not_end_in_time_is_stopped_all_the_same_and_its_statuse
 # ── what a killed process leaves, and who completes it ──
 
 
-def test_a_stop_of_which_only_the_record_was_written_is_completed(running: Scene) -> None:
+def test_a_stop_of_which_only_the_record_was_written_is_completed(running: RunEnvironment) -> None:
     running.configs.put_target_state("c", TargetState.STOPPED)
     running.runs.alive = {"c"}
     assert running.herder.correct("c", RunFacts(is_live=True))
@@ -115,14 +115,14 @@ def test_a_stop_of_which_only_the_record_was_written_is_completed(running: Scene
     assert running.runs.taken() == []
 
 
-def test_a_deletion_of_which_only_the_record_was_written_is_completed(running: Scene) -> None:
+def test_a_deletion_of_which_only_the_record_was_written_is_completed(running: RunEnvironment) -> None:
     running.configs.delete_connector("c")
     assert running.herder.correct("c", RunFacts())
     assert running.statuses.names() == set()
     assert running.runs.taken() == [("end", "c"), ("forget", "c")]
 
 
-def test_a_name_that_is_taken_again_while_its_last_owner_is_cleared_away_keeps_its_statuses(running: Scene) -> None:
+def test_a_name_that_is_taken_again_while_its_last_owner_is_cleared_away_keeps_its_statuses(running: RunEnvironment) -> None:
     running.configs.delete_connector("c")
     end = running.runs.end
 
@@ -136,29 +136,29 @@ def test_a_name_that_is_taken_again_while_its_last_owner_is_cleared_away_keeps_i
     assert ("forget", "c") not in running.runs.taken()
 
 
-def test_a_creation_of_which_only_the_record_was_written_is_completed(scene: Scene) -> None:
-    scene.configs.create_connector("c", {**CONFIG, "name": "c"})
-    scene.herder.correct("c", RunFacts())
-    assert scene.states("c") == ("RUNNING", [])
+def test_a_creation_of_which_only_the_record_was_written_is_completed(environment: RunEnvironment) -> None:
+    environment.configs.create_connector("c", {**CONFIG, "name": "c"})
+    environment.herder.correct("c", RunFacts())
+    assert environment.states("c") == ("RUNNING", [])
 
 
-def test_a_killed_run_is_failed_with_what_airflow_knows_of_it(scene: Scene) -> None:
-    scene.herder.create_connector("c", CONFIG)
-    scene.run("c", R, R)
-    scene.herder.correct("c", RunFacts(ended_ms=1, failure="killed on host x"))
-    assert scene.states("c") == ("RUNNING", ["FAILED", "FAILED"])
-    assert scene.herder.task_status("c", 1).trace == "killed on host x"
+def test_a_killed_run_is_failed_with_what_airflow_knows_of_it(environment: RunEnvironment) -> None:
+    environment.herder.create_connector("c", CONFIG)
+    environment.run("c", R, R)
+    environment.herder.correct("c", RunFacts(ended_ms=1, failure="killed on host x"))
+    assert environment.states("c") == ("RUNNING", ["FAILED", "FAILED"])
+    assert environment.herder.task_status("c", 1).trace == "killed on host x"
 
 
-def test_a_change_whose_run_never_came_gets_one(scene: Scene) -> None:
-    scene.herder.create_connector("c", CONFIG)
-    scene.run("c", R, R)
-    scene.herder.put_connector_config("c", {**CONFIG, "topic": "other"})
-    scene.runs.taken()
-    scene.herder.correct("c", RunFacts(is_waiting=True))
-    assert scene.runs.taken() == []
-    scene.herder.correct("c", RunFacts())
-    assert scene.runs.taken() == [("trigger", "c", [0, 1])]
+def test_a_change_whose_run_never_came_gets_one(environment: RunEnvironment) -> None:
+    environment.herder.create_connector("c", CONFIG)
+    environment.run("c", R, R)
+    environment.herder.put_connector_config("c", {**CONFIG, "topic": "other"})
+    environment.runs.taken()
+    environment.herder.correct("c", RunFacts(is_waiting=True))
+    assert environment.runs.taken() == []
+    environment.herder.correct("c", RunFacts())
+    assert environment.runs.taken() == [("trigger", "c", [0, 1])]
 
 
 class TestAConnectorThatNothingCanRun:
@@ -166,35 +166,35 @@ class TestAConnectorThatNothingCanRun:
 
     REASON = "Connectors created over REST never run: add the bundle"
 
-    def state(self, scene: Scene) -> tuple[str, str | None]:
-        view = scene.herder.connector_status("c").connector
+    def state(self, environment: RunEnvironment) -> tuple[str, str | None]:
+        view = environment.herder.connector_status("c").connector
         return view.state, view.trace
 
-    def test_is_unassigned_when_it_is_created_changed_restarted_and_resumed(self, scene: Scene) -> None:
-        scene.runs.in_the_way = self.REASON
-        scene.herder.create_connector("c", CONFIG)
-        assert self.state(scene) == ("UNASSIGNED", self.REASON)
-        scene.herder.put_connector_config("c", {**CONFIG, "tasks.max": "2"})
-        scene.herder.restart_connector("c", include_tasks=True, only_failed=False)
-        assert self.state(scene) == ("UNASSIGNED", self.REASON)
-        scene.herder.pause("c")
-        assert self.state(scene) == ("PAUSED", None)
-        scene.herder.resume("c")
-        assert self.state(scene) == ("UNASSIGNED", self.REASON)
-        assert scene.herder.health_problem() is None
-        assert scene.herder.health_warning() == self.REASON
+    def test_is_unassigned_when_it_is_created_changed_restarted_and_resumed(self, environment: RunEnvironment) -> None:
+        environment.runs.in_the_way = self.REASON
+        environment.herder.create_connector("c", CONFIG)
+        assert self.state(environment) == ("UNASSIGNED", self.REASON)
+        environment.herder.put_connector_config("c", {**CONFIG, "tasks.max": "2"})
+        environment.herder.restart_connector("c", include_tasks=True, only_failed=False)
+        assert self.state(environment) == ("UNASSIGNED", self.REASON)
+        environment.herder.pause("c")
+        assert self.state(environment) == ("PAUSED", None)
+        environment.herder.resume("c")
+        assert self.state(environment) == ("UNASSIGNED", self.REASON)
+        assert environment.herder.health_problem() is None
+        assert environment.herder.health_warning() == self.REASON
 
-    def test_and_so_are_its_tasks_where_it_ran_before(self, running: Scene) -> None:
+    def test_and_so_are_its_tasks_where_it_ran_before(self, running: RunEnvironment) -> None:
         running.runs.in_the_way = self.REASON
         assert running.herder.correct("c", RunFacts())
         assert running.states("c") == ("UNASSIGNED", ["UNASSIGNED", "FAILED"])
         assert self.state(running) == ("UNASSIGNED", self.REASON)
 
-    def test_runs_once_it_can(self, scene: Scene) -> None:
-        scene.runs.in_the_way = self.REASON
-        scene.herder.create_connector("c", CONFIG)
-        scene.runs.taken()
-        scene.runs.in_the_way = None
-        assert scene.herder.correct("c", RunFacts())
-        assert scene.runs.taken() == [("trigger", "c", None)]
-        assert scene.herder.health_warning() is None
+    def test_runs_once_it_can(self, environment: RunEnvironment) -> None:
+        environment.runs.in_the_way = self.REASON
+        environment.herder.create_connector("c", CONFIG)
+        environment.runs.taken()
+        environment.runs.in_the_way = None
+        assert environment.herder.correct("c", RunFacts())
+        assert environment.runs.taken() == [("trigger", "c", None)]
+        assert environment.herder.health_warning() is None

@@ -3,27 +3,27 @@
 import pytest
 
 from airflow_provider_connect.model.states import State, TargetState
-from tests.unit.herder.conftest import CONFIG, Scene
+from tests.unit.herder.conftest import CONFIG, RunEnvironment
 
 DEFINED = {**CONFIG, "name": "c", "airflow.defined.in": "dags/c.py", "airflow.schedule": "none"}
 
 
-def gone(scene: Scene, name: str = "c") -> None:
+def gone(environment: RunEnvironment, name: str = "c") -> None:
     """What the reconciler does when the file has been gone for long enough."""
-    scene.herder.note_state(name)
-    scene.herder.stop(name)
-    scene.herder.release_connector(name)
+    environment.herder.note_state(name)
+    environment.herder.stop(name)
+    environment.herder.release_connector(name)
 
 
 @pytest.fixture
-def defined(scene: Scene) -> Scene:
-    scene.herder.define_connector("c", DEFINED, "dags/c.py")
-    scene.run("c", State.RUNNING)
-    return scene
+def defined(environment: RunEnvironment) -> RunEnvironment:
+    environment.herder.define_connector("c", DEFINED, "dags/c.py")
+    environment.run("c", State.RUNNING)
+    return environment
 
 
 @pytest.mark.parametrize("before", [TargetState.STARTED, TargetState.PAUSED])
-def test_the_state_of_before_returns_with_the_same_definition(defined: Scene, before: TargetState) -> None:
+def test_the_state_of_before_returns_with_the_same_definition(defined: RunEnvironment, before: TargetState) -> None:
     if before is TargetState.PAUSED:
         defined.herder.pause("c")
     gone(defined)
@@ -36,7 +36,7 @@ def test_the_state_of_before_returns_with_the_same_definition(defined: Scene, be
     assert defined.states("c")[0] == {"STARTED": "RUNNING", "PAUSED": "PAUSED"}[before]
 
 
-def test_it_returns_also_when_the_reconciler_died_half_way(defined: Scene) -> None:
+def test_it_returns_also_when_the_reconciler_died_half_way(defined: RunEnvironment) -> None:
     defined.herder.note_state("c")
     defined.herder.stop("c")
     gone(defined)  # the next tick begins anew, and finds the connector STOPPED
@@ -44,20 +44,20 @@ def test_it_returns_also_when_the_reconciler_died_half_way(defined: Scene) -> No
     assert defined.configs.read().target_state("c") is TargetState.STARTED
 
 
-def test_another_definition_stays_stopped(defined: Scene) -> None:
+def test_another_definition_stays_stopped(defined: RunEnvironment) -> None:
     gone(defined)
     defined.herder.define_connector("c", {**DEFINED, "file": "/tmp/other.txt"}, "dags/c.py")
     assert defined.configs.read().target_state("c") is TargetState.STOPPED
 
 
-def test_what_was_stopped_before_stays_stopped(defined: Scene) -> None:
+def test_what_was_stopped_before_stays_stopped(defined: RunEnvironment) -> None:
     defined.herder.stop("c")
     gone(defined)
     defined.herder.define_connector("c", DEFINED, "dags/c.py")
     assert defined.configs.read().target_state("c") is TargetState.STOPPED
 
 
-def test_a_state_that_was_asked_for_since_holds(defined: Scene) -> None:
+def test_a_state_that_was_asked_for_since_holds(defined: RunEnvironment) -> None:
     gone(defined)
     defined.herder.pause("c")
     defined.herder.define_connector("c", DEFINED, "dags/c.py")
@@ -65,7 +65,7 @@ def test_a_state_that_was_asked_for_since_holds(defined: Scene) -> None:
 
 
 @pytest.mark.parametrize("verb", ["put", "patch"])
-def test_who_changes_the_config_over_rest_owns_it_without_a_past(defined: Scene, verb: str) -> None:
+def test_who_changes_the_config_over_rest_owns_it_without_a_past(defined: RunEnvironment, verb: str) -> None:
     gone(defined)
     if verb == "put":
         defined.herder.put_connector_config("c", CONFIG)

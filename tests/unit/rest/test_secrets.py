@@ -13,7 +13,7 @@ from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.secrets import Secrets
 from airflow_provider_connect.stores.admin_connection import server_info
-from tests.unit.herder.conftest import CONFIG, Scene
+from tests.unit.herder.conftest import CONFIG, RunEnvironment
 
 
 def key(name: str, kind: str) -> ConfigKeyView:
@@ -42,25 +42,25 @@ def plugins() -> Plugins:
     return Plugins()
 
 
-def app_of(scene: Scene) -> FastAPI:
-    return create_app(herder=lambda: scene.herder, access=OpenToAll(), info=lambda: server_info(scene.settings))
+def app_of(environment: RunEnvironment) -> FastAPI:
+    return create_app(herder=lambda: environment.herder, access=OpenToAll(), info=lambda: server_info(environment.settings))
 
 
 def test_a_patch_takes_no_secret_to_the_address_that_a_put_has_set_meanwhile(plugins: Plugins) -> None:
-    scene, known = Scene(), {**CONFIG, "connection.url": "jdbc:postgresql://shop/db", "connection.password": "topsecret"}
-    scene.herder.create_connector("c", known)
-    validate, app = scene.probe.validate, app_of(scene)
+    environment, known = RunEnvironment(), {**CONFIG, "connection.url": "jdbc:postgresql://shop/db", "connection.password": "topsecret"}
+    environment.herder.create_connector("c", known)
+    validate, app = environment.probe.validate, app_of(environment)
     elsewhere = {**CONFIG, "connection.url": "jdbc:postgresql://evil/db", "connection.password": "mine"}
 
     def meanwhile(plugin: str, config: object) -> object:
-        scene.probe.validate = validate  # type: ignore[method-assign]
-        scene.herder.put_connector_config("c", elsewhere)
+        environment.probe.validate = validate  # type: ignore[method-assign]
+        environment.herder.put_connector_config("c", elsewhere)
         return validate(plugin, config)  # type: ignore[arg-type]
 
-    scene.probe.validate = meanwhile  # type: ignore[assignment, method-assign]
+    environment.probe.validate = meanwhile  # type: ignore[assignment, method-assign]
     with TestClient(app) as client:
         refused = client.patch("/connectors/c/config", json={"connection.password": HIDDEN})
-    stored = scene.herder.connector_config("c")
+    stored = environment.herder.connector_config("c")
     assert (stored["connection.url"], stored["connection.password"]) == ("jdbc:postgresql://evil/db", "mine")
     assert "topsecret" not in refused.text
 

@@ -1,4 +1,4 @@
-"""The two scenes in which faults happen: a file into a topic, and a topic into a file, in many small commits."""
+"""The two environments in which faults happen: a file into a topic, and a topic into a file, in many small commits."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ RECORDS = 3_000
 
 
 def lines(count: int = RECORDS) -> list[bytes]:
-    """Records that no other scene has, each different."""
+    """Records that no other environment has, each different."""
     mark = uuid.uuid4().hex[:8].encode()
     return [b"%b %06d %b" % (mark, number, b"x" * 60) for number in range(count)]
 
 
 @dataclass(slots=True)
-class SourceScene:
+class SourceEnvironment:
     """``FileStreamSource`` under one guarantee, in polls of 500 lines."""
 
     bootstrap: str
@@ -35,16 +35,16 @@ class SourceScene:
     sent: list[bytes]
 
     @classmethod
-    def make(cls, folder: Path, settings: Mapping[str, str], guarantee: str, *, master: str = "local[2]") -> SourceScene:
+    def make(cls, folder: Path, settings: Mapping[str, str], guarantee: str, *, master: str = "local[2]") -> SourceEnvironment:
         name = f"source-{uuid.uuid4().hex[:8]}"
         bootstrap, topic, file = settings["bootstrap.servers"], f"topic-{name}", folder / f"{name}.txt"
         make_topic(bootstrap, topic)
         config = {"name": name, "connector.class": "FileStreamSource", "file": str(file), "topic": topic, "batch.size": "500"}
         quick = {"transaction.boundary.poll.linger.ms": "0", "offset.flush.interval.ms": "0"}
         runs = Runs(folder, name, {**settings, **PLAIN, **quick}, config | {"delivery.guarantee": guarantee}, master)
-        scene = cls(bootstrap, topic, file, runs, [])
-        scene.add()
-        return scene
+        environment = cls(bootstrap, topic, file, runs, [])
+        environment.add()
+        return environment
 
     def add(self, count: int = RECORDS) -> None:
         """More lines at the end of the file."""
@@ -58,7 +58,7 @@ class SourceScene:
 
 
 @dataclass(slots=True)
-class SinkScene:
+class SinkEnvironment:
     """``FileStreamSink`` under one guarantee; ``commit`` after every put."""
 
     bootstrap: str
@@ -68,16 +68,16 @@ class SinkScene:
     sent: list[bytes]
 
     @classmethod
-    def make(cls, folder: Path, settings: Mapping[str, str], guarantee: str, *, master: str = "local[2]") -> SinkScene:
+    def make(cls, folder: Path, settings: Mapping[str, str], guarantee: str, *, master: str = "local[2]") -> SinkEnvironment:
         name = f"sink-{uuid.uuid4().hex[:8]}"
         bootstrap, topic, file = settings["bootstrap.servers"], f"topic-{name}", folder / f"{name}.txt"
         make_topic(bootstrap, topic, partitions=3)
         config = {"name": name, "connector.class": "FileStreamSink", "file": str(file), "topics": topic}
         quick = {"offset.flush.interval.ms": "0"}
         runs = Runs(folder, name, {**settings, **PLAIN, **quick}, config | {"delivery.guarantee": guarantee}, master)
-        scene = cls(bootstrap, topic, file, runs, [])
-        scene.add()
-        return scene
+        environment = cls(bootstrap, topic, file, runs, [])
+        environment.add()
+        return environment
 
     def add(self, count: int = RECORDS) -> None:
         """More records on the topic."""

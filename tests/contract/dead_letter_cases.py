@@ -20,7 +20,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetterScene:
+class DeadLetterCase:
     """``records`` go to one topic of one partition, and a file sink with ``config`` reads them."""
 
     records: Sequence[Sent]
@@ -37,19 +37,19 @@ POISONED = [
     Sent(b"k3", b'{"n":3}', timestamp=1_700_000_000_003),
 ]
 
-SCENES: Mapping[str, DeadLetterScene] = {
-    "value-converter": DeadLetterScene(POISONED, {**CONTEXT, **PLAIN_JSON}),
-    "without-context": DeadLetterScene(POISONED, {**CONTEXT, **PLAIN_JSON, "errors.deadletterqueue.context.headers.enable": "false"}),
-    "without-tolerance": DeadLetterScene(POISONED, {**CONTEXT, **PLAIN_JSON, "errors.tolerance": "none"}, fails=True),
-    "no-envelope": DeadLetterScene(
+CASES: Mapping[str, DeadLetterCase] = {
+    "value-converter": DeadLetterCase(POISONED, {**CONTEXT, **PLAIN_JSON}),
+    "without-context": DeadLetterCase(POISONED, {**CONTEXT, **PLAIN_JSON, "errors.deadletterqueue.context.headers.enable": "false"}),
+    "without-tolerance": DeadLetterCase(POISONED, {**CONTEXT, **PLAIN_JSON, "errors.tolerance": "none"}, fails=True),
+    "no-envelope": DeadLetterCase(
         [Sent(b"k", b'{"schema":{"type":"string"},"payload":"a"}'), Sent(b"k", b'{"n":1}'), Sent(b"k", None)],
         {**CONTEXT, **PLAIN_JSON, "value.converter.schemas.enable": "true"},
     ),
-    "key-converter": DeadLetterScene(
+    "key-converter": DeadLetterCase(
         [Sent(b"{", b"both are bad: {"), Sent(b'{"k":1}', b'"a"'), Sent(b"x", b'"b"')],
         {**CONTEXT, **PLAIN_JSON, "key.converter": JSON, "key.converter.schemas.enable": "false"},
     ),
-    "transformation": DeadLetterScene(
+    "transformation": DeadLetterCase(
         [Sent(b"k", b"1"), Sent(b"k", b"one", [("h", b"1")]), Sent(b"k", b"2")],
         {
             **CONTEXT,
@@ -63,8 +63,8 @@ SCENES: Mapping[str, DeadLetterScene] = {
 }
 
 
-def sink_config(name: str, topic: str, dead_letters: str, file: str, scene: DeadLetterScene) -> dict[str, str]:
-    """The config of the file sink of a scene."""
+def sink_config(name: str, topic: str, dead_letters: str, file: str, case: DeadLetterCase) -> dict[str, str]:
+    """The config of the file sink of a case."""
     return {
         "name": name,
         "connector.class": "FileStreamSink",
@@ -72,5 +72,5 @@ def sink_config(name: str, topic: str, dead_letters: str, file: str, scene: Dead
         "topics": topic,
         "errors.deadletterqueue.topic.name": dead_letters,
         "errors.deadletterqueue.topic.replication.factor": "1",
-        **scene.config,
+        **case.config,
     }

@@ -40,7 +40,7 @@ PLAIN = {"key.converter": STRING, "value.converter": STRING, "header.converter":
 
 
 @dataclass(slots=True)
-class Scene:
+class RunEnvironment:
     """``properties`` are the worker's, ``folder`` takes the connector's files, ``step`` surrounds the steps of commits."""
 
     properties: dict[str, str]

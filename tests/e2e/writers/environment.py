@@ -14,8 +14,8 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.model.run import RunResult
 from airflow_provider_connect.worker.application.readiness import WORK, check_readiness
+from tests.e2e.faults.environments import make_topic
 from tests.e2e.faults.oracle import Verdict
-from tests.e2e.faults.scenes import make_topic
 from tests.e2e.writers.agreement import TopicVerdict, judge_target, judge_topic
 from tests.e2e.writers.modes import Mode, topic_of
 from tests.e2e.writers.writers import OVERDUE, Writers, Written
@@ -70,7 +70,7 @@ class Account:
         return "; ".join([text, *self.problems])
 
 
-class WriterScene:
+class WriterEnvironment:
     """``make_runs`` is told a connector's config. ``settings`` are the worker's. No transaction is meant to take more than
     ``longest_seconds``."""
 

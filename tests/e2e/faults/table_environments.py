@@ -1,4 +1,4 @@
-"""The same scenes with a real PostgreSQL: a table into a topic, and a topic into a table, exactly once, in many small commits."""
+"""The same environments with a real PostgreSQL: a table into a topic, and a topic into a table, exactly once, in many small commits."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import OperationalError
 
+from tests.e2e.faults.environments import PLAIN, RECORDS, lines, make_topic, send
 from tests.e2e.faults.oracle import Verdict, judge, topic_records
 from tests.e2e.faults.runs import Runs, wait_for
-from tests.e2e.faults.scenes import PLAIN, RECORDS, lines, make_topic, send
 
 GUARANTEE = "exactly_once"
 RESTART_SECONDS = 30.0  # of a database one of whose backends was killed
 
 
 @dataclass(slots=True)
-class _TableScene:
+class _TableEnvironment:
     """``database`` is SQLAlchemy's address of it. The run's connections to it bear the connector's name."""
 
     bootstrap: str
@@ -31,11 +31,11 @@ class _TableScene:
     sent: list[bytes]
 
 
-class TableSourceScene(_TableScene):
+class TableSourceEnvironment(_TableEnvironment):
     """``JdbcSource`` in polls of 500 rows; a record is the text of its row."""
 
     @classmethod
-    def make(cls, folder: Path, settings: Mapping[str, str], database: str, *, master: str = "local[2]") -> TableSourceScene:
+    def make(cls, folder: Path, settings: Mapping[str, str], database: str, *, master: str = "local[2]") -> TableSourceEnvironment:
         name = f"table-source-{uuid.uuid4().hex[:8]}"
         table, bootstrap = name.replace("-", "_"), settings["bootstrap.servers"]
         config = {
@@ -54,11 +54,13 @@ class TableSourceScene(_TableScene):
             "delivery.guarantee": GUARANTEE,
         }
         quick = {"transaction.boundary.poll.linger.ms": "0", "offset.flush.interval.ms": "0"}
-        scene = cls(bootstrap, f"topic-{table}", database, table, Runs(folder, name, {**settings, **PLAIN, **quick}, config, master), [])
-        make_topic(bootstrap, scene.topic)
+        environment = cls(
+            bootstrap, f"topic-{table}", database, table, Runs(folder, name, {**settings, **PLAIN, **quick}, config, master), []
+        )
+        make_topic(bootstrap, environment.topic)
         _execute(database, f"create table {table} (id bigserial primary key, line text not null)")
-        scene.add()
-        return scene
+        environment.add()
+        return environment
 
     def add(self, count: int = RECORDS) -> None:
         """More rows."""
@@ -70,11 +72,11 @@ class TableSourceScene(_TableScene):
         return judge(self.sent, topic_records(self.bootstrap, self.topic))
 
 
-class TableSinkScene(_TableScene):
+class TableSinkEnvironment(_TableEnvironment):
     """``JdbcSink`` that commits after every put; a record is the text of a row to be."""
 
     @classmethod
-    def make(cls, folder: Path, settings: Mapping[str, str], database: str, *, master: str = "local[2]") -> TableSinkScene:
+    def make(cls, folder: Path, settings: Mapping[str, str], database: str, *, master: str = "local[2]") -> TableSinkEnvironment:
         name = f"table-sink-{uuid.uuid4().hex[:8]}"
         table, bootstrap = name.replace("-", "_"), settings["bootstrap.servers"]
         config = {
@@ -91,10 +93,12 @@ class TableSinkScene(_TableScene):
             "delivery.guarantee": GUARANTEE,
         }
         quick = {"offset.flush.interval.ms": "0"}
-        scene = cls(bootstrap, f"topic-{name}", database, table, Runs(folder, name, {**settings, **PLAIN, **quick}, config, master), [])
-        make_topic(bootstrap, scene.topic, partitions=3)
-        scene.add()
-        return scene
+        environment = cls(
+            bootstrap, f"topic-{name}", database, table, Runs(folder, name, {**settings, **PLAIN, **quick}, config, master), []
+        )
+        make_topic(bootstrap, environment.topic, partitions=3)
+        environment.add()
+        return environment
 
     def add(self, count: int = RECORDS) -> None:
         """More records on the topic."""
