@@ -197,7 +197,7 @@ class CanarySource(SourceConnector):
         show(config, "checking")
 
     def has_new_data(self, config, offsets):
-        show(config, "asking")
+        show(config.originals, "asking")
         return True
 
     def start(self, config):

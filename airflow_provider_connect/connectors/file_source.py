@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from io import FileIO
 from typing import Any, ClassVar, Final
 
@@ -21,7 +21,7 @@ from airflow_provider_connect.sdk.allowed_paths import AllowedPaths, add_unreach
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, ConfigValue, Importance, NonEmptyString, Type
-from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SourceConnector
+from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetOf, SourceConnector
 from airflow_provider_connect.sdk.schema import STRING_SCHEMA
 from airflow_provider_connect.sdk.task import SourceTask
 
@@ -279,16 +279,14 @@ class FileStreamSourceConnector(SourceConnector):
         """Supported for files; standard input has no positions."""
         return ExactlyOnceSupport.SUPPORTED if self.config_def.parse(config)[FILE] else ExactlyOnceSupport.UNSUPPORTED
 
-    def has_new_data(
-        self, config: Mapping[str, str], offsets: Callable[[Mapping[str, object]], Mapping[str, object] | None]
-    ) -> bool | None:
+    def has_new_data(self, config: Config, offsets: OffsetOf) -> bool | None:
         """Whether the file goes on behind the committed position with what may be a complete line. Costs a stat, and where there is more,
         a look at the next bytes: a file whose last line lacks its end must not start a run at every schedule."""
-        path = self.config_def.parse(config)[FILE]
+        path = config[FILE]
         if not path:
             return None
         partition = {FILENAME: path}
-        position = _position_of(partition, offsets(partition) or {})
+        position = _position_of(partition, offsets(partition))
         try:
             descriptor = self.allowed_paths.open(FILE, path, os.O_RDONLY | os.O_NONBLOCK)
         except FileNotFoundError:

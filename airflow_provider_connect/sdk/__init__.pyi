@@ -32,6 +32,7 @@ from airflow_provider_connect.sdk.config_provider import ConfigProvider as Confi
 from airflow_provider_connect.sdk.connector import Connector as Connector
 from airflow_provider_connect.sdk.connector import ConnectorContext as ConnectorContext
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport as ExactlyOnceSupport
+from airflow_provider_connect.sdk.connector import OffsetOf as OffsetOf
 from airflow_provider_connect.sdk.connector import SinkConnector as SinkConnector
 from airflow_provider_connect.sdk.connector import SourceConnector as SourceConnector
 from airflow_provider_connect.sdk.converter import NULL as NULL

@@ -6,6 +6,7 @@ One instance lives in the driver of a run: ``initialize`` → ``start`` → ``ta
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -15,6 +16,10 @@ from airflow_provider_connect.sdk.config_def import Config, ConfigValue, Plugin
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sdk.task import SinkTask, SourceTask
+
+
+OffsetOf = Callable[[Mapping[str, object]], Mapping[str, object] | None]
+"""The committed offset of a source partition; None where there is none."""
 
 
 class ConnectorContext(Protocol):
@@ -106,15 +111,22 @@ class SourceConnector(Connector):
         """
         return None
 
-    def has_new_data(
-        self, config: Mapping[str, str], offsets: Callable[[Mapping[str, object]], Mapping[str, object] | None]
-    ) -> bool | None:
-        """Whether a run would find new data, checked cheaply and without pyarrow; None: unknown.
+    def has_new_data(self, config: Config, offsets: OffsetOf) -> bool | None:
+        """Whether a run would find new data, checked cheaply and without pyarrow; None: unknown, so a run starts.
 
-        Called inside the Airflow task process before anything is submitted. ``config`` has its variables resolved; ``offsets`` gives the
-        committed offset of a source partition. May raise: that counts as None.
+        Called inside the Airflow task process before anything is submitted. ``config`` is parsed by ``config_def`` and has its variables
+        resolved; ``offsets`` returns the committed offset of a source partition, or None. Whatever this raises is logged, and a run starts.
         """
         return None
+
+    def check_for_new_data(self, config: Mapping[str, str], offsets: OffsetOf) -> bool | None:
+        """Call ``has_new_data`` with the parsed ``config``. The framework calls this, and so may tests; not to be overridden.
+
+        A method whose first parameter is annotated as a mapping of texts, ``Mapping[str, str]`` for one, is given the texts.
+        """
+        first = next(iter(inspect.signature(self.has_new_data).parameters.values()), None)
+        takes_texts = first is not None and str(first.annotation).endswith("[str, str]")
+        return self.has_new_data(config if takes_texts else self.config_def.parse(config), offsets)  # type: ignore[arg-type]
 
 
 class SinkConnector(Connector):

@@ -74,8 +74,8 @@ class SourceTaskContext(Protocol):
     claim: str
     transaction_context: TransactionContext | None
 
-    def offset(self, partition: Mapping[str, object], default: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The committed offset of a source partition; where there is none ``default``, or else an empty dict. Any: the task's own JSON."""
+    def offset(self, partition: Mapping[str, object], default: dict[str, Any] | None = None) -> dict[str, Any] | Any:
+        """The committed offset of a source partition; ``default`` (None) where there is none. Any: the task's own JSON, or the default."""
 
     def offsets(self, partitions: Iterable[Mapping[str, object]]) -> list[dict[str, Any] | None]:
         """The committed offsets of several source partitions, in their order."""

@@ -49,8 +49,8 @@ class MemorySourceContext:
         self.committed = offsets or {}
         self.stop_requested = threading.Event()
 
-    def offset(self, partition: Mapping[str, object], default: dict[str, Any] | None = None) -> dict[str, Any]:
-        return self.committed.get(partition_key(partition), {} if default is None else default)
+    def offset(self, partition: Mapping[str, object], default: dict[str, Any] | None = None) -> dict[str, Any] | Any:
+        return self.committed.get(partition_key(partition), default)
 
     def offsets(self, partitions: Iterable[Mapping[str, object]]) -> list[dict[str, Any] | None]:
         return [self.committed.get(partition_key(partition)) for partition in partitions]

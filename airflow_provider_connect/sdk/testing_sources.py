@@ -152,7 +152,7 @@ class SourceConnectorSuite(ConnectorSuite):
         connector, config = self.connector(), self.config()
 
         def answer(offsets: Offsets) -> bool | None:
-            found: bool | None = connector.has_new_data(config, lambda partition: offsets.get(partition_key(partition)))
+            found: bool | None = connector.check_for_new_data(config, lambda partition: offsets.get(partition_key(partition)))
             return found
 
         self.write_to_source(20)

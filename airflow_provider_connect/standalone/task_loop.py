@@ -15,7 +15,9 @@ from contextlib import closing
 from dataclasses import replace
 
 from airflow_provider_connect.config import config_providers
+from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import trace_of
 from airflow_provider_connect.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State
@@ -54,6 +56,7 @@ class TaskLoop:
         self._payload = payload
         self._checked = checked
         self._values: tuple[Mapping[str, str], float] | None = None  # the resolved config, and until when it holds
+        self._last_trace = ""  # of a check for new data: a failure that lasts is logged once
         self._stop_event = StopEvent()
         self._host = replace(host, wire=self._stop_event)
         self._on_result = on_result
@@ -136,9 +139,11 @@ class TaskLoop:
             resolved = self._resolved(settings)
             with closing(self._host.backing.offsets(OffsetLocation.of(settings, resolved))) as offsets:
                 known = offsets.read(payload.connector)
-            return connector.has_new_data(strip_framework_keys(resolved), known.get)
-        except Exception as error:  # (the connector's own code: a run will show)
-            log.debug("%s: its connector could not check for new data: %s", self._name, type(error).__name__)
+            return connector.check_for_new_data(strip_framework_keys(resolved), known.get)
+        except Exception as error:  # (the connector's own code)
+            trace = Mask(self._checked.secrets())(trace_of(error))
+            level, self._last_trace = logging.DEBUG if trace == self._last_trace else logging.WARNING, trace
+            log.log(level, "%s: its connector could not check for new data, so it runs\n%s", self._name, trace)
             return None
 
     def _resolved(self, settings: WorkerSettings) -> Mapping[str, str]:

@@ -6,6 +6,7 @@ tasks are planned has passed every check already; it is checked again, with inte
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -15,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_connect.config import config_providers
 from airflow_provider_connect.config.client_settings import client_config, connector_overrides
-from airflow_provider_connect.config.masking import HideSecrets, password_values, secret_values
+from airflow_provider_connect.config.masking import HideSecrets, Mask, password_values, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import ConfigException, StoreTimeoutException
+from airflow_provider_connect.errors import ConfigException, StoreTimeoutException, trace_of
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.model.connector_keys import strip_framework_keys
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.config.config_providers import ConfigProvider
     from airflow_provider_connect.sdk.connector import SourceConnector
 
+log = logging.getLogger(__name__)
 WORK, NO_WORK, NOT_STARTED, WAITING = "work", "no-work", "not-started", "waiting"
 LEFT_OPEN = "a run that was killed has left a transaction open"  # which the next one ends as it takes over; it may stay open for a minute
 COMMITTED_SECONDS = 2.0
@@ -108,10 +110,13 @@ def check_readiness(
     secrets = config_providers.airflow_values(raw, providers, secrets_of)
     if is_planned:
         return Readiness(WORK, "its tasks were just planned", raw, secrets, known=known)
-    hide(secret_values(raw, providers, secrets))
+    known_secrets = secret_values(raw, providers, secrets)
+    hide(known_secrets)
     if found.state == NO_WORK:
         resolved = config_providers.resolve(raw, providers, secrets)
-        checked = Readiness(WORK, "a run was asked for") if is_asked_for else _of_kind(settings, connector, resolved, found.version, hide)
+        checked = Readiness(WORK, "a run was asked for")
+        if not is_asked_for:
+            checked = _of_kind(settings, connector, resolved, found.version, secrets=known_secrets, hide=hide)
         found = Readiness(checked.state, checked.reason, version=found.version)
         if found.state == WORK and may_wait and not is_asked_for:
             waiting = _waiting(settings, connector)
@@ -149,15 +154,18 @@ def _refuse_foreign(connector: str, define: Mapping[str, str], state: ClusterCon
         refuse_foreign(connector, define, state)
 
 
-def _of_kind(settings: WorkerSettings, connector: str, resolved: Mapping[str, str], version: str | None, hide: HideSecrets) -> Readiness:
+def _of_kind(
+    settings: WorkerSettings, connector: str, resolved: Mapping[str, str], version: str | None, *, secrets: set[str], hide: HideSecrets
+) -> Readiness:
     """Whether the source, or the group's offsets, show work."""
     plugin = PluginChoice(PluginCatalog(settings.plugin_path), settings, version=version).connector(connector, resolved)
     if plugin.kind is PluginKind.SINK:
         return _sink_readiness(connector, resolved, settings)
     source: SourceConnector = connector_class(plugin, settings)()
     source.allowed_paths = settings.allowed_paths
-    hide(password_values(source.config_def, resolved))
-    return _source_readiness(connector, source, resolved, settings)
+    passwords = password_values(source.config_def, resolved)
+    hide(passwords)
+    return source_readiness(connector, source, resolved, settings, Mask(secrets | passwords))
 
 
 def _waiting(settings: WorkerSettings, connector: str) -> Readiness | None:
@@ -221,7 +229,10 @@ def _check_before_work(
     admin.close()
 
 
-def _source_readiness(name: str, connector: SourceConnector, resolved: Mapping[str, str], settings: WorkerSettings) -> Readiness:
+def source_readiness(
+    name: str, connector: SourceConnector, resolved: Mapping[str, str], settings: WorkerSettings, mask: Callable[[str], str]
+) -> Readiness:
+    """Whether the source has new data. ``mask`` hides secrets in what the connector raises."""
     known: list[SourceOffsets] = []
 
     def offset(partition: Mapping[str, object]) -> Mapping[str, object] | None:
@@ -231,10 +242,11 @@ def _source_readiness(name: str, connector: SourceConnector, resolved: Mapping[s
         return known[0].get(partition)
 
     try:
-        found = connector.has_new_data(strip_framework_keys(resolved), offset)
+        found = connector.check_for_new_data(strip_framework_keys(resolved), offset)
     except OpenTransactionException:
         return Readiness(WORK, LEFT_OPEN)
-    except Exception as error:  # (the connector's own code: whatever it raises, a run reports it)
+    except Exception as error:  # (the connector's own code)
+        log.warning("Connector %s: has_new_data raised, so a run starts\n%s", name, mask(trace_of(error)))
         return Readiness(WORK, f"the connector failed to check for new data: {type(error).__name__}")
     if found is None:
         return Readiness(WORK, "the connector cannot check for new data")

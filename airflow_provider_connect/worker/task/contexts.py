@@ -29,9 +29,9 @@ class TaskSourceContext:
         self.stopping = stopping
         self._offsets = offsets
 
-    def offset(self, partition: Mapping[str, object], default: dict[str, Any] | None = None) -> dict[str, Any]:
+    def offset(self, partition: Mapping[str, object], default: dict[str, Any] | None = None) -> dict[str, Any] | Any:
         found = self._offsets.get(partition)
-        return found if found is not None else default if default is not None else {}
+        return default if found is None else found
 
     def offsets(self, partitions: Iterable[Mapping[str, object]]) -> list[dict[str, Any] | None]:
         return [self._offsets.get(partition) for partition in partitions]

@@ -177,7 +177,9 @@ def test_has_new_data_looks_at_the_file_only(path: Path) -> None:
     connector = reaching(FileStreamSourceConnector())
 
     def answer(position: int | None) -> bool | None:
-        return connector.has_new_data({"file": str(path), "topic": "t"}, lambda _: None if position is None else {"position": position})
+        return connector.check_for_new_data(
+            {"file": str(path), "topic": "t"}, lambda _: None if position is None else {"position": position}
+        )
 
     assert answer(None) is False
     path.write_bytes(b"one\ntw")
@@ -187,12 +189,12 @@ def test_has_new_data_looks_at_the_file_only(path: Path) -> None:
     assert answer(100) is True  # cut short
     path.write_bytes(b"x" * 100_000)
     assert answer(0) is True
-    assert connector.has_new_data({"topic": "t"}, lambda _: None) is None
+    assert connector.check_for_new_data({"topic": "t"}, lambda _: None) is None
 
 
 def test_a_check_for_new_data_names_the_file_that_is_missing(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     connector = reaching(FileStreamSourceConnector())
-    assert connector.has_new_data({"file": str(path), "topic": "t"}, lambda _: None) is False
+    assert connector.check_for_new_data({"file": str(path), "topic": "t"}, lambda _: None) is False
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
         (logging.WARNING, f"Couldn't find file {path}: nothing to read until it is created")
     ]

@@ -118,7 +118,7 @@ def test_questions_of_throw_away_connectors_tell_nothing_of_the_host(data: Path,
     assert answers == [ExactlyOnceSupport.SUPPORTED] * 3
     for path in (dag_file, data.parent / "nothing"):
         with pytest.raises(ConfigException):
-            source.has_new_data({"file": str(path), "topic": "t"}, lambda _: None)
+            source.check_for_new_data({"file": str(path), "topic": "t"}, lambda _: None)
         with pytest.raises(ConfigException):
             sink.alter_offsets({"file": str(path)}, {ZERO: 1})
 

@@ -25,7 +25,7 @@ class RowsTask(SourceTask):
         self.config = config
         self.folder = Path(config["folder"])
         self.files = [name for name in config.originals["files"].split(",") if name]
-        self.at = {name: self.resumed(self.context.offset(self.partition(name))) for name in self.files}
+        self.at = {name: self.resumed(self.context.offset(self.partition(name), {})) for name in self.files}
 
     def partition(self, name: str) -> dict[str, Any]:
         return {"file": name}

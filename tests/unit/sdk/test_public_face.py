@@ -85,7 +85,7 @@ def test_defaults_of_connectors_promise_nothing() -> None:
     assert source.exactly_once_support({}) is None
     assert sink.exactly_once_support({}) is None
     assert source.can_define_transaction_boundaries({}) is False
-    assert source.has_new_data({}, lambda partition: None) is None
+    assert source.has_new_data(sdk.Config({}, {}), lambda partition: None) is None
     assert source.alter_offsets({}, {}) is False
 
 

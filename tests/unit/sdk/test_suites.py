@@ -33,7 +33,7 @@ from airflow_provider_connect.sdk.testing import MemorySinkContext, MemorySource
 class LinesTask(SourceTask):
     def start(self, config: Config) -> None:
         self.folder, self.stopped = Path(config["folder"]), threading.Event()
-        self.at = {name: self.context.offset({"file": name}).get("line", 0) for name in ("a", "b")}
+        self.at = {name: self.context.offset({"file": name}, {"line": 0})["line"] for name in ("a", "b")}
 
     def poll(self) -> Sequence[SourceRecord] | None:
         records = []
@@ -265,7 +265,7 @@ def test_contexts_note_what_they_are_asked_for() -> None:
     assert not sink.paused
     source = MemorySourceContext({}, {'{"f": 1}': {"n": 2}})
     assert source.offsets([{"f": 1}, {"f": 2}]) == [{"n": 2}, None]
-    assert source.offset({"f": 2}) == {}
+    assert source.offset({"f": 2}) is None
     assert not source.stopping()
     source.stop_requested.set()
     assert source.stopping()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any, ClassVar
 
@@ -24,12 +24,11 @@ from airflow_provider_connect.connectors.jdbc.source.shares import Share, is_beh
 from airflow_provider_connect.connectors.jdbc.source.task import TABLES, JdbcSourceTask
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
-from airflow_provider_connect.sdk.config_def import ConfigValue
-from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SourceConnector
+from airflow_provider_connect.sdk.config_def import Config, ConfigValue
+from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetOf, SourceConnector
 from airflow_provider_connect.sdk.task import SourceTask
 
 _MOST_ERRORS = 20
-Offset = Callable[[Mapping[str, object]], Mapping[str, object] | None]
 
 
 class JdbcSourceConnector(SourceConnector):
@@ -76,9 +75,9 @@ class JdbcSourceConnector(SourceConnector):
         mode = self.config_def.parse(config)["mode"]
         return ExactlyOnceSupport.UNSUPPORTED if mode == Mode.BULK else ExactlyOnceSupport.SUPPORTED
 
-    def has_new_data(self, config: Mapping[str, str], offsets: Offset) -> bool | None:
+    def has_new_data(self, config: Config, offsets: OffsetOf) -> bool | None:
         """Whether any table has a row behind its offset: one short query each, by an index where the key columns have one."""
-        settings = SourceSettings.of(self.config_def.parse(config), self.allowed_paths)
+        settings = SourceSettings.of(config, self.allowed_paths)
         if settings.mode is Mode.BULK:
             return True
         with closing(open_database(settings.url)) as database:
@@ -114,7 +113,7 @@ def marked(tables: Sequence[Table]) -> list[tuple[Table, bool]]:
 
 
 def sources(database: Database, settings: SourceSettings) -> list[tuple[RowSource, bool]]:
-    """Everything that a config reads, with ``marked``'s word. Raises ConfigException with all that is wrong with tables and columns."""
+    """Everything that a config reads, with ``marked``'s answer. Raises ConfigException with all that is wrong with tables and columns."""
     if settings.query is not None:
         return [(query_source(database, settings), True)]
     found, errors = [], []
@@ -129,8 +128,10 @@ def sources(database: Database, settings: SourceSettings) -> list[tuple[RowSourc
     return found
 
 
-def _is_behind(database: Database, settings: SourceSettings, source: tuple[RowSource, bool], until: SourceOffset, offsets: Offset) -> bool:
-    """Whether a source has rows that were not read. ``source`` comes with ``marked``'s word."""
+def _is_behind(
+    database: Database, settings: SourceSettings, source: tuple[RowSource, bool], until: SourceOffset, offsets: OffsetOf
+) -> bool:
+    """Whether a source has rows that were not read. ``source`` comes with ``marked``'s answer."""
     rows, is_only = source
     if rows.table is None:
         since = SourceOffset.of(offsets(QUERY_PARTITION))

@@ -7,19 +7,18 @@ some number are read, the table's own offset moves there and its ranges forget t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.source.offset import INCREMENTING, SINCE, split_partition
+from airflow_provider_connect.sdk.connector import OffsetOf
 
 SIZE: Final = 1 << 20
 """Numbers in a range. Not to be changed: a run that was interrupted is gone on with by the same ranges."""
 MOST: Final = 256
 """More ranges than this, as where numbers have large gaps, are not worth their bookkeeping."""
-
-Offset = Callable[[Mapping[str, object]], Mapping[str, object] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class Progress:
     has_gap: bool
 
     @classmethod
-    def of(cls, table: TableName, since: int | None, ranges: Sequence[KeyRange], offset: Offset) -> Progress:
+    def of(cls, table: TableName, since: int | None, ranges: Sequence[KeyRange], offset: OffsetOf) -> Progress:
         position, is_whole, has_gap = since, True, False
         begun = []
         for each in ranges:

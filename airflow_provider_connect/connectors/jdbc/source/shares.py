@@ -4,7 +4,7 @@ a task's share in its config."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,7 @@ from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset,
 from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource, table_source
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
+from airflow_provider_connect.sdk.connector import OffsetOf
 
 _FOLD: Final = "fold"
 
@@ -74,11 +75,10 @@ def _row(share: Share) -> list[object]:
     return [*row, _FOLD] if share.folds else row
 
 
-Offset = Callable[[Mapping[str, object]], Mapping[str, object] | None]
 _LEAST_RANGES = 3  # two of which are whole, perhaps
 
 
-def planned_shares(database: Database, settings: SourceSettings, shares: Sequence[Share], offset: Offset, max_tasks: int) -> list[Share]:
+def planned_shares(database: Database, settings: SourceSettings, shares: Sequence[Share], offset: OffsetOf, max_tasks: int) -> list[Share]:
     """The shares of whole tables, with the ranges of large ones in their place.
 
     A table in ranges that an earlier run has begun stays in ranges until all of them are read, whatever the number of tasks is now.
@@ -89,7 +89,7 @@ def planned_shares(database: Database, settings: SourceSettings, shares: Sequenc
     return [part for share in shares for part in _parts(database, settings, share, offset, may_split=may_split)]
 
 
-def _parts(database: Database, settings: SourceSettings, share: Share, offset: Offset, *, may_split: bool) -> list[Share]:
+def _parts(database: Database, settings: SourceSettings, share: Share, offset: OffsetOf, *, may_split: bool) -> list[Share]:
     source = table_source(database, settings, share.table)
     if not source.is_stored:
         return [share]
@@ -107,7 +107,7 @@ def _parts(database: Database, settings: SourceSettings, share: Share, offset: O
     return [Share(share.table, share.is_only, TablePart(name, each, min(each.high, greatest), since)) for each in ranges]
 
 
-def is_behind(database: Database, settings: SourceSettings, source: RowSource, share: Share, offset: Offset) -> bool:
+def is_behind(database: Database, settings: SourceSettings, source: RowSource, share: Share, offset: OffsetOf) -> bool:
     """Whether a table has a number behind what is read of it, in ranges or whole."""
     since, least, greatest = extent_of(database, settings, source, share, offset)
     if greatest is None:
@@ -117,7 +117,7 @@ def is_behind(database: Database, settings: SourceSettings, source: RowSource, s
 
 
 def extent_of(
-    database: Database, settings: SourceSettings, source: RowSource, share: Share, offset: Offset
+    database: Database, settings: SourceSettings, source: RowSource, share: Share, offset: OffsetOf
 ) -> tuple[int | None, int, int | None]:
     """The table's own offset, and the least and greatest number in it; None as the greatest where it has no rows."""
     since = SourceOffset.of(known_offset(share.table.name, offset, is_only=share.is_only)).incrementing

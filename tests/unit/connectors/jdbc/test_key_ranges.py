@@ -121,7 +121,9 @@ class World:
             task.stop()
 
     def has_new_data(self) -> bool | None:
-        return reaching(JdbcSourceConnector()).has_new_data(self.config(), lambda partition: self.offsets.get(partition_key(partition)))
+        return reaching(JdbcSourceConnector()).check_for_new_data(
+            self.config(), lambda partition: self.offsets.get(partition_key(partition))
+        )
 
     def own_offset(self) -> Any:
         return self.offsets.get(partition_key({"protocol": "1", "table": "lines"}))
