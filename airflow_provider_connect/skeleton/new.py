@@ -1,5 +1,6 @@
-"""``connect-new my-connector``: a package with a connector to begin with, created from the templates beside this module. ``airflow connect
-new`` is the same. Loads the standard library only."""
+"""``connect-new my-connector``: a package with plugins to begin with, created from the templates beside this module.
+
+``airflow connect new`` is the same. Loads the standard library only."""
 
 from __future__ import annotations
 
@@ -20,25 +21,41 @@ from typing import Any, Final
 from airflow_provider_connect import __version__
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, ConnectException
 
-ABOUT: Final = "Make a package with a connector to begin with: entry points, tests, an example DAG"
+ABOUT: Final = "Make a package with a plugin to begin with: entry points, tests, for a connector an example DAG"
 ARGUMENTS: Final[tuple[tuple[tuple[str, ...], dict[str, Any]], ...]] = (
     (("name",), {"help": "What the package is to be called, such as my-connector"}),
     (("--source",), {"action": "store_true", "help": "With a source connector; the default"}),
     (("--sink",), {"action": "store_true", "help": "With a sink connector"}),
-    (("--both",), {"action": "store_true", "help": "With one of each"}),
+    (("--both",), {"action": "store_true", "help": "With a source and a sink"}),
+    (("--transformation",), {"action": "store_true", "help": "With a transformation"}),
+    (("--converter",), {"action": "store_true", "help": "With a converter"}),
     (("--directory",), {"default": ".", "metavar": "DIR", "help": "Make the package's directory in DIR; else in the current directory"}),
 )
-_ENDING: Final = "-connector"
+_ENDING: Final = re.compile(r"(?<=.)-(connector|transformation|converter)$")
 _FORM: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _MOST_CHARACTERS: Final = 40
 _TAKEN: Final = frozenset({"airflow", "airflow_provider_connect", "confluent_kafka", "dags", "py4j", "pyarrow", "pyspark", "src", "tests"})
 
 
-class Side(StrEnum):
-    """What a package may bring."""
+class Kind(StrEnum):
+    """What a package may hold."""
 
     SOURCE = "source"
     SINK = "sink"
+    TRANSFORMATION = "transformation"
+    CONVERTER = "converter"
+
+    @property
+    def is_connector(self) -> bool:
+        return self in (Kind.SOURCE, Kind.SINK)
+
+    def name_of(self, stem: str) -> str:
+        """The name in configs of a package's plugin of this kind."""
+        return f"{stem}{self.capitalize()}"
+
+    def entry_point(self, stem: str, module: str) -> str:
+        name = self.name_of(stem)
+        return f'"{self}:{name}" = "{module}.{self}:{name}{"Connector" if self.is_connector else ""}"'
 
 
 _EVERY: Final = {
@@ -49,12 +66,8 @@ _EVERY: Final = {
     "src/{module}/py.typed": "py.typed",
     "tests/test_package.py": "test_package.py",
 }
-_OF_SIDE: Final = {
-    "src/{module}/{side}.py": "{side}.py",
-    "tests/test_{side}.py": "test_{side}.py",
-    "dags/{module}_{side}.py": "dag_{side}.py",
-}
-_ENTRY: Final = '"{side}:{stem}{Side}" = "{module}.{side}:{stem}{Side}Connector"'
+_OF_KIND: Final = {"src/{module}/{kind}.py": "{kind}.py", "tests/test_{kind}.py": "test_{kind}.py"}
+_OF_CONNECTOR: Final = {**_OF_KIND, "dags/{module}_{kind}.py": "dag_{kind}.py"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -67,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def new(options: argparse.Namespace) -> None:
     """Carry the command out, its arguments parsed, and print what was made."""
-    asked = {side for side in Side if options.both or getattr(options, side)} or {Side.SOURCE}
+    asked = {kind for kind in Kind if getattr(options, kind) or (options.both and kind.is_connector)} or {Kind.SOURCE}
     try:
         texts = package_files(options.name, asked, framework=__version__)
         target = Path(options.directory) / options.name
@@ -79,27 +92,28 @@ def new(options: argparse.Namespace) -> None:
     print(f"Next: cd {target}, pip install -e '.[test]', pytest; README.md has the rest")
 
 
-def package_files(package: str, sides: Collection[Side], *, framework: str) -> dict[str, str]:
+def package_files(package: str, kinds: Collection[Kind], *, framework: str) -> dict[str, str]:
     """The texts of a package's files by their path in it. ``framework`` is the version of this package that they are made for.
 
     Raises BadRequestException for a wrong name.
     """
     names = Names.of(package)
-    chosen = [side for side in Side if side in sides]
+    chosen = [kind for kind in Kind if kind in kinds]
     values = {
         "package": names.package,
         "module": names.module,
         "label": names.label,
         "stem": names.stem,
         "framework": framework,
-        "entry_points": "\n".join(
-            _ENTRY.format(side=side, Side=side.capitalize(), stem=names.stem, module=names.module) for side in chosen
-        ),
-        "connectors": " and ".join(f"`{names.stem}{side.capitalize()}`" for side in chosen),
+        "entry_points": "\n".join(kind.entry_point(names.stem, names.module) for kind in chosen),
+        "plugins": " and ".join(f"`{kind.name_of(names.stem)}`" for kind in chosen),
     }
+    usages = dict.fromkeys("connector" if kind.is_connector else kind for kind in chosen)
+    values["usage"] = "\n".join(_filled(f"usage_{usage}.md", values) for usage in usages)
     paths = dict(_EVERY)
-    for side in chosen:
-        paths |= {path.replace("{side}", side): template.replace("{side}", side) for path, template in _OF_SIDE.items()}
+    for kind in chosen:
+        files_of_kind = _OF_CONNECTOR if kind.is_connector else _OF_KIND
+        paths |= {path.replace("{kind}", kind): template.replace("{kind}", kind) for path, template in files_of_kind.items()}
     return {path.format(module=names.module): _filled(template, values) for path, template in sorted(paths.items())}
 
 
@@ -153,7 +167,7 @@ class Names:
         module = package.replace("-", "_")
         if module in _TAKEN or module in sys.stdlib_module_names or keyword.iskeyword(module):
             raise BadRequestException(f"{package!r} is not a name for a package: there is a module {module}; take {package}-connector")
-        label = package.removesuffix(_ENDING)
+        label = _ENDING.sub("", package)
         return cls(package, module, label, "".join(word.capitalize() for word in label.split("-")))
 
 

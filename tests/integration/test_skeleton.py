@@ -7,24 +7,40 @@ import subprocess
 import sys
 from pathlib import Path
 
-from airflow_provider_connect.skeleton.new import main
+import pytest
+
+from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.skeleton.new import Kind, main
 from tests.conftest import CACHE, CHECKOUT
 
 CHECKS = (
     ("ruff", "check"),
     ("ruff", "format", "--check"),
     ("mypy", "--follow-imports", "silent", "--cache-dir", str(CACHE / "mypy-skeleton")),  # silent: what it says of this checkout
-    ("pytest", "-q"),
 )
 
 
-def test_a_package_passes_its_own_tests(tmp_path: Path) -> None:
-    main(["my-connector", "--both", "--directory", str(tmp_path)])
-    package = tmp_path / "my-connector"
+def checked(package: Path, module: str, *arguments: str, **environment: str) -> str:
+    """What ``python -m module`` printed in the package, as its author would run it. Fails the test where it fails."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "AIRFLOW_"))}
+    command = [sys.executable, "-W", "ignore", "-m", module, *arguments]
+    done = subprocess.run(command, cwd=package, env={**kept, **environment}, capture_output=True, text=True, check=False, timeout=250)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_a_package_passes_its_own_tests(kind: Kind, tmp_path: Path) -> None:
+    main(["my-connector", f"--{kind}", "--directory", str(tmp_path)])
+    assert " passed" in checked(tmp_path / "my-connector", "pytest", "-q")
+
+
+def test_a_package_with_all_kinds_passes_all_checks_and_is_found_where_it_is_installed(tmp_path: Path) -> None:
+    main(["my-connector", *(f"--{kind}" for kind in Kind), "--directory", str(tmp_path)])
+    package, location = tmp_path / "my-connector", tmp_path / "plugins" / "my-connector-0.1.0"
     for check in CHECKS:
-        command = [sys.executable, "-W", "ignore", "-m", *check]
-        environment = {**kept, "MYPYPATH": str(CHECKOUT)}  # mypy does not see what is installed for editing
-        done = subprocess.run(command, cwd=package, env=environment, capture_output=True, text=True, check=False, timeout=250)
-        assert done.returncode == 0, done.stdout + done.stderr
-    assert " passed" in done.stdout
+        checked(package, *check, MYPYPATH=str(CHECKOUT))  # mypy does not see what is installed for editing
+    checked(package, "pip", "install", "--no-deps", "--no-build-isolation", "--target", str(location), ".")
+    catalog = PluginCatalog([str(location.parent)])
+    found = {str(plugin.kind): plugin.version for plugin in catalog.plugins() if "my_connector" in plugin.class_name}
+    assert found == dict.fromkeys(map(str, Kind), "0.1.0")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException
-from airflow_provider_connect.skeleton.new import Names, Side, main, package_files, write_package
+from airflow_provider_connect.skeleton.new import Kind, Names, main, package_files, write_package
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,8 @@ from airflow_provider_connect.skeleton.new import Names, Side, main, package_fil
         ("sales", "sales", "sales", "Sales"),
         ("s3-lake-connector", "s3_lake_connector", "s3-lake", "S3Lake"),
         ("connector", "connector", "connector", "Connector"),
+        ("mask-transformation", "mask_transformation", "mask", "Mask"),
+        ("avro-converter", "avro_converter", "avro", "Avro"),
     ],
 )
 def test_all_names_come_from_one(package: str, module: str, label: str, stem: str) -> None:
@@ -43,15 +45,22 @@ def test_a_name_that_is_none_is_refused_with_one_that_is(package: str, said: str
 
 
 def test_entry_points_name_what_was_asked_for() -> None:
-    for sides in ([Side.SOURCE], [Side.SINK], [Side.SINK, Side.SOURCE]):
-        texts = package_files("my-connector", sides, framework="1.2.3")
+    classes = {
+        Kind.SOURCE: "MySourceConnector",
+        Kind.SINK: "MySinkConnector",
+        Kind.TRANSFORMATION: "MyTransformation",
+        Kind.CONVERTER: "MyConverter",
+    }
+    for kinds in ([Kind.SOURCE], [Kind.SINK], [Kind.SINK, Kind.SOURCE], [Kind.TRANSFORMATION], [Kind.CONVERTER], [*Kind]):
+        texts = package_files("my-connector", kinds, framework="1.2.3")
         project = tomllib.loads(texts["pyproject.toml"])["project"]
         assert project["entry-points"]["airflow_provider_connect.plugins"] == {
-            f"{side}:My{side.capitalize()}": f"my_connector.{side}:My{side.capitalize()}Connector" for side in sides
+            f"{kind}:My{kind.capitalize()}": f"my_connector.{kind}:{classes[kind]}" for kind in kinds
         }
         assert "airflow-provider-connect>=1.2.3" in project["optional-dependencies"]["test"]
-        assert {f"src/my_connector/{side}.py" in texts for side in sides} == {True}
-        assert len(texts) == 6 + 3 * len(sides)
+        assert {f"src/my_connector/{kind}.py" in texts and f"tests/test_{kind}.py" in texts for kind in kinds} == {True}
+        assert {path for path in texts if path.startswith("dags/")} == {f"dags/my_connector_{k}.py" for k in kinds if k.is_connector}
+        assert not [path for path, text in texts.items() if "${" in text]
 
 
 def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
