@@ -40,6 +40,9 @@ from airflow_provider_connect.sdk.converter import ColumnRun as ColumnRun
 from airflow_provider_connect.sdk.converter import Converter as Converter
 from airflow_provider_connect.sdk.converter import HeaderConverter as HeaderConverter
 from airflow_provider_connect.sdk.converter import SchemaAndValue as SchemaAndValue
+from airflow_provider_connect.sdk.functions.sink import sink as sink
+from airflow_provider_connect.sdk.functions.source import source as source
+from airflow_provider_connect.sdk.functions.transformation import transformation as transformation
 from airflow_provider_connect.sdk.records import Header as Header
 from airflow_provider_connect.sdk.records import Headers as Headers
 from airflow_provider_connect.sdk.records import SinkRecord as SinkRecord
@@ -80,7 +83,7 @@ from airflow_provider_connect.sdk.task import SourceTask as SourceTask
 from airflow_provider_connect.sdk.task import SourceTaskContext as SourceTaskContext
 from airflow_provider_connect.sdk.task import TransactionContext as TransactionContext
 from airflow_provider_connect.sdk.task import WentBack as WentBack
-from airflow_provider_connect.sdk.transformation import Predicate as Predicate
-from airflow_provider_connect.sdk.transformation import Transformation as Transformation
+from airflow_provider_connect.sdk.transformations import Predicate as Predicate
+from airflow_provider_connect.sdk.transformations import Transformation as Transformation
 
 __all__: list[str]

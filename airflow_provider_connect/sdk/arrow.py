@@ -1,4 +1,4 @@
-"""pyarrow and pyarrow.compute, imported when one of their names is first used.
+"""pyarrow, its compute functions and its execution engine, imported when one of their names is first used.
 
 A connector class is also imported where no record moves (validation, the check for new data inside the Airflow task process), and there
 the 0.1 CPU-seconds of pyarrow's import are too much. Use ``from airflow_provider_connect.sdk.arrow import pa, pc``.
@@ -8,7 +8,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-__all__ = ["pa", "pc"]
+__all__ = ["acero", "pa", "pc"]
 
 
 class _LazyModule(ModuleType):
@@ -25,6 +25,8 @@ class _LazyModule(ModuleType):
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
+    from pyarrow import acero
 else:
     pa = _LazyModule("pyarrow")
+    acero = _LazyModule("pyarrow.acero")
     pc = _LazyModule("pyarrow.compute")

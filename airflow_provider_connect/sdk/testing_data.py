@@ -15,7 +15,7 @@ from airflow_provider_connect.sdk.columns import column_of, values_of
 from airflow_provider_connect.sdk.converter import Converter
 from airflow_provider_connect.sdk.records import SinkRecord, SourceRecord
 from airflow_provider_connect.sdk.schema import Schema
-from airflow_provider_connect.sdk.transformation import Transformation
+from airflow_provider_connect.sdk.transformations import Transformation
 
 
 class ConverterSuite:

@@ -16,7 +16,7 @@ from airflow_provider_connect.sdk.columns import row_numbers
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Lambda, OneOf, Type
 from airflow_provider_connect.sdk.java_text import in_hash_order
 from airflow_provider_connect.sdk.schema import Schema
-from airflow_provider_connect.sdk.transformation import Transformation
+from airflow_provider_connect.sdk.transformations import Transformation
 from airflow_provider_connect.sdk.value_text import parse_value
 from airflow_provider_connect.transforms.one_side import REPLACE_NULL, OneSide, of_key_and_value, one_by_one
 from airflow_provider_connect.transforms.requirements import Names, check_not_empty, require_map, require_struct

@@ -14,7 +14,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import column_of, json_column, values_of
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Importance, Type, class_name_of
 from airflow_provider_connect.sdk.schema import Schema
-from airflow_provider_connect.sdk.transformation import Transformation
+from airflow_provider_connect.sdk.transformations import Transformation
 
 Before = TypeVar("Before")
 After = TypeVar("After")

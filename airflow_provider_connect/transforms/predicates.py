@@ -5,7 +5,7 @@ from __future__ import annotations
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Lambda, NonEmptyString
-from airflow_provider_connect.sdk.transformation import Predicate, Transformation
+from airflow_provider_connect.sdk.transformations import Predicate, Transformation
 from airflow_provider_connect.transforms.headers import have_header
 from airflow_provider_connect.transforms.java_regex import TopicPattern, check_regex
 

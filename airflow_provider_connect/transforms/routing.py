@@ -6,7 +6,7 @@ from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Lambda
-from airflow_provider_connect.sdk.transformation import Transformation
+from airflow_provider_connect.sdk.transformations import Transformation
 from airflow_provider_connect.transforms.java_regex import Replacement, TopicPattern, check_regex
 from airflow_provider_connect.transforms.one_side import runs_of
 from airflow_provider_connect.transforms.simple_date_format import SimpleDateFormat

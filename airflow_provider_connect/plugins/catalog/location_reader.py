@@ -6,11 +6,10 @@ import ast
 import os
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from airflow_provider_connect.model.versions import UNDEFINED
 from airflow_provider_connect.plugins.catalog import plugin_metadata
-from airflow_provider_connect.plugins.catalog.plugin_kinds import Declarations, Declared, PluginKind
+from airflow_provider_connect.plugins.catalog.plugin_kinds import Declarations, Declared, PluginKind, hash_version
 from airflow_provider_connect.plugins.loading.plugin_path import Location, LocationForm, modules_in
 
 _BASES = {
@@ -21,6 +20,9 @@ _BASES = {
     "Converter": PluginKind.CONVERTER,
     "HeaderConverter": PluginKind.HEADER_CONVERTER,
 }
+
+_DECORATORS = {"source": PluginKind.SOURCE, "sink": PluginKind.SINK, "transformation": PluginKind.TRANSFORMATION}
+_SDK = "airflow_provider_connect.sdk"
 
 _MOST_BYTES = 8 << 20  # a syntax tree takes some fifty times as much
 
@@ -66,7 +68,10 @@ def _declared(location: Location) -> Declarations:
 
 
 def in_module(path: str) -> Declarations:
-    """The plugins of one module file. Their version is the module's ``__version__`` or the class's own ``version``, given as text."""
+    """The plugins of one module file: classes, and functions with a decorator of the ``sdk``.
+
+    Their version is the module's ``__version__`` or the class's own ``version``, given as text; without one, the
+    hash of the file."""
     module = os.path.basename(path).removesuffix(".py")
     try:
         with open(path, "rb") as file:
@@ -76,19 +81,40 @@ def in_module(path: str) -> Declarations:
         tree = ast.parse(source, path)
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return Declarations([], [f"module {path} cannot be read: {error}"])
-    version = _text(tree.body, "__version__") or UNDEFINED
+    version = _text(tree.body, "__version__") or hash_version(source)
     kinds: dict[str, set[PluginKind]] = {}
+    decorators = _decorators(tree.body)
     plugins: list[Declared] = []
     for node in tree.body:
-        if not isinstance(node, ast.ClassDef):
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef):
             continue
-        kinds[node.name] = _kinds(node, kinds)
+        body = node.body if isinstance(node, ast.ClassDef) else []
+        kinds[node.name] = _kinds(node, kinds) if isinstance(node, ast.ClassDef) else _kinds_of_function(node, decorators)
         if node.name.startswith("_"):
             continue
-        class_name = _text(node.body, "class_name") or f"{module}.{node.name}"
-        own_version = _text(node.body, "version") or version
+        class_name = _text(body, "class_name") or f"{module}.{node.name}"
+        own_version = _text(body, "version") or version
         plugins += [Declared(kind, class_name, f"{module}:{node.name}", own_version) for kind in sorted(kinds[node.name])]
     return Declarations(plugins, [])
+
+
+def _decorators(body: list[ast.stmt]) -> dict[str, PluginKind]:
+    """The decorators of the ``sdk`` by what the module calls them, such as ``source``, ``sdk.source``."""
+    found: dict[str, PluginKind] = {}
+    for node in body:
+        if isinstance(node, ast.ImportFrom) and node.module == _SDK:
+            found |= {alias.asname or alias.name: _DECORATORS[alias.name] for alias in node.names if alias.name in _DECORATORS}
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            package = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            for alias in node.names:
+                if package + alias.name == _SDK:
+                    found |= {f"{alias.asname or alias.name}.{name}": kind for name, kind in _DECORATORS.items()}
+    return found
+
+
+def _kinds_of_function(node: ast.FunctionDef, decorators: Mapping[str, PluginKind]) -> set[PluginKind]:
+    called = (decorator.func if isinstance(decorator, ast.Call) else decorator for decorator in node.decorator_list)
+    return {decorators[name] for each in called if (name := ast.unparse(each)) in decorators}
 
 
 def _kinds(node: ast.ClassDef, known: dict[str, set[PluginKind]]) -> set[PluginKind]:

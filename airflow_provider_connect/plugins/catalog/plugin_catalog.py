@@ -18,7 +18,14 @@ from airflow_provider_connect import __version__
 from airflow_provider_connect.errors import ConfigException, PluginNotFoundException, PluginVersionException
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.versions import MavenVersion, choose_version, oldest_first
-from airflow_provider_connect.plugins.catalog.plugin_kinds import CONNECTOR_KINDS, SUFFIXES, Declarations, Declared, PluginKind
+from airflow_provider_connect.plugins.catalog.plugin_kinds import (
+    CONNECTOR_KINDS,
+    SUFFIXES,
+    Declarations,
+    Declared,
+    PluginKind,
+    is_hash_version,
+)
 from airflow_provider_connect.plugins.loading.plugin_path import BrokenLocation, Location, locations
 
 __all__ = ["CONNECTOR_KINDS", "Plugin", "PluginCatalog", "PluginKind"]
@@ -138,6 +145,10 @@ class PluginCatalog:
             of_all_kinds = dict.fromkeys((plugin.kind, plugin.version) for plugin in self.named(class_name))
             choose_version(class_name, [version for _, version in of_all_kinds], spec)  # as Connect lists them, each once a kind
             raise
+        unordered = [plugin for plugin in found if is_hash_version(plugin.version)]
+        if spec != version and is_hash_version(version) and len(versions_of(unordered)) > 1:
+            origins = ", ".join(f"{plugin.version} in {plugin.origin}" for plugin in unordered)
+            raise ConfigException(f"Which version of plugin {class_name} is the newest is unknown: give each file a __version__: {origins}")
         chosen = [plugin for plugin in found if plugin.version == version]
         located = [plugin for plugin in chosen if plugin.location is not None]
         if len(located) > 1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -47,3 +49,13 @@ class Declarations:
 
     plugins: list[Declared]
     problems: list[str]
+
+
+def hash_version(content: bytes) -> str:
+    """The version of a module file that names none: older than any version that is named, and another one after each edit."""
+    return f"0-{hashlib.sha256(content).hexdigest()[:12]}"
+
+
+def is_hash_version(version: str) -> bool:
+    """Whether it is one of ``hash_version``: which of two is the newer cannot be known."""
+    return re.fullmatch(r"0-[0-9a-f]{12}", version) is not None

@@ -13,7 +13,7 @@ from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
 from airflow_provider_connect.plugins.catalog.plugin_catalog import Plugin, PluginCatalog, PluginKind, versions_of
 from airflow_provider_connect.sdk.config_def import Plugin as PluginClass
 from airflow_provider_connect.sdk.converter import Converter, HeaderConverter
-from airflow_provider_connect.sdk.transformation import Predicate, Transformation
+from airflow_provider_connect.sdk.transformations import Predicate, Transformation
 
 INTERFACES: Final[Mapping[PluginKind, type[PluginClass]]] = {
     PluginKind.CONVERTER: Converter,

@@ -18,7 +18,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import row_numbers
 from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.converter import Converter, HeaderConverter
-from airflow_provider_connect.sdk.transformation import Predicate, Transformation
+from airflow_provider_connect.sdk.transformations import Predicate, Transformation
 from airflow_provider_connect.worker.errors.failures import ErrorStage, FailedRecord, Operation
 from airflow_provider_connect.worker.errors.tolerance import Part, Tolerance, is_whole
 

@@ -10,7 +10,7 @@ from airflow_provider_connect.model.connector_settings import PluginSettings, Tr
 from airflow_provider_connect.sdk.connector import Connector
 from airflow_provider_connect.sdk.converter import Converter, HeaderConverter
 from airflow_provider_connect.sdk.task import Task
-from airflow_provider_connect.sdk.transformation import Predicate, Transformation
+from airflow_provider_connect.sdk.transformations import Predicate, Transformation
 from airflow_provider_connect.worker.pipeline.stages import Converters, Stage
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from airflow_provider_connect.sdk.records import Headers, SourceRecord
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_STRING_SCHEMA, STRING_SCHEMA, Schema, Struct
 from airflow_provider_connect.sdk.testing import TransformationSuite
-from airflow_provider_connect.sdk.transformation import Transformation
+from airflow_provider_connect.sdk.transformations import Transformation
 from airflow_provider_connect.transforms.cast import CastValue
 from airflow_provider_connect.transforms.fields import InsertFieldValue
 from airflow_provider_connect.transforms.headers import DropHeaders, HeaderFromValue

@@ -18,7 +18,7 @@ from airflow_provider_connect.sdk.batch import Batch, headers_type
 from airflow_provider_connect.sdk.columns import column_of
 from airflow_provider_connect.sdk.converter import ColumnRun
 from airflow_provider_connect.sdk.schema import STRING_SCHEMA
-from airflow_provider_connect.sdk.transformation import Predicate, Transformation
+from airflow_provider_connect.sdk.transformations import Predicate, Transformation
 from tests.contract.transforms.cases import CLASSES, Json, rows
 from tests.contract.transforms.deviations import deviation
 from tests.contract.transforms.record import GOLDEN, mark

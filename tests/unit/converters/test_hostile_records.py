@@ -32,7 +32,7 @@ from airflow_provider_connect.sdk.json_text import MAX_DEPTH, MAX_NUMBER_LENGTH,
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import BYTES_SCHEMA, Schema, decimal_schema
 from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext
-from airflow_provider_connect.sdk.transformation import Transformation
+from airflow_provider_connect.sdk.transformations import Transformation
 from airflow_provider_connect.transforms.cast import CastValue
 from airflow_provider_connect.transforms.fields import InsertFieldValue, MaskFieldValue, ReplaceFieldValue
 from airflow_provider_connect.transforms.structs import ExtractFieldValue, FlattenValue, HoistFieldValue, SetSchemaMetadataValue, ValueToKey

@@ -1,6 +1,7 @@
 """Plugins are found by what their metadata says, in every form of location; nothing is imported, and nothing broken is fatal."""
 
 import os
+import re
 import sys
 import zipfile
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import ConfigException, PluginNotFoundException, PluginVersionException
+from airflow_provider_connect.model.versions import oldest_first
 from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, PluginCatalog, PluginKind
 from tests.unit.plugins.locations import source, tree, wheel
 
@@ -214,3 +216,71 @@ def test_installed_distributions_count_too(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     assert [plugin.version for plugin in catalog(tmp_path / "plugins").named("EchoSource")] == ["1.0", "2.0"]
     assert catalog().find_connector("EchoSource").location is None
+
+
+FUNCTIONS = """\
+import other
+from airflow_provider_connect import sdk
+from airflow_provider_connect.sdk import sink, source as reads
+
+{version}
+@reads
+def orders(): ...
+
+@reads(cursor="id")
+def prices(): ...
+
+@sink()
+def shelf(rows): ...
+
+@sdk.transformation
+def upper(text): ...
+
+@other.source
+@other.sink()
+def not_ours(): ...
+
+@reads
+def _hidden(): ...
+
+def plain(): ...
+"""
+
+
+def test_functions_of_a_module_are_found_by_their_decorators_and_nothing_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(FUNCTIONS.format(version='__version__ = "1.1"'))
+    found = [plugin for plugin in catalog(tmp_path).plugins() if plugin.location is not None]
+    assert [(str(plugin.kind), plugin.class_name, plugin.reference, plugin.version) for plugin in found] == [
+        ("sink", "shop.shelf", "shop:shelf", "1.1"),
+        ("source", "shop.orders", "shop:orders", "1.1"),
+        ("source", "shop.prices", "shop:prices", "1.1"),
+        ("transformation", "shop.upper", "shop:upper", "1.1"),
+    ]
+    assert "shop" not in sys.modules
+
+
+def test_a_module_without_a_version_has_that_of_its_content(tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    found = catalog(tmp_path)
+    versions: list[str] = []
+    for word in ("one", "two", "one"):
+        file.write_text(f"# {word}\n{source()}")
+        os.utime(file, ns=(len(versions), len(versions)))
+        versions.append(found.find_connector("shop.EchoSource").version)
+    assert versions[0] == versions[2] != versions[1]
+    assert all(re.fullmatch("0-[0-9a-f]{12}", version) for version in versions)
+    assert oldest_first([*versions[:2], "0.0.1"])[2] == "0.0.1"
+
+
+def test_versions_by_content_have_no_newest(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "shop.py").write_text(f"# {folder}\n{source()}")
+    found = catalog(tmp_path / "a", tmp_path / "b")
+    one, two = (plugin.version for plugin in found.named("shop.EchoSource"))
+    for spec in (None, "latest", "[0,1)"):
+        with pytest.raises(ConfigException, match=f"give each file a __version__: {one} in .*, {two} in "):
+            found.find_connector("shop.EchoSource", spec)
+    assert found.find_connector("shop.EchoSource", one).version == one
+    (tmp_path / "b" / "shop.py").write_text(f'__version__ = "0.1"\n{source()}')
+    assert found.find_connector("shop.EchoSource").version == "0.1"

@@ -18,7 +18,7 @@ from airflow_provider_connect.sdk.schema import (
     SchemaType,
     Struct,
 )
-from airflow_provider_connect.sdk.transformation import Transformation
+from airflow_provider_connect.sdk.transformations import Transformation
 from airflow_provider_connect.transforms.cast import CastValue, cast_column
 from airflow_provider_connect.transforms.cast_values import cast_value
 from airflow_provider_connect.transforms.java_regex import compile_regex

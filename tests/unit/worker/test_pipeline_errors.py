@@ -21,7 +21,7 @@ from airflow_provider_connect.sdk.columns import values_of
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, SchemaAndValue
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA
-from airflow_provider_connect.sdk.transformation import Record
+from airflow_provider_connect.sdk.transformations import Record
 from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
 from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
 from airflow_provider_connect.worker.errors.failures import ConsumedRecord, Failure

@@ -12,7 +12,7 @@ from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey
 from airflow_provider_connect.sdk.records import Headers, SinkRecord, SourceRecord
 from airflow_provider_connect.sdk.schema import STRING_SCHEMA
 from airflow_provider_connect.sdk.testing import TransformationSuite
-from airflow_provider_connect.sdk.transformation import Predicate, Transformation, covering
+from airflow_provider_connect.sdk.transformations import Predicate, Transformation, covering
 from tests.columns import there
 
 

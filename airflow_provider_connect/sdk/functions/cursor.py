@@ -1,0 +1,124 @@
+"""Rows in the order of a cursor: which are new, and behind which of them a run may end.
+
+The cursor is a column whose values never decrease. Rows with the same value stay together: those with the last value of a table wait
+until a greater value follows, or the rows end. So an offset, the value of the last row before it, is exact: all rows up to that value
+are in Kafka.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from airflow_provider_connect.errors import ConnectException, DataException
+from airflow_provider_connect.sdk.arrow import pa, pc
+
+CURSOR: Final = "cursor"
+"""The key of source offsets."""
+
+
+class CursorOrder:
+    """The rows of one source partition, table by table. ``start``: the value of the last committed offset, None for all rows."""
+
+    def __init__(self, column: str, start: Any, title: str) -> None:  # Any: JSON
+        self._column = column
+        self._start = start
+        self._title = title
+        self._held: list[pa.Table] = []
+        self._last: pa.Scalar | None = None
+
+    def ready(self, table: pa.Table) -> Iterator[tuple[pa.Table, Any]]:
+        """The rows that may go to Kafka now, with the cursor behind them. Those up to ``start`` are left out: a query may repeat them.
+
+        Raises ConnectException for rows that are not in order, DataException for a null."""
+        values = self._values(table)
+        if not len(values):
+            return
+        if self._start is not None:
+            table = table.slice(pc.sum(pc.less_equal(values, self._started(values.type))).as_py() or 0)
+            values = table.column(self._column)
+            if not len(values):
+                return
+            self._start = None
+        last = values[-1]
+        tail = 1 if len(values) > 1 and values[-2].as_py() != last.as_py() else pc.sum(pc.equal(values, last)).as_py()
+        body = len(values) - tail
+        if body:
+            whole = _joined([*self._held, table.slice(0, body)])
+            self._held = []
+            yield whole, json_value(values[body - 1])
+        elif self._last is not None and self._last.as_py() != last.as_py():
+            yield from self.rest()
+        self._last = last
+        self._held.append(table.slice(body))
+
+    def rest(self) -> Iterator[tuple[pa.Table, Any]]:
+        """The rows that waited, with the cursor behind them."""
+        if self._held:
+            held = _joined(self._held)
+            self._held = []
+            yield held, json_value(held.column(self._column)[-1])
+
+    def _values(self, table: pa.Table) -> pa.ChunkedArray:
+        """The cursor's column, in order."""
+        index = table.schema.get_field_index(self._column)
+        if index < 0:
+            raise DataException(
+                f"{self._title}: rows have no field {self._column!r}, the cursor; there are: {', '.join(table.column_names)}"
+            )
+        values = table.column(index)
+        if values.null_count:
+            row = pc.index(pc.is_null(values), True).as_py()
+            raise DataException(f"the cursor {self._column!r} is null in row {row}")
+        if self._last is not None and len(values):
+            self._refuse_decrease(pa.chunked_array([pa.array([self._last.as_py()], type=values.type), values.slice(0, 1).combine_chunks()]))
+        self._refuse_decrease(values)
+        return values
+
+    def _refuse_decrease(self, values: pa.ChunkedArray) -> None:
+        follows = pc.less_equal(values.slice(0, max(len(values) - 1, 0)), values.slice(1))
+        if not pc.all(follows, min_count=0).as_py():
+            row = pc.index(follows, False).as_py()
+            raise ConnectException(
+                f"{self._title}: rows are not in the order of the cursor {self._column!r}: {values[row + 1]} follows {values[row]}. "
+                "Sort the query by it, oldest first"
+            )
+
+    def _started(self, type: pa.DataType) -> pa.Scalar:
+        try:
+            return started(self._start, type)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise ConnectException(
+                f"{self._title}: the offset {self._start!r} cannot be compared with the cursor {self._column!r} of type {type}"
+            ) from error
+
+
+def _joined(tables: list[pa.Table]) -> pa.Table:
+    return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
+
+
+def started(value: Any, type: pa.DataType) -> pa.Scalar:
+    """``json_value`` undone."""
+    scalar = pa.scalar(value)
+    if pa.types.is_timestamp(type) and type.tz is None and isinstance(value, str):
+        value = value.removesuffix("Z")
+        scalar = pa.scalar(value)
+    return scalar if scalar.type.equals(type) else scalar.cast(type)
+
+
+def json_value(value: Any) -> Any:  # Any: a scalar of Arrow or of Python, then of JSON
+    """A cursor's value as an offset holds it: numbers and text as they are, times and decimals as text. Raises ConnectException."""
+    if not isinstance(value, pa.Scalar):
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError):
+            value = pa.scalar(value)
+        else:
+            return value
+    types = pa.types
+    if types.is_integer(value.type) or types.is_floating(value.type) or types.is_string(value.type) or types.is_large_string(value.type):
+        return value.as_py()
+    if types.is_temporal(value.type) or types.is_decimal(value.type):
+        return value.cast(pa.string()).as_py()
+    raise ConnectException(f"A cursor of type {value.type} cannot be an offset; the types are numbers, text, dates and times")

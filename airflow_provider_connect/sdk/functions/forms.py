@@ -1,0 +1,57 @@
+"""The forms in which functions take the values of a batch: by the annotation of their first parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.columns import is_json, values_of
+from airflow_provider_connect.sdk.functions.rows import RowSchema
+from airflow_provider_connect.sdk.functions.signature import parameters_of, types_of
+
+VALUE: Final = "value"
+"""The column of values that are not structs."""
+
+Form = Callable[[Batch], Any]  # Any: what the author's function takes
+
+
+def form_of(function: Callable[..., Any]) -> tuple[str, Form]:
+    """The name of the first parameter, and what makes its argument of a batch. Raises TypeError for an annotation that is not evaluable."""
+    name = next(iter(parameters_of(function)))
+    for type in types_of(function, name):
+        if type is Batch:
+            return name, lambda batch: batch
+        if type is pa.Table:
+            return name, table_of_values
+        if getattr(type, "__name__", "") == "DataFrame":
+            return name, _pandas if type.__module__.startswith("pandas") else lambda batch, type=type: type(table_of_values(batch))
+    return name, values_of_batch
+
+
+def values_of_batch(batch: Batch) -> list[Any]:
+    """Structs and maps as dicts; a null value is None."""
+    if batch.value is None:
+        return [None] * len(batch)
+    if is_json(batch.value.type):
+        return values_of(batch.value, None)
+    values: list[Any] = batch.value.to_pylist(maps_as_pydicts="strict")
+    return values
+
+
+def table_of_values(batch: Batch) -> pa.Table:
+    """A column for each field of structs, and of objects without a schema; else one column. A null value is a row of nulls."""
+    column = pa.nulls(len(batch)) if batch.value is None else batch.value
+    if is_json(column.type):
+        values = values_of(column, None)
+        if all(value is None or isinstance(value, dict) for value in values):
+            return RowSchema().table([value or {} for value in values])
+        return pa.table({VALUE: pa.array(values)})
+    if not pa.types.is_struct(column.type):
+        return pa.table({VALUE: column})
+    return pa.Table.from_arrays(column.flatten(), schema=pa.schema([field.with_nullable(True) for field in column.type]))
+
+
+def _pandas(batch: Batch) -> Any:
+    return table_of_values(batch).to_pandas()

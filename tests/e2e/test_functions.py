@@ -1,0 +1,69 @@
+"""Connectors from functions in a file of ``plugin.path``: a run with Spark, one without, and processes that are killed between two steps of
+a commit; afterwards no record is lost or doubled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.model.run import RunState
+from tests.conftest import WorkerSettings
+from tests.e2e.faults.environments import make_topic
+from tests.e2e.faults.oracle import judge, topic_records
+from tests.e2e.faults.runs import Fault, Runs
+from tests.e2e.faults.steps import each_step_once
+from tests.integration.herder.killed_change import Moment
+from tests.integration.worker.environment import RunEnvironment
+from tests.integration.worker.killed_run import run_and_kill
+
+UNTIL, PARTITIONS = 1_500, ("east", "west", "north")
+NUMBERS = """\
+from airflow_provider_connect.sdk import source
+
+
+@source(partitions=lambda regions: regions, cursor="n", key="n")
+def numbers(regions: list[str], until: int, partition: str, cursor: int = -1):
+    for first in range(cursor + 1, until, 100):
+        yield [{"n": n, "region": partition} for n in range(first, min(first + 100, until))]
+"""
+TRIES = 4
+FAULTS = [fault for guarantee, fault in each_step_once("source") if guarantee == "exactly_once"]
+JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
+
+
+@pytest.fixture
+def runs(tmp_path: Path, worker_settings: WorkerSettings, unique: str) -> Runs:
+    """Of the function, three partitions in two tasks, with a commit after each page."""
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "shop.py").write_text(NUMBERS)
+    settings = {**worker_settings(), "plugin.path": str(tmp_path / "plugins"), "transaction.boundary.poll.linger.ms": "0"}
+    make_topic(settings["bootstrap.servers"], unique)
+    config = {"name": unique, "connector.class": "shop.numbers", "topic": unique, "tasks.max": "2", **JSON}
+    return Runs(tmp_path, unique, settings, config | {"regions": ",".join(PARTITIONS), "until": str(UNTIL)})
+
+
+def assert_each_number_is_there_once(runs: Runs, topic: str) -> None:
+    sent = [b'{"n":%d,"region":"%b"}' % (n, region.encode()) for region in PARTITIONS for n in range(UNTIL)]
+    verdict = judge(sent, topic_records(runs.settings["bootstrap.servers"], topic))
+    assert verdict.holds_for("exactly_once"), verdict
+
+
+def test_a_run_with_spark_is_killed_and_the_next_one_goes_on(runs: Runs, unique: str) -> None:
+    submission = runs.submit(Fault(FAULTS[1].step, "after", nth=2, victim="worker"))
+    submission.wait()
+    assert submission.struck, submission.output()[-4000:]
+    result = runs.until_done()
+    assert result.versions["connector"].startswith("0-")
+    assert_each_number_is_there_once(runs, unique)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.when} {fault.step.rpartition(':')[2]}")
+def test_a_run_without_spark_is_killed_at_each_step(runs: Runs, unique: str, fault: Fault) -> None:
+    here = RunEnvironment(dict(runs.settings), runs.connector, runs.folder)
+    run_and_kill(here, runs.config, Moment(fault.step.removeprefix("airflow_provider_connect."), fault.when, fault.nth))
+    results = [here.run(runs.config)]
+    while results[-1].state is not RunState.DONE and len(results) < TRIES:
+        results.append(here.run(runs.config))
+    assert results[-1].state is RunState.DONE, results
+    assert_each_number_is_there_once(runs, unique)

@@ -1,0 +1,139 @@
+"""Sinks from functions: the contract suite, and the forms in which a function takes records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pandas  # type: ignore[import-untyped]
+import polars
+import pytest
+
+from airflow_provider_connect.sdk import Batch, ExactlyOnceSupport, pa, sink
+from airflow_provider_connect.sdk.columns import column_of, json_column
+from airflow_provider_connect.sdk.functions.sink import FunctionSink
+from airflow_provider_connect.sdk.schema import STRING_SCHEMA
+from airflow_provider_connect.sdk.testing import MemorySinkContext, SinkConnectorSuite
+
+SEEN: list[Any] = []
+
+
+@pytest.fixture(autouse=True)
+def seen() -> Iterator[None]:
+    SEEN.clear()
+    yield
+    SEEN.clear()
+
+
+@sink
+def collected(rows: list[Any], folder: str) -> None:
+    assert folder == "/out"
+    SEEN.extend(rows)
+
+
+class TestRows(SinkConnectorSuite):
+    connector_class = collected
+
+    def config(self) -> dict[str, str]:
+        return {"folder": "/out"}
+
+    def delivered(self) -> list[Any]:
+        return list(SEEN)
+
+
+def put(connector_class: type[FunctionSink], batch: Batch, **config: str) -> Any:
+    task = connector_class.task_class()
+    task.initialize(MemorySinkContext(config, []))
+    task.start(connector_class.task_config(config))
+    task.put(batch)
+    task.stop()
+    return task
+
+
+ROWS: list[Any] = [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}, None]
+
+
+def structs() -> Batch:
+    value = pa.array(ROWS, type=pa.struct([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())]))
+    return Batch.of("t", value=value, key=pa.array(["x", "y", "z"]), first_offset=5, next_offset=8)
+
+
+def objects() -> Batch:
+    return Batch("t", json_column(['{"id":1,"name":"a"}', '{"id":2,"name":"b"}', None]), first_offset=5, next_offset=8)
+
+
+@sink
+def as_values(values: list[dict[str, Any]]) -> None:
+    SEEN.append(values)
+
+
+@sink()
+def as_anything(values) -> None:  # type: ignore[no-untyped-def]
+    SEEN.append(values)
+
+
+@sink
+def as_table(table: pa.Table) -> None:
+    SEEN.append(table.to_pylist())
+
+
+@sink
+def as_polars(frame: polars.DataFrame) -> None:
+    SEEN.append(frame.to_dicts())
+
+
+@sink
+def as_pandas(frame: pandas.DataFrame) -> None:
+    SEEN.append(frame.astype(object).where(frame.notna(), None).to_dict("records"))
+
+
+NULLS = {"id": None, "name": None}
+
+
+@pytest.mark.parametrize("batch", [structs, objects])
+@pytest.mark.parametrize(
+    ("connector", "last"), [(as_values, None), (as_anything, None), (as_table, NULLS), (as_polars, NULLS), (as_pandas, NULLS)]
+)
+def test_the_form_is_that_of_the_annotation(connector: type[FunctionSink], last: Any, batch: Callable[[], Batch]) -> None:
+    task = put(connector, batch())
+    assert [[*ROWS[:2], last]] == SEEN
+    assert task.reads == frozenset()
+
+
+def test_whole_batches_have_keys_and_offsets() -> None:
+    @sink
+    def as_batch(batch: Batch, context: Any) -> None:
+        SEEN.append((batch, context.guarantee))
+
+    given = structs()
+    task = put(as_batch, given)
+    assert [(given, "at_least_once")] == SEEN
+    assert "key" in task.reads
+
+
+@pytest.mark.parametrize(
+    ("batch", "rows"),
+    [
+        (Batch("t", column_of(["a", "b"], STRING_SCHEMA), value_schema=STRING_SCHEMA, first_offset=0), [{"value": "a"}, {"value": "b"}]),
+        (Batch("t", json_column(["1", "2"]), first_offset=0), [{"value": 1}, {"value": 2}]),
+        (Batch("t", None, pa.array(["k"]), key_schema=STRING_SCHEMA, first_offset=0), [{"value": None}]),
+    ],
+)
+def test_values_that_are_not_structs_are_one_column(batch: Batch, rows: list[Any]) -> None:
+    put(as_table, batch)
+    put(as_values, batch)
+    assert [rows, [row["value"] for row in rows]] == SEEN
+
+
+def test_a_sink_is_at_least_once_and_has_as_many_tasks_as_it_may() -> None:
+    assert collected().exactly_once_support({}) is ExactlyOnceSupport.UNSUPPORTED
+    connector = collected()
+    connector.start(collected.config_def.parse({"folder": "x"}))
+    assert connector.task_configs(3) == [{"folder": "x"}] * 3
+
+
+def test_a_sink_needs_a_parameter() -> None:
+    with pytest.raises(TypeError, match="takes the records"):
+
+        @sink
+        def nothing() -> None: ...

@@ -1,0 +1,180 @@
+"""Transformations from functions: the contract suite for each form, and what stays as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars
+import pytest
+
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk import Batch, Schema, SourceRecord, pa, pc, transformation
+from airflow_provider_connect.sdk.columns import json_column, values_of
+from airflow_provider_connect.sdk.functions.transformation import FunctionTransformation
+from airflow_provider_connect.sdk.schema import INT32_SCHEMA, OPTIONAL_STRING_SCHEMA, STRING_SCHEMA, Struct
+from airflow_provider_connect.sdk.testing import TransformationSuite
+
+
+@transformation
+def masked(order: dict[str, Any], field: str, least: int = 0) -> dict[str, Any] | None:
+    """Hides a field, and drops small orders."""
+    return {**order, field: "***"} if order["amount"] >= least else None
+
+
+@transformation
+def doubled(orders: pa.Table) -> pa.Table:
+    return orders.set_column(orders.column_names.index("amount"), "amount", pc.multiply(orders["amount"], pa.scalar(2, pa.int32())))
+
+
+@transformation
+def not_small(orders: pa.Table, least: int) -> Any:
+    return pc.greater_equal(orders["amount"], least)
+
+
+@transformation
+def big(least: int) -> pc.Expression:
+    return pc.field("amount") >= least
+
+
+@transformation
+def with_total() -> dict[str, pc.Expression]:
+    return {"total": pc.field("amount") * 2, "name": pc.utf8_upper(pc.field("name"))}
+
+
+@transformation
+def in_polars(orders: polars.DataFrame) -> polars.DataFrame:
+    return orders.with_columns(polars.col("name").str.to_uppercase())
+
+
+@transformation
+def as_batch(batch: Batch) -> Batch:
+    return batch.replace(topic="other")
+
+
+EACH: list[tuple[type[FunctionTransformation], dict[str, str]]] = [
+    (masked, {"field": "name", "least": "2"}),
+    (doubled, {}),
+    (not_small, {"least": "2"}),
+    (big, {"least": "2"}),
+    (with_total, {}),
+    (in_polars, {}),
+    (as_batch, {}),
+]
+ORDER = Schema.struct({"amount": INT32_SCHEMA, "name": OPTIONAL_STRING_SCHEMA})
+
+
+def order(amount: int, name: str | None) -> Struct:
+    return Struct(ORDER, {"amount": amount, "name": name})
+
+
+def configured(made: type[FunctionTransformation], config: dict[str, str]) -> FunctionTransformation:
+    created = made()
+    created.configure(made.config_def.parse(config))
+    return created
+
+
+@pytest.mark.parametrize(("made", "config"), EACH, ids=lambda value: getattr(value, "__name__", ""))
+class TestEachForm(TransformationSuite):
+    @pytest.fixture(autouse=True)
+    def kind(self, made: type[FunctionTransformation], config: dict[str, str]) -> None:
+        self.made, self.settings = made, config
+
+    def transformation(self) -> FunctionTransformation:
+        return configured(self.made, self.settings)
+
+    def records(self) -> Sequence[SourceRecord]:
+        return [
+            SourceRecord({}, {}, "t", order(amount, name), "k", value_schema=ORDER, key_schema=STRING_SCHEMA)
+            for amount, name in ((1, "a"), (2, "b"), (3, "c"))
+        ]
+
+
+def batch_of(*rows: Any) -> Batch:
+    type = pa.struct([pa.field("amount", pa.int32(), nullable=False), pa.field("name", pa.string())])
+    return Batch.of("t", value=pa.array(rows, type=type), key=pa.array(range(len(rows))), source_partition={"s": 1}, source_offset={"n": 9})
+
+
+ROWS = ({"amount": 1, "name": "a"}, None, {"amount": 3, "name": None})
+CHANGED: dict[str, tuple[list[Any], list[int]]] = {
+    "masked": ([None, {"amount": 3, "name": "***"}], [1, 2]),
+    "doubled": ([{"amount": 2, "name": "a"}, None, {"amount": 6, "name": None}], [0, 1, 2]),
+    "not_small": ([None, {"amount": 3, "name": None}], [1, 2]),
+    "big": ([None, {"amount": 3, "name": None}], [1, 2]),
+    "with_total": ([{"amount": 1, "name": "A", "total": 2}, None, {"amount": 3, "name": None, "total": 6}], [0, 1, 2]),
+    "in_polars": ([{"amount": 1, "name": "A"}, None, {"amount": 3, "name": None}], [0, 1, 2]),
+}
+
+
+@pytest.mark.parametrize(("made", "config"), EACH[:-1], ids=lambda value: getattr(value, "__name__", ""))
+def test_null_values_stay_and_keys_go_with_their_values(made: type[FunctionTransformation], config: dict[str, str]) -> None:
+    found = configured(made, config).apply_batch(batch_of(*ROWS))
+    assert isinstance(found, Batch)
+    assert found.value is not None
+    assert found.key is not None
+    assert (found.value.to_pylist(), found.key.to_pylist()) == CHANGED[made.__name__]
+    assert found.source_offset == {"n": 9}
+    assert found.value_schema is not None
+    assert found.value_schema.optional
+    amount = found.value_schema.field("amount")
+    assert amount is not None
+    assert amount.schema.type == "int32"
+    nulls = configured(made, config).apply_batch(batch_of(None, None))
+    assert isinstance(nulls, Batch)
+    assert len(nulls) == 2
+
+
+@pytest.mark.parametrize(("made", "config"), [EACH[0], EACH[3], EACH[4]], ids=lambda value: getattr(value, "__name__", ""))
+def test_objects_without_a_schema_stay_so(made: type[FunctionTransformation], config: dict[str, str]) -> None:
+    batch = Batch(
+        "t", json_column(['{"amount":1,"name":"a"}', None, '{"amount":3,"name":null}']), source_partition={"s": 1}, source_offset={"n": 9}
+    )
+    found = configured(made, config).apply_batch(batch)
+    assert isinstance(found, Batch)
+    assert found.value_schema is None
+    assert values_of(found.value, None) == CHANGED[made.__name__][0]
+
+
+def test_text_is_one_value() -> None:
+    @transformation
+    def upper(text: str) -> str:
+        return text.upper()
+
+    @transformation
+    def upper_column() -> dict[str, pc.Expression]:
+        return {"value": pc.utf8_upper(pc.field("value"))}
+
+    for made in (upper, upper_column):
+        found = configured(made, {}).apply_batch(
+            Batch.of("t", value=pa.array(["a", "b"]), source_partition={"s": 1}, source_offset={"n": 1})
+        )
+        assert isinstance(found, Batch)
+        assert found.value is not None
+        assert (found.value.to_pylist(), found.value_schema) == (["A", "B"], STRING_SCHEMA)
+
+
+def test_a_value_that_fails_is_named() -> None:
+    @transformation
+    def picky(order: dict[str, Any]) -> dict[str, Any]:
+        if order["amount"] > 1:
+            raise DataException("too much")
+        return order
+
+    with pytest.raises(DataException) as caught:
+        configured(picky, {}).apply_batch(batch_of(*ROWS))
+    assert caught.value.record == 2
+
+
+def test_a_table_of_another_length_and_a_field_that_is_missing_are_refused() -> None:
+    @transformation
+    def shorter(orders: pa.Table) -> pa.Table:
+        return orders.slice(1)
+
+    @transformation
+    def unknown() -> pc.Expression:
+        return pc.field("nothing") > 1
+
+    with pytest.raises(DataException, match="as many rows as it takes, not 2 for 3"):
+        configured(shorter, {}).apply_batch(batch_of(*ROWS))
+    with pytest.raises(DataException, match="nothing"):
+        configured(unknown, {}).apply_batch(batch_of(*ROWS))
