@@ -12,6 +12,7 @@ import pytest
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.skeleton.new import Kind, main
 from tests.conftest import CACHE, CHECKOUT
+from tests.integration.pages import steps
 
 CHECKS = (
     ("ruff", "check"),
@@ -44,3 +45,18 @@ def test_a_package_with_all_kinds_passes_all_checks_and_is_found_where_it_is_ins
     catalog = PluginCatalog([str(location.parent)])
     found = {str(plugin.kind): plugin.version for plugin in catalog.plugins() if "my_connector" in plugin.class_name}
     assert found == dict.fromkeys(map(str, Kind), "0.1.0")
+
+
+def test_the_code_of_the_pages_for_authors_passes_its_tests(tmp_path: Path) -> None:
+    """All of it in one generated package, as an author would put it there."""
+    main(["shop", *(f"--{kind}" for kind in Kind), "--directory", str(tmp_path)])
+    package, written = tmp_path / "shop", 0
+    for page in sorted((CHECKOUT / "docs").glob("*.md")):
+        if page.name.startswith("writing-") or page.name == "testing-plugins.md":
+            for step in steps(page.read_text(encoding="utf-8")):
+                if step.file is not None:
+                    (package / step.file).write_text(step.text, encoding="utf-8")
+                    written += 1
+    assert written == 10
+    checked(package, "ruff", "check")
+    assert " passed" in checked(package, "pytest", "-q")
