@@ -7,8 +7,7 @@ are in Kafka.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from airflow_provider_connect.errors import ConnectException, DataException
@@ -109,16 +108,34 @@ def started(value: Any, type: pa.DataType) -> pa.Scalar:
 
 def json_value(value: Any) -> Any:  # Any: a scalar of Arrow or of Python, then of JSON
     """A cursor's value as an offset holds it: numbers and text as they are, times and decimals as text. Raises ConnectException."""
-    if not isinstance(value, pa.Scalar):
-        try:
-            json.dumps(value)
-        except (TypeError, ValueError):
-            value = pa.scalar(value)
-        else:
-            return value
+    if isinstance(value, bool | int | float | str):
+        return value
+    try:
+        scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value)
+    except pa.ArrowException:
+        scalar = pa.scalar(None)
     types = pa.types
-    if types.is_integer(value.type) or types.is_floating(value.type) or types.is_string(value.type) or types.is_large_string(value.type):
-        return value.as_py()
-    if types.is_temporal(value.type) or types.is_decimal(value.type):
-        return value.cast(pa.string()).as_py()
-    raise ConnectException(f"A cursor of type {value.type} cannot be an offset; the types are numbers, text, dates and times")
+    if (
+        types.is_integer(scalar.type)
+        or types.is_floating(scalar.type)
+        or types.is_string(scalar.type)
+        or types.is_large_string(scalar.type)
+    ):
+        return scalar.as_py()
+    if types.is_temporal(scalar.type) or types.is_decimal(scalar.type):
+        return scalar.cast(pa.string()).as_py()
+    raise ConnectException(f"A cursor {value!r} cannot be an offset; the types are numbers, text, dates and times, and a dict of these")
+
+
+def offset_of(cursor: Any) -> dict[str, Any]:
+    """The source offset of a cursor. One that is a dict is the offset itself: offsets hold no nested values."""
+    if isinstance(cursor, Mapping):
+        return {name: json_value(value) for name, value in cursor.items()}
+    return {CURSOR: json_value(cursor)}
+
+
+def cursor_of(offset: Mapping[str, Any] | None) -> Any:
+    """``offset_of`` undone; None where there is no offset."""
+    if not offset:
+        return None
+    return offset[CURSOR] if set(offset) == {CURSOR} else dict(offset)

@@ -6,24 +6,29 @@ other library with Arrow's C stream. A field whose values were all null so far h
 
 from __future__ import annotations
 
+import base64
+import dataclasses
+import types
+import typing
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from datetime import date, datetime, time
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
-from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk.arrow import pa
 
 Rows = Any  # see above
 
 
 class RowSchema:
-    """The schema of one source's rows. It begins with what is ``given``, or with that of the first rows, and widens as Arrow does:
-    null to any type, integers to wider ones and to floats, structs by their fields."""
+    """The schema of one source's rows. It stays what is ``given``; or it begins with what is ``remembered``, and widens with each row as
+    Arrow does: null to any type, integers to wider ones and to floats, structs by their fields."""
 
-    def __init__(self, given: pa.Schema | None = None, *, like: pa.Schema | None = None) -> None:
+    def __init__(self, given: pa.Schema | None = None, *, remembered: pa.Schema | None = None, like: pa.Schema | None = None) -> None:
         """``like``: types that values of dicts keep where they fit, such as narrow integers, which Python does not have."""
-        self.known: pa.Schema = pa.schema([]) if given is None else given
+        self.known: pa.Schema = remembered or pa.schema([]) if given is None else given
         self.is_given = given is not None
         self._like = {} if like is None else {field.name: field.type for field in like}
         self._written = _typed_part(self.known)
@@ -31,24 +36,25 @@ class RowSchema:
     def table(self, rows: Rows) -> pa.Table:
         """The rows as a table of the schema so far. Raises DataException for a clash, with field, types and row."""
         table = self._table_of_dicts([dict(row) for row in rows]) if _is_dicts(rows) else table_of(rows)
-        if not table.schema.equals(self.known):
+        if not self.is_given and not table.schema.equals(self.known):
             self._widen(table.schema)
-        return table if table.schema.equals(self._written) else _conformed(table, self._written)
+        if not self.is_given and table.schema.equals(self._written):
+            return table
+        return _conformed(table, self._written)
 
     def _widen(self, found: pa.Schema) -> None:
-        if self.is_given:
-            return
+        known = self.known
         for field in found:
-            index = self.known.get_field_index(field.name)
-            before = self.known.field(index) if index >= 0 else None
-            after = field if before is None else _widened(before, field)
-            self.known = self.known.append(after) if before is None else self.known.set(index, after)
+            index = known.get_field_index(field.name)
+            after = field if index < 0 else _widened(known.field(index), field)
+            known = known.append(after) if index < 0 else known.set(index, after)
+        if known.equals(self.known):
+            return
+        self.known = known
         self._written = _typed_part(self.known)
 
     def _table_of_dicts(self, rows: list[dict[str, Any]]) -> pa.Table:
-        names = dict.fromkeys(chain(self.known.names, chain.from_iterable(rows)))
-        if self.is_given:
-            names = dict.fromkeys(self.known.names)
+        names = dict.fromkeys(chain(self.known.names, () if self.is_given else chain.from_iterable(rows)))
         return pa.table({name: self._column(name, [row.get(name) for row in rows]) for name in names})
 
     def _column(self, name: str, values: list[Any]) -> pa.Array:
@@ -130,16 +136,14 @@ def _conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     columns = []
     for field in schema:
         index = table.schema.get_field_index(field.name)
-        if index < 0:
-            if not field.nullable:
-                raise DataException(f"Field {field.name!r} is required, and is missing")
-            columns.append(pa.nulls(table.num_rows, field.type))
-            continue
+        column = pa.nulls(table.num_rows, pa.null()) if index < 0 else table.column(index)
+        if column.null_count and not field.nullable:
+            row = column.to_pylist().index(None)
+            raise DataException(f"Field {field.name!r} is required, and is null or missing in row {row}")
         try:
-            columns.append(table.column(index).cast(field.type))
+            columns.append(column.cast(field.type))
         except (pa.ArrowException, OverflowError) as error:
-            found = table.schema.field(index).type
-            raise DataException(f"Field {field.name!r} of type {found} does not fit {field.type}: {error}") from error
+            raise DataException(f"Field {field.name!r} of type {column.type} does not fit {field.type}: {error}") from error
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -164,3 +168,54 @@ def _fits(values: Sequence[Any], known: pa.DataType | None) -> bool:
     except (pa.ArrowException, OverflowError, TypeError, ValueError, DataException):
         return False
     return True
+
+
+def given_schema(given: pa.Schema | type | None) -> pa.Schema | None:
+    """An author's schema: Arrow's own, or the fields of a dataclass. Raises TypeError for a field whose type has no Arrow type."""
+    if not isinstance(given, type):
+        return given
+    return pa.schema(_fields_of(given))
+
+
+def _fields_of(dataclass: type) -> list[pa.Field]:
+    hints = typing.get_type_hints(dataclass)
+    return [_field_of(field.name, hints[field.name], f"{dataclass.__qualname__}.{field.name}") for field in dataclasses.fields(dataclass)]
+
+
+def _field_of(name: str, hint: Any, title: str) -> pa.Field:
+    alternatives = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+    [plain, *others] = [each for each in alternatives if each is not types.NoneType]
+    if typing.get_origin(plain) is list and not others:
+        found = pa.list_(_field_of("item", typing.get_args(plain)[0], title))
+    elif isinstance(plain, type) and dataclasses.is_dataclass(plain) and not others:
+        found = pa.struct(_fields_of(plain))
+    elif plain in _ALIASES and not others:
+        found = pa.timestamp("ms", "UTC") if plain is datetime else pa.type_for_alias(_ALIASES[plain])
+    else:
+        raise TypeError(f"{title}: type {hint} has no Arrow type; give an Arrow schema")
+    return pa.field(name, found, nullable=types.NoneType in alternatives)
+
+
+_ALIASES: Final[Mapping[object, str]] = {
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    str: "string",
+    bytes: "binary",
+    date: "date32",
+    time: "time32[ms]",
+    datetime: "timestamp",
+}
+
+
+def encoded_schema(schema: pa.Schema) -> str:
+    """A schema as text."""
+    return base64.b64encode(schema.serialize()).decode()
+
+
+def decoded_schema(text: str) -> pa.Schema:
+    """``encoded_schema`` undone. Raises ConnectException for other text."""
+    try:
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text, validate=True)))
+    except (pa.ArrowException, ValueError, OSError, EOFError) as error:
+        raise ConnectException(f"The remembered fields of a source cannot be read; reset its offsets: {error}") from error

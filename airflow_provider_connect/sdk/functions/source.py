@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -20,14 +21,16 @@ from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.arrow_schema import arrow_type, schema_of
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import REQUIRED, Config, ConfigDef, ConfigKey, Importance, NonEmptyString, Type
-from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SourceConnector
-from airflow_provider_connect.sdk.functions.cursor import CURSOR, CursorOrder, json_value
-from airflow_provider_connect.sdk.functions.rows import RowSchema
+from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetOf, SourceConnector
+from airflow_provider_connect.sdk.functions.cursor import CURSOR, CursorOrder, cursor_of, offset_of
+from airflow_provider_connect.sdk.functions.rows import RowSchema, decoded_schema, encoded_schema, given_schema
 from airflow_provider_connect.sdk.functions.signature import Signature, called, parameters_of, refuse_unknown, types_of
 from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.task import SourceTask
 
 TOPIC, PARTITION, TASK_PARTITIONS = "topic", "partition", "task.partitions"
+SCHEMA, FIELDS = "schema", "fields"
+"""The source partition and offset that remember the fields of a partition's rows."""
 WHOLE: Final = "all"
 """The source partition of a source that has no partitions."""
 MOST_ROWS, MOST_SECONDS = 5_000, 1.0  # of single dicts that become one batch
@@ -48,6 +51,7 @@ class SourceFunction:
     cursor: str | None
     key: str | Sequence[str] | None
     has_new_data: Callable[..., bool | None] | None
+    schema: pa.Schema | type | None
 
     @property
     def has_cursor(self) -> bool:
@@ -59,7 +63,17 @@ class SourceFunction:
         if self.partitions is None:
             return [WHOLE]
         found = called(self.partitions, self.signature.arguments(config)) if callable(self.partitions) else self.partitions
-        return list({json.dumps(value, sort_keys=True): value for value in found}.values())
+        return list({text_of(value): value for value in found}.values())
+
+
+def text_of(partition: Partition) -> str:
+    """It as text, which identifies it."""
+    return json.dumps(partition, sort_keys=True)
+
+
+def source_partition_of(partition: Partition) -> dict[str, object]:
+    """The source partition. One that is a dict is it itself: source partitions hold no nested values."""
+    return dict(partition) if isinstance(partition, Mapping) else {PARTITION: partition}
 
 
 class FunctionSourceTask(SourceTask):
@@ -105,9 +119,8 @@ class FunctionSourceTask(SourceTask):
                 self._reading.release()
 
     def _partition_rows(self, partition: Partition) -> _PartitionRows:
-        source_partition = {PARTITION: partition}
-        reached = self._reached.get(json.dumps(partition, sort_keys=True), self.context.offset(source_partition).get(CURSOR))
-        return _PartitionRows(self, self._config, partition, reached)
+        committed = self.context.offset(source_partition_of(partition))
+        return _PartitionRows(self, self._config, partition, self._reached.get(text_of(partition), cursor_of(committed)))
 
     def _begin_again(self, error: RetriableException) -> None:
         """The function has ended by the error: the next ``poll`` calls it from the last cursor that was returned."""
@@ -116,7 +129,7 @@ class FunctionSourceTask(SourceTask):
         if rows is not None and rows.has_returned and not self.declared.has_cursor:
             raise ConnectException(f"{rows.title}: rows without a cursor cannot be resumed: {error}") from error
         if rows is not None and rows.has_returned:
-            self._reached[json.dumps(rows.partition, sort_keys=True)] = rows.reached
+            self._reached[text_of(rows.partition)] = rows.reached
 
     def _close(self) -> None:
         rows, self._rows = getattr(self, "_rows", None), None
@@ -130,47 +143,59 @@ class _PartitionRows:
     def __init__(self, task: FunctionSourceTask, config: Config, partition: Partition, reached: Any) -> None:
         self.partition = partition
         self.reached = reached
+        self._source_partition = source_partition_of(partition)
+        self._schema_partition = {SCHEMA: text_of(partition) if isinstance(partition, Mapping) else partition}
         self.has_returned = False
         self.title = f"{task.declared.function.__qualname__}, partition {partition}"
         self._declared = task.declared
         self._topic = config[TOPIC]
         self._context = task.context
-        self._schema = RowSchema()
+        self._schema = RowSchema(given_schema(self._declared.schema), remembered=self._remembered())
+        self._saved = self._schema.known
         self._order = None if self._declared.cursor is None else CursorOrder(self._declared.cursor, reached, self.title)
         self._schemas: dict[pa.DataType, tuple[Schema, pa.DataType]] = {}
         given = {**self._declared.signature.arguments(config), "context": task.context, "allowed_paths": task.allowed_paths}
         given[PARTITION] = partition
         if CURSOR in parameters_of(self._declared.function):
             given |= _cursor_argument(self._declared.function, reached)
-        self._yielded = _iterator(called(self._declared.function, given))
-        self._groups = _grouped(self._yielded, task.context.stopping)
+        self._groups = _grouped(_yielded(self._declared.function, given), task.context.stopping)
 
     def next(self) -> list[Batch] | None:
         """The batches of the next rows, which may be none; None at the end."""
-        group = next(self._groups, None)
         try:
+            group = next(self._groups, None)
             if group is not None:
                 batches = self._batches(*group)
             else:
                 batches = [] if self._order is None else [self._batch(*waited) for waited in self._order.rest()]
-        except DataException as error:  # a tolerated one would lose all that was yielded together
+        except DataException as error:  # a tolerated one would lose what follows: a generator that raised has ended
             raise ConnectException(f"{self.title}: {error}") from error
+        if batches and self._schema.known is not self._saved:
+            self._saved = self._schema.known
+            batches = [self._fields(batches[0]), *batches]
         for batch in batches:
             self.has_returned = True
-            self.reached = (batch.source_offset or {}).get(CURSOR, self.reached)
+            if batch.source_offset and batch.source_partition == self._source_partition:
+                self.reached = cursor_of(batch.source_offset)
         return None if group is None and not batches else batches
+
+    def _remembered(self) -> pa.Schema | None:
+        """The fields of earlier runs."""
+        fields = (self._context.offset(self._schema_partition) or {}).get(FIELDS)
+        return None if fields is None else decoded_schema(fields)
+
+    def _fields(self, first: Batch) -> Batch:
+        """What remembers the fields: no record, and a source offset, which is committed with the first records that have them."""
+        return first.slice(0, 0).replace(source_partition=self._schema_partition, source_offset={FIELDS: encoded_schema(self._saved)})
 
     def close(self) -> None:
         """End the function where it stands: its ``finally`` blocks run."""
-        for opened in (self._groups, self._yielded):
-            close = getattr(opened, "close", None)
-            if close is not None:
-                close()
+        self._groups.close()
 
     def _batches(self, rows: Any, cursor: Any) -> list[Batch]:
         if isinstance(rows, Batch):
-            offset = rows.source_offset if cursor is None else {CURSOR: json_value(cursor)}
-            return [rows.replace(source_partition={PARTITION: self.partition}, source_offset=offset)]
+            offset = rows.source_offset if cursor is None else offset_of(cursor)
+            return [rows.replace(source_partition=self._source_partition, source_offset=offset)]
         table = self._schema.table(rows)
         if self._order is not None:
             return [self._batch(*ready) for ready in self._order.ready(table)]
@@ -185,8 +210,8 @@ class _PartitionRows:
             key,
             value_schema,
             key_schema,
-            source_partition={PARTITION: self.partition},
-            source_offset=None if cursor is None else {CURSOR: json_value(cursor)},
+            source_partition=self._source_partition,
+            source_offset=None if cursor is None else offset_of(cursor),
         )
 
     def _key(self, table: pa.Table) -> tuple[pa.Array | None, Schema | None]:
@@ -212,35 +237,42 @@ class _PartitionRows:
         return pc.cast(column, options=pc.CastOptions(wanted, allow_time_truncate=True)), schema
 
 
-def _iterator(result: Any) -> Iterator[Any]:
-    """Over what the function yields; one that returns rows yields them once."""
+def _yielded(function: Callable[..., Any], given: Mapping[str, Any]) -> Generator[Any]:
+    """What the function yields; one that returns rows yields them once."""
+    result = called(function, given)
     if isinstance(result, Iterator) and not hasattr(result, "__arrow_c_stream__"):
-        return result
-    return iter(() if result is None else (result,))
+        yield from result
+    elif result is not None:
+        yield result
 
 
-def _grouped(yielded: Iterator[Any], stopping: Callable[[], bool]) -> Iterator[tuple[Any, Any]]:
+def _grouped(yielded: Generator[Any], stopping: Callable[[], bool]) -> Generator[tuple[Any, Any]]:
     """Rows and the cursor that came with them. Single dicts are collected until there are many, or a second has gone by."""
     single: list[Any] = []
     begun = time.monotonic()
-    for each in yielded:
-        is_pair = isinstance(each, tuple) and len(each) == 2 and not isinstance(each[1], Mapping | pa.RecordBatch)
-        rows, cursor = each if is_pair else (each, None)
-        if isinstance(rows, Mapping):
-            single.append(rows)
-            is_enough = cursor is not None or len(single) >= MOST_ROWS or time.monotonic() - begun > MOST_SECONDS or stopping()
-            if not is_enough:
-                continue
-            rows = []
-        elif single:
-            yield single, None
-            single = []
-        if single:
-            rows, single = single, []
-        yield rows, cursor
-        begun = time.monotonic()
+    with closing(yielded):
+        for each in yielded:
+            rows, cursor = each if _is_pair(each) else (each, None)
+            if isinstance(rows, Mapping):
+                single.append(rows)
+                is_enough = cursor is not None or len(single) >= MOST_ROWS or time.monotonic() - begun > MOST_SECONDS or stopping()
+                if not is_enough:
+                    continue
+                rows, single = single, []
+            elif single:
+                yield single, None
+                single = []
+            yield rows, cursor
+            begun = time.monotonic()
     if single:
         yield single, None
+
+
+def _is_pair(yielded: Any) -> bool:
+    """Rows and a cursor; two dicts are two rows, and two record batches are rows as well."""
+    if not isinstance(yielded, tuple) or len(yielded) != 2:
+        return False
+    return not isinstance(yielded[1], pa.RecordBatch) and not all(isinstance(each, Mapping) for each in yielded)
 
 
 def _cursor_argument(function: Callable[..., Any], reached: Any) -> dict[str, Any]:
@@ -281,18 +313,15 @@ class FunctionSource(SourceConnector):
         """Supported by a cursor; without one each run reads everything again."""
         return ExactlyOnceSupport.SUPPORTED if self.declared.has_cursor else ExactlyOnceSupport.UNSUPPORTED
 
-    def has_new_data(
-        self, config: Mapping[str, str], offsets: Callable[[Mapping[str, object]], Mapping[str, object] | None]
-    ) -> bool | None:
+    def has_new_data(self, config: Config, offsets: OffsetOf) -> bool | None:
         """Asks the author's function for each partition, until one has new data."""
         check = self.declared.has_new_data
         if check is None:
             return None
-        parsed = self.config_def.parse(config)
-        arguments = {**self.declared.signature.arguments(parsed), "allowed_paths": self.allowed_paths}
+        arguments = {**self.declared.signature.arguments(config), "allowed_paths": self.allowed_paths}
         answers: list[bool | None] = []
-        for partition in self.declared.partition_values(parsed):
-            reached = (offsets({PARTITION: partition}) or {}).get(CURSOR)
+        for partition in self.declared.partition_values(config):
+            reached = cursor_of(offsets(source_partition_of(partition)))
             cursor = _cursor_argument(check, reached) if CURSOR in parameters_of(check) else {}
             answers.append(called(check, {**arguments, **cursor, PARTITION: partition}))
             if answers[-1]:
@@ -304,10 +333,13 @@ class FunctionSource(SourceConnector):
         for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
             if offset is None:
                 continue
-            if not isinstance(partition, Mapping) or set(partition) != {PARTITION}:
-                raise ConnectException(f"A source partition of this connector has the key '{PARTITION}' alone, got {partition}")
-            if set(offset) != {CURSOR}:
-                raise ConnectException(f"An offset of this connector has the key '{CURSOR}' alone, got {dict(offset)}")
+            whole = {PARTITION: WHOLE}
+            is_fields = isinstance(partition, Mapping) and set(partition) == {SCHEMA}
+            if not is_fields and self.declared.partitions is None and partition != whole:
+                raise ConnectException(f"The source partition of this connector is {whole}, got {partition}")
+            wanted = FIELDS if is_fields else CURSOR
+            if (is_fields or self.declared.cursor is not None) and set(offset) != {wanted}:
+                raise ConnectException(f"An offset of {partition} has the key '{wanted}' alone, got {dict(offset)}")
         return True
 
 
@@ -321,6 +353,7 @@ def source(
     key: str | Sequence[str] | None = None,
     topic: str | None = None,
     has_new_data: Callable[..., bool | None] | None = None,
+    schema: pa.Schema | type | None = None,
 ) -> Callable[[Callable[..., Any]], type[FunctionSource]]: ...
 def source(
     function: Callable[..., Any] | None = None,
@@ -331,6 +364,7 @@ def source(
     key: str | Sequence[str] | None = None,
     topic: str | None = None,
     has_new_data: Callable[..., bool | None] | None = None,
+    schema: pa.Schema | type | None = None,
 ) -> type[FunctionSource] | Callable[[Callable[..., Any]], type[FunctionSource]]:
     """Makes a generator of rows a source connector, whose settings are the function's parameters and ``topic``.
 
@@ -343,6 +377,8 @@ def source(
     first. Rows with the same value arrive together, and rows up to the committed one are left out. ``key``: the field, or fields, of the
     record's key. ``topic``: the default of the setting. ``has_new_data``: returns whether a run would find rows, by settings,
     ``partition``, ``cursor`` and ``allowed_paths``; None for unknown. It is called in the Airflow task process before each run.
+    ``schema``: the fields of the rows, as an Arrow schema or a dataclass; other fields are left out. Without it they are inferred, only
+    widen, and are remembered among the source offsets.
     """
 
     def declare(author: Callable[..., Any]) -> type[FunctionSource]:
@@ -350,7 +386,7 @@ def source(
         settings = [name for name in parameters_of(author) if name not in _GIVEN]
         refuse_unknown(partitions if callable(partitions) else None, settings, "partitions")
         refuse_unknown(has_new_data, [*settings, PARTITION, CURSOR, "allowed_paths"], "has_new_data")
-        return _connector_class(author, SourceFunction(author, signature, partitions, cursor, key, has_new_data), topic)
+        return _connector_class(author, SourceFunction(author, signature, partitions, cursor, key, has_new_data, schema), topic)
 
     return declare if function is None else declare(function)
 

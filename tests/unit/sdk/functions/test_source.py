@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -11,7 +14,7 @@ from typing import Any
 import polars
 import pytest
 
-from airflow_provider_connect.errors import ConnectException, RetriableException
+from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk import Batch, ExactlyOnceSupport, pa, source
 from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.functions.source import FunctionSource
@@ -84,11 +87,13 @@ def task_of(connector_class: type[FunctionSource], offsets: Offsets | None = Non
 
 
 def polled(task: Any) -> list[tuple[list[Any], Any]]:
-    """The values of each batch, and its offset."""
-    found = []
-    while (batches := task.poll()) is not None:
-        found += [(batch.value.to_pylist(), batch.source_offset) for batch in batches]
-    return found
+    """The values of each batch with records, and its offset."""
+    return [(batch.value.to_pylist(), batch.source_offset) for batch in batches_of(task)]
+
+
+def batches_of(task: Any) -> list[Any]:
+    """All batches with records."""
+    return [batch for batches in iter(task.poll, None) for batch in batches if len(batch)]
 
 
 def offset(value: Any, partition: Any = "all") -> Offsets:
@@ -254,12 +259,11 @@ def test_after_a_retriable_exception_the_function_is_called_from_the_last_cursor
             raise RetriableException("busy")
 
     task = task_of(rows)
-    found = [task.poll()]
+    found = task.poll()
     with pytest.raises(RetriableException):
         task.poll()
-    while (batches := task.poll()) is not None:
-        found.append(batches)
-    assert [row["id"] for batches in found for batch in batches for row in batch.value.to_pylist()] == [0, 1, 2, 3]
+    found += batches_of(task)
+    assert [row["id"] for batch in found for row in batch.value.to_pylist()] == [0, 1, 2, 3]
     assert calls == [0, 1]
 
 
@@ -274,7 +278,7 @@ def test_without_a_cursor_a_run_that_has_begun_cannot_begin_again() -> None:
     with pytest.raises(RetriableException):
         task_of(rows, None, **{"fails.at.once": "true"}).poll()
     task = task_of(rows, None, **{"fails.at.once": "false"})
-    assert [batch.source_offset for batch in task.poll()] == [None]
+    assert [batch.source_offset for batch in task.poll()][1:] == [None]
     with pytest.raises(ConnectException, match="cannot be resumed") as caught:
         task.poll()
     assert not caught.value.retriable
@@ -331,9 +335,9 @@ def test_keys() -> None:
     def null() -> Any:
         return rows
 
-    [batch] = task_of(one).poll()
+    [batch] = batches_of(task_of(one))
     assert (batch.key.to_pylist(), batch.key_schema.type, batch.key_schema.optional) == ([1, 2], "int64", False)
-    [batch] = task_of(two).poll()
+    [batch] = batches_of(task_of(two))
     assert batch.key.to_pylist() == [{"region": "east", "id": 1}, {"region": "west", "id": 2}]
     with pytest.raises(ConnectException, match="'n', of the key"):
         task_of(null).poll()
@@ -346,10 +350,7 @@ def test_fields_widen_and_wait_for_a_type() -> None:
         yield [{"id": 2.5, "note": "x", "inner": {"a": 1, "b": "y"}}]
         yield [{"id": 3}]
 
-    found = []
-    task = task_of(rows)
-    while (batches := task.poll()) is not None:
-        found += batches
+    found = batches_of(task_of(rows))
     assert [part.value.to_pylist() for part in found] == [
         [{"id": 1, "inner": {"a": 1}}],
         [{"id": 2.5, "note": "x", "inner": {"a": 1, "b": "y"}}],
@@ -372,7 +373,7 @@ def test_what_a_source_can_promise() -> None:
     assert by_pages().exactly_once_support(config) is ExactlyOnceSupport.SUPPORTED
     assert whole().exactly_once_support(config) is ExactlyOnceSupport.UNSUPPORTED
     assert whole().output_topics(config) == ["t"]
-    assert whole().has_new_data(config, lambda _: None) is None
+    assert whole().check_for_new_data(config, lambda _: None) is None
 
 
 def test_offsets_that_are_altered_must_have_the_form() -> None:
@@ -380,8 +381,40 @@ def test_offsets_that_are_altered_must_have_the_form() -> None:
     assert altered({}, [({"partition": "east"}, {"cursor": 5}), ({"x": 1}, None)])
     with pytest.raises(ConnectException, match="key 'cursor' alone"):
         altered({}, [({"partition": "east"}, {"id": 5})])
-    with pytest.raises(ConnectException, match="key 'partition' alone"):
-        altered({}, [({"region": "east"}, {"cursor": 5})])
+    assert altered({}, [({"schema": "east"}, {"fields": "x"})])
+    with pytest.raises(ConnectException, match="key 'fields' alone"):
+        altered({}, [({"schema": "east"}, {"cursor": 5})])
+
+    @source
+    def whole(cursor: str | None) -> Any: ...
+
+    assert whole().alter_offsets({}, [({"partition": "all"}, {"page": 5})])
+    with pytest.raises(ConnectException, match=r"partition of this connector is .*all.*, got .*east"):
+        whole().alter_offsets({}, [({"partition": "east"}, {"page": 5})])
+
+
+def test_a_partition_and_a_cursor_may_be_dicts() -> None:
+    """Offsets and partitions hold no nested values: REST refuses them."""
+    seen: list[Any] = []
+
+    @source(partitions=[{"shop": 1, "region": "eu"}])
+    def rows(partition: dict[str, Any], cursor: dict[str, Any] | None) -> Iterator[Any]:
+        seen.append((partition, cursor))
+        yield [{"id": 1}], {"page": 2, "at": datetime.date(2026, 1, 1)}
+        yield [{"id": 2}, {"id": 3}], "end"
+
+    offsets: Offsets = {}
+    assert [batch.source_offset for batch in remembered(rows, offsets)] == [{"page": 2, "at": "2026-01-01"}, {"cursor": "end"}]
+    assert set(offsets) == {partition_key({"shop": 1, "region": "eu"}), partition_key({"schema": '{"region": "eu", "shop": 1}'})}
+    remembered(rows, {partition_key({"shop": 1, "region": "eu"}): {"page": 2, "at": "2026-01-01"}})
+    assert seen == [({"shop": 1, "region": "eu"}, None), ({"shop": 1, "region": "eu"}, {"page": 2, "at": "2026-01-01"})]
+
+    @source
+    def nested(cursor: Any = None) -> Iterator[Any]:
+        yield [{"id": 1}], {"pages": [1, 2]}
+
+    with pytest.raises(ConnectException, match="cannot be an offset"):
+        task_of(nested).poll()
 
 
 def test_a_class_by_the_functions_name() -> None:
@@ -416,3 +449,131 @@ def test_the_context_and_the_files_that_are_allowed() -> None:
     task = task_of(rows)
     assert task.poll() is None
     assert seen == ["suite:1", task.allowed_paths]
+
+
+def remembered(connector: type[FunctionSource], offsets: Offsets) -> list[Any]:
+    """The records of a run, whose offsets are committed to ``offsets``."""
+    found = [batch for batches in iter(task_of(connector, offsets).poll, None) for batch in batches]
+    for batch in found:
+        if batch.source_offset is not None:
+            offsets[partition_key(batch.source_partition)] = json.loads(json.dumps(batch.source_offset))
+    return [batch for batch in found if len(batch)]
+
+
+def test_fields_are_remembered_from_run_to_run() -> None:
+    rows: list[dict[str, Any]] = []
+
+    @source(cursor="id")
+    def written(cursor: int = -1) -> Any:
+        return rows[cursor + 1 :]
+
+    offsets: Offsets = {}
+    schemas = []
+    for number, note in enumerate(["a", None, 5]):
+        rows.append({"id": number, "note": note, "at": None} if number != 1 else {"id": number})
+        if note == 5:
+            with pytest.raises(ConnectException, match=r"Field 'note' of row 0 is 5 \(int\), and was string before"):
+                remembered(written, offsets)
+            rows[-1]["note"], rows[-1]["at"] = "c", 7.5
+        schemas += [batch.value_schema for batch in remembered(written, offsets)]
+    assert schemas[0] == schemas[1]
+    assert [[field.name for field in schema.fields] for schema in schemas if schema is not None] == [
+        ["id", "note"], ["id", "note"], ["id", "note", "at"],
+    ]  # fmt: skip
+    assert set(offsets) == {partition_key({"partition": "all"}), partition_key({"schema": "all"})}
+    with pytest.raises(ConnectException, match="cannot be read; reset its offsets"):
+        remembered(written, {partition_key({"schema": "all"}): {"fields": "x"}})
+
+
+def test_an_unchanged_schema_is_not_written_again() -> None:
+    @source(cursor="id")
+    def rows() -> Iterator[Any]:
+        yield [{"id": 1, "n": 1}]
+        yield [{"id": 2}]
+        yield [{"id": 3, "n": None}]
+        yield [{"id": 4, "n": 1}]
+
+    found = [batch.source_partition for batches in iter(task_of(rows).poll, None) for batch in batches]
+    assert found.count({"schema": "all"}) == 1
+
+
+@dataclasses.dataclass
+class Inner:
+    word: str | None
+
+
+@dataclasses.dataclass
+class Order:
+    id: int
+    at: datetime.datetime
+    price: float | None
+    words: list[str]
+    inner: Inner | None
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        Order,
+        pa.schema(
+            [
+                pa.field("id", pa.int64(), nullable=False),
+                pa.field("at", pa.timestamp("ms", "UTC"), nullable=False),
+                pa.field("price", pa.float64()),
+                pa.field("words", pa.list_(pa.field("item", pa.string(), nullable=False)), nullable=False),
+                pa.field("inner", pa.struct([pa.field("word", pa.string())])),
+            ]
+        ),
+    ],
+)
+def test_fields_may_be_given(schema: Any) -> None:
+    @source(cursor="id", schema=schema)
+    def rows(bad: str = "") -> Iterator[Any]:
+        yield [{"id": 1, "at": "2026-01-01T00:00:00Z", "price": None, "words": [], "inner": None, "more": 1}]
+        yield [{"id": None if bad == "null" else 2, "at": "x" if bad == "text" else "2026-01-02T00:00:00Z", "price": 5, "words": ["a"]}]
+
+    first, second = batches_of(task_of(rows))
+    assert first.value_schema == second.value_schema
+    assert first.value_schema is not None
+    assert [(f.name, str(f.schema.type), f.schema.optional) for f in first.value_schema.fields] == [
+        ("id", "int64", False),
+        ("at", "int64", False),
+        ("price", "float64", True),
+        ("words", "array", False),
+        ("inner", "struct", True),
+    ]
+    with pytest.raises(ConnectException, match="Field 'id' is required, and is null or missing in row 0"):
+        batches_of(task_of(rows, bad="null"))
+    with pytest.raises(ConnectException, match="Field 'at' of type string does not fit timestamp"):
+        batches_of(task_of(rows, bad="text"))
+
+
+def test_a_data_exception_of_the_function_fails_the_task() -> None:
+    """A generator that raised has ended: what it would have yielded is not skipped."""
+
+    @source
+    def by_yields() -> Iterator[Any]:
+        yield []
+        raise DataException("broken")
+
+    @source
+    def by_return() -> Any:
+        raise DataException("broken")
+
+    for connector in (by_yields, by_return):
+        with pytest.raises(ConnectException, match="partition all: broken") as caught:
+            task_of(connector).poll()
+        assert not isinstance(caught.value, DataException)
+
+
+def test_a_decorated_module_loads_nothing_heavy() -> None:
+    """It is imported in Airflow's task process, too, for the check for new data."""
+    code = (
+        "from __future__ import annotations\nimport sys\nfrom airflow_provider_connect.sdk import source, sink\n"
+        "@source(cursor='id', has_new_data=lambda cursor: False)\ndef rows(at: str, cursor: int = 0): yield []\n"
+        "@sink\ndef table(rows: pa.Table, to: str): pass\n"
+        "assert rows().check_for_new_data({'topic': 't', 'at': 'x'}, lambda _: {'cursor': 5}) is False\n"
+        "print({'pyarrow', 'numpy', 'polars', 'pandas'} & set(sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "set()\n", done.stderr
