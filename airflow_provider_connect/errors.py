@@ -15,7 +15,7 @@
     ├── ConflictException                409  another change is under way, or a DAG file owns the connector
     ├── RetriableException               500  the same call may be made again
     │   ├── StoreTimeoutException        500  a topic was not read or written in time; .stage is how far it got
-    │   └── BackpressureException        500  a sink asks for a pause of .retry_after_ms
+    │   └── BackpressureException        500  a task asks for a pause of .retry_after_ms
     ├── DataException                    500  one value or record cannot be read or converted
     │   └── SchemaException              500  a schema is wrong in itself
     ├── StoreException                   500  what lies on a topic, or the topic itself, is not as it must be
@@ -122,9 +122,15 @@ class ConflictException(ConnectException):
 
 
 class RetriableException(ConnectException):
-    """The same call may succeed later. A task raises it from ``poll`` or ``put`` to be called again."""
+    """The same call may succeed later. A task raises it from ``poll`` or ``put`` to be called again: after ``retry_after_ms``, else after
+    a wait that grows. ``docs/errors.md`` has its meaning for each call of a plugin."""
 
     retriable = True
+    retry_after_ms: float | None = None
+
+    def __init__(self, *args: object, retry_after_ms: float | None = None) -> None:
+        super().__init__(*args)
+        self.retry_after_ms = retry_after_ms
 
 
 class StoreTimeoutException(RetriableException):
@@ -136,11 +142,10 @@ class StoreTimeoutException(RetriableException):
 
 
 class BackpressureException(RetriableException):
-    """A sink asks for a pause of ``retry_after_ms`` before the same records are put again."""
+    """A task asks for a pause of ``retry_after_ms`` before the same call is made again."""
 
-    def __init__(self, message: str, *, retry_after_ms: int) -> None:
-        super().__init__(message)
-        self.retry_after_ms = retry_after_ms
+    def __init__(self, message: str, *, retry_after_ms: float) -> None:
+        super().__init__(message, retry_after_ms=retry_after_ms)
 
 
 class DataException(ConnectException):

@@ -1,7 +1,8 @@
 """Tasks: one share of a connector's work, in an executor's Python worker, on one thread (only ``stop`` may come from another).
 
 The loop around a task waits, retries and commits; a task reads or writes, and never sleeps. RetriableException from ``poll`` or ``put``
-means: call me again. Any other exception ends the task, whose status becomes FAILED with the trace.
+means: call me again, after ``retry_after_ms`` or a wait that grows (``docs/errors.md``). Any other exception ends the task, whose status
+becomes FAILED with the trace.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ class SinkTaskContext(Protocol):
         """Go on reading ``partition`` from ``offset``."""
 
     def timeout(self, timeout_ms: int) -> None:
-        """How long to wait after the next RetriableException of ``put``."""
+        """How long to wait after the next RetriableException, if that has no ``retry_after_ms``."""
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Read nothing more of these partitions until ``resume``."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Final, Literal
 
-from airflow_provider_connect.errors import BackpressureException, DataException, RetriableException
+from airflow_provider_connect.errors import DataException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.connector import Connector
@@ -139,7 +139,7 @@ def polls(task: SourceTask, limit_seconds: float, retried: Callable[[], None] = 
                 continue  # at once: most errors are gone by then
             if time.monotonic() - waiting_since >= limit_seconds:
                 raise AssertionError(f"poll raises without end: {error!r}. It ends a run with None.") from error
-            time.sleep(min(_IDLE_SECONDS, error.retry_after_ms / 1000 if isinstance(error, BackpressureException) else _IDLE_SECONDS))
+            time.sleep(_IDLE_SECONDS if error.retry_after_ms is None else min(_IDLE_SECONDS, error.retry_after_ms / 1000))
             continue
         waiting_since = None
         assert time.monotonic() - before < limit_seconds, "poll took too long"

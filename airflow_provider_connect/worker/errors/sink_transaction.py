@@ -28,11 +28,12 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import AT_MOST_ONCE, Refusal, RolledBackException, SinkTask, WentBack
 from airflow_provider_connect.worker.errors.failures import PUT, Operation, RetriedByNextRunException
+from airflow_provider_connect.worker.errors.retries import asked_ms_of
 from airflow_provider_connect.worker.errors.tolerance import Tolerance
 
 KEPT_BYTES: Final = 64 << 20
-RETRY_MS: Final = 300
 STOP_SECONDS: Final = 5.0  # how long a call is retried once the task is to end
+STOPPING_RETRY_SECONDS: Final = 0.3  # the wait between two attempts then
 _BISECTED: Final = Operation(PUT.stage, PUT.class_name, 1)  # the failures of its parts do not count for whole batches
 Offsets = Mapping[TopicPartition, int]
 Write = Callable[[], list[Refusal] | None]
@@ -79,7 +80,7 @@ class SinkTransaction(SinkTask):
 
     def open(self, partitions: Collection[TopicPartition]) -> Offsets | None:
         self._partitions |= frozenset(partitions)
-        found = self._until_done(lambda: self._call(self._task.open, partitions))
+        found = self._until_done("open", lambda: self._call(self._task.open, partitions))
         self._committed.update(found or {})
         return found
 
@@ -95,7 +96,7 @@ class SinkTransaction(SinkTask):
             self._context.request_commit()
 
     def pre_commit(self, offsets: Offsets) -> Offsets:
-        return self._until_done(lambda: self._commit(offsets))
+        return self._until_done("pre_commit", lambda: self._commit(offsets))
 
     def flush(self, offsets: Offsets) -> None:
         self.pre_commit(offsets)
@@ -216,7 +217,7 @@ class SinkTransaction(SinkTask):
                 self._report(batch, found)
 
         def put(start: int, length: int) -> None:
-            self._until_done(lambda: self._call(self._task.put, batch.slice(start, length)))
+            self._until_done("put", lambda: self._call(self._task.put, batch.slice(start, length)))
 
         self._tolerance.bisected(_BISECTED, batch.num_records, put, failed, tolerable=DataException)
         return found
@@ -246,16 +247,22 @@ class SinkTransaction(SinkTask):
         """In the task's thread."""
         return self._thread.submit(call, *arguments, **named).result()
 
-    def _until_done(self, call: Callable[[], Result]) -> Result:
+    def _until_done(self, name: str, call: Callable[[], Result]) -> Result:
         """Call again after each RetriableException; once the task is to end, for ``STOP_SECONDS``, then RetriedByNextRunException."""
         tolerance, end = self._tolerance, float("inf")
+        retries = tolerance.retries(name)
         while True:
             try:
-                return call()
+                result = call()
             except RetriableException as error:
-                if tolerance.is_stopping():
-                    end = min(end, tolerance.now() + STOP_SECONDS)
+                asked_ms = asked_ms_of(error, self._context.take_retry_ms())
+                if end == float("inf"):
+                    if not retries.wait(error, asked_ms):
+                        end = tolerance.now() + STOP_SECONDS
+                    continue
                 if tolerance.now() >= end:
                     raise RetriedByNextRunException(error.message) from error
-                retry_ms = self._context.take_retry_ms()
-                tolerance.sleep((RETRY_MS if retry_ms is None else retry_ms) / 1000)
+                tolerance.sleep(STOPPING_RETRY_SECONDS)
+            else:
+                retries.succeeded()
+                return result

@@ -16,11 +16,10 @@ from typing import Final, Generic, TypeVar
 from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException
 from airflow_provider_connect.model.connector_settings import ErrorSettings
 from airflow_provider_connect.worker.errors.failures import FailedRecord, Failure, Operation
+from airflow_provider_connect.worker.errors.retries import JITTER, Retries
 from airflow_provider_connect.worker.metrics import TaskMetrics
 
 Result = TypeVar("Result")
-FIRST_DELAY_MS = 300
-_POLL_SECONDS = 0.2  # a task that waits still notices that it is to end
 _NEVER_TOLERATED: Final = (FencedException, MemoryError, NotImplementedError)
 _OF_THE_RECORD: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """Python's errors that the same record raises each time. Others, such as those of a network, may be over in the next run."""
@@ -28,12 +27,13 @@ STRICT: Final = ErrorSettings(0, 60_000, tolerates_all=False, log_enable=False, 
 
 
 class StoppedWhileRetrying(Exception):
-    """The task is to end while an operation waits to be tried again; nothing has become of its records."""
+    """The task is to end while an operation waits for its next attempt; its records are neither taken nor left out."""
 
 
 @dataclass(slots=True)
 class Tolerance:
-    """The error tolerance of one task. ``report`` passes a failure to log and dead letter queue, before anything else follows from it."""
+    """The error tolerance of ``task``, whose messages ``mask`` takes secrets out of. ``report`` passes a failure to log and dead
+    letter queue, before anything else follows from it."""
 
     settings: ErrorSettings = STRICT
     report: Callable[[Failure], None] = lambda _: None
@@ -42,6 +42,9 @@ class Tolerance:
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     draw: random.Random = field(default_factory=random.Random)
+    task: str = ""
+    mask: Callable[[str], str] = str
+    _retries: dict[str, Retries] = field(default_factory=dict)
     _rates: defaultdict[Operation, FailureRate] = field(default_factory=lambda: defaultdict(FailureRate))
 
     def parts(
@@ -88,7 +91,7 @@ class Tolerance:
                 failed(index, miss.error)
                 return None
             try:
-                return Part(index, 1, self._until_done(lambda: act(index, 1)))
+                return Part(index, 1, self._until_done(operation, lambda: act(index, 1)))
             except (StoppedWhileRetrying, *_NEVER_TOLERATED):
                 raise
             except tolerable as error:
@@ -106,40 +109,39 @@ class Tolerance:
             raise exceeded(failure) from failure.error
         self.metrics.records_skipped += 1
 
-    def _until_done(self, act: Callable[[], Result]) -> Result:
+    def retries(self, call: str, *, jitter: float = JITTER) -> Retries:
+        """The attempts of this run at a call of the task, or at an operation."""
+        if call not in self._retries:
+            self._retries[call] = Retries(
+                call,
+                self.task,
+                self.settings,
+                self.metrics,
+                is_stopping=self.is_stopping,
+                now=self.now,
+                sleep=self.sleep,
+                draw=self.draw,
+                mask=self.mask,
+                jitter=jitter,
+            )
+        return self._retries[call]
+
+    def _until_done(self, operation: Operation, act: Callable[[], Result]) -> Result:
         """Do something to one record, again after each RetriableException for as long as ``errors.retry.timeout`` allows."""
-        timeout = self.settings.retry_timeout_ms
-        deadline = None if timeout < 0 else self.now() + timeout / 1000
-        attempt = 1
+        retries = self.retries(f"{operation.stage} by {operation.class_name}", jitter=0.0)
+        retries.begin()
         while True:
             try:
-                return act()
-            except RetriableException:
-                left_ms = float("inf") if deadline is None else (deadline - self.now()) * 1000
-                if timeout == 0 or left_ms <= 0:
+                result = act()
+            except RetriableException as error:
+                if self.settings.retry_timeout_ms == 0 or retries.is_over():
                     raise
                 self.metrics.note_failure()
-                self._wait(retry_delay_ms(attempt, self.settings.retry_delay_max_ms, left_ms, self.draw) / 1000)
-                self.metrics.retries += 1
-                attempt += 1
-
-    def _wait(self, seconds: float) -> None:
-        until = self.now() + seconds
-        while (left := until - self.now()) > 0:
-            if self.is_stopping():
-                raise StoppedWhileRetrying
-            self.sleep(min(left, _POLL_SECONDS))
-        if self.is_stopping():
-            raise StoppedWhileRetrying
-
-
-def retry_delay_ms(attempt: int, max_ms: int, left_ms: float, draw: random.Random) -> float:
-    """How long Connect waits after try number ``attempt`` (1: the first): 300 ms, doubled each time; where that is beyond ``max_ms`` a
-    random time below it; never longer than what is left."""
-    delay = FIRST_DELAY_MS << min(attempt - 1, 40)
-    if delay > max_ms:
-        delay = draw.randrange(max_ms) if max_ms > 0 else 0
-    return min(delay, max(left_ms, 0.0))
+                if not retries.wait(error, error.retry_after_ms):
+                    raise StoppedWhileRetrying from error
+            else:
+                retries.succeeded()
+                return result
 
 
 def exceeded(failure: Failure) -> ConnectException:

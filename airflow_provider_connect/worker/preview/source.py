@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from airflow_provider_connect.errors import DataException, RetriableException
@@ -13,6 +14,7 @@ from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.connector import SourceConnector
+from airflow_provider_connect.sdk.records import SourceRecord
 from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
@@ -72,16 +74,18 @@ class PreviewedSource:
         return PreviewedTask(number, shown, self.read - before, end, partitions)
 
     def _poll(self, task: SourceTask, number: int, until: int, partitions: list[dict[str, object]]) -> PreviewEnd:
-        quiet_since, refusal = self._now(), None
+        quiet_since, refusal, retry_at = self._now(), None, -math.inf
         while self.read < until:
             if self._now() >= self._deadline:
                 return PreviewEnd.TIME
+            polled: Batch | Sequence[Batch] | Sequence[SourceRecord] | None = []
             try:
-                polled = task.poll()
+                if self._now() >= retry_at:
+                    polled = task.poll()
             except RetriableException as error:
-                polled, refusal = [], error
+                refusal = error
+                retry_at = self._now() + self._pipeline.errors.retries("poll").delay(error, error.retry_after_ms)
             except DataException as error:
-                polled = []
                 self._pipeline.errors.failed(unread(class_name_of(type(task)), error))
             if polled is None:
                 return PreviewEnd.END

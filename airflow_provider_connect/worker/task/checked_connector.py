@@ -79,10 +79,10 @@ def check_connector(
     providers: Mapping[str, ConfigProvider] | None = None,
     hide: HideSecrets = lambda _: None,
 ) -> CheckedConnector:
-    """Check the config of connector ``name``. Raises ConfigException with every error there is, worded as Connect words them, and without
-    secrets. ``versions`` are those that the run has chosen already (``ChosenPlugins.versions``), ``version`` is the connector's, whatever
-    its config says; ``providers`` may have resolved values already, None: no value is resolved yet. ``hide`` is given the secrets before
-    any code of the connector's runs."""
+    """Check the config of connector ``name``. Raises ConfigException with every error there is, worded as Connect words them, and
+    RetriableException where the connector raises it; both without secrets. ``versions`` are those that the run has chosen already
+    (``ChosenPlugins.versions``), ``version`` is the connector's, whatever its config says; ``providers`` may have resolved values already,
+    None: no value is resolved yet. ``hide`` is given the secrets before any code of the connector's runs."""
     providers = settings.config_providers(name) if providers is None else providers
     mask = Mask()
 
@@ -97,8 +97,9 @@ def check_connector(
         return _checked(name, raw, config_providers.variable_values(raw, providers, secrets), choice, note)
     except ConfigException as error:
         raise ConfigException(mask(error.message), errors=map(mask, error.errors)) from None
-    except Exception as error:  # (the connector's own code: whatever validate raises is its answer)
-        raise ConfigException(f"Connector {name} could not check its configuration: {type(error).__name__}: {mask(str(error))}") from None
+    except Exception as error:  # (the connector's own code: validators, recommenders)
+        kind = RetriableException if isinstance(error, RetriableException) else ConfigException
+        raise kind(f"Connector {name} could not check its configuration: {type(error).__name__}: {mask(str(error))}") from None
 
 
 def _checked(name: str, raw: Mapping[str, str], variables: Mapping[str, str], choice: PluginChoice, hide: HideSecrets) -> CheckedConnector:

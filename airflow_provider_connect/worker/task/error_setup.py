@@ -46,6 +46,8 @@ def tolerance_of(environment: TaskEnvironment, metrics: TaskMetrics, queue: Dead
         report=_reports(environment, metrics, queue),
         metrics=metrics,
         is_stopping=lambda: bool(environment.stop),
+        task=f"{environment.payload.connector}-{environment.payload.task}",
+        mask=environment.mask,
     )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from airflow_provider_connect.errors import BackpressureException, RetriableException
+from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.worker.delivery.kafka_reader import AheadReader
 from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
 from airflow_provider_connect.worker.delivery.sink_delivery import SinkDelivery
+from airflow_provider_connect.worker.errors.retries import asked_ms_of
 from airflow_provider_connect.worker.errors.tolerance import StoppedWhileRetrying
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.pipeline.sink_pipeline import SinkPipeline
@@ -21,8 +22,7 @@ from airflow_provider_connect.worker.task.sink_errors import SinkErrors
 from airflow_provider_connect.worker.task.stop_signal import StopReason, StopSignal
 
 READ_SECONDS = 0.5
-RETRY_SECONDS = 0.3  # before the same records are put again; doubled each time
-MAX_RETRY_SECONDS = 10.0
+PUT = "put"
 
 
 @dataclass(slots=True)
@@ -31,6 +31,7 @@ class SinkLoop:
 
     1 read 2 converters and transformations 3 ``put``, the same batch again after a RetriableException 4 commits under the guarantee,
     every ``interval_seconds``, at the end, and when an ``endless`` reader has no more records for now. A fenced loop commits nothing.
+    A run whose time ends before one ``put`` succeeded raises RetriedByNextRunException.
     Silence of the broker for ``silence_seconds`` is retriable, where there are records to read. ``errors`` decides about records that fail
     alone; when it keeps much, a commit comes early.
     """
@@ -47,7 +48,6 @@ class SinkLoop:
     silence_seconds: float
     max_records: int | None
     now: Callable[[], float]
-    sleep: Callable[[float], None]
     endless: bool = False
     errors: SinkErrors = field(default_factory=SinkErrors)
     _delivered: dict[TopicPartition, int] = field(default_factory=dict)
@@ -56,6 +56,8 @@ class SinkLoop:
     def run(self) -> StopReason | None:
         """Why the loop ended early, or None when every partition is read to its end."""
         reason = self._until_end()
+        if reason is StopReason.TIME:
+            self.errors.tolerance.retries(PUT).refuse_run_without_success()
         if reason is not StopReason.FENCED:
             self._commit()
         return reason
@@ -137,22 +139,17 @@ class SinkLoop:
         return True
 
     def _put(self, batch: Batch, positions: dict[TopicPartition, int]) -> bool:
-        wait = RETRY_SECONDS
+        retries = self.errors.tolerance.retries(PUT)
         while True:
             try:
                 with self.metrics.timed_call():
                     self.delivery.deliver(self.task, batch, positions)
+            except RetriableException as error:
+                if not retries.wait(error, asked_ms_of(error, self.context.take_retry_ms())):
+                    return False
+            else:
+                retries.succeeded()
                 return True
-            except BackpressureException as error:
-                self.metrics.retries += 1
-                self.sleep(error.retry_after_ms / 1000)
-            except RetriableException:
-                self.metrics.retries += 1
-                asked = self.context.take_retry_ms()
-                self.sleep(wait if asked is None else asked / 1000)
-                wait = min(2 * wait, MAX_RETRY_SECONDS)
-            if self.stop.reason() is not None:
-                return False
 
     def _commit(self) -> None:
         if self._delivered:

@@ -152,7 +152,6 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
             silence_seconds=SILENCE_SECONDS,
             max_records=environment.max_records,
             now=time.monotonic,
-            sleep=time.sleep,
             endless=payload.endless,
             errors=errors,
         )

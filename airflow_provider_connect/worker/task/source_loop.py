@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -14,7 +15,8 @@ from airflow_provider_connect.stores.transactional_producer import ProducerRecor
 from airflow_provider_connect.worker.delivery.commit_steps import CommitStep, StepHook, unobserved
 from airflow_provider_connect.worker.delivery.source_delivery import SourceDelivery, SourceOffset
 from airflow_provider_connect.worker.delivery.transaction_boundary import Ending, RequestedBoundary
-from airflow_provider_connect.worker.errors.failures import unread
+from airflow_provider_connect.worker.errors.failures import RetriedByNextRunException, unread
+from airflow_provider_connect.worker.errors.retries import Retries
 from airflow_provider_connect.worker.errors.tolerance import StoppedWhileRetrying
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.pipeline.source_pipeline import SourcePipeline
@@ -38,9 +40,10 @@ class TransactionRequests:
 class SourceLoop:
     """Runs one source task to the end of what there is, to its limits, or until ``stop`` gives a reason.
 
-    1 ``poll`` 2 transformations and converters 3 records and offsets delivered under the guarantee 4 ``task.commit()``, after a commit
-    and never before. A fenced loop commits nothing. ``closing`` returns the batch log's record for the last commit; ``committed`` is called
-    after each commit. ``requests`` None: the delivery decides where transactions end.
+    1 ``poll``, again after a RetriableException 2 transformations and converters 3 records and offsets delivered under the guarantee
+    4 ``task.commit()``, after a commit and never before. A fenced loop commits nothing. ``closing`` returns the batch log's record for the
+    last commit; ``committed`` is called after each commit. ``requests`` None: the delivery decides where transactions end. Retries of
+    ``poll`` that end without success raise RetriedByNextRunException, after a commit of what was read before.
     """
 
     task: SourceTask
@@ -59,6 +62,8 @@ class SourceLoop:
     step: StepHook = unobserved
     _written: set[str] = field(default_factory=set)
     _is_within_transaction: bool = False
+    _next_poll: float = -math.inf
+    _failure: RetriedByNextRunException | None = None
 
     def run(self) -> StopReason | None:
         """Why the loop ended early, or None when there is nothing more."""
@@ -69,6 +74,10 @@ class SourceLoop:
                 return reason
             self._end_last_transaction()
             self._commit(self.closing() if self.metrics.records_in else ())
+            if self._failure is not None:
+                raise self._failure
+            if reason is StopReason.TIME:
+                self._retries.refuse_run_without_success()
             return reason
         except BaseException:
             self.delivery.abort()
@@ -98,17 +107,35 @@ class SourceLoop:
                 return None
 
     def _poll(self) -> list[Batch] | None:
-        """The polled batches; empty: nothing now; None: nothing more in this run."""
+        """The polled batches; empty: nothing now; None: nothing more in this run. The task is left alone while a retry waits: the loop goes
+        on, so that a commit that is due and a reason to stop wait for nothing."""
+        retries = self._retries
+        if retries.now() < self._next_poll:
+            return []
         with self.metrics.timed_call():
             try:
                 polled = self.task.poll()
-            except RetriableException:
-                self.metrics.retries += 1
-                return []
+            except RetriableException as error:
+                return self._poll_later(error)
             except DataException as error:
+                retries.succeeded()
                 self.pipeline.errors.failed(unread(class_name_of(type(self.task)), error))
                 return []
+        retries.succeeded()
         return None if polled is None else self.pipeline.batches(polled)
+
+    def _poll_later(self, error: RetriableException) -> list[Batch] | None:
+        try:
+            delay = self._retries.delay(error, error.retry_after_ms)
+        except RetriedByNextRunException as failure:
+            self._failure = failure
+            return None
+        self._next_poll = self._retries.now() + delay
+        return []
+
+    @property
+    def _retries(self) -> Retries:
+        return self.pipeline.errors.retries("poll")
 
     def _deliver(self, batches: Sequence[Batch]) -> None:
         if self.requests is None:

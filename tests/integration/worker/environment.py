@@ -86,6 +86,12 @@ class RunEnvironment:
     def picky_sink(self, topic: str, **more: str) -> dict[str, str]:
         return self._config("tests.PickySinkConnector", {"file": str(self.file), "topics": topic}, more)
 
+    def away_source(self, topic: str, **more: str) -> dict[str, str]:
+        return self._config("tests.AwaySourceConnector", {"topic": topic}, more)
+
+    def away_sink(self, topic: str, **more: str) -> dict[str, str]:
+        return self._config("tests.AwaySinkConnector", {"topics": topic}, more)
+
     def _config(self, kind: str, own: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
         return {"name": self.connector, "connector.class": kind, **own, **{key.replace("_", "."): value for key, value in more.items()}}
 

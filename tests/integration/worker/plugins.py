@@ -34,6 +34,8 @@ source:tests.TransactionsSourceConnector = tests.integration.worker.plugins:Tran
 source:tests.SpySourceConnector = tests.integration.worker.plugins:SpySourceConnector
 sink:tests.SlowSinkConnector = tests.integration.worker.plugins:SlowSinkConnector
 sink:tests.PickySinkConnector = tests.integration.worker.plugins:PickySinkConnector
+source:tests.AwaySourceConnector = tests.integration.worker.plugins:AwaySourceConnector
+sink:tests.AwaySinkConnector = tests.integration.worker.plugins:AwaySinkConnector
 transformation:tests.Fragile = tests.integration.worker.plugins:Fragile
 """
 
@@ -242,6 +244,90 @@ class PickySinkConnector(SinkConnector):
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
         return [self.config.originals] * max_tasks
+
+
+def answer(config: Mapping[str, object], call: str) -> None:
+    """Raise RetriableException in the ``call`` that the config names."""
+    if config["away.in"] == call:
+        raise RetriableException(f"the service is away in {call}")
+
+
+class AwayRecommender:
+    def valid_values(self, name: str, parsed: Mapping[str, object]) -> list[object]:
+        answer(parsed, "recommender")
+        return []
+
+    def visible(self, name: str, parsed: Mapping[str, object]) -> bool:
+        return True
+
+
+AWAY = ConfigDef(ConfigKey("away.in", Type.STRING, "", recommender=AwayRecommender()))
+
+
+class AwaySourceTask(SourceTask):
+    """One record in each run; the call that the config names raises RetriableException."""
+
+    def start(self, config: Config) -> None:
+        self.config, self.left = config, ["one"]
+        answer(config, "start")
+
+    def poll(self) -> Batch | None:
+        answer(self.config, "poll")
+        found, self.left = self.left, []
+        if not found:
+            return None
+        topic, value = self.config.originals["topic"], pa.array(found)
+        return Batch.of(topic, value=value, source_partition={"only": "one"}, source_offset={"read": 1})
+
+    def commit(self) -> None:
+        answer(self.config, "commit")
+
+    def stop(self) -> None:
+        answer(self.config, "stop")
+
+
+class AwaySourceConnector(SourceConnector):
+    task_class = AwaySourceTask
+    config_def = AWAY
+
+    def start(self, config: Config) -> None:
+        super().start(config)
+        answer(config, "connector.start")
+
+    def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
+        answer(self.config, "task_configs")
+        return [self.config.originals]
+
+
+class AwaySinkTask(SinkTask):
+    """Takes everything; the call that the config names raises RetriableException."""
+
+    def start(self, config: Config) -> None:
+        self.config = config
+        answer(config, "start")
+
+    def open(self, partitions: Collection[TopicPartition]) -> None:
+        answer(self.config, "open")
+
+    def put(self, batch: Batch) -> None:
+        answer(self.config, "put")
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
+        answer(self.config, "flush")
+
+    def close(self, partitions: Collection[TopicPartition]) -> None:
+        answer(self.config, "close")
+
+    def stop(self) -> None:
+        answer(self.config, "stop")
+
+
+class AwaySinkConnector(SinkConnector):
+    task_class = AwaySinkTask
+    config_def = AWAY
+
+    def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
+        return [self.config.originals]
 
 
 class Fragile(Transformation):

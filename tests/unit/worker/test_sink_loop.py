@@ -95,7 +95,6 @@ def loop(clock: Clock, script: list[int], task: SlowSink) -> SinkLoop:
         silence_seconds=60,
         max_records=None,
         now=clock.now,
-        sleep=clock.sleep,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,7 @@ from airflow_provider_connect.sdk.task import Refusal, RolledBackException, Sink
 from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext
 from airflow_provider_connect.worker.errors.sink_transaction import KEPT_BYTES, SinkTransaction
 from airflow_provider_connect.worker.errors.tolerance import STRICT, Tolerance
+from tests.unit.worker.clock import Clock
 
 T = TopicPartition("t", 0)
 
@@ -307,3 +309,30 @@ def test_a_destination_that_stays_away_does_not_keep_a_task_that_is_to_end() -> 
     with pytest.raises(ConnectException, match="away") as raised:
         sink.pre_commit({T: 0})
     assert raised.value.retriable
+
+
+def test_a_commit_that_is_retried_waits_longer_each_time_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    class Away(Task):
+        def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+            times.append(clock.now())
+            if len(times) < 5:
+                raise RetriableException("away", retry_after_ms=9000 if len(times) == 4 else None)
+            return offsets
+
+    clock, times = Clock(), list[float]()
+    tolerance = Tolerance(STRICT, now=clock.now, sleep=clock.sleep, task="orders-0")
+    sink = SinkTransaction(Away(Store()), NoTimeout({}, [T], guarantee="at_least_once"), tolerance, lambda _: None)
+    sink.open([T])
+    assert sink.pre_commit({T: 0}) == {T: 0}
+    seconds = [after - before for before, after in pairwise(times)]
+    assert seconds == pytest.approx([0.27, 0.54, 1.08, 9], rel=0.12)
+    assert [record.getMessage().split(":")[1] for record in caplog.records] == [
+        " pre_commit has failed once",
+        " pre_commit has failed 2 times in a row",
+        " pre_commit has failed 4 times in a row",
+    ]
+
+
+class NoTimeout(Context):
+    def take_retry_ms(self) -> int | None:
+        return None

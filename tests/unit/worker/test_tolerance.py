@@ -11,7 +11,8 @@ import pytest
 from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException, trace_of
 from airflow_provider_connect.model.connector_settings import ErrorSettings
 from airflow_provider_connect.worker.errors.failures import ConsumedRecord, ErrorStage, Failure, Operation
-from airflow_provider_connect.worker.errors.tolerance import StoppedWhileRetrying, Tolerance, retry_delay_ms
+from airflow_provider_connect.worker.errors.retries import retry_delay_ms
+from airflow_provider_connect.worker.errors.tolerance import StoppedWhileRetrying, Tolerance
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from tests.unit.worker.clock import Clock
 
