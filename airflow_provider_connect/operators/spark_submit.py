@@ -1,7 +1,8 @@
 """SparkSubmitOperator of Airflow's Spark provider, as far as a connector's application needs it: submit, wait, kill.
 
 Internals of apache-airflow-providers-apache-spark 6.3.4: of the operator ``_conn_id``, ``_archives``, ``_hook`` and ``_get_hook``; of its
-hook ``_submit_sp`` and ``_last_submit_log_lines``; that ``submit`` hands keyword arguments to ``Popen``; the import of ``requests``.
+hook ``_submit_sp``, ``_last_submit_log_lines`` and ``_process_spark_submit_log``, which takes an iterator of lines; that ``submit`` hands
+keyword arguments to ``Popen``; the import of ``requests``.
 """
 
 import importlib
@@ -12,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +25,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from airflow_provider_connect.config.built_in_providers import AIRFLOWS_OWN
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.hooks.airflow_settings import SPARK_CONNECTION, own_option
+from airflow_provider_connect.model.log_lines import LineReader
 from airflow_provider_connect.spark.parent_death import dies_with_parent
 from airflow_provider_connect.spark.run_directory import RunDirectory
 
@@ -92,6 +94,8 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
         self._apply(options)
         self.application_args = ["--run-dir", str(directory.path)]
         self._hook = hook = self._get_hook()
+        process_lines = hook._process_spark_submit_log
+        hook._process_spark_submit_log = lambda lines: process_lines(self._without_logs(lines))
         if self._kill_requested:
             raise AirflowFailException(f"Connector {self.connector}: killed before its application was submitted")
         environment = options.environment(_without_airflow(os.environ))
@@ -103,6 +107,16 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
         if not note_exit(options.class_data, exit_code):
             build_behind(options.class_data)
         return exit_code, list(hook._last_submit_log_lines)
+
+    def _without_logs(self, lines: Iterable[str]) -> Iterator[str]:
+        """The lines of spark-submit's output that are not of our processes' logs. Those are logged here, under their levels and loggers:
+        the hook would log each as its own, at INFO."""
+        reader = LineReader()
+        for line in lines:
+            if reader.read(line):
+                self._hook._last_submit_log_lines.append(line.rstrip())
+            else:
+                yield line
 
     def _apply(self, options: "SubmitOptions") -> None:
         """Put the options under those of the DAG: a DAG's own Spark settings win, its files come behind ours."""

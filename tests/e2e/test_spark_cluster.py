@@ -31,7 +31,7 @@ from tests.e2e.faults.runs import Fault, Runs, wait_for
 from tests.unit.plugins.locations import tree
 
 PLUGIN = r'''
-import time
+import logging, time
 from airflow_provider_connect import errors
 from airflow_provider_connect.sdk import ConfigDef, ConfigKey, SinkConnector, SinkTask, Type
 
@@ -42,6 +42,7 @@ class WhereTask(SinkTask):
         claim = self.context.claim.replace("/", "_")
         self.file = open(f"{config['file']}.{claim}.{config.originals['number']}", "a")
         print(__file__, errors.__file__, file=self.file, flush=True)
+        logging.getLogger("where").info("task %s writes", config.originals["number"])
 
     def put(self, batch):
         time.sleep(1)
@@ -182,6 +183,7 @@ def test_two_tasks_run_on_two_executors_with_code_that_came_along(
     result = submission.wait()
     assert result is not None, submission.output()[-3000:]
     assert [task.stopped_by for task in result.tasks] == ["the application was asked to end"] * 2
+    assert {f"INFO where: task {number} writes" for number in (0, 1)} <= set(submission.output().splitlines()), "executors' logs"
     assert runs.until_done().state is RunState.DONE
     written = [line for name in tmp_path.glob("out.*") for line in name.read_text().splitlines()]
     origins = {line for line in written if not line.startswith("value ")}
@@ -196,7 +198,10 @@ def test_the_version_that_a_run_has_chosen_from_plugin_path_goes_along(
     settings = worker_settings() | PLAIN | {"plugin.path": str(tmp_path / "plugins")}
     for version in ("1.5", "2.1"):
         helper = f"VERSION = {version!r}\n"
-        files = {"connect_where.py": PLUGIN.replace("import time\n", "import time\nimport helper\n", 1), "helper.py": helper}
+        files = {
+            "connect_where.py": PLUGIN.replace("import logging, time\n", "import logging, time\nimport helper\n", 1),
+            "helper.py": helper,
+        }
         text = files["connect_where.py"].replace("print(__file__, errors.__file__", "print(__file__, helper.VERSION, helper.__file__")
         entry = "sink:where.WhereSinkConnector = connect_where:WhereSinkConnector"
         tree(tmp_path / "plugins" / f"where-{version}", "connect_where", version, files | {"connect_where.py": text}, entry)

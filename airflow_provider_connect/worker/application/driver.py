@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import socket
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from airflow_provider_connect.config.masking import mask_output
+from airflow_provider_connect.model.log_lines import write_logs
 from airflow_provider_connect.model.run import CLAIM_FILE, PID_FILE, PROGRESS_FILE, RESULT_FILE, RUN_FILE, RunSpec
 from airflow_provider_connect.worker.application.application import Application
 from airflow_provider_connect.worker.application.plan_process import write_private
@@ -22,8 +22,7 @@ def run_with_spark(directory: Path) -> NoReturn:
 
     SIGTERM ends every task body after its current batch.
     """
-    logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    write_logs(sys.stdout)
     spec = RunSpec.from_json((directory / RUN_FILE).read_text())
     write_private(directory / PID_FILE, str(os.getpid()))  # from here on the file with the secrets is not needed any more
     engines: list[SparkEngine] = []

@@ -16,6 +16,8 @@ from airflow_provider_connect.config.masking import Mask, mask_output, secret_va
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, RetriableException, trace_of
 from airflow_provider_connect.model.config_snapshot import handed_on
+from airflow_provider_connect.model.log_levels import apply_levels
+from airflow_provider_connect.model.log_lines import LineReader, write_logs
 from airflow_provider_connect.model.run import RESULT_FILE, RUN_FILE, Claim, RunSpec
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus
@@ -56,6 +58,9 @@ def plan_in_subprocess(directory: Path, *, timeout_seconds: float, before_exec: 
         )
     except subprocess.TimeoutExpired as error:
         raise RetriableException(f"The connector did not plan its tasks within {timeout_seconds:g} s") from error
+    reader = LineReader()
+    for line in ended.stderr.splitlines():
+        reader.read(line)
     path = directory / RESULT_FILE
     if not path.exists():
         tail = "\n".join(ended.stderr.splitlines()[-5:])
@@ -71,9 +76,12 @@ def plan_in_subprocess(directory: Path, *, timeout_seconds: float, before_exec: 
 
 def main(directory: Path) -> None:
     """What the subprocess does: claim, plan, and leave the answer in the directory."""
+    write_logs()
     spec = RunSpec.from_json((directory / RUN_FILE).read_text())
     mask = Mask(spec.secrets.values())
     mask_output(mask)
+    if (known := handed_on(spec)) is not None:
+        apply_levels(known.log_levels().values())
     try:
         answer = _answer(spec, mask)
     except ConnectException as error:
@@ -103,6 +111,7 @@ def _answer(spec: RunSpec, mask: Mask) -> dict[str, object]:
     if isinstance(claim, NoPlan):
         return {"skipped": claim.reason}
     state = store.read()
+    apply_levels(state.log_levels.values())
     trial = UpgradeTrial(spec.connector, claim, store, partial(previews_apart, settings, spec.secrets), state=state)
     try:
         mask.add(planner.secrets(spec, state))

@@ -6,6 +6,7 @@ pyarrow in the driver at its first call with an argument, and the JVM's own stop
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -15,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.model.log_lines import KeptLines, LineReader, write_logs
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.plugins.loading.plugin_path import unpacked_paths, write_archive
 from airflow_provider_connect.worker.task.task_payload import TaskPayload, refuse_second_attempt
@@ -43,11 +45,15 @@ class SparkEngine:
         name = f"{payload.connector}-{payload.task}"
         self._context.setLocalProperty("spark.job.description", name)
         run = body
-        if payload.locations and not self.is_local:
+        if not self.is_local:
             self._send(payload.locations)
-            run = partial(body, sent=True)
-        results: list[TaskResult] = self._context.parallelize([payload], 1).mapPartitions(run).collect()
-        return results[0]
+            run = partial(body, sent=bool(payload.locations), keeps_log=True)
+        result, *lines = self._context.parallelize([payload], 1).mapPartitions(run).collect()
+        reader = LineReader()
+        for line in lines:
+            reader.read(line)
+        assert isinstance(result, TaskResult)
+        return result
 
     def _send(self, locations: Sequence[str]) -> None:
         """Have Spark unpack the plugins of the run beside each executor's other files; the tasks of a run have the same ones.
@@ -57,7 +63,7 @@ class SparkEngine:
         from pyspark import SparkFiles
 
         with self._lock:
-            if self._sent == locations:
+            if not locations or self._sent == locations:
                 return
             archive = os.path.join(SparkFiles.getRootDirectory(), f"{_PLUGINS}.zip")
             try:
@@ -74,8 +80,9 @@ class SparkEngine:
         self._context._jsc.sc().stop()
 
 
-def body(payloads: Iterable[TaskPayload], *, sent: bool = False) -> Iterator[TaskResult]:
-    """What Spark calls in the Python worker; ``sent``: the plugin locations of the run came with the job."""
+def body(payloads: Iterable[TaskPayload], *, sent: bool = False, keeps_log: bool = False) -> Iterator[TaskResult | str]:
+    """What Spark calls in the Python worker; ``sent``: the plugin locations of the run came with the job. ``keeps_log``: the lines of the
+    log follow each result, because the driver does not have the worker's output."""
     from pyspark import SparkFiles, TaskContext
 
     context = TaskContext.get()
@@ -88,7 +95,15 @@ def body(payloads: Iterable[TaskPayload], *, sent: bool = False) -> Iterator[Tas
             make_way(payload.locations)
         from airflow_provider_connect.worker.task.task_body import run_task  # after that; and the driver, which ships this, needs no Arrow
 
+        if not keeps_log:
+            yield run_task(payload)
+            continue
+        write_logs()
+        kept = KeptLines()
+        logging.getLogger().addHandler(kept)
         yield run_task(payload)
+        logging.getLogger().removeHandler(kept)
+        yield from kept.lines()
 
 
 def _unpacked(payload: TaskPayload, root: str) -> TaskPayload:

@@ -27,6 +27,7 @@ from airflow_provider_connect.errors import (
     trace_of,
 )
 from airflow_provider_connect.model.log_levels import apply_levels
+from airflow_provider_connect.model.log_lines import write_logs
 from airflow_provider_connect.model.run import TaskResult
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import TaskStatus
@@ -66,7 +67,7 @@ def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHo
     settings, mask = WorkerSettings.of(payload.settings, payload.secrets), Mask(payload.secrets.values())
     if host is None:
         sys.setswitchinterval(_SWITCH_SECONDS)
-        logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")  # a Spark worker has no handler, and Python's own drops INFO
+        write_logs()
         mask_output(mask)
         if payload.known is not None:
             apply_levels(payload.known.log_levels().values())

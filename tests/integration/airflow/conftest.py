@@ -134,6 +134,11 @@ class Airflow:
         folder = self.stack.log_folder / f"dag_id={dag_id_for(connector)}" / f"run_id={run}"
         return "\n".join(file.read_text() for file in sorted(folder.rglob("*.log")))
 
+    def log_records(self, connector: str, run: str) -> list[tuple[str, str, str]]:
+        """Level, logger and text of all that the run's tasks have logged."""
+        found = [json.loads(line) for line in self.log(connector, run).splitlines() if line.startswith("{")]
+        return [(record["level"], record.get("logger", ""), record["event"]) for record in found]
+
     def set_variable(self, key: str, value: str | None) -> None:
         self.client.delete(f"/api/v2/variables/{key}")
         if value is not None:

@@ -28,7 +28,12 @@ def test_an_upgrade_whose_first_run_fails_goes_back_before_the_retry(airflow: Ai
     airflow.set_variable("connect_worker_config", json.dumps({"plugin.path": str(versions)}))
     try:
         airflow.write_dag(connector, config)
-        quiet = airflow.log(connector, airflow.run(connector, 300))
+        quiet = airflow.log_records(connector, airflow.run(connector, 300))
+        assert [record for record in quiet if record[1] == "orders"] == [
+            ("info", "orders", "one task is enough"),
+            ("info", "orders", "orders of all shops"),
+            ("warning", "orders", "orders have\nno key"),
+        ], "level and logger survive, in the driver and in the Python worker"
         install(versions, "2.0", breaks_at=40)
         until.write_text("60")
         url = f"/connect/connectors/{connector}"
@@ -44,9 +49,11 @@ def test_an_upgrade_whose_first_run_fails_goes_back_before_the_retry(airflow: Ai
         level = {"level": "DEBUG"}
         assert airflow.client.put("/connect/admin/loggers/orders?scope=cluster", json=level).status_code == 204
         run = airflow.run(connector, 300)
-        assert "DEBUG orders" not in quiet
+        records = airflow.log_records(connector, run)
         for line in ("one task is planned", "task starts at 20"):
-            assert f"DEBUG orders: {line}" in airflow.log(connector, run), "the level reaches driver and task of the application"
+            assert ("debug", "orders", line) in records, "the level reaches driver and task of the application"
+        (failed,) = [text for level, _, text in records if level == "error" and text.startswith(f"Task {connector}-0 FAILED")]
+        assert "Traceback (most recent call last):" in failed
         assert "the upgrade to version 2.0 failed, and version 1.0 holds again" in airflow.log(connector, run)
         found = airflow.client.get(f"{url}/upgrade").json()
         assert (found["state"], found["reason"]) == ("ROLLED_BACK", "task 0: ValueError: order 40 cannot be read,")

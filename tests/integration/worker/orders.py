@@ -20,7 +20,10 @@ class OrderTask(SourceTask):
     def start(self, config: Config) -> None:
         self.config, self.partition = config, {{"orders": "all"}}
         self.next = self.context.offset(self.partition, {{"next": 0}})["next"]
-        logging.getLogger("orders").debug("task starts at %d", self.next)
+        log = logging.getLogger("orders")
+        log.debug("task starts at %d", self.next)
+        log.info("orders of all shops")
+        log.warning("orders have\\nno key")
 
     def poll(self) -> Batch | None:
         while HANGS:
@@ -44,6 +47,7 @@ class OrdersSource(SourceConnector):
 
     def task_configs(self, max_tasks: int):
         logging.getLogger("orders").debug("one task is planned")
+        logging.getLogger("orders").info("one task is enough")
         return [self.config]
 
     def exactly_once_support(self, config):

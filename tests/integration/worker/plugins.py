@@ -79,6 +79,7 @@ class NumbersTask(SourceTask):
         self.next: int = self.context.offset(self.partition, {"next": 0})["next"]
         self.topics = str(config["topics.to"]).split(",")
         log.debug("task %d starts at %d", self.number, self.next)
+        log.info("task %d reads %d numbers", self.number, self.config["until"])
 
     def poll(self) -> Batch | None:
         if str(self.number) in str(self.config["fail.tasks"]).split(",") and not Path(self.config["unless"]).exists():

@@ -74,6 +74,7 @@ def test_a_level_that_was_set_before_the_run_reaches_driver_and_task(environment
     config = environment.numbers(unique, until="10")
     assert environment.application(config, engine=quiet).run().state is RunState.DONE
     assert [line for line in quiet.lines if "DEBUG" in line] == []
+    assert f"INFO {CONNECTORS_LOGGER}: task 0 reads 10 numbers" in quiet.lines
     put_level(environment, CONNECTORS_LOGGER, "debug")
     put_level(environment, DRIVERS_LOGGER, "TRACE")
     result = environment.application(config, engine=loud).run()

@@ -164,12 +164,46 @@ ps -o pid=,pgid= -p $$ | sed 's/^/group /'
 echo last words
 exit 3
 """
+_LOGGING_PROGRAM = """#!/bin/sh
+echo WARNING tests.orders: rows without a key
+echo 'ERROR tests.orders| Task orders-0 FAILED'
+echo 'ERROR tests.orders:   File x'
+echo DEBUG tests.orders: page 3
+echo INFO of nobody
+"""
 
 
 def test_an_application_is_submitted_and_its_exit_code_and_log_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Through the provider's own hook; a script is in place of spark-submit."""
+    exit_code, log, path = submitted(_PROGRAM, tmp_path, monkeypatch)
+    assert (exit_code, log[-1]) == (3, "last words")
+    assert {"local[1]", "spark.a=1", "ours.zip,own.zip", "ours.tar,own.tar", "connect-orders", str(path)} <= {
+        line.removeprefix("argument ") for line in log
+    }
+    assert "a secret of Airflow" not in log
+    (group,) = [line.split()[1:] for line in log if line.startswith("group ")]
+    assert group[0] == group[1], "a process group of its own"
+
+
+def test_the_log_of_an_application_keeps_its_levels_and_loggers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    exit_code, log, _ = submitted(_LOGGING_PROGRAM, tmp_path, monkeypatch)
+    assert (exit_code, log[-2:]) == (0, ["DEBUG tests.orders: page 3", "INFO of nobody"])
+    records = [(record.levelname, record.name.partition(".")[0], record.getMessage()) for record in caplog.records]
+    assert [record for record in records if record[1] == "tests"] == [
+        ("WARNING", "tests", "rows without a key"),
+        ("ERROR", "tests", "Task orders-0 FAILED\n  File x"),
+        ("DEBUG", "tests", "page 3"),
+    ]
+    assert len([record for record in records if "orders-0" in record[2]]) == 1
+
+
+def submitted(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int | None, list[str], Path]:
+    """Submit with a script in place of spark-submit; returns exit code, last lines and the run's directory."""
     program = tmp_path / "spark-submit"
-    program.write_text(_PROGRAM)
+    program.write_text(text)
     program.chmod(0o755)
     options = SubmitOptions(
         str(program), {"PATH": f"{tmp_path}:{os.environ['PATH']}"}, "-Xours", {"spark.a": "1"}, ["ours.zip"], ["ours.tar"]
@@ -179,10 +213,4 @@ def test_an_application_is_submitted_and_its_exit_code_and_log_are_read(tmp_path
     operator = ConnectTaskOperator(task_id="run", connector="orders", py_files="own.zip", archives="own.tar")
     directory = RunDirectory.make(tmp_path / "runs", "connect.orders", "run-1")
     exit_code, log = operator.submit_application(directory)
-    assert (exit_code, log[-1]) == (3, "last words")
-    assert {"local[1]", "spark.a=1", "ours.zip,own.zip", "ours.tar,own.tar", "connect-orders", str(directory.path)} <= {
-        line.removeprefix("argument ") for line in log
-    }
-    assert "a secret of Airflow" not in log
-    (group,) = [line.split()[1:] for line in log if line.startswith("group ")]
-    assert group[0] == group[1], "a process group of its own"
+    return exit_code, log, directory.path

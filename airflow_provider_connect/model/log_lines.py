@@ -1,0 +1,77 @@
+"""Log records as lines of text, on their way from the processes of a run to Airflow's log of its task. Knows no streams and no Airflow.
+
+A line is ``LEVEL logger: text``, as people read it in an executor's log. All but the last line of a longer text have ``|`` for ``:``.
+"""
+
+import logging
+import re
+from collections import deque
+from typing import TextIO
+
+_LINE = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) ([^\s:|]+)([:|]) ?(.*)")
+KEPT_RECORDS = 1000
+
+
+def write_logs(stream: TextIO | None = None) -> None:
+    """Have this process write its log as lines, from INFO on, to ``stream`` (None: stderr). Nothing changes where logging is set up."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(LineFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+
+
+class LineFormatter(logging.Formatter):
+    """Writes the lines of one record. Traces belong to its text."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        head = f"{record.levelname} {record.name}"
+        *begin, end = super().format(record).splitlines() or [""]
+        return "\n".join([*(f"{head}| {line}" for line in begin), f"{head}: {end}"])
+
+
+class LineReader:
+    """Reads such lines of another process and logs them here, under their own level and logger. Lines come one at a time, in order."""
+
+    def __init__(self) -> None:
+        self._begun: dict[tuple[str, str], list[str]] = {}
+
+    def read(self, line: str) -> bool:
+        """Take a line; false: it is not one of a log, and nothing has happened."""
+        found = _LINE.fullmatch(line.rstrip("\r\n"))
+        if found is None:
+            return False
+        level, name, mark, text = found.groups()
+        lines = self._begun.setdefault((level, name), [])
+        lines.append(text)
+        if mark == ":":
+            del self._begun[level, name]
+            _log(name, getattr(logging, level), "\n".join(lines))
+        return True
+
+
+class KeptLines(logging.Handler):
+    """Keeps the lines of the last ``KEPT_RECORDS`` records, for a process whose output another one cannot read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(LineFormatter())
+        self._kept: deque[str] = deque(maxlen=KEPT_RECORDS)
+        self._count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._kept.append(self.format(record))
+        self._count += 1
+
+    def lines(self) -> list[str]:
+        dropped = self._count - len(self._kept)
+        first = [f"WARNING {__name__}: {dropped} earlier records of the log are in the executor's own log only"] if dropped else []
+        return [*first, *(line for kept in self._kept for line in kept.splitlines())]
+
+
+def _log(name: str, level: int, text: str) -> None:
+    """Log a text of another process. That has decided on its level, so records below INFO, which an admin asked for, pass here too."""
+    logger = logging.getLogger(name)
+    if level < logging.INFO or logger.isEnabledFor(level):
+        record = logger.makeRecord(name, level, "", 0, text, (), None)
+        for handler in logging.getLogger().handlers:
+            handler.handle(record)
