@@ -23,7 +23,7 @@ from airflow_provider_connect.sdk.allowed_paths import DATA_FOLDER
 from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
 from airflow_provider_connect.spark.cache import CACHE_VARIABLE, cache_directory
 
-DIRECTORY = Path(".dev")
+DIRECTORY, STATE_FILE = Path(".dev"), "stack.json"
 SPARK_MASTER = "local[2]"
 _ROOT = "connect-rest"
 _BUNDLES = [
@@ -66,7 +66,7 @@ class Stack:
     @property
     def state_file(self) -> Path:
         """``stack.json``: there while the stack is up."""
-        return self.directory / "stack.json"
+        return self.directory / STATE_FILE
 
     @property
     def dags_folder(self) -> Path:
@@ -271,16 +271,27 @@ def cli_advice(state: Mapping[str, object]) -> str:
     return f"its command line: export PATH={programs}:$PATH; source {shlex.quote(str(state['environment']))}; airflow connect list"
 
 
-def status(output: str = "text", *, directory: Path = DIRECTORY) -> int:
+def directory_in_use() -> Path:
+    """The folder that ``status`` and ``down`` are about: the one with a stack that is up, in the working directory or the nearest one above
+    it, else around the shell's ``AIRFLOW_HOME``, which the stack's ``environment.sh`` sets. With no stack that of the working directory."""
+    here = Path.cwd()
+    found = [above / DIRECTORY for above in (here, *here.parents)]
+    if home := os.environ.get("AIRFLOW_HOME"):
+        found.append(Path(home).parent.parent)
+    return next((directory for directory in found if (directory / STATE_FILE).is_file()), here / DIRECTORY)
+
+
+def status(output: str = "text", *, directory: Path | None = None) -> int:
     """Prints what runs where, and what has ended or is not healthy; ``output`` is ``json`` or ``text``. Exit code 0 when everything is up
-    and healthy, else 1."""
-    stack = Stack(directory)
+    and healthy, else 1. ``directory`` None: the one in use."""
+    stack = Stack(directory or directory_in_use())
     state, faults = stack.state(), stack.faults()
     is_up = state is not None and not faults
     if output == "json":
         print(json.dumps({"up": is_up, "faults": faults, **(state or {})}, indent=2))
     elif state is None:
-        print(f"down; {len(marked_processes(stack.mark))} processes")
+        left = len(marked_processes(stack.mark)) if stack.folder.exists() else 0
+        print(f"down: no stack in {stack.directory}; {left} processes")
     else:
         print("up" if is_up else "\n".join(["not healthy: airflow connect dev up (make up) starts all of it anew", *faults]))
         for name in (
@@ -298,10 +309,11 @@ def status(output: str = "text", *, directory: Path = DIRECTORY) -> int:
     return 0 if is_up else 1
 
 
-def down(*, directory: Path = DIRECTORY) -> int:
+def down() -> int:
     """Ends the stack. Exit code 0, also when it was down."""
-    ended = Stack(directory).down()
-    announce(f"down; {ended} processes ended" if ended else "was down")
+    stack = Stack(directory_in_use())
+    ended = stack.down() if stack.folder.exists() else 0
+    announce(f"down; {ended} processes ended" if ended else f"was down: no stack in {stack.directory}")
     return 0
 
 

@@ -104,4 +104,4 @@ def test_a_broker_of_others_is_not_checked(started: Started, capsys: pytest.Capt
 
 def test_a_stack_that_was_never_started_is_down(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert stack.status(directory=tmp_path) == 1
-    assert capsys.readouterr().out == "down; 0 processes\n"
+    assert capsys.readouterr().out == f"down: no stack in {tmp_path}; 0 processes\n"
