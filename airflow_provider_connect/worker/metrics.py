@@ -50,6 +50,7 @@ class TaskMetrics:
     records_in: int = 0
     records_out: int = 0
     records_dropped: int = 0
+    records_refused: int = 0  # of those that were put: the task has reported them
     bytes: int = 0
     commits: int = 0
     failed_commits: int = 0
@@ -85,8 +86,8 @@ class TaskMetrics:
 
     @property
     def records_delivered(self) -> int:
-        """What was written but for what was dropped with its transaction."""
-        return self.records_out - self.records_dropped
+        """What was written but for what was dropped with its transaction, or refused by the destination."""
+        return self.records_out - self.records_dropped - self.records_refused
 
     def drop(self) -> None:
         """What was written since the last commit was taken back."""

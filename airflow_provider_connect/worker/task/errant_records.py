@@ -47,6 +47,7 @@ class ErrantRecords:
                     raise
                 kind = RetriedByNextRunException if refusal.retriable else ConnectException
                 raise kind(refusal.message) from error
+            self._tolerance.metrics.records_refused += 1
 
     def report_all(self, failures: Iterable[tuple[SinkRecord | Batch, Exception]]) -> None:
         with contextlib.nullcontext() if self._queue is None else self._queue.together():

@@ -158,7 +158,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
 
     def result(self, loop: SinkLoop, reason: StopReason | None) -> TaskResult:
         metrics = self._metrics
-        task, records = self._environment.payload.task, metrics.records_out
+        task, records = self._environment.payload.task, metrics.records_delivered
         result = TaskResult(task, stopped_by=reason, records=records, bytes=metrics.bytes, metrics=metrics.by_name())
         result.ranges = _nested({p: [self._starts[p], n] for p, n in loop.reader.positions.items() if n > self._starts[p]})
         return result

@@ -159,3 +159,11 @@ def test_letters_reported_together_are_written_together() -> None:
             reporter.report_all((record(offset), DataException("no")) for offset in (3, 4))
             reporter.report(record(5), DataException("no"))
     assert journal.said == ["letters 3 4", "letters 5", "letters 3"]
+
+
+def test_records_that_a_task_has_put_and_reported_do_not_count_as_delivered() -> None:
+    made, _ = tolerance()
+    made.metrics.records_out = 10
+    ErrantRecords(made, None, converters()).report_all((record(offset), DataException("no")) for offset in (3, 4))
+    assert made.metrics.records_delivered == 8
+    assert made.metrics.by_name()["sink-record-send-total"] == 10
