@@ -151,7 +151,7 @@ def workers(arguments: Any, verbs: Verbs) -> None:
 
 @speaks_to_connect
 def validate(arguments: Any, verbs: Verbs) -> None:
-    """One row a mistake; the exit code is 1 where there is one."""
+    """One row a mistake; the exit code is 1 where there is one. Warnings, such as unknown settings, go to standard error."""
     given = given_connector(arguments)
     plugin = given.config.get("connector.class")
     if not plugin:
@@ -159,6 +159,8 @@ def validate(arguments: Any, verbs: Verbs) -> None:
     validation = verbs.validate(plugin, unhidden(verbs, given.name, given.config))
     rows = [{"key": value.name, "error": error} for _, value in validation.configs for error in value.errors]
     print_rows(rows, arguments.output)
+    for warning in validation.warnings:
+        print(f"Warning: {warning}", file=sys.stderr)
     if rows:
         sys.exit(1)
 

@@ -80,7 +80,7 @@ def answer_of(response: httpx.Response) -> Answer:
     if not response.content:
         return Answer(response.status_code)
     try:
-        return Answer(response.status_code, response.json())
+        return Answer(response.status_code, response.json(), headers=response.headers)
     except ValueError:
         return Answer(response.status_code, text=response.text)
 

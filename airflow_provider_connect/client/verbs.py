@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
 
 from airflow_provider_connect.client.calls import Answer, Call, call
@@ -12,6 +14,7 @@ from airflow_provider_connect.model.preview_comparison import Comparison
 from airflow_provider_connect.model.previews import Preview
 from airflow_provider_connect.model.states import INITIAL_STATES, TargetState
 from airflow_provider_connect.model.upgrades import Upgrade
+from airflow_provider_connect.model.verbs import WARNINGS_HEADER
 from airflow_provider_connect.model.view_json import of_json, to_json
 from airflow_provider_connect.model.views import (
     ConfigKeyView,
@@ -300,10 +303,10 @@ def _expanded(answer: Answer) -> dict[str, Views]:
 
 
 def _validation(answer: Answer) -> Validation:
-    """Kafka Connect may have keys without a value; they are left out."""
+    """Kafka Connect may have keys without a value; they are left out. Its answers have no warnings."""
     body = answer.body
     found: Validation = of_json(Validation, {**body, "configs": [each for each in body["configs"] if each["value"]]})
-    return found
+    return replace(found, warnings=tuple(json.loads(answer.headers.get(WARNINGS_HEADER, "[]"))))
 
 
 def _message(answer: Answer) -> str:

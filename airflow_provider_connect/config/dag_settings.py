@@ -4,7 +4,6 @@ They steer the connector's DAG and never reach the connector. Durations are numb
 ``5m``, ``2h``, ``1d``.
 """
 
-import difflib
 import hashlib
 import re
 from collections.abc import Callable, Mapping
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.model.connector_keys import nearest
 from airflow_provider_connect.model.secret_keys import is_secret_key, variable_spans
 from airflow_provider_connect.sdk.java_text import parse_double, parse_integer
 
@@ -324,8 +324,8 @@ class _Reader:
     def refuse_unknown(self) -> None:
         unknown = [key for key in sorted(self.config) if key.startswith(PREFIX) and key not in {*_KNOWN, DEFINED_IN, RELEASED}]
         for number, key in enumerate(unknown):
-            near = difflib.get_close_matches(key[:_SHOWN], _KNOWN, n=1) if number < _COMPARED else []
-            fix = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(_KNOWN))}"
+            near = nearest(key, _KNOWN) if number < _COMPARED else None
+            fix = f"did you mean {near}?" if near is not None else f"there are {', '.join(sorted(_KNOWN))}"
             self._add(key, f"Unknown configuration {key}: {fix}")
 
     def value(self, key: str, parse: Callable[[str], _P], default: _D) -> _P | _D:

@@ -101,7 +101,7 @@ def with_own_values(validation: Validation, config: Given, dag_check: DagCheck) 
     split = len(known) - validation.counted_by_key
     everything = (*known[:split], *own, *known[split:])
     shown = [ValidatedKey(key, dataclasses.replace(value, errors=few_errors(value.errors, config))) for key, value in everything]
-    return Validation.counted(validation.name, validation.groups, shown, validation.counted_by_key)
+    return Validation.counted(validation.name, validation.groups, shown, validation.counted_by_key, validation.warnings)
 
 
 def _all_errors(errors: list[str], count: int) -> str:

@@ -31,6 +31,9 @@ from airflow_provider_connect.model.views import (
     WorkerView,
 )
 
+WARNINGS_HEADER: Final = "X-Config-Warnings"
+"""Of the answer to ``validate``: ``Validation.warnings`` as a JSON list in ASCII. Without warnings there is no such header."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verb:

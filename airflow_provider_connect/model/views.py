@@ -172,20 +172,28 @@ class ValidatedKey(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Validation:
     """A whole validation. The last ``counted_by_key`` of ``configs`` are keys of clients and converters: Connect counts those of them that
-    have errors, not their errors."""
+    have errors, not their errors. ``warnings`` name settings that nothing reads; they go into a header of the answer."""
 
     name: str
     error_count: int
     groups: Sequence[str]
     configs: Sequence[ValidatedKey]
     counted_by_key: int = field(default=0, metadata=EXCLUDED)
+    warnings: Sequence[str] = field(default=(), metadata=EXCLUDED)
 
     @classmethod
-    def counted(cls, name: str, groups: Sequence[str], configs: Sequence[ValidatedKey] = (), counted_by_key: int = 0) -> Validation:
+    def counted(
+        cls,
+        name: str,
+        groups: Sequence[str],
+        configs: Sequence[ValidatedKey] = (),
+        counted_by_key: int = 0,
+        warnings: Sequence[str] = (),
+    ) -> Validation:
         """With Connect's count of errors."""
         counts = [len(value.errors) for _, value in configs]
         split = len(counts) - counted_by_key
-        return cls(name, sum(counts[:split]) + sum(map(bool, counts[split:])), groups, configs, counted_by_key)
+        return cls(name, sum(counts[:split]) + sum(map(bool, counts[split:])), groups, configs, counted_by_key, warnings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from airflow_provider_connect.errors import ConnectException, ForbiddenException
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.log_levels import checked_level, level_word, logger_name, logger_names, logger_of, set_level
+from airflow_provider_connect.model.verbs import WARNINGS_HEADER
 from airflow_provider_connect.model.views import HealthView, LoggerView
 from airflow_provider_connect.rest import bodies, documents
 from airflow_provider_connect.rest.access import Right, require
@@ -96,7 +98,8 @@ async def validate_config(request: Request, plugin: Plugin) -> Response:
             require(calls.access, user_of(request), Right.CHANGE, name)
         elif not calls.access.may_create_some(user_of(request)):
             raise ForbiddenException("You may not create connectors of any name: give the config a 'name'")
-        return answer(herder.validate(plugin, config))
+        validation = herder.validate(plugin, config)
+        return answer(validation, headers={WARNINGS_HEADER: json.dumps(validation.warnings)} if validation.warnings else None)
 
     return await calls.create_by(request, bodies.config, check)
 

@@ -253,7 +253,8 @@ def _masked(validation: Validation, config: Given, resolved: Mapping[str, str | 
     given = (resolved.get(value.name) for key, value in validation.configs if key is not None and key.type == "PASSWORD")
     mask.add(filter(None, given))  # of converters too
     configs = tuple(ValidatedKey(None if key is None else _masked_key(key, mask), shown(value)) for key, value in validation.configs)
-    return dataclasses.replace(validation, groups=tuple(map(mask, validation.groups)), configs=configs)
+    groups, warnings = tuple(map(mask, validation.groups)), tuple(map(mask, validation.warnings))
+    return dataclasses.replace(validation, groups=groups, configs=configs, warnings=warnings)
 
 
 def _masked_key(key: ConfigKeyView, mask: Mask) -> ConfigKeyView:

@@ -51,7 +51,8 @@ def error_of(answer: Mapping[str, Any]) -> ConnectException | NotImplementedErro
 def validation_of(answer: Mapping[str, Any]) -> Validation:
     """Raises KeyError, TypeError or ValueError for another form."""
     configs = tuple(ValidatedKey(None if key is None else key_of(key), _value_of(value)) for key, value in answer["configs"])
-    return Validation.counted(str(answer["name"]), tuple(map(str, answer["groups"])), configs, int(answer["counted_by_key"]))
+    groups, warnings = (tuple(map(str, answer[name])) for name in ("groups", "warnings"))
+    return Validation.counted(str(answer["name"]), groups, configs, int(answer["counted_by_key"]), warnings)
 
 
 def keys_of(answer: Sequence[Mapping[str, Any]]) -> list[ConfigKeyView]:

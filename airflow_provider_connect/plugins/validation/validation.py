@@ -5,13 +5,14 @@ Runs the plugins' code, so it needs a process that may hang or die: ``probe`` is
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_provider_connect.errors import BadRequestException, ConfigException, PluginVersionException
 from airflow_provider_connect.model.config_limits import LONGEST_ERROR, cut
-from airflow_provider_connect.model.connector_keys import own_config_def, strip_framework_keys
+from airflow_provider_connect.model.connector_keys import names_of, own_config_def, strip_framework_keys, unknown_settings
 from airflow_provider_connect.model.connector_settings import NULL_VALUE, check_topics
 from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, ValidatedKey, Validation
 from airflow_provider_connect.plugins.catalog.chosen_plugins import CONVERTER_KINDS, VERSION_ENDING, PluginChoice
@@ -101,7 +102,17 @@ class _Validating:
         first = _Part([*framework.groups(), *connector.config_def.groups()], list(_paired(keys, {**found, **own})))
         overrides: list[Pair] = list(validate_overrides(self._choice.settings, self._config, is_sink=self._is_sink))
         clients = _Part([key.group for key, _ in overrides if key is not None and key.group is not None], overrides)
-        return _validation(str(self._config[CLASS_KEY]), first, [clients, *converters])
+        validation = _validation(str(self._config[CLASS_KEY]), first, [clients, *converters])
+        return dataclasses.replace(validation, warnings=self._warnings(connector, framework, validation))
+
+    def _warnings(self, connector: Connector, framework: ConfigDef, validation: Validation) -> list[str]:
+        """Settings that nothing reads. Those of a stage or converter whose class is wrong are unknown, and not reported."""
+        task_def = getattr(getattr(connector, "task_class", None), "config_def", None)
+        definitions = (framework, own_config_def(), connector.config_def, task_def or ConfigDef())
+        known = {name for definition in definitions for name in names_of(definition)}
+        known |= {value.name for _, value in validation.configs}
+        wrong = tuple(f"{value.name.removesuffix('.type')}." for _, value in validation.configs if value.errors and _kind_of(value.name))
+        return unknown_settings([key for key in self._config if not (wrong and key.startswith(wrong))], known)
 
     def _connector(self) -> Connector:
         loaded = self._plugin.load()

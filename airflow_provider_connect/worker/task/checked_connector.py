@@ -16,7 +16,14 @@ from airflow_provider_connect.config.masking import HideSecrets, Mask, config_se
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, PluginVersionException, RetriableException
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.model.connector_keys import strip_framework_keys
+from airflow_provider_connect.model.connector_keys import (
+    names_of,
+    own_config_def,
+    sink_config_def,
+    source_config_def,
+    strip_framework_keys,
+    unknown_settings,
+)
 from airflow_provider_connect.model.connector_settings import ConnectorSettings, Guarantee, TransactionBoundary
 from airflow_provider_connect.model.topic_creation import TopicCreation, unused_keys, uses_topic_creation
 from airflow_provider_connect.plugins.catalog.chosen_plugins import ChosenPlugins, PluginChoice
@@ -29,6 +36,7 @@ from airflow_provider_connect.plugins.validation.reliability import (
     offsets_topic_errors,
     tasks_errors,
 )
+from airflow_provider_connect.sdk.config_def import ConfigDef
 from airflow_provider_connect.sdk.connector import Connector, ExactlyOnceSupport, SinkConnector, SourceConnector
 from airflow_provider_connect.stores.offset_location import OffsetLocation, sink_overrides
 from airflow_provider_connect.worker.bounded_call import connector_class
@@ -40,7 +48,7 @@ log = logging.getLogger(__name__)
 class CheckedConnector:
     """``raw`` is the config as on the topic, ``resolved`` the same with its variables' values: never to be published or logged.
     ``variables`` are those values by variable; ``plugins`` what each key's class name stands for, in the version chosen.
-    ``topic_creation`` None: the connector makes no topics."""
+    ``topic_creation`` None: the connector makes no topics. ``declared`` are the settings that its ``validate`` reports on."""
 
     name: str
     plugins: ChosenPlugins
@@ -50,6 +58,7 @@ class CheckedConnector:
     variables: Mapping[str, str] = field(repr=False)
     settings: ConnectorSettings
     topic_creation: TopicCreation | None = None
+    declared: frozenset[str] = frozenset()
 
     @property
     def plugin(self) -> Plugin:
@@ -108,7 +117,8 @@ def _checked(name: str, raw: Mapping[str, str], variables: Mapping[str, str], ch
     connector: Connector = connector_class(plugin, choice.settings)()
     connector.allowed_paths = choice.settings.allowed_paths
     hide(password_values(connector.config_def, resolved))
-    errors = [error for value in connector.validate(strip_framework_keys(resolved)) for error in value.errors]
+    values = list(connector.validate(strip_framework_keys(resolved)))
+    errors = [error for value in values for error in value.errors]
     checked: ConnectorSettings | None = None
     plugins: ChosenPlugins | None = None
     try:
@@ -131,7 +141,8 @@ def _checked(name: str, raw: Mapping[str, str], variables: Mapping[str, str], ch
     errors += [f"{key}: {text}" for key, text in refused_overrides(choice.settings, resolved, kinds).items()]
     if errors or checked is None or plugins is None:
         raise refused(name, errors)
-    return CheckedConnector(name, plugins, connector, dict(raw), resolved, variables, checked, creation)
+    declared = frozenset(value.name for value in values)
+    return CheckedConnector(name, plugins, connector, dict(raw), resolved, variables, checked, creation, declared)
 
 
 def refuse_foreign(name: str, define: Mapping[str, str], state: ClusterConfigState) -> None:
@@ -177,7 +188,10 @@ def check_outside(checked: CheckedConnector) -> None:
 
 
 def warn_of_what_is_not_used(checked: CheckedConnector, settings: WorkerSettings) -> None:
-    """Name the settings that are allowed, as in Connect, and change nothing. Called once a run."""
+    """Name the settings that are allowed, as in Connect, and change nothing. Called once a run. Tasks name those of their converters and
+    transformations."""
+    for warning in _unknown_settings(checked):
+        log.warning("Connector %s: %s", checked.name, warning)
     kinds = clients_of(settings, checked.resolved, is_sink=not checked.is_source)
     if unused := unused_overrides(checked.resolved, kinds):
         log.warning("Connector %s: %s: librdkafka has nothing like it, and nothing is changed", checked.name, ", ".join(unused))
@@ -190,6 +204,16 @@ def warn_of_what_is_not_used(checked: CheckedConnector, settings: WorkerSettings
         )
     elif unused := unused_keys(checked.resolved):
         log.warning("Connector %s: %s: topic.creation.groups names no such group, and nothing is changed", checked.name, ", ".join(unused))
+
+
+def _unknown_settings(checked: CheckedConnector) -> list[str]:
+    """What neither the framework nor the connector and its tasks read."""
+    framework = source_config_def() if checked.is_source else sink_config_def()
+    definitions = (framework, own_config_def(), checked.connector.config_def, checked.connector.task_class.config_def or ConfigDef())
+    named = (prefix for prefix, _ in checked.plugins.by_prefix() if prefix in checked.raw or f"{prefix}.type" in checked.raw)
+    of_plugins = tuple(f"{prefix}." for prefix in named)
+    given = [key for key in checked.raw if not (of_plugins and key.startswith(of_plugins))]
+    return unknown_settings(given, {*checked.declared, *(name for definition in definitions for name in names_of(definition))})
 
 
 def refused(name: str, errors: Iterable[str]) -> ConfigException:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import TypeVar
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.model.connector_keys import names_of, unknown_settings
 from airflow_provider_connect.model.connector_settings import PluginSettings, TransformationSettings
+from airflow_provider_connect.sdk.config_def import Plugin
 from airflow_provider_connect.sdk.connector import Connector
 from airflow_provider_connect.sdk.converter import Converter, HeaderConverter
 from airflow_provider_connect.sdk.task import Task
@@ -14,6 +17,7 @@ from airflow_provider_connect.sdk.transformations import Predicate, Transformati
 from airflow_provider_connect.worker.pipeline.stages import Converters, Stage
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector
 
+log = logging.getLogger(__name__)
 VERSION_KEY = "plugin.version"
 _Task = TypeVar("_Task", bound=Task)
 
@@ -24,6 +28,7 @@ def converters_of(checked: CheckedConnector, worker: WorkerSettings) -> Converte
     key = _converter(checked, "key", settings.key_converter, worker.key_converter_settings)
     value = _converter(checked, "value", settings.value_converter, worker.value_converter_settings)
     header: HeaderConverter = checked.plugins.converters["header"].load()()
+    _warn_of_unknown(checked, "header.converter", settings.header_converter, header)
     header.configure({**_config(settings.header_converter, worker.header_converter_settings), "converter.type": "header"})
     return Converters(key, value, header)
 
@@ -35,6 +40,7 @@ def stages_of(checked: CheckedConnector, header: HeaderConverter) -> list[Stage]
 
 def _converter(checked: CheckedConnector, role: str, named: PluginSettings | None, defaults: Mapping[str, str]) -> Converter:
     converter: Converter = checked.plugins.converters[role].load()()
+    _warn_of_unknown(checked, f"{role}.converter", named, converter)
     converter.configure({**_config(named, defaults), "converter.type": role}, is_key=role == "key")
     return converter
 
@@ -46,13 +52,23 @@ def _config(named: PluginSettings | None, defaults: Mapping[str, str]) -> Mappin
 def _stage(checked: CheckedConnector, named: TransformationSettings, header: HeaderConverter) -> Stage:
     transformation: Transformation = checked.plugins.transforms[named.alias].load()()
     transformation.header_converter = header
+    _warn_of_unknown(checked, f"transforms.{named.alias}", named, transformation)
     transformation.configure(transformation.config_def.parse(named.config))
     if named.predicate is None:
         return Stage(transformation)
     predicate: Predicate = checked.plugins.predicates[named.predicate].load()()
     predicate.header_converter = header
-    predicate.configure(predicate.config_def.parse(checked.settings.predicates[named.predicate].config))
+    of_predicate = checked.settings.predicates[named.predicate]
+    _warn_of_unknown(checked, f"predicates.{named.predicate}", of_predicate, predicate)
+    predicate.configure(predicate.config_def.parse(of_predicate.config))
     return Stage(transformation, predicate, named.negate)
+
+
+def _warn_of_unknown(checked: CheckedConnector, prefix: str, named: PluginSettings | None, plugin: Plugin) -> None:
+    if named is not None:
+        given = (prefix, *(f"{prefix}.{key}" for key in named.config))
+        for warning in unknown_settings(given, {prefix, f"{prefix}.{VERSION_KEY}", *names_of(plugin.config_def, f"{prefix}.")}):
+            log.warning("Connector %s: %s", checked.name, warning)
 
 
 def equipped(task: _Task, connector: Connector, header: HeaderConverter) -> _Task:

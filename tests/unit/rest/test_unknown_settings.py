@@ -1,0 +1,185 @@
+"""Settings that nothing reads: named beside the answer to a validation, by the command line, and in the logs of runs."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from airflow_provider_connect.cli import connectors
+from airflow_provider_connect.client.rest_client import ConnectClient
+from airflow_provider_connect.client.server import Server
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.connectors.jdbc.source.config import CONFIG_DEF
+from airflow_provider_connect.herder.herder import Herder
+from airflow_provider_connect.model.connector_keys import names_of, nearest, unknown_settings
+from airflow_provider_connect.model.verbs import WARNINGS_HEADER
+from airflow_provider_connect.plugins.validation.probe import PluginProbe
+from airflow_provider_connect.rest.access import OpenToAll
+from airflow_provider_connect.rest.app import create_app
+from airflow_provider_connect.rest.server import RestListener, RestServer
+from airflow_provider_connect.sdk.converter import RAW_HEADERS
+from airflow_provider_connect.stores.admin_connection import server_info
+from airflow_provider_connect.worker.task.checked_connector import check_connector, warn_of_what_is_not_used
+from airflow_provider_connect.worker.task.pipeline_setup import converters_of, stages_of
+from tests.unit.herder.conftest import MemoryBacking, NotedRuns
+
+HOIST = "org.apache.kafka.connect.transforms.HoistField$Value"
+IS_TOMBSTONE = "org.apache.kafka.connect.transforms.predicates.RecordIsTombstone"
+GOOD = {
+    "connector.class": "FileStreamSource",
+    "file": "/data/x",
+    "topic": "t",
+    "tasks.max": "1",
+    "batch.max.records": "5",
+    "airflow.schedule": "30s",
+    "producer.override.linger.ms": "5",
+    "topic.creation.default.partitions": "1",
+    "topic.creation.default.replication.factor": "1",
+    "value.converter": "JsonConverter",
+    "value.converter.schemas.enable": "false",
+    "transforms": "hoist",
+    "transforms.hoist.type": HOIST,
+    "transforms.hoist.field": "x",
+    "transforms.hoist.predicate": "dead",
+    "transforms.hoist.negate": "true",
+    "predicates": "dead",
+    "predicates.dead.type": IS_TOMBSTONE,
+}
+UNKNOWN = {
+    "fiel": "Unknown setting 'fiel': did you mean 'file'?",
+    "key.converter.schemas.enable": "The setting 'key.converter.schemas.enable' is not used: without 'key.converter' the worker's "
+    "converter applies, with the worker's settings",
+    "task.max": "Unknown setting 'task.max': did you mean 'tasks.max'?",
+    "zzz": "Unknown setting 'zzz': nothing reads it",
+}
+OF_PLUGINS = {
+    "predicates.dead.pattern": "Unknown setting 'predicates.dead.pattern': nothing reads it",
+    "transforms.hoist.fields": "Unknown setting 'transforms.hoist.fields': did you mean 'transforms.hoist.field'?",
+    "value.converter.schema.enable": "Unknown setting 'value.converter.schema.enable': did you mean 'value.converter.schemas.enable'?",
+}
+
+
+def given(*unknown: Mapping[str, str]) -> dict[str, str]:
+    return GOOD | {key: "x" for keys in unknown for key in keys}
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    settings = WorkerSettings.of({"connectors.allowed.paths": "/data"})
+    with PluginProbe(settings) as probe:
+        herder = Herder(settings, NotedRuns(), probe=probe, backing=MemoryBacking(settings), worker_id="api:0")
+        app = create_app(herder=lambda: herder, access=OpenToAll(), info=lambda: server_info(settings))
+        with RestServer(app, RestListener.of({}, port=0)) as server:
+            yield server.url
+
+
+def validated(url: str, config: Mapping[str, str]) -> tuple[dict[str, Any], list[str] | None]:
+    """The answer, and its warnings."""
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+    try:
+        path = "/connector-plugins/FileStreamSource/config/validate"
+        connection.request("PUT", path, json.dumps({"name": "c", **config}), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        header = answer.getheader(WARNINGS_HEADER)
+        return json.loads(answer.read()), None if header is None else json.loads(header)
+    finally:
+        connection.close()
+
+
+def test_a_validation_names_what_nothing_reads_in_a_header(url: str) -> None:
+    body, warnings = validated(url, given(UNKNOWN, OF_PLUGINS))
+    everything = {**UNKNOWN, **OF_PLUGINS}
+    assert warnings == [everything[key] for key in sorted(everything)]
+    plain, none = validated(url, GOOD)
+    assert none is None
+    assert body == plain  # to the byte what Kafka Connect answers
+    assert set(body) == {"name", "error_count", "groups", "configs"}
+
+
+def test_settings_of_a_stage_whose_class_is_wrong_are_not_unknown(url: str) -> None:
+    body, warnings = validated(url, {**given({"fiel": ""}), "transforms.hoist.type": "Wrong", "value.converter": "Wrong"})
+    assert body["error_count"] > 0
+    assert warnings == [UNKNOWN["fiel"]]
+
+
+def test_older_names_of_settings_are_known() -> None:
+    older = {"table.whitelist": "a", "table.blacklist": "b"}
+    assert unknown_settings([*older, "table.whitelst"], set(names_of(CONFIG_DEF))) == [
+        "Unknown setting 'table.whitelst': did you mean 'table.whitelist'?"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("value.converter.schemas.enable", None),  # its beginning alone is no likeness
+        ("value.converter.encodin", "value.converter.encoding"),
+        ("transforms.a.tpye", "transforms.a.type"),
+        ("transforms.aa.type", "transforms.a.type"),
+        ("connection.urll", "connection.url"),
+    ],
+)
+def test_the_settings_of_one_plugin_are_compared_with_each_other(name: str, near: str | None) -> None:
+    known = ["value.converter", "value.converter.type", "value.converter.encoding", "transforms.a.type", "connection.url"]
+    fix = "nothing reads it" if near is None else f"did you mean {near!r}?"
+    assert unknown_settings([name, *known], known) == [f"Unknown setting {name!r}: {fix}"]
+
+
+def test_many_unknown_settings_and_long_names_are_cut() -> None:
+    warnings = unknown_settings([f"{number:03}{'x' * 10_000}" for number in range(50)], {"file"})
+    assert len(warnings) == 21
+    assert warnings[-1] == "and 30 more unknown settings"
+    assert sum(map(len, warnings)) < 4000
+    assert unknown_settings(["a\nb"], {"file"}) == ["Unknown setting 'a\\nb': nothing reads it"]
+    assert nearest("fil" * 100_000, ["file"]) is None
+
+
+def test_a_client_and_the_command_line_show_the_warnings(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    config = given(UNKNOWN)
+    with ConnectClient(Server(url)) as client:
+        assert list(client.validate("FileStreamSource", {"name": "c", **config}).warnings) == [UNKNOWN[key] for key in sorted(UNKNOWN)]
+        assert client.validate("FileStreamSource", {"name": "c", **GOOD}).warnings == ()
+        validate: Any = connectors.validate
+        pairs = [f"{key}={text}" for key, text in config.items()]
+        validate.__wrapped__(Namespace(name="c", pairs=pairs, file=None, output="json"), client)
+    shown = capsys.readouterr()
+    assert "[]" in shown.out.splitlines()  # no errors; the server logs there too
+    assert shown.err.splitlines() == [f"Warning: {UNKNOWN[key]}" for key in sorted(UNKNOWN)]
+
+
+def test_runs_log_what_nothing_reads(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    settings = WorkerSettings.of({"connectors.allowed.paths": str(tmp_path)})
+
+    def logged(config: Mapping[str, str]) -> tuple[list[str], list[str]]:
+        """By the run's plan, and by a task."""
+        checked = check_connector("c", {**config, "name": "c", "file": str(tmp_path / "x")}, settings, {})
+        caplog.clear()
+        warn_of_what_is_not_used(checked, settings)
+        of_plan = [record.getMessage() for record in caplog.records]
+        caplog.clear()
+        converters_of(checked, settings)
+        stages_of(checked, RAW_HEADERS)
+        return of_plan, [record.getMessage() for record in caplog.records]
+
+    with caplog.at_level(logging.WARNING):
+        assert logged(GOOD) == ([], [])
+        of_plan, of_task = logged(given(UNKNOWN, OF_PLUGINS))
+    assert of_plan == [f"Connector c: {UNKNOWN[key]}" for key in sorted(UNKNOWN)]
+    assert sorted(of_task) == sorted(f"Connector c: {text}" for text in OF_PLUGINS.values())
+
+
+def test_what_a_connector_declares_by_its_validation_is_known(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    settings = WorkerSettings.of({"connectors.allowed.paths": str(tmp_path)})
+    config = {**given({"fiel": ""}), "name": "c", "file": str(tmp_path / "x")}
+    known = check_connector("c", config, settings, {})
+    object.__setattr__(known, "declared", known.declared | {"fiel"})
+    warn_of_what_is_not_used(known, settings)
+    assert caplog.records == []
