@@ -6,6 +6,7 @@ in the environment (read only when a name is not a built-in's class). Several ve
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -185,7 +186,15 @@ class PluginCatalog:
         before, self._read = self._read, {}
         for location in found:
             known = before.get(location.path)
-            self._read[location.path] = known if known is not None and known[0] == location else _located(location, read_location(location))
+            if known is not None and known[0] == location:
+                self._read[location.path] = known
+                continue
+            declared = read_location(location)
+            if declared.problems and not os.path.exists(location.path):
+                continue
+            if declared.problems:  # it may have gone away and come back in between
+                declared = read_location(location)
+            self._read[location.path] = _located(location, declared)
 
 
 def _located(location: Location, declared: Declarations) -> tuple[Location, list[Plugin], list[BrokenLocation]]:

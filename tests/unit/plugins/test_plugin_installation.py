@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, ConnectException, NotFoundException
+from airflow_provider_connect.plugins.catalog.location_reader import read_location
 from airflow_provider_connect.plugins.catalog.package_installer import BRINGING, PackageInstaller, Tool, shared_distributions
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.plugins.catalog.plugin_installation import install, remove
-from airflow_provider_connect.plugins.loading.plugin_path import SHARED
+from airflow_provider_connect.plugins.catalog.plugin_kinds import Declarations
+from airflow_provider_connect.plugins.loading.plugin_path import SHARED, Location
 from tests.unit.plugins.locations import build, source
 
 ENTRY = "source:org.example.EchoSourceConnector = echo:EchoSource"
@@ -164,3 +166,25 @@ def test_many_look_while_locations_come_and_go(wheels: Path, plugins: Path) -> N
         thread.join()
     assert wrong == []
     assert seen <= {("1.0",), ("1.0", "2.0")}
+
+
+@pytest.mark.parametrize(("comes_back", "versions"), [(False, []), (True, ["1.0"])])
+def test_a_location_that_goes_away_while_it_is_read_is_not_broken(
+    wheels: Path, plugins: Path, monkeypatch: pytest.MonkeyPatch, comes_back: bool, versions: list[str]
+) -> None:
+    install(str(echo(wheels, "1.0")), plugins, pip_or_uv("uv"))
+    moves = [lambda: (plugins / "echo-1.0").rename(wheels / "echo-1.0"), lambda: (wheels / "echo-1.0").rename(plugins / "echo-1.0")]
+
+    def read(location: Location) -> Declarations:
+        if moves:
+            moves.pop(0)()
+        found = read_location(location)
+        if comes_back and moves:
+            moves.pop(0)()
+        moves.clear()
+        return found
+
+    monkeypatch.setattr("airflow_provider_connect.plugins.catalog.location_reader.read_location", read)
+    found = PluginCatalog([str(plugins)], now=lambda: 0.0)
+    assert [plugin.version for plugin in found.named("EchoSource")] == versions
+    assert found.broken() == []
