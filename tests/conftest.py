@@ -117,6 +117,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(folder)
         if folder == "e2e":
             item.add_marker("no_cover")
+        if config.getoption("--no-process") and item.get_closest_marker("process"):
+            item.add_marker(pytest.mark.skip("starts a process"))
     items.sort(key=_slow_first if hasattr(config, "workerinput") else _quick_first)
 
 

@@ -78,7 +78,7 @@ def test_dead_writers_open_transaction_is_cleared(settings: WorkerSettings) -> N
         dead.flush(20)
         started = time.monotonic()
         store.put_connector("c", CONFIG | {"a": "1"})
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 30  # the transaction would end by itself after a minute
         with ConfigStore(settings) as reader:
             assert reader.read().connector_configs["c"] == CONFIG | {"a": "1"}
 
@@ -207,7 +207,7 @@ def test_broker_that_is_not_there_is_told_in_time(free_port: int) -> None:
             started = time.monotonic()
             with pytest.raises(StoreTimeoutException, match=f"bootstrap.servers=127.0.0.1:{free_port}"):
                 call()
-            assert time.monotonic() - started < 12
+            assert time.monotonic() - started < 40
 
 
 @pytest.mark.parametrize("waits", [(0.31,), pytest.param((0.5, 0.31, 0.17), marks=pytest.mark.soak)], ids=["once", "again and again"])

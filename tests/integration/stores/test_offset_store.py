@@ -147,7 +147,7 @@ def test_other_connectors_open_transaction_is_not_waited_for(settings: WorkerSet
         mine.init_transactions(20)
         started = time.monotonic()
         assert store.read("d").partitions() == []
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 8  # ten seconds if it waited
         task.abort_transaction(20)
 
 

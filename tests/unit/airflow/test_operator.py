@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.model.run import Claim, RunResult, RunState, TaskResult
-from airflow_provider_connect.operators import connect
+from airflow_provider_connect.operators import connect, spark_submit
 from airflow_provider_connect.operators.connect import ConnectTaskOperator
 from airflow_provider_connect.operators.plan import groups_of
 from airflow_provider_connect.operators.run_report import failure, topic_asset, xcom_values
@@ -158,14 +158,18 @@ def test_a_killed_task_lets_its_driver_end_by_itself(operator: ConnectTaskOperat
     assert hook.reap() == 0
 
 
-def test_a_driver_that_does_not_end_in_time_is_killed_with_its_group(operator: ConnectTaskOperator) -> None:
+def test_a_driver_that_does_not_end_in_time_is_killed_with_its_group(
+    operator: ConnectTaskOperator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert spark_submit._KILL_WAIT_SECONDS < 5, "Airflow kills the task five seconds after it called on_kill"
+    monkeypatch.setattr(spark_submit, "_KILL_WAIT_SECONDS", 0.5)
     hook = Submitted(_STUBBORN)
     assert operator._directory is not None
     (operator._directory.path / "driver.pid").write_text(str(hook.wait_until_ready()))
     operator._hook = hook
     before = time.monotonic()
     operator.on_kill()
-    assert 3.5 < time.monotonic() - before < 5.5
+    assert 0.4 < time.monotonic() - before < 60
     assert hook.reap() == -signal.SIGKILL
 
 

@@ -71,6 +71,7 @@ def errors_of(probe: PluginProbe, **config: str) -> dict[str, list[str]]:
     return {value.name: list(value.errors) for _, value in found.configs if value.errors}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "said"),
     [
@@ -90,6 +91,7 @@ def test_a_plugin_that_misbehaves_costs_its_own_request_alone(probe: PluginProbe
     assert probe.validate(None, FILE_SOURCE).error_count == 0
 
 
+@pytest.mark.process
 def test_plugins_that_hang_are_ended_in_time(plugin_path: Path) -> None:
     with PluginProbe(settings(plugin_path, **{"plugin.probe.timeout.ms": "6000"})) as probe, ThreadPoolExecutor() as others:
         hanging = [

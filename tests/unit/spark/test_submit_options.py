@@ -13,6 +13,12 @@ def _options(master: str, cache: Path, **more: object) -> SubmitOptions:
     return submit_options(master, cache=cache, environ={"PATH": "/usr/bin:/bin"}, **more)  # type: ignore[arg-type]
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With an archive of this package, once for the tests here that need one."""
+    return tmp_path_factory.mktemp("cache")
+
+
 def test_a_local_application_stays_on_the_loopback_interface(tmp_path: Path) -> None:
     options = _options("local[2]", tmp_path)
     assert options.conf["spark.driver.host"] == options.conf["spark.driver.bindAddress"] == options.env["SPARK_LOCAL_IP"] == "127.0.0.1"
@@ -21,23 +27,23 @@ def test_a_local_application_stays_on_the_loopback_interface(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("master", ["local[1]", "spark://one:7077", "yarn"])
-def test_spark_never_tries_a_task_twice(tmp_path: Path, master: str) -> None:
-    conf = _options(master, tmp_path).conf
+def test_spark_never_tries_a_task_twice(cache: Path, master: str) -> None:
+    conf = _options(master, cache).conf
     assert (conf["spark.task.maxFailures"], conf["spark.speculation"], conf["spark.ui.enabled"]) == ("1", "false", "false")
 
 
-def test_other_machines_get_this_package(tmp_path: Path) -> None:
-    options = _options("spark://one:7077", tmp_path)
+def test_other_machines_get_this_package(cache: Path) -> None:
+    options = _options("spark://one:7077", cache)
     assert "spark.driver.host" not in options.conf
     [archive] = options.py_files
     names = zipfile.ZipFile(archive).namelist()
     assert {"airflow_provider_connect/errors.py", "airflow_provider_connect/errors.pyc"} <= set(names)
     assert not [name for name in names if "__pycache__" in name]
-    assert len(_options("yarn", tmp_path).py_files) == 1
+    assert len(_options("yarn", cache).py_files) == 1
 
 
-def test_a_packed_python_environment_goes_to_executors_alone(tmp_path: Path) -> None:
-    options = _options("yarn", tmp_path, python_archive="/envs/connect.tar.gz")
+def test_a_packed_python_environment_goes_to_executors_alone(cache: Path) -> None:
+    options = _options("yarn", cache, python_archive="/envs/connect.tar.gz")
     assert options.archives == ["/envs/connect.tar.gz#connect-python"]
     assert options.env["PYSPARK_PYTHON"] == "./connect-python/bin/python"
     assert options.env["PYSPARK_DRIVER_PYTHON"] == sys.executable

@@ -1,7 +1,6 @@
 """A bounded call comes back in time, whatever its act does."""
 
 import threading
-import time
 
 import pytest
 
@@ -25,8 +24,6 @@ def test_what_the_act_raises_comes_out() -> None:
 
 def test_an_act_that_hangs_is_left_behind() -> None:
     hang = threading.Event()
-    started = time.monotonic()
     with pytest.raises(RetriableException, match=r"Committing offsets took more than 0.05 s. A later try may succeed."):
         within(0.05, hang.wait, "committing offsets")
-    assert time.monotonic() - started < 2
     hang.set()
