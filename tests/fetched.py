@@ -9,10 +9,10 @@ from airflow_provider_connect.spark.java_runtime import find_java
 from tests.benchmark.connect_peer import worker_jars
 from tests.chromium import find_chromium
 from tests.conftest import CACHE
-from tests.integration.airflow.fab_server import fab_packages
+from tests.integration.airflow.fab_server import fab_home
 
 PIECES: Mapping[str, Callable[[], object]] = {
-    "FAB's auth manager": fab_packages,
+    "FAB's auth manager, with users": fab_home,
     "Kafka Connect": lambda: worker_jars(CACHE, find_java(cache=CACHE)),
     "Chromium": lambda: find_chromium(CACHE),
 }

@@ -67,11 +67,11 @@ class AirflowServer:
         for folder in (self.home, self.dags_folder, self.log_folder):
             folder.mkdir(parents=True, exist_ok=True)
         (self.home / "airflow.cfg").write_text("# All settings are environment variables: see environment.sh.\n")
-        template = self._cache / "airflow" / f"{_tables_version()}.db"
+        template = database_template(self._cache)
         if self._is_file and not self._database.exists() and template.exists():
             _copy_database(template, self._database)
-            self._stamp.write_text(_tables_version())
-        if not self._stamp.exists() or self._stamp.read_text() != _tables_version():
+            self._stamp.write_text(tables_version())
+        if not self._stamp.exists() or self._stamp.read_text() != tables_version():
             self._is_new = self._is_file and not self._database.exists()
             self._migration = self._spawn("migrate", ("db", "migrate"))
 
@@ -82,9 +82,9 @@ class AirflowServer:
                 raise ConnectException(
                     f"Airflow's database cannot be made (exit code {self._migration.returncode}). {self._tail('migrate')}"
                 )
-            self._stamp.write_text(_tables_version())
+            self._stamp.write_text(tables_version())
             if self._is_new:
-                made_once(self._cache / "airflow" / f"{_tables_version()}.db", lambda file: _copy_database(self._database, file))
+                made_once(database_template(self._cache), lambda file: _copy_database(self._database, file))
         passwords = self.home / "passwords.json"
         passwords.write_text(json.dumps({USERNAME: self.password}))
         passwords.chmod(0o600)
@@ -181,7 +181,12 @@ class AirflowServer:
         }
 
 
-def _tables_version() -> str:
+def database_template(cache: Path) -> Path:
+    """The file in ``cache`` that a new database of SQLite is copied from; it may be missing."""
+    return cache / "airflow" / f"{tables_version()}.db"
+
+
+def tables_version() -> str:
     """A mark of everything that decides which tables there are: Airflow's version, and the text of our own."""
     digest = hashlib.sha256(importlib.metadata.version("apache-airflow-core").encode())
     tables = Path(__file__).resolve().parent.parent / "sql_mirror"

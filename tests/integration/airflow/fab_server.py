@@ -14,14 +14,17 @@ from pathlib import Path
 
 import httpx
 
+from airflow_provider_connect.dev.airflow_server import tables_version
 from airflow_provider_connect.dev.own_server import LOOPBACK, free_ports
 from airflow_provider_connect.spark.cache import cache_directory, made_once
 from airflow_provider_connect.spark.parent_death import dies_with_parent
+from tests.airflow_home import airflow_environment, run_python
 
 HERE = Path(__file__).resolve().parent
 REQUIREMENTS = HERE / "fab.txt"
 _MANAGER = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
 _SECONDS = 180
+_PASSWORDS = "passwords.json"
 MINE = "mine"
 """The connector whose DAG ``owner`` may do everything with."""
 
@@ -37,22 +40,14 @@ class FabServer:
 @contextmanager
 def fab_server(folder: Path, worker: Mapping[str, str]) -> Iterator[FabServer]:
     home = folder / "home"
-    home.mkdir(parents=True)
+    shutil.copytree(fab_home(), home)
     properties = folder / "worker.properties"
     properties.write_text("".join(f"{key}={value}\n" for key, value in worker.items()))
     port = free_ports(1)[0]
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW__", "AIRFLOW_HOME", "_AIRFLOW"))}
-    environment = inherited | {
-        "AIRFLOW_HOME": str(home),
+    environment = _environment(home) | {
         "AIRFLOW__API__BASE_URL": f"http://{LOOPBACK}:{port}",
         "AIRFLOW__CONNECT__WORKER_PROPERTIES": str(properties),
-        "AIRFLOW__CORE__AUTH_MANAGER": _MANAGER,
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
-        "PYTHONPATH": os.pathsep.join([str(fab_packages()), str(HERE.parents[2])]),
     }
-    _run(environment, "-m", "airflow", "db", "migrate")
-    passwords = json.loads(_run(environment, str(HERE / "fab_users.py"), MINE).splitlines()[-1])
     with (folder / "api-server.log").open("wb") as log:
         server = subprocess.Popen(
             [sys.executable, "-m", "airflow", "api-server", "--host", LOOPBACK, "--port", str(port)],
@@ -65,7 +60,7 @@ def fab_server(folder: Path, worker: Mapping[str, str]) -> Iterator[FabServer]:
         )
     try:
         _wait_until_it_answers(f"http://{LOOPBACK}:{port}", server, folder / "api-server.log")
-        yield FabServer(f"http://{LOOPBACK}:{port}/connect", passwords)
+        yield FabServer(f"http://{LOOPBACK}:{port}/connect", json.loads((home / _PASSWORDS).read_text()))
     finally:
         server.terminate()
         try:
@@ -73,6 +68,27 @@ def fab_server(folder: Path, worker: Mapping[str, str]) -> Iterator[FabServer]:
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
+
+
+def fab_home() -> Path:
+    """An AIRFLOW_HOME with FAB's tables and users, to be copied: both take half a minute."""
+    users = (HERE / "fab_users.py").read_bytes()
+    mark = hashlib.sha256(REQUIREMENTS.read_bytes() + users + f"{sys.version}{tables_version()}{MINE}".encode()).hexdigest()[:12]
+    return made_once(cache_directory() / "fab" / f"home-{mark}", _make_home)
+
+
+def _make_home(home: Path) -> None:
+    home.mkdir()
+    environment = _environment(home)
+    run_python(environment, "-m", "airflow", "db", "migrate")
+    (home / _PASSWORDS).write_text(run_python(environment, str(HERE / "fab_users.py"), MINE).splitlines()[-1])
+    for generated in (*home.glob("*.cfg"), *home.glob("*.py")):  # the copy has its own
+        generated.unlink()
+
+
+def _environment(home: Path) -> dict[str, str]:
+    path = os.pathsep.join([str(fab_packages()), str(HERE.parents[2])])
+    return airflow_environment(home, {"AIRFLOW__CORE__AUTH_MANAGER": _MANAGER, "PYTHONPATH": path})
 
 
 def fab_packages() -> Path:
@@ -90,13 +106,6 @@ def _install(folder: Path) -> None:
     if done.returncode:
         shutil.rmtree(folder, ignore_errors=True)
         raise RuntimeError(f"FAB cannot be installed: {done.stderr}")
-
-
-def _run(environment: Mapping[str, str], *arguments: str) -> str:
-    done = subprocess.run([sys.executable, *arguments], env=dict(environment), capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{arguments}: {done.stderr[-3000:]}")
-    return done.stdout
 
 
 def _wait_until_it_answers(url: str, server: "subprocess.Popen[bytes]", log: Path) -> None:

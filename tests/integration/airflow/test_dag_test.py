@@ -1,7 +1,6 @@
 """``dag.test()``: a connector's DAG run by its author, in one process, with a database and a broker but no Airflow servers."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from airflow_provider_connect.dag_files.connector_files import mark_of
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from tests.airflow_home import airflow_home
 
 _SCRIPT = """
 import json, sys
@@ -42,17 +42,14 @@ if __name__ == "__main__":
 def home(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of an Airflow with an empty database."""
     path = tmp_path_factory.mktemp("airflow")
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW__", "AIRFLOW_HOME", "_AIRFLOW"))}
-    environment = inherited | {
-        "AIRFLOW_HOME": str(path),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__DAGS_FOLDER": str(path / "dags"),
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{path}/airflow.db",
-        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[1]"}),
-    }
     (path / "dags").mkdir()
-    subprocess.run([sys.executable, "-m", "airflow", "db", "migrate"], env=environment, check=True, capture_output=True)
-    return environment
+    return airflow_home(
+        path,
+        {
+            "AIRFLOW__CORE__DAGS_FOLDER": str(path / "dags"),
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[1]"}),
+        },
+    )
 
 
 @pytest.fixture

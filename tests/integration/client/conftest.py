@@ -1,9 +1,6 @@
 """A real Kafka Connect 4.3.1, as the tests of clients meet it."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +8,7 @@ import pytest
 
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.spark.java_runtime import find_java
+from tests.airflow_home import airflow_home
 from tests.benchmark.connect_peer import ConnectWorker
 from tests.conftest import CACHE
 
@@ -50,16 +48,13 @@ def file_sink(tmp_path: Path, unique: str) -> dict[str, str]:
 def home(tmp_path_factory: pytest.TempPathFactory, connect_url: str, bootstrap: str) -> dict[str, str]:
     """The environment of an Airflow with an empty database, a directory for files, and a Connection to the foreign cluster."""
     path = tmp_path_factory.mktemp("airflow")
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW__", "AIRFLOW_HOME", "_AIRFLOW"))}
     connection = {"conn_type": "connect", "host": connect_url, "extra": json.dumps({"bootstrap.servers": bootstrap})}
-    environment = inherited | {
-        "AIRFLOW_HOME": str(path),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS),
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{path}/airflow.db",
-        "AIRFLOW_CONN_FOREIGN": json.dumps(connection),
-        "CONNECT_EXAMPLE_CONN_ID": "foreign",
-        "CONNECT_DEMO_DIR": str(path / "files"),
-    }
-    subprocess.run([sys.executable, "-m", "airflow", "db", "migrate"], env=environment, check=True, capture_output=True)
-    return environment
+    return airflow_home(
+        path,
+        {
+            "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS),
+            "AIRFLOW_CONN_FOREIGN": json.dumps(connection),
+            "CONNECT_EXAMPLE_CONN_ID": "foreign",
+            "CONNECT_DEMO_DIR": str(path / "files"),
+        },
+    )
