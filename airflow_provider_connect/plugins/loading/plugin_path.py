@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.util
 import os
+import re
+import sysconfig
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +25,7 @@ SHARED: Final = frozenset({"airflow_provider_connect", "pyarrow", "pyspark", "py
 
 _COMPILED = tuple(EXTENSION_SUFFIXES)
 _WHEEL_ENDINGS = (".whl", ".zip")
+_INSTALLED = tuple({os.path.join(sysconfig.get_path(name), "") for name in ("purelib", "platlib", "stdlib")})
 
 
 class LocationForm(StrEnum):
@@ -79,6 +83,24 @@ def locations(plugin_path: Iterable[str]) -> tuple[list[Location], list[BrokenLo
         except OSError as error:
             broken.append(BrokenLocation(directory, f"it cannot be read: {error.strerror or error}"))
     return list(found.values()), broken
+
+
+def editable_location(reference: str) -> Location | None:
+    """The source of an installed plugin that its author edits (``pip install -e``): its top-level package or module. None: it lies where
+    packages are installed, which do not change under a process, or is one of ours. ``reference`` is ``module:attribute``."""
+    top = re.split(r"[.:]", reference, maxsplit=1)[0]
+    if top in SHARED:
+        return None
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return None
+    if spec is None:
+        return None
+    path = next(iter(spec.submodule_search_locations or ()), spec.origin)
+    if path is None or not os.path.exists(path) or path.startswith(_INSTALLED):
+        return None
+    return Location(path, LocationForm.of(path), _stamp(path))
 
 
 def _identity(location: Location) -> object:

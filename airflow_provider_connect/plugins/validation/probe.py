@@ -32,7 +32,7 @@ from airflow_provider_connect.model.versions import UNDEFINED, requirement
 from airflow_provider_connect.model.views import ConfigKeyView, ConfigValueView, PluginView, ValidatedKey, Validation
 from airflow_provider_connect.plugins.catalog.chosen_plugins import CONVERTER_KINDS, VERSION_ENDING, PluginChoice
 from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, Plugin, PluginCatalog, PluginKind, versions_of
-from airflow_provider_connect.plugins.loading.plugin_path import BrokenLocation
+from airflow_provider_connect.plugins.loading.plugin_path import BrokenLocation, editable_location
 from airflow_provider_connect.plugins.validation.probe_messages import keys_of, validation_of
 from airflow_provider_connect.plugins.validation.probe_process import Fingerprints, ProbePool, ProbeProcess
 from airflow_provider_connect.plugins.validation.validation import java_map, key_view
@@ -221,7 +221,8 @@ class PluginProbe:
 
 
 def _fingerprints(plugins: Sequence[Plugin]) -> Fingerprints:
-    located = {plugin.location.path: plugin.location for plugin in plugins if plugin.location is not None}
+    found = (plugin.location or editable_location(plugin.reference) for plugin in plugins)
+    located = {location.path: location for location in found if location is not None}
     try:
         return frozenset((path, location.fingerprint()) for path, location in located.items())
     except OSError as error:

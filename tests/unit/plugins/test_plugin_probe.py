@@ -332,3 +332,23 @@ def test_the_connectors_hook_is_asked(probe: PluginProbe) -> None:
         probe.alter_offsets("h", config, [(None, {"row": 1})])
     with pytest.raises(ConnectException, match="should be a non-negative value"):
         probe.alter_offsets("f", FILE_SOURCE, [({"filename": "/x"}, {"position": -1})])
+
+
+def test_edits_of_a_package_that_is_installed_editably_are_seen_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree(
+        tmp_path,
+        "edited",
+        "1.0",
+        {"edited/__init__.py": "", "edited/source.py": source()},
+        "source:EditedSource = edited.source:EchoSource",
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))  # as the path file of ``pip install -e`` does
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    config = {"connector.class": "EditedSource", "name": "x", "topic": "t"}
+    with PluginProbe(settings(tmp_path / "nowhere")) as probe:
+        assert probe.validate(None, config).error_count == 0
+        assert "size" not in {key.name for key in probe.config_keys("EditedSource")}
+        text = source().replace('ConfigKey("topic")', 'ConfigKey("topic"), ConfigKey("size")')
+        (tmp_path / "edited" / "source.py").write_text(text)
+        assert by_key(probe.validate(None, config))["size"].errors
+        assert "size" in {key.name for key in probe.config_keys("EditedSource")}
