@@ -9,10 +9,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
+from airflow_provider_connect.errors import TaskException
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedPaths
-from airflow_provider_connect.sdk.config_def import Config, ConfigValue, Plugin
+from airflow_provider_connect.sdk.config_def import Config, ConfigValue, Password, Plugin, class_name_of
+from airflow_provider_connect.sdk.java_text import text_of
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sdk.task import SinkTask, SourceTask
@@ -137,3 +139,35 @@ class SinkConnector(Connector):
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """SUPPORTED if the destination commits data, offsets and claim together and refuses an older claim; None: not known."""
         return None
+
+
+def listed_tasks(connector: Connector, generated: object) -> Sequence[object]:
+    """What ``task_configs`` of ``connector`` returned, which must be a list. Raises TaskException."""
+    if isinstance(generated, Sequence) and not isinstance(generated, str | bytes):
+        return generated
+    kind = type(generated).__name__
+    raise TaskException(f"{_method(connector)} must return a list of mappings, got {kind}: an empty list means nothing to do")
+
+
+def task_texts(connector: Connector, task: int, config: object) -> dict[str, str]:
+    """One config of that list as texts. Raises TaskException with no value in it: some are secrets."""
+    given = config.originals if isinstance(config, Config) else config
+    origin = f"of task {task} from {_method(connector)}"
+    if not isinstance(given, Mapping):
+        raise TaskException(f"The config {origin} must be a mapping, got {type(given).__name__}")
+    texts: dict[str, str] = {}
+    for key, value in given.items():
+        if not isinstance(key, str):
+            raise TaskException(f"The names of settings must be text, got {type(key).__name__} in the config {origin}")
+        if not isinstance(value, str | int | float):
+            hint = _HINTS.get(type(value), "")
+            raise TaskException(f"The setting '{key}' {origin} must be text, a number or a boolean, got {type(value).__name__}{hint}")
+        texts[key] = text_of(value)
+    return texts
+
+
+def _method(connector: Connector) -> str:
+    return f"task_configs of {class_name_of(type(connector))}"
+
+
+_HINTS: Final = {type(None): ": leave it out", Password: ": take it from the config's originals"}

@@ -21,7 +21,7 @@ from typing import Any, Final, overload
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED, AllowedPaths
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.connector import Connector, SinkConnector, SourceConnector
+from airflow_provider_connect.sdk.connector import Connector, SinkConnector, SourceConnector, listed_tasks, task_texts
 from airflow_provider_connect.sdk.records import SourceRecord, TopicPartition
 from airflow_provider_connect.sdk.task import CommitStep, SourceTask
 from airflow_provider_connect.sdk.testing_calls import Fault, Killed, SinkCalls, Steps, offsets_after, polls, started
@@ -137,12 +137,13 @@ def run(
 def plan(
     connector: Connector, config: Mapping[str, str], max_tasks: int = 1, allowed_paths: AllowedPaths = ALL_ALLOWED
 ) -> list[dict[str, str]]:
-    """The task configs of ``connector``, which is started with ``config`` and stopped."""
+    """The task configs of ``connector``, as they are published. It is started with ``config`` and stopped."""
     connector.allowed_paths = allowed_paths
     connector.initialize(MemoryConnectorContext())
     try:
         connector.start(connector.config_def.parse({**config, "tasks.max": str(max_tasks)}))
-        return [dict(getattr(config, "originals", config)) for config in connector.task_configs(max_tasks)]
+        generated = listed_tasks(connector, connector.task_configs(max_tasks))
+        return [task_texts(connector, task, config) for task, config in enumerate(generated)]
     finally:
         connector.stop()
 

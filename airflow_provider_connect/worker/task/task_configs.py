@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from airflow_provider_connect.config.worker_settings import MAX_TASKS_SETTING, WorkerSettings
 from airflow_provider_connect.errors import ConnectException, TaskException, TooManyTasksException
 from airflow_provider_connect.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.model.secret_keys import SHORTEST
-from airflow_provider_connect.sdk.config_def import Config, Password, class_name_of
-from airflow_provider_connect.sdk.java_text import text_of
+from airflow_provider_connect.sdk.config_def import class_name_of
+from airflow_provider_connect.sdk.connector import listed_tasks, task_texts
 from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.stores.topic_log import OpenTransactionException
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector
@@ -60,12 +60,9 @@ def task_configs(checked: CheckedConnector, context: PlanningContext, settings: 
     connector.initialize(context)
     connector.start(connector.config_def.parse(strip_framework_keys(checked.resolved)))
     try:
-        generated: object = connector.task_configs(maximum)
+        generated = listed_tasks(connector, connector.task_configs(maximum))
     finally:
         connector.stop()
-    method = f"task_configs of {class_name_of(type(connector))}"
-    if not isinstance(generated, Sequence) or isinstance(generated, str | bytes):
-        raise TaskException(f"{method} must return a list of mappings, got {type(generated).__name__}: an empty list means nothing to do")
     if len(generated) > maximum and checked.settings.tasks_max_enforce:
         raise TooManyTasksException(checked.name, len(generated), maximum)
     if len(generated) > settings.max_tasks:
@@ -76,7 +73,7 @@ def task_configs(checked: CheckedConnector, context: PlanningContext, settings: 
     published: list[Mapping[str, str]] = []
     length = 0
     for task, config in enumerate(generated):
-        published.append(_published_form(checked, _texts(config, f"of task {task} from {method}")))
+        published.append(_published_form(checked, task_texts(connector, task, config)))
         length += len(json.dumps(published[-1]))
         if length > MOST_TEXT:
             raise TaskException(
@@ -84,25 +81,6 @@ def task_configs(checked: CheckedConnector, context: PlanningContext, settings: 
                 "write a variable such as ${file:/path:key} for what is large"
             )
     return published
-
-
-def _texts(config: object, origin: str) -> dict[str, str]:
-    """A task's config as texts. ``origin`` names it in errors, which show no values: some are secrets."""
-    given = config.originals if isinstance(config, Config) else config
-    if not isinstance(given, Mapping):
-        raise TaskException(f"The config {origin} must be a mapping, got {type(given).__name__}")
-    texts: dict[str, str] = {}
-    for key, value in given.items():
-        if not isinstance(key, str):
-            raise TaskException(f"The names of settings must be text, got {type(key).__name__} in the config {origin}")
-        if not isinstance(value, str | int | float):
-            hint = _HINTS.get(type(value), "")
-            raise TaskException(f"The setting '{key}' {origin} must be text, a number or a boolean, got {type(value).__name__}{hint}")
-        texts[key] = text_of(value)
-    return texts
-
-
-_HINTS: Final = {type(None): ": leave it out", Password: ": take it from the config's originals"}
 
 
 def _published_form(checked: CheckedConnector, config: Mapping[str, str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_provider_connect.errors import FencedException
+from airflow_provider_connect.errors import FencedException, TaskException
 from airflow_provider_connect.sdk import (
     Batch,
     Config,
@@ -87,6 +87,19 @@ def suite_of(task_class: type[SourceTask], folder: Path, **changes: Any) -> Test
     suite.connector_class = cast(type[LinesSource], made)  # type: ignore[misc]
     suite.folder, suite.written = folder, 0
     return suite
+
+
+def test_numbers_in_task_configs_are_texts_as_in_a_run(tmp_path: Path) -> None:
+    suite = suite_of(LinesTask, tmp_path, task_configs=lambda self, max_tasks: [{**self.config, "share": 0, "all": True}])
+    suite.test_task_configs_are_texts_and_not_too_many()
+    assert (suite.planned()[0]["share"], suite.planned()[0]["all"]) == ("0", "true")
+
+
+@pytest.mark.parametrize("wrong", [None, {"share": "0"}, [{"share": None}], [5]])
+def test_task_configs_that_are_no_list_of_texts_are_found(wrong: object, tmp_path: Path) -> None:
+    suite = suite_of(LinesTask, tmp_path, task_configs=lambda self, max_tasks: wrong)
+    with pytest.raises(TaskException, match=r"task_configs of .*Wrong"):
+        suite.test_task_configs_are_texts_and_not_too_many()
 
 
 class StuckTask(LinesTask):
