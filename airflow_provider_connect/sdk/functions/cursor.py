@@ -41,13 +41,13 @@ class CursorOrder:
                 return
             self._start = None
         last = values[-1]
-        tail = 1 if len(values) > 1 and values[-2].as_py() != last.as_py() else pc.sum(pc.equal(values, last)).as_py()
+        tail = 1 if len(values) > 1 and values[-2] != last else pc.sum(pc.equal(values, last)).as_py()
         body = len(values) - tail
         if body:
             whole = _joined([*self._held, table.slice(0, body)])
             self._held = []
             yield whole, json_value(values[body - 1])
-        elif self._last is not None and self._last.as_py() != last.as_py():
+        elif self._last is not None and self._last != last:
             yield from self.rest()
         self._last = last
         self._held.append(table.slice(body))
@@ -63,15 +63,15 @@ class CursorOrder:
         """The cursor's column, in order."""
         index = table.schema.get_field_index(self._column)
         if index < 0:
-            raise DataException(
-                f"{self._title}: rows have no field {self._column!r}, the cursor; there are: {', '.join(table.column_names)}"
-            )
+            there = ", ".join(table.column_names)
+            raise DataException(f"rows have no field {self._column!r}, the cursor; there are: {there}")
         values = table.column(index)
         if values.null_count:
             row = pc.index(pc.is_null(values), True).as_py()
             raise DataException(f"the cursor {self._column!r} is null in row {row}")
         if self._last is not None and len(values):
-            self._refuse_decrease(pa.chunked_array([pa.array([self._last.as_py()], type=values.type), values.slice(0, 1).combine_chunks()]))
+            self._last = self._last.cast(values.type)
+            self._refuse_decrease(pa.chunked_array([pa.array([self._last, values[0]], type=values.type)]))
         self._refuse_decrease(values)
         return values
 

@@ -208,6 +208,28 @@ def test_a_cursor_of_each_type_resumes(values: list[Any], saved: Any) -> None:
     assert seen[:2] == [None, saved]
 
 
+def test_a_cursor_of_nanoseconds_and_one_that_widens() -> None:
+    @source(cursor="at")
+    def times() -> Iterator[Any]:
+        yield pa.table({"at": pa.array([1, 2], type=pa.timestamp("ns"))})
+        yield pa.table({"at": pa.array([2, 3], type=pa.timestamp("ns"))})
+
+    @source(cursor="at")
+    def numbers() -> Iterator[Any]:
+        yield [{"at": 1}, {"at": 2}]
+        yield [{"at": 2.0}, {"at": 2.5}]
+
+    assert [after for _, after in polled(task_of(times))] == [
+        {"cursor": f"1970-01-01 00:00:00.{number:09}"} for number in (1, 2, 3)
+    ]  # fmt: skip
+    assert len(polled(task_of(times, offset("1970-01-01 00:00:00.000000002")))) == 1
+    assert polled(task_of(numbers)) == [
+        ([{"at": 1}], {"cursor": 1}),
+        ([{"at": 2.0}, {"at": 2.0}], {"cursor": 2.0}),
+        ([{"at": 2.5}], {"cursor": 2.5}),
+    ]
+
+
 def test_the_cursor_comes_as_its_annotation_has_it() -> None:
     seen: list[Any] = []
 
