@@ -81,13 +81,15 @@ class FunctionSourceTask(SourceTask):
 
     declared: ClassVar[SourceFunction]
 
-    def start(self, config: Config) -> None:
-        self._config = config
-        self._left: list[Partition] = json.loads(config[TASK_PARTITIONS])
+    def __init__(self) -> None:
         self._rows: _PartitionRows | None = None
         self._reached: dict[str, Any] = {}  # cursors of this run, by partition
         self._is_stopped = False
         self._reading = Lock()
+
+    def start(self, config: Config) -> None:
+        self._config = config
+        self._left: list[Partition] = json.loads(config[TASK_PARTITIONS])
 
     def poll(self) -> list[Batch] | None:
         """What the function yields next; None behind the last partition."""
@@ -132,7 +134,7 @@ class FunctionSourceTask(SourceTask):
             self._reached[text_of(rows.partition)] = rows.reached
 
     def _close(self) -> None:
-        rows, self._rows = getattr(self, "_rows", None), None
+        rows, self._rows = self._rows, None
         if rows is not None:
             rows.close()
 
@@ -195,11 +197,15 @@ class _PartitionRows:
     def _batches(self, rows: Any, cursor: Any) -> list[Batch]:
         if isinstance(rows, Batch):
             offset = rows.source_offset if cursor is None else offset_of(cursor)
-            return [rows.replace(source_partition=self._source_partition, source_offset=offset)]
-        table = self._schema.table(rows)
-        if self._order is not None:
-            return [self._batch(*ready) for ready in self._order.ready(table)]
-        return [self._batch(table, cursor)] if len(table) or cursor is not None else []
+            found = [rows.replace(source_partition=self._source_partition, source_offset=offset)]
+        else:
+            table = self._schema.table(rows)
+            if self._order is not None:
+                return [self._batch(*ready) for ready in self._order.ready(table)]
+            found = [self._batch(table, cursor)] if len(table) or cursor is not None else []
+        if self._declared.has_cursor and any(batch.source_offset is None for batch in found):
+            raise DataException("rows come without a cursor: yield them as a pair, rows and cursor, or name their field as the cursor")
+        return found
 
     def _batch(self, table: pa.Table, cursor: Any) -> Batch:
         value, value_schema = self._column(table.to_struct_array())
@@ -247,25 +253,26 @@ def _yielded(function: Callable[..., Any], given: Mapping[str, Any]) -> Generato
 
 
 def _grouped(yielded: Generator[Any], stopping: Callable[[], bool]) -> Generator[tuple[Any, Any]]:
-    """Rows and the cursor that came with them. Single dicts are collected until there are many, or a second has gone by."""
+    """Rows and the cursor that came with them. Single dicts are collected until there are many, or a second has passed."""
     single: list[Any] = []
+    last: Any = None
     begun = time.monotonic()
     with closing(yielded):
         for each in yielded:
             rows, cursor = each if _is_pair(each) else (each, None)
             if isinstance(rows, Mapping):
                 single.append(rows)
-                is_enough = cursor is not None or len(single) >= MOST_ROWS or time.monotonic() - begun > MOST_SECONDS or stopping()
-                if not is_enough:
+                last = cursor
+                if len(single) < MOST_ROWS and time.monotonic() - begun < MOST_SECONDS and not stopping():
                     continue
                 rows, single = single, []
             elif single:
-                yield single, None
+                yield single, last
                 single = []
             yield rows, cursor
             begun = time.monotonic()
     if single:
-        yield single, None
+        yield single, last
 
 
 def _is_pair(yielded: Any) -> bool:

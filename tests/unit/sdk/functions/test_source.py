@@ -599,3 +599,32 @@ def test_a_decorated_module_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "set()\n", done.stderr
+
+
+def test_single_rows_with_cursors_become_one_batch() -> None:
+    @source
+    def rows(cursor: int = 0) -> Iterator[Any]:
+        for number in range(cursor, 6_000):
+            yield {"n": number}, number + 1
+        yield [{"n": 6_000}], 6_001
+
+    found = batches_of(task_of(rows, offset(10)))
+    assert [(len(batch), batch.source_offset["cursor"]) for batch in found] == [(5_000, 5_010), (990, 6_000), (1, 6_001)]
+
+
+def test_rows_without_a_cursor_are_refused_where_the_function_resumes() -> None:
+    @source
+    def rows(cursor: int = 0) -> Iterator[Any]:
+        yield [{"n": 1}]
+
+    @source
+    def batches(cursor: int = 0) -> Iterator[Any]:
+        yield Batch.of("t", value=pa.array([1]))
+
+    for connector in (rows, batches):
+        with pytest.raises(ConnectException, match="rows come without a cursor"):
+            task_of(connector).poll()
+
+
+def test_a_task_that_was_not_started_can_be_stopped() -> None:
+    orders.task_class().stop()

@@ -68,20 +68,20 @@ def order(amount: int, name: str | None) -> Struct:
     return Struct(ORDER, {"amount": amount, "name": name})
 
 
-def configured(made: type[FunctionTransformation], config: dict[str, str]) -> FunctionTransformation:
-    created = made()
-    created.configure(made.config_def.parse(config))
+def configured(plugin: type[FunctionTransformation], config: dict[str, str]) -> FunctionTransformation:
+    created = plugin()
+    created.configure(plugin.config_def.parse(config))
     return created
 
 
-@pytest.mark.parametrize(("made", "config"), EACH, ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize(("plugin", "config"), EACH, ids=lambda value: getattr(value, "__name__", ""))
 class TestEachForm(TransformationSuite):
     @pytest.fixture(autouse=True)
-    def kind(self, made: type[FunctionTransformation], config: dict[str, str]) -> None:
-        self.made, self.settings = made, config
+    def kind(self, plugin: type[FunctionTransformation], config: dict[str, str]) -> None:
+        self.plugin, self.settings = plugin, config
 
     def transformation(self) -> FunctionTransformation:
-        return configured(self.made, self.settings)
+        return configured(self.plugin, self.settings)
 
     def records(self) -> Sequence[SourceRecord]:
         return [
@@ -106,33 +106,33 @@ CHANGED: dict[str, tuple[list[Any], list[int]]] = {
 }
 
 
-@pytest.mark.parametrize(("made", "config"), EACH[:-1], ids=lambda value: getattr(value, "__name__", ""))
-def test_null_values_stay_and_keys_go_with_their_values(made: type[FunctionTransformation], config: dict[str, str]) -> None:
-    found = configured(made, config).apply_batch(batch_of(*ROWS))
+@pytest.mark.parametrize(("plugin", "config"), EACH[:-1], ids=lambda value: getattr(value, "__name__", ""))
+def test_null_values_stay_and_keys_go_with_their_values(plugin: type[FunctionTransformation], config: dict[str, str]) -> None:
+    found = configured(plugin, config).apply_batch(batch_of(*ROWS))
     assert isinstance(found, Batch)
     assert found.value is not None
     assert found.key is not None
-    assert (found.value.to_pylist(), found.key.to_pylist()) == CHANGED[made.__name__]
+    assert (found.value.to_pylist(), found.key.to_pylist()) == CHANGED[plugin.__name__]
     assert found.source_offset == {"n": 9}
     assert found.value_schema is not None
     assert found.value_schema.optional
     amount = found.value_schema.field("amount")
     assert amount is not None
     assert amount.schema.type == "int32"
-    nulls = configured(made, config).apply_batch(batch_of(None, None))
+    nulls = configured(plugin, config).apply_batch(batch_of(None, None))
     assert isinstance(nulls, Batch)
     assert len(nulls) == 2
 
 
-@pytest.mark.parametrize(("made", "config"), [EACH[0], EACH[3], EACH[4]], ids=lambda value: getattr(value, "__name__", ""))
-def test_objects_without_a_schema_stay_so(made: type[FunctionTransformation], config: dict[str, str]) -> None:
+@pytest.mark.parametrize(("plugin", "config"), [EACH[0], EACH[3], EACH[4]], ids=lambda value: getattr(value, "__name__", ""))
+def test_objects_without_a_schema_stay_so(plugin: type[FunctionTransformation], config: dict[str, str]) -> None:
     batch = Batch(
         "t", json_column(['{"amount":1,"name":"a"}', None, '{"amount":3,"name":null}']), source_partition={"s": 1}, source_offset={"n": 9}
     )
-    found = configured(made, config).apply_batch(batch)
+    found = configured(plugin, config).apply_batch(batch)
     assert isinstance(found, Batch)
     assert found.value_schema is None
-    assert values_of(found.value, None) == CHANGED[made.__name__][0]
+    assert values_of(found.value, None) == CHANGED[plugin.__name__][0]
 
 
 def test_text_is_one_value() -> None:
@@ -144,8 +144,8 @@ def test_text_is_one_value() -> None:
     def upper_column() -> dict[str, pc.Expression]:
         return {"value": pc.utf8_upper(pc.field("value"))}
 
-    for made in (upper, upper_column):
-        found = configured(made, {}).apply_batch(
+    for plugin in (upper, upper_column):
+        found = configured(plugin, {}).apply_batch(
             Batch.of("t", value=pa.array(["a", "b"]), source_partition={"s": 1}, source_offset={"n": 1})
         )
         assert isinstance(found, Batch)
