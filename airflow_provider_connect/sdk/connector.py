@@ -1,7 +1,7 @@
 """Connectors: what a config asks for, cut into task configs. A connector moves no data; its tasks do.
 
 One instance lives in the driver of a run: ``initialize`` → ``start`` → ``task_configs`` → ``stop``. ``validate``, ``check``,
-``has_new_data``, ``alter_offsets`` and the two questions about guarantees are put to throw-away instances that were never started.
+``has_new_data``, ``alter_offsets`` and the two methods about guarantees are called on throw-away instances that were never started.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Connector(Plugin):
         raise NotImplementedError
 
     def stop(self) -> None:
-        """Let go of whatever ``start`` took. Called once, also after ``start`` has failed."""
+        """Release whatever ``start`` took. Called once, also after ``start`` has failed."""
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
         """One value a key with its errors. Runs in a process of its own with a time limit; may connect to outside systems."""

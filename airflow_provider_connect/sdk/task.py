@@ -114,7 +114,7 @@ class SourceTask(Task):
         """One record is in Kafka; ``metadata`` None: it was dropped. Called only where it is defined; it costs a call for each record."""
 
     def stop(self) -> None:
-        """End: make a ``poll`` under way return, and let go of the source. May come from another thread, and more than once."""
+        """End: make a ``poll`` under way return, and release the source. May come from another thread, and more than once."""
 
 
 class ErrantRecordReporter(Protocol):
@@ -133,11 +133,11 @@ class ErrantRecordReporter(Protocol):
 class SinkTaskContext(Protocol):
     """What the framework offers a sink task.
 
-    ``claim`` names the right to write that this task was started with, ``claim_order`` tells the newer of two (the larger is).
+    ``claim`` names the right to write that this task was started with, ``claim_order`` is larger for a newer claim.
     ``guarantee`` is ``delivery.guarantee``: ``exactly_once``, ``at_least_once`` or ``at_most_once``. With ``exactly_once`` the destination
     commits data, offsets and claim together; with ``at_most_once`` the offsets are already committed when ``put`` is called, so a task must
-    not repeat a write of which it does not know that it failed. ``moved_by_others``, known before ``open``: a sink that is none of ours, a
-    real Kafka Connect's for one, has gone on in our place; what it has written to the destination stays.
+    not repeat a write of which it does not know that it failed. ``moved_by_others``, known before ``open``: another program's sink, such as
+    a real Kafka Connect's, has committed offsets of this group since; what it has written to the destination stays.
     """
 
     config: Mapping[str, str]
@@ -226,7 +226,7 @@ class SinkTask(Task):
         """Take one batch. It need not be durable before ``flush`` or ``pre_commit``. After a RetriableException the same batch comes
         again. May be called with an empty batch.
 
-        DataException says that a record cannot be written, and that nothing of this batch was taken: where ``errors.tolerance`` is ``all``
+        DataException means that a record cannot be written, and that nothing of this batch was taken: where ``errors.tolerance`` is ``all``
         the batch comes again in parts, and the records that fail alone are left out and reported."""
         self.put_records(batch.sink_records(self.header_converter))
 
@@ -255,7 +255,7 @@ class SinkTask(Task):
         return offsets
 
     def close(self, partitions: Collection[TopicPartition]) -> None:
-        """Let go of these partitions; what was not committed may be thrown away."""
+        """Release these partitions; what was not committed may be thrown away."""
 
     def stop(self) -> None:
-        """End and let go of the destination. May come from another thread, and more than once."""
+        """End and release the destination. May come from another thread, and more than once."""

@@ -90,7 +90,7 @@ def check_connector(
 ) -> CheckedConnector:
     """Check the config of connector ``name``. Raises ConfigException with every error there is, worded as Connect words them, and
     RetriableException where the connector raises it; both without secrets. ``versions`` are those that the run has chosen already
-    (``ChosenPlugins.versions``), ``version`` is the connector's, whatever its config says; ``providers`` may have resolved values already,
+    (``ChosenPlugins.versions``), ``version`` is the connector's, whatever its config names; ``providers`` may have resolved values already,
     None: no value is resolved yet. ``hide`` is given the secrets before any code of the connector's runs."""
     providers = settings.config_providers(name) if providers is None else providers
     mask = Mask()
@@ -153,7 +153,7 @@ def refuse_foreign(name: str, define: Mapping[str, str], state: ClusterConfigSta
 
 
 def _topic_creation(connector: Connector, resolved: Mapping[str, str], settings: WorkerSettings) -> tuple[TopicCreation | None, list[str]]:
-    """A source's groups of new topics, and what is wrong with them: Connect looks at them at the start, not when a config is validated."""
+    """A source's groups of new topics, and what is wrong with them. Connect checks them at the start, not when a config is validated."""
     if not isinstance(connector, SourceConnector) or not settings.topic_creation_enable:
         return None, []
     try:
@@ -229,7 +229,7 @@ def guarantee_of(checked: CheckedConnector, settings: WorkerSettings, *, exactly
     """The guarantee that holds: the one asked for, else the strongest that worker and connector allow. ``exactly_once``: whether the
     worker's stores can have part in it.
 
-    Raises ConfigException where the one asked for, or ``exactly.once.support=required``, cannot be had.
+    Raises ConfigException where the one asked for, or ``exactly.once.support=required``, is not possible.
     """
     supported = _exactly_once_reason(checked, settings) if exactly_once else _LOCAL
     asked = checked.settings.delivery_guarantee
@@ -246,7 +246,7 @@ _LOCAL = "This worker keeps offsets in a local file (offset.storage.file.filenam
 
 
 def _exactly_once_reason(checked: CheckedConnector, settings: WorkerSettings) -> str:
-    """Why exactly once cannot be had; empty when it can."""
+    """Why exactly once is not possible; empty when it is."""
     if checked.is_source and not settings.exactly_once_source_enabled:
         return "This worker does not have exactly-once source support enabled."
     connector = checked.connector
