@@ -36,7 +36,7 @@ WorkerSettings = Callable[..., dict[str, str]]
 
 FOLDERS = ("unit", "contract", "integration", "e2e")
 OF_ONE_SERVER = ("contract/rest", "integration/airflow", "integration/client", "integration/clients")
-LONGEST = ("integration/airflow",)
+LONGEST = ("integration/airflow", "integration/test_readme.py")
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.posix_spawn"})  # events that Python audits
 
 settings.register_profile("fixed", derandomize=True, max_examples=200)
