@@ -98,27 +98,16 @@ def test_a_changed_file_changes_the_config_and_a_run_does_not_bring_the_old_one_
     assert airflow.config(connector) == config
 
 
-def test_a_connector_whose_file_is_gone_is_stopped_and_kept_for_rest_to_delete(airflow: Airflow, connector: str) -> None:
-    airflow.set_variable("connect_worker_config", json.dumps({"airflow.missing.dag.grace": "1s"}))
-    (airflow.stack.dags_folder / f"{connector}.py").unlink()
-    wait_until(lambda: airflow.target_state(connector) is TargetState.STOPPED, 60, "STOPPED")
-    airflow.set_variable("connect_worker_config", None)
-    wait_until(lambda: "airflow.defined.in" not in (airflow.config(connector) or {}), 30, "nobody's but REST's")
-    assert airflow.client.get(f"/connect/connectors/{connector}/config").json()["name"] == connector
-    assert airflow.client.delete(f"/connect/connectors/{connector}").status_code == 204
-    assert airflow.config(connector) is None
-
-
 def test_a_file_that_is_gone_for_a_while_stops_nothing_and_one_that_returns_brings_the_state_of_before(
     airflow: Airflow, connector: str
 ) -> None:
+    """Comes before the tests that shorten the grace time: the API server keeps settings for ten seconds."""
     file = airflow.stack.dags_folder / f"{connector}.py"
     text = file.read_text()
     config = airflow.config(connector)
-    time.sleep(15)  # until the API server has taken up that the Variable of the test before is gone
     file.unlink()
-    wait_until(lambda: not has_dag(airflow, connector), 60, "Airflow sees that the file is gone")
-    time.sleep(8)
+    wait_until(lambda: f"Connector {connector}: its DAG is gone" in server_log(airflow), 60, "the reconciler knows that the file is gone")
+    time.sleep(2)  # it ticks every second
     assert airflow.target_state(connector) is TargetState.STARTED
     assert airflow.config(connector) == config
     airflow.set_variable("connect_worker_config", json.dumps({"airflow.missing.dag.grace": "1s"}))
@@ -130,6 +119,17 @@ def test_a_file_that_is_gone_for_a_while_stops_nothing_and_one_that_returns_brin
     airflow.set_variable("connect_worker_config", None)
 
 
+def test_a_connector_whose_file_is_gone_is_stopped_and_kept_for_rest_to_delete(airflow: Airflow, connector: str) -> None:
+    airflow.set_variable("connect_worker_config", json.dumps({"airflow.missing.dag.grace": "1s"}))
+    (airflow.stack.dags_folder / f"{connector}.py").unlink()
+    wait_until(lambda: airflow.target_state(connector) is TargetState.STOPPED, 60, "STOPPED")
+    airflow.set_variable("connect_worker_config", None)
+    wait_until(lambda: "airflow.defined.in" not in (airflow.config(connector) or {}), 30, "nobody's but REST's")
+    assert airflow.client.get(f"/connect/connectors/{connector}/config").json()["name"] == connector
+    assert airflow.client.delete(f"/connect/connectors/{connector}").status_code == 204
+    assert airflow.config(connector) is None
+
+
 def test_more_dags_that_are_gone_than_the_limit_are_shown_by_the_health_check(airflow: Airflow, connector: str) -> None:
     def message() -> str:
         answer = airflow.client.get("/connect/health")
@@ -139,20 +139,29 @@ def test_more_dags_that_are_gone_than_the_limit_are_shown_by_the_health_check(ai
     file = airflow.stack.dags_folder / f"{connector}.py"
     text = file.read_text()
     wait_until(lambda: airflow.config(connector), 60, "the connector that the file defines")
-    airflow.set_variable("connect_worker_config", json.dumps({"airflow.missing.dag.grace": "1s", "airflow.missing.dag.limit": "0"}))
+    settings = {"airflow.missing.dag.grace": "1s", "airflow.missing.dag.limit": "0", "connectors.max.tasks": "7"}
+    airflow.set_variable("connect_worker_config", json.dumps(settings))
     try:
-        time.sleep(15)  # until the API server has taken up the limit, and no longer the Variable of a test before
+        wait_until(lambda: "no more than 7 (worker setting" in refusal_of_many_tasks(airflow), 30, "the settings are in force")
         file.unlink()
         wait_until(lambda: "more than airflow.missing.dag.limit (0)" in message(), 90, "the warning")
         assert connector not in message(), "not everybody who sees it may know of the connector"
-        log = (airflow.stack.folder / "airflow" / "logs" / "api-server.log").read_text()
-        assert connector in log.partition("none of them is stopped")[2]
+        assert connector in server_log(airflow).partition("none of them is stopped")[2]
         time.sleep(2)
         assert airflow.target_state(connector) is TargetState.STARTED
         file.write_text(text)
         wait_until(lambda: "missing.dag.limit" not in message(), 60, "no warning")
     finally:
         airflow.set_variable("connect_worker_config", None)
+
+
+def server_log(airflow: Airflow) -> str:
+    return (airflow.stack.folder / "airflow" / "logs" / "api-server.log").read_text()
+
+
+def refusal_of_many_tasks(airflow: Airflow) -> str:
+    config = {"connector.class": "FileStreamSource", "file": "/none", "topic": "none", "tasks.max": "5000"}
+    return airflow.client.put("/connect/connector-plugins/FileStreamSource/config/validate", json=config).text
 
 
 def test_a_file_that_cannot_be_imported_stops_nothing(airflow: Airflow, connector: str) -> None:
