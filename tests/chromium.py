@@ -62,8 +62,8 @@ def _starts(chromium: Chromium) -> bool:
 def _unpack(folder: Path) -> None:
     """Download the packages that the system lacks, by an index of our own that is as new as the packages, and unpack them."""
     scratch = folder.parent
-    for place in ("lists/partial", "archives/partial"):
-        (scratch / place).mkdir(parents=True)
+    for location in ("lists/partial", "archives/partial"):
+        (scratch / location).mkdir(parents=True)
     apt = ["apt-get", "-q", "-y", "-o", f"Dir::State::lists={scratch / 'lists'}", "-o", f"Dir::Cache={scratch}"]
     apt += ["-o", f"Dir::Cache::archives={scratch / 'archives'}", "-o", "Debug::NoLocking=1", "-o", "APT::Sandbox::User="]
     _run(*apt, "-o", "Acquire::Retries=3", "update")

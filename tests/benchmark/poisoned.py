@@ -192,17 +192,19 @@ class Course:
     def _check_letters(self, work: Work, queue: str, topic: str, connector: str, bad: Mapping[int, bytes]) -> None:
         """Each bad record, once, with what Connect says about it."""
         with TopicLog(queue, {"bootstrap.servers": self._bootstrap_servers, "group.id": "letters"}) as log:
-            letters = log.read_to_end()
+            dead_letters = log.read_to_end()
         found = {}
-        for letter in letters:
-            context = {key.removeprefix("__connect.errors."): (value or b"").decode() for key, value in letter.headers}
-            found[int(context["offset"])] = letter.value
+        for dead_letter in dead_letters:
+            context = {key.removeprefix("__connect.errors."): (value or b"").decode() for key, value in dead_letter.headers}
+            found[int(context["offset"])] = dead_letter.value
             said = {key: context[key] for key in ("topic", "partition", "connector.name", "task.id", "stage", "exception.class.name")}
             wanted = dict(zip(said, (topic, "0", connector, "0", work.stage, work.error), strict=True))
             if said != wanted or not context["exception.message"] or not context["exception.stacktrace"]:
                 raise RuntimeError(f"{work.name}: a letter should say {wanted} and says {context}")
-        if found != bad or len(letters) != len(bad):
-            raise RuntimeError(f"{work.name}: {len(bad)} letters should be in the queue, {len(letters)} are: {found.keys() ^ bad.keys()}")
+        if found != bad or len(dead_letters) != len(bad):
+            raise RuntimeError(
+                f"{work.name}: {len(bad)} letters should be in the queue, {len(dead_letters)} are: {found.keys() ^ bad.keys()}"
+            )
 
 
 def _write_lines(path: Path, source: Path, work: Work, *, is_poisoned: bool) -> None:

@@ -90,7 +90,7 @@ def our_requests(scratch: Path, cache: Path, say: Callable[[str], None]) -> list
         login = {"username": USERNAME, "password": stack.airflow.password}
         token = _ask(stack.airflow.url, "POST", "/auth/token", {}, login)["access_token"]
         headers = {"Authorization": f"Bearer {token}"}
-        place = _Place(str(state["rest_url"]), headers, stack.airflow.processes["api-server"].pid)
+        location = _Place(str(state["rest_url"]), headers, stack.airflow.processes["api-server"].pid)
         settings, there = WorkerSettings.of(parse_properties(stack.worker_properties.read_text())), 0
         for connectors in _OURS:
             _write(settings, range(there, connectors), _config(_empty_file(scratch)))
@@ -103,7 +103,7 @@ def our_requests(scratch: Path, cache: Path, say: Callable[[str], None]) -> list
             _wait_until(all_known, f"{connectors} DAGs are there")
             say(f"{WORK}: Airflow has {connectors} connectors")
             time.sleep(_REST_SECONDS)
-            measured += place.requests(OURS, connectors)
+            measured += location.requests(OURS, connectors)
     return measured
 
 

@@ -50,14 +50,14 @@ class TableWork:
         return _TUNED_SOURCE if self.insert_mode is None else _TUNED_SINK
 
     def _ours(self, tables: Tables, table: str, topic: str) -> dict[str, str]:
-        place = {"connection.url": tables.jdbc_url, "connection.user": USER, "tasks.max": "1"}
+        location = {"connection.url": tables.jdbc_url, "connection.user": USER, "tasks.max": "1"}
         if self.insert_mode is None:
             prefix = topic.removesuffix(table)
             mode = {"mode": "incrementing", "incrementing.column.name": "id", "table.include": table, "schema.pattern": SCHEMA}
-            return {"connector.class": "JdbcSource", **place, **mode, "topic.prefix": prefix, **_converters(schemas=False)}
+            return {"connector.class": "JdbcSource", **location, **mode, "topic.prefix": prefix, **_converters(schemas=False)}
         keys = {"pk.mode": "record_value", "pk.fields": "id"} if self.insert_mode == "upsert" else {"pk.mode": "none"}
         write = {"insert.mode": self.insert_mode, "auto.create": "true", "table.name.format": table, "topics": topic}
-        return {"connector.class": "JdbcSink", **place, **write, **keys, **_converters(schemas=True)}
+        return {"connector.class": "JdbcSink", **location, **write, **keys, **_converters(schemas=True)}
 
     def _debezium_source(self, tables: Tables, table: str, topic: str) -> dict[str, str]:
         return {

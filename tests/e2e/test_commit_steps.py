@@ -16,7 +16,7 @@ from tests.e2e.faults.environments import SinkEnvironment, SourceEnvironment
 from tests.e2e.faults.runs import Fault
 from tests.e2e.faults.steps import each_step_once
 from tests.e2e.faults.table_environments import TableSinkEnvironment, TableSourceEnvironment
-from tests.integration.herder.killed_change import Moment
+from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import RunEnvironment
 from tests.integration.worker.killed_run import run_and_kill
 
@@ -54,7 +54,7 @@ def make(tmp_path: Path, worker_settings: WorkerSettings, request: pytest.Fixtur
 def test_a_process_without_spark(make: MakeEnvironment, kind: str, guarantee: str, fault: Fault) -> None:
     environment = make(kind, guarantee)
     here = RunEnvironment(dict(environment.runs.settings), environment.runs.connector, environment.runs.folder)
-    run_and_kill(here, environment.runs.config, Moment(fault.step.removeprefix("airflow_provider_connect."), fault.when, fault.nth))
+    run_and_kill(here, environment.runs.config, KillPoint(fault.step.removeprefix("airflow_provider_connect."), fault.when, fault.nth))
     results = [here.run(environment.runs.config)]
     while results[-1].state is not RunState.DONE and len(results) < TRIES:
         results.append(here.run(environment.runs.config))

@@ -249,17 +249,17 @@ class AlteredSink(Traveller):
         connect.create(self.environment, self.environment.file_sink(self.topic))
         self.expect_file("one", "two", "three")
         connect.stop(self.environment)
-        connect.alter(self.environment, self.place, {"kafka_offset": 2})
+        connect.alter(self.environment, self.position, {"kafka_offset": 2})
 
     def second(self) -> None:
         self.herder.resume(self.environment.connector)
         self.run()
         self.expect_file("one", "two", "three", "three")
         self.herder.stop(self.environment.connector)
-        self.herder.alter_offsets(self.environment.connector, [OffsetView(self.place, {"kafka_offset": 1})])
+        self.herder.alter_offsets(self.environment.connector, [OffsetView(self.position, {"kafka_offset": 1})])
 
     def third(self, connect: Connect) -> None:
-        assert connect.offsets(self.environment) == [(self.place, {"kafka_offset": 1})]
+        assert connect.offsets(self.environment) == [(self.position, {"kafka_offset": 1})]
         connect.resume(self.environment)
         self.expect_file("one", "two", "three", "three", "two", "three")
         connect.stop(self.environment)
@@ -271,13 +271,13 @@ class AlteredSink(Traveller):
         self.run()
         self.expect_file("one", "two", "three", "three", "two", "three", "one", "two", "three")
         self.herder.stop(self.environment.connector)
-        self.herder.alter_offsets(self.environment.connector, [OffsetView(self.place, {"kafka_offset": 2})])
+        self.herder.alter_offsets(self.environment.connector, [OffsetView(self.position, {"kafka_offset": 2})])
         self.herder.resume(self.environment.connector)
         self.run()
         self.expect_file("one", "two", "three", "three", "two", "three", "one", "two", "three", "three")
 
     @property
-    def place(self) -> dict[str, object]:
+    def position(self) -> dict[str, object]:
         return {"kafka_topic": self.topic, "kafka_partition": 0}
 
 

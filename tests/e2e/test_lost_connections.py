@@ -53,7 +53,7 @@ def check(environment: TableSourceEnvironment | TableSinkEnvironment, fault: Fau
     for patience in ("ANSWER_SECONDS", "COMMIT_SECONDS"):  # librdkafka may wait in vain for a coordinator's connection that was lost
         monkeypatch.setattr(sink_runner, patience, SOON_SECONDS)
     runs, token = environment.runs, environment.runs.folder / "struck"
-    hook = inject(runs.told(fault, token), fault.step, monkeypatch)
+    hook = inject(runs.fault_request(fault, token), fault.step, monkeypatch)
     here = RunEnvironment(dict(runs.settings), runs.connector, runs.folder, step=hook)
     results = [here.run(runs.config)]
     connections.wait_until_calm()
@@ -67,10 +67,10 @@ def check(environment: TableSourceEnvironment | TableSinkEnvironment, fault: Fau
     assert verdict.holds_for("exactly_once"), verdict
 
 
-def inject(told: str, step: str, monkeypatch: pytest.MonkeyPatch) -> StepHook:
+def inject(request: str, step: str, monkeypatch: pytest.MonkeyPatch) -> StepHook:
     """What a process of a run does by itself, done to this one until the test ends; the hook for the deliveries."""
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
-    monkeypatch.setenv("FAULT", told)
+    monkeypatch.setenv("FAULT", request)
     spec = spec_from_file_location("injected_fault", INJECTED / "sitecustomize.py")
     assert spec is not None
     assert spec.loader is not None

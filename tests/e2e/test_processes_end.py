@@ -38,7 +38,7 @@ def held(step: str = STEP, seconds: float = HELD_SECONDS) -> Fault:
 @contextmanager
 def submitted(environment: SourceEnvironment, folder: Path) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
     """A run held in the middle of a commit, as Airflow would start it: the process that launched all, and Spark's processes."""
-    told = {
+    request = {
         "folder": str(folder),
         "connector": environment.runs.connector,
         "settings": environment.runs.settings,
@@ -50,7 +50,7 @@ def submitted(environment: SourceEnvironment, folder: Path) -> Iterator[tuple[su
     assert launcher.stdin is not None
     started: list[psutil.Process] = []
     try:
-        launcher.stdin.write(json.dumps({**told, "fault": dataclasses.asdict(held())}))
+        launcher.stdin.write(json.dumps({**request, "fault": dataclasses.asdict(held())}))
         launcher.stdin.close()
         wait_for(lambda: launcher.poll() is not None or any(folder.glob("*/struck")), 90)
         assert launcher.poll() is None, "nothing was submitted"

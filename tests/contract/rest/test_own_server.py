@@ -51,8 +51,8 @@ def pem(tmp_path: Path) -> Path:
 def test_it_listens_on_the_loopback_interface_unless_it_is_told_otherwise() -> None:
     assert RestListener.of({}) == RestListener("127.0.0.1", PORT)
     assert RestListener.of({}).is_local
-    told = RestListener.of({"listeners": "http://:9000"})
-    assert (told.host, told.port, told.is_local) == ("0.0.0.0", 9000, False)
+    listener = RestListener.of({"listeners": "http://:9000"})
+    assert (listener.host, listener.port, listener.is_local) == ("0.0.0.0", 9000, False)
     assert RestListener.of({"listeners": "http://connect.example:9000"}, host="localhost", port=1).is_local
 
 

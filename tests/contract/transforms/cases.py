@@ -319,7 +319,7 @@ def _set_schema_metadata() -> Iterator[Json]:
 
 
 def _timestamp_converter() -> Iterator[Json]:
-    moments: list[tuple[Json, list[Any]]] = [
+    instants: list[tuple[Json, list[Any]]] = [
         (logical("Timestamp"), [0, 1_500_000_000_123, -1, -86_400_001, -12_219_292_800_001, -62_135_596_800_000, 253_402_300_800_000]),
         (logical("Date"), [0, 17_000, -1, -141_428]),
         (logical("Time"), [0, 45_296_789]),
@@ -329,7 +329,7 @@ def _timestamp_converter() -> Iterator[Json]:
         (schema("float64"), [5.5]),
     ]
     pattern = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
-    for of_field, payloads in moments:
+    for of_field, payloads in instants:
         for payload in payloads:
             for target in ("string", "unix", "Date", "Time", "Timestamp"):
                 config = {"target.type": target, "format": pattern}
@@ -389,8 +389,8 @@ def _timestamp_strings() -> Iterator[Json]:
     for pattern, texts in PATTERNS.items():
         for text in texts:
             yield row("TimestampConverter$Value", {"target.type": "unix", "format": pattern}, with_schema(schema("string"), text))
-        for moment in (0, 1_582_979_696_007, 1_709_210_096_789, 43_200_000, -1, 4_102_444_800_000, -30_000_000_000_000):
-            yield row("TimestampConverter$Value", {"target.type": "string", "format": pattern}, with_schema(logical("Timestamp"), moment))
+        for instant in (0, 1_582_979_696_007, 1_709_210_096_789, 43_200_000, -1, 4_102_444_800_000, -30_000_000_000_000):
+            yield row("TimestampConverter$Value", {"target.type": "string", "format": pattern}, with_schema(logical("Timestamp"), instant))
 
 
 def _routers() -> Iterator[Json]:

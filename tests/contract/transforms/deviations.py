@@ -13,11 +13,11 @@ _INSIDES: Final = ("java.lang.", "Cannot invoke", "InsertionSpec@", "fromIndex",
 def deviation(case: Json, wanted: Any, got: Any) -> str | None:
     """The reason of a difference; None if there is none."""
     name = case["class"].partition("$")[0]
-    told = str(wanted.get("message", wanted.get("errors")))
+    expected = str(wanted.get("message", wanted.get("errors")))
     ours = str(got.get("message", got.get("errors")))
-    if told == ours and "failed" in wanted and "failed" in got:
+    if expected == ours and "failed" in wanted and "failed" in got:
         return "equal; what fails is always a DataException here"
-    if any(word in told for word in _INSIDES) and wanted.keys() == got.keys():
+    if any(word in expected for word in _INSIDES) and wanted.keys() == got.keys():
         return "refused as by Connect, whose text tells of its insides or is its parser's"
     if any("unwritable" in (wanted.get(side) or ()) for side in ("key", "value")):
         return "nothing that Connect's converter could write"
@@ -27,12 +27,12 @@ def deviation(case: Json, wanted: Any, got: Any) -> str | None:
 
 
 def _of_class(name: str, case: Json, wanted: Json, got: Json) -> str | None:
-    told = str(wanted.get("message"))
-    if name == "SetSchemaMetadata" and told == "Cannot list fields on non-struct type" and "value" in got:
+    expected = str(wanted.get("message"))
+    if name == "SetSchemaMetadata" and expected == "Cannot list fields on non-struct type" and "value" in got:
         return "Connect can name structs only, against its documentation"
-    if name == "ExtractField" and "fromIndex" in told and case["config"]["field"] == "":
+    if name == "ExtractField" and "fromIndex" in expected and case["config"]["field"] == "":
         return "Connect falls over an empty path"
-    if name == "TimestampRouter" and told.startswith(("Timestamp missing on record: ", "Illegal pattern")):
+    if name == "TimestampRouter" and expected.startswith(("Timestamp missing on record: ", "Illegal pattern")):
         return "a record is not shown in a message; patterns are refused when they are given"
     if name == "RegexRouter" and case["config"].get("replacement") == "$3" and "refused" in got:
         return "a group that does not exist is refused when it is given"

@@ -131,8 +131,8 @@ def _applied(plugin: Transformation | Predicate, batch: Batch) -> Json:
 
 def _unwrapped(data: bytes | None) -> Any:
     """The JSON of a header; without a schema it has none in the recording."""
-    told = None if data is None else json.loads(data)
-    return {"payload": told["payload"]} if told is not None and told["schema"] is None else told
+    document = None if data is None else json.loads(data)
+    return {"payload": document["payload"]} if document is not None and document["schema"] is None else document
 
 
 def _written(schema: Any, column: Any) -> Any:

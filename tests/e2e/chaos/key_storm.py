@@ -11,7 +11,7 @@ from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.sdk.schema import STRING_SCHEMA
 from tests.e2e.chaos.tally import Tally
 from tests.e2e.faults.oracle import Verdict
-from tests.integration.jdbc.sinks import Place, Reported, Sink
+from tests.integration.jdbc.sinks import Reported, Sink, TargetDatabase
 from tests.integration.jdbc.test_sink_equal_keys import CASE_INSENSITIVE, IN_TEXT, UPSERT, Change, put, random_changes
 
 CHANGES = 1000
@@ -41,23 +41,23 @@ class KeyStorm:
         chance = random.Random(seed)
         mode = chance.choice(("upsert", "update"))
         address = f"postgresql://connect@127.0.0.1:{self._postgres.port}/postgres"
-        Place(address, "postgresql").run(f"CREATE SCHEMA keys_{seed}")
-        place = Place(f"{address}?currentSchema=keys_{seed}", "postgresql")
-        place.run(*(CASE_INSENSITIVE if type == "ci" else ()))
+        TargetDatabase(address, "postgresql").run(f"CREATE SCHEMA keys_{seed}")
+        target = TargetDatabase(f"{address}?currentSchema=keys_{seed}", "postgresql")
+        target.run(*(CASE_INSENSITIVE if type == "ci" else ()))
         changes = random_changes(IN_TEXT[type], seed, count=CHANGES)
         if mode == "update":  # which brings no row back
             changes = [(key, text or "set") for key, text in changes]
         for table in ("notes", "expected"):
-            place.run(f"CREATE TABLE {table} (k {type} PRIMARY KEY, text text)")
-            place.run(*(f"INSERT INTO {table} VALUES ('{key}', 'first') ON CONFLICT DO NOTHING" for key in IN_TEXT[type]))
-        self._by_sink(place, {**UPSERT, "insert.mode": mode}, changes, chance)
+            target.run(f"CREATE TABLE {table} (k {type} PRIMARY KEY, text text)")
+            target.run(*(f"INSERT INTO {table} VALUES ('{key}', 'first') ON CONFLICT DO NOTHING" for key in IN_TEXT[type]))
+        self._by_sink(target, {**UPSERT, "insert.mode": mode}, changes, chance)
         self._by_sql(f"keys_{seed}", mode, type, changes)
-        here, there = (set(place.rows(f"SELECT k::text, text FROM {table}")) for table in ("expected", "notes"))
+        here, there = (set(target.rows(f"SELECT k::text, text FROM {table}")) for table in ("expected", "notes"))
         verdict = Verdict(sent=len(here), lost=len(here - there), doubled=len(there - here))
         self._tally.judged(f"keys of {type}, {mode}, seed {seed}", "exactly_once", verdict)
 
-    def _by_sink(self, place: Place, settings: dict[str, str], changes: list[Change], chance: random.Random) -> None:
-        sink = Sink(place, {**settings, "batch.size": str(chance.choice((1, 10, 100, 1000)))}, reported=Reported())
+    def _by_sink(self, target: TargetDatabase, settings: dict[str, str], changes: list[Change], chance: random.Random) -> None:
+        sink = Sink(target, {**settings, "batch.size": str(chance.choice((1, 10, 100, 1000)))}, reported=Reported())
         start = 0
         while start < len(changes):
             size = chance.randint(1, 200)

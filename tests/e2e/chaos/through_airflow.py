@@ -107,8 +107,8 @@ class AirflowRuns:
         token = self._fault_file.with_name(f"struck-{uuid.uuid4().hex}")
         self._fault_file.unlink(missing_ok=True)
         if fault is not None:
-            told = {name: getattr(fault, name) for name in ("step", "when", "nth", "signal", "victim", "linger")}
-            text = json.dumps({**told, "token": str(token), "pid": self.scheduler_pid})
+            request = {name: getattr(fault, name) for name in ("step", "when", "nth", "signal", "victim", "linger")}
+            text = json.dumps({**request, "token": str(token), "pid": self.scheduler_pid})
             partial = self._fault_file.with_suffix(".tmp")
             partial.write_text(text)
             partial.rename(self._fault_file)

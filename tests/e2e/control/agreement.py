@@ -60,13 +60,13 @@ class Oracle:
 
     def _looked(self, configs: ConfigStore, statuses: StatusStore, offsets: OffsetStore) -> list[str]:
         try:
-            state, told = configs.read(), statuses.read()
+            state, reported = configs.read(), statuses.read()
             found = {name: _pairs(offsets.read(name).pairs()) for name in self.sources if name in state}
-            differences = _half_done(state, told)
+            differences = _half_done(state, reported)
             with self.engine.connect() as connection:
-                differences += _mirror(connection, state, told, found)
+                differences += _mirror(connection, state, reported, found)
             for server in self.servers:
-                differences += _rest(server.client, state, told, found)
+                differences += _rest(server.client, state, reported, found)
             return differences + (_dags(self.servers[0].client, state) if self.has_dags else [])
         except (httpx.HTTPError, SQLAlchemyError, ConnectException) as error:
             return [f"{type(error).__name__}: {error}"]
@@ -80,22 +80,22 @@ def _differ(what: str, one: object, other: object) -> list[str]:
     return [] if one == other else [f"{what}: {one} and {other}"]
 
 
-def _half_done(state: ClusterConfigState, told: StatusState) -> list[str]:
+def _half_done(state: ClusterConfigState, reported: StatusState) -> list[str]:
     """Statuses that are not those of the target states, tasks that are not those committed, and what is left of deleted connectors."""
-    differences = [f"{name} is deleted, but has statuses" for name in sorted(told.names() - set(state.connector_configs))]
+    differences = [f"{name} is deleted, but has statuses" for name in sorted(reported.names() - set(state.connector_configs))]
     differences += [f"{name} is inconsistent" for name in sorted(state.inconsistent)]
     for name in state.connectors():
         target = state.target_state(name) or TargetState.STARTED
-        status = told.connector(name)
+        status = reported.connector(name)
         differences += _differ(f"{name}, target and status", REACHED[target], None if status is None else status.state)
-        differences += _differ(f"{name}, tasks and statuses", state.tasks(name), list(told.task_map(name)))
-        differences += [f"{name}-{task.task} is {task.state}" for task in told.tasks_of(name) if task.state is not REACHED[target]]
+        differences += _differ(f"{name}, tasks and statuses", state.tasks(name), list(reported.task_map(name)))
+        differences += [f"{name}-{task.task} is {task.state}" for task in reported.tasks_of(name) if task.state is not REACHED[target]]
         if target is TargetState.STOPPED:
             differences += _differ(f"{name} is STOPPED, tasks", [], state.tasks(name))
     return differences
 
 
-def _mirror(connection: Connection, state: ClusterConfigState, told: StatusState, offsets: Mapping[str, list[str]]) -> list[str]:
+def _mirror(connection: Connection, state: ClusterConfigState, reported: StatusState, offsets: Mapping[str, list[str]]) -> list[str]:
     def rows(table: Table, key: Callable[[Any], object], value: Callable[[Any], object]) -> dict[object, object]:
         return {key(row): value(row) for row in connection.execute(select(table))}
 
@@ -109,9 +109,9 @@ def _mirror(connection: Connection, state: ClusterConfigState, told: StatusState
         "numbers of tasks on topic and in mirror", known, {name: count for name, count in counts.items() if name in state}
     )
     found = rows(tables.connector_status, lambda row: row.connector, lambda row: row.state)
-    differences += _differ("statuses on topic and in mirror", {name: str(its.state) for name, its in told.connectors.items()}, found)
+    differences += _differ("statuses on topic and in mirror", {name: str(its.state) for name, its in reported.connectors.items()}, found)
     tasks = rows(tables.task_status, lambda row: (row.connector, row.task), lambda row: row.state)
-    differences += _differ("task statuses on topic and in mirror", {(*id,): str(its.state) for id, its in told.tasks.items()}, tasks)
+    differences += _differ("task statuses on topic and in mirror", {(*id,): str(its.state) for id, its in reported.tasks.items()}, tasks)
     for name, pairs in offsets.items():
         mirrored = select(tables.source_offset).where(tables.source_offset.c.connector == name)
         there = _pairs([(json.loads(row.source_partition), json.loads(row.source_offset)) for row in connection.execute(mirrored)])
@@ -119,7 +119,7 @@ def _mirror(connection: Connection, state: ClusterConfigState, told: StatusState
     return differences
 
 
-def _rest(client: httpx.Client, state: ClusterConfigState, told: StatusState, offsets: Mapping[str, list[str]]) -> list[str]:
+def _rest(client: httpx.Client, state: ClusterConfigState, reported: StatusState, offsets: Mapping[str, list[str]]) -> list[str]:
     listed = client.get("/connect/connectors").raise_for_status().json()
     differences = _differ("connectors on topic and over REST", sorted(state.connectors()), sorted(listed))
     expanded = client.get("/connect/connectors?expand=info&expand=status").raise_for_status().json()
@@ -128,8 +128,8 @@ def _rest(client: httpx.Client, state: ClusterConfigState, told: StatusState, of
         shown = {key: value for key, value in raw.items() if not key.startswith(NOT_SHOWN)}
         differences += _differ(f"{name}, config on topic and over REST", shown, its["info"]["config"])
         differences += _differ(f"{name}, tasks on topic and over REST", state.tasks(name), [task["task"] for task in its["info"]["tasks"]])
-        status = told.connector(name)
-        topic = (None if status is None else str(status.state), [(task.task, str(task.state)) for task in told.tasks_of(name)])
+        status = reported.connector(name)
+        topic = (None if status is None else str(status.state), [(task.task, str(task.state)) for task in reported.tasks_of(name)])
         rest = (its["status"]["connector"]["state"], [(task["id"], task["state"]) for task in its["status"]["tasks"]])
         differences += _differ(f"{name}, status on topic and over REST", topic, rest)
     for name, pairs in offsets.items():

@@ -26,7 +26,7 @@ class Crowd:
     servers: Sequence[Server]
     prefix: str
     seed: int
-    told: dict[tuple[str, str], int] = field(default_factory=dict)
+    reported: dict[tuple[str, str], int] = field(default_factory=dict)
     own: dict[int, bool] = field(default_factory=dict)
     answers: Counter[str] = field(default_factory=Counter)
     lost: list[str] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Crowd:
             path = f"/connect/connectors/{name}/config"
             if self._asked(one, "PATCH", path, json={key: str(counts[name])}) == 200:
                 with self._lock:
-                    self.told[name, key] = counts[name]
+                    self.reported[name, key] = counts[name]
                 found = self.servers[other].client.get(path).raise_for_status().json().get(key)
                 if found != str(counts[name]):
                     self._say(f"{key} of {name}: {found} after {counts[name]} was acknowledged")
@@ -111,7 +111,7 @@ class Crowd:
             wanted = {*self.names, *mine}
             if set(infos) != wanted:
                 found.append(f"connectors: {sorted(set(infos) ^ wanted)}")
-            for (name, key), count in self.told.items():
+            for (name, key), count in self.reported.items():
                 value = infos.get(name, {}).get("info", {}).get("config", {}).get(key)
                 if value != str(count):
                     found.append(f"{key} of {name} is {value}, acknowledged was {count}")
@@ -119,4 +119,4 @@ class Crowd:
 
     def __str__(self) -> str:
         answers = ", ".join(f"{answer} × {count}" for answer, count in sorted(self.answers.items()))
-        return f"seed {self.seed}: {len(self.told)} keys of {CONNECTORS} connectors by {CLIENTS} clients; {answers}"
+        return f"seed {self.seed}: {len(self.reported)} keys of {CONNECTORS} connectors by {CLIENTS} clients; {answers}"

@@ -102,10 +102,10 @@ class Runs:
         path = [*self.python_path, str(CHECKOUT)]
         environment["PYTHONPATH"] = os.pathsep.join(path)
         if fault is not None:
-            told = self.told(fault, token)
-            environment |= {"FAULT": told, "PYTHONPATH": os.pathsep.join([str(INJECTED), *path])}
+            request = self.fault_request(fault, token)
+            environment |= {"FAULT": request, "PYTHONPATH": os.pathsep.join([str(INJECTED), *path])}
             if not self.master.startswith("local"):
-                options.conf.update({"spark.executorEnv.FAULT": told, "spark.executorEnv.PYTHONPATH": str(INJECTED)})
+                options.conf.update({"spark.executorEnv.FAULT": request, "spark.executorEnv.PYTHONPATH": str(INJECTED)})
         command = options.command(self.master, str(APPLICATION), "--run-dir", str(directory))
         with (directory / "output").open("wb") as output:
             process = subprocess.Popen(
@@ -118,10 +118,10 @@ class Runs:
             )
         return Submission(directory, process, token)
 
-    def told(self, fault: Fault, token: Path) -> str:
+    def fault_request(self, fault: Fault, token: Path) -> str:
         """The fault as ``injected/sitecustomize.py`` takes it. ``token`` lies in the run's directory."""
-        places = {"bootstrap": self.settings["bootstrap.servers"], "database": self.config.get("connection.url", "")}
-        return json.dumps({**asdict(fault), **places, "connector": self.connector, "token": str(token), "run_dir": str(token.parent)})
+        addresses = {"bootstrap": self.settings["bootstrap.servers"], "database": self.config.get("connection.url", "")}
+        return json.dumps({**asdict(fault), **addresses, "connector": self.connector, "token": str(token), "run_dir": str(token.parent)})
 
     def until_done(self, tries: int = 4) -> RunResult:
         """Run again as Airflow's retries would, until a run says that it came to the end."""

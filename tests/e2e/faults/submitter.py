@@ -12,7 +12,9 @@ from tests.e2e.faults.runs import Fault, Runs
 
 if __name__ == "__main__":
     die_with_parent()
-    told = json.load(sys.stdin)
-    runs = Runs(Path(told["folder"]), told["connector"], told["settings"], told["config"], preexec=dies_with_parent(own_group=True))
-    submission = runs.submit(Fault(**told["fault"]))
+    request = json.load(sys.stdin)
+    runs = Runs(
+        Path(request["folder"]), request["connector"], request["settings"], request["config"], preexec=dies_with_parent(own_group=True)
+    )
+    submission = runs.submit(Fault(**request["fault"]))
     submission.process.wait()

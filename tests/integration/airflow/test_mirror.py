@@ -38,10 +38,10 @@ def test_a_run_is_in_the_mirror_with_its_figures(airflow: Airflow, engine: Engin
         with engine.connect() as connection:
             return question(connection)
 
-    (figures,) = wait_until(lambda: ask(lambda connection: run_metrics(connection, name)), 30, "the run's figures")
-    assert (figures.run, figures.type, figures.records, figures.tries) == (run, "source", 100, 1)
-    assert figures.seconds > 0
-    assert figures.cpu_seconds > 0
+    (measured,) = wait_until(lambda: ask(lambda connection: run_metrics(connection, name)), 30, "the run's figures")
+    assert (measured.run, measured.type, measured.records, measured.tries) == (run, "source", 100, 1)
+    assert measured.seconds > 0
+    assert measured.cpu_seconds > 0
     wait_until(lambda: ask(offset), 30, "its offset")
     state = select(task_status.c.state).where(task_status.c.connector == name)
     assert ask(lambda connection: connection.scalar(state)) == "RUNNING"

@@ -62,7 +62,7 @@ class RunEnvironment:
         }
         values = {"opaque": CANARIES.of("typed"), "api.token": CANARIES.of("named"), "connection.url": url}
         inside = "jdbc:any://me:{}@host/x?password={}&user=me"
-        told = {
+        request = {
             **values,
             **{f"word.{way}": CANARIES.of(way) for way in words},
             "word.url": inside.format(CANARIES.of("env"), CANARIES.of("vault")),
@@ -73,7 +73,7 @@ class RunEnvironment:
             **values,
             **{f"word.{way}": text for way, text in words.items()},
             "word.url": inside.format(words["env"], words["vault"]),
-            "expected": digests(told),
+            "expected": digests(request),
             "leak": leak,
             "value.converter": "org.apache.kafka.connect.json.JsonConverter",
             "value.converter.schemas.enable": "false",

@@ -21,7 +21,7 @@ from tests.integration.worker.environment import RunEnvironment
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class KillPoint:
     """When the process is killed: ``before`` or ``after`` the ``nth`` call of a method, ``module:Class.method``."""
 
     method: str
@@ -47,20 +47,25 @@ class Moment:
         setattr(owner, method, deadly)
 
 
-def change_and_kill(environment: RunEnvironment, moment: Moment, offsets: Sequence[OffsetView] | None) -> None:
-    """Alter the connector's offsets, None: reset them, in a process that dies at ``moment``. Returns when it is dead."""
+def change_and_kill(environment: RunEnvironment, kill_point: KillPoint, offsets: Sequence[OffsetView] | None) -> None:
+    """Alter the connector's offsets, None: reset them, in a process that dies at ``kill_point``. Returns when it is dead."""
     pairs = None if offsets is None else [(view.partition, view.offset) for view in offsets]
-    place = {"properties": environment.properties, "connector": environment.connector, "folder": str(environment.folder), "path": sys.path}
-    asked = {**place, "offsets": pairs, "moment": [moment.method, moment.side, moment.nth]}
+    request = {
+        "properties": environment.properties,
+        "connector": environment.connector,
+        "folder": str(environment.folder),
+        "path": sys.path,
+    }
+    asked = {**request, "offsets": pairs, "kill_point": [kill_point.method, kill_point.side, kill_point.nth]}
     command = [sys.executable, "-m", "tests.integration.herder.killed_change"]
     done = subprocess.run(command, input=json.dumps(asked), text=True, cwd=CHECKOUT, timeout=120, check=False)
-    assert done.returncode == -signal.SIGKILL, f"ended with {done.returncode} before {moment}"
+    assert done.returncode == -signal.SIGKILL, f"ended with {done.returncode} before {kill_point}"
 
 
 if __name__ == "__main__":
     given = json.load(sys.stdin)
     sys.path[:] = given["path"]
-    Moment(*given["moment"]).arm()
+    KillPoint(*given["kill_point"]).arm()
     here = RunEnvironment(given["properties"], given["connector"], Path(given["folder"]))
     with Herder(here.settings, RunsByHand(), probe=AskedHere(here.settings)) as herder:
         if given["offsets"] is None:

@@ -132,9 +132,9 @@ def test_no_change_is_lost_when_sixteen_clients_change_connectors_through_two_he
         for done in [clients.submit(client, number) for number in range(CLIENTS)]:
             done.result()
 
-    told = [{name: herder.connector_config(name) for name in names} for herder in herders]
-    assert told[0] == told[1]
-    assert {(name, key): told[0][name].get(key) for name, key in acknowledged} == acknowledged
+    reported = [{name: herder.connector_config(name) for name in names} for herder in herders]
+    assert reported[0] == reported[1]
+    assert {(name, key): reported[0][name].get(key) for name, key in acknowledged} == acknowledged
     assert len(acknowledged) >= CLIENTS
     for name in names:
         assert herders[0].connector_status(name) == herders[1].connector_status(name)

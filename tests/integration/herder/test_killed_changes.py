@@ -9,39 +9,41 @@ import pytest
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.model.views import OffsetView
 from tests.integration.herder.conftest import shown, views
-from tests.integration.herder.killed_change import Moment, change_and_kill
+from tests.integration.herder.killed_change import KillPoint, change_and_kill
 from tests.integration.herder.test_sink_offsets import at, offset, stopped_sink
 from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, values_of
 
 KEEPER, CHANGE = "herder.offsets:OffsetKeeper", "stores.offset_change:OffsetChange"
 OWNER = "stores.transactional_producer:TransactionalProducer"
 SOURCE_MOMENTS = [
-    Moment(f"{KEEPER}._fence"),
-    Moment(f"{KEEPER}._none_alive"),
-    Moment(f"{CHANGE}.take_over"),
-    Moment(f"{OWNER}.send"),
-    Moment(f"{CHANGE}._flush"),
-    Moment(f"{KEEPER}._check"),
-    Moment(f"{OWNER}.commit"),
+    KillPoint(f"{KEEPER}._fence"),
+    KillPoint(f"{KEEPER}._none_alive"),
+    KillPoint(f"{CHANGE}.take_over"),
+    KillPoint(f"{OWNER}.send"),
+    KillPoint(f"{CHANGE}._flush"),
+    KillPoint(f"{KEEPER}._check"),
+    KillPoint(f"{OWNER}.commit"),
 ]
 SINK_MOMENTS = [
-    Moment(f"{KEEPER}._none_alive"),
-    Moment(f"{CHANGE}._flush"),
-    Moment(f"{OWNER}.commit", nth=1),
-    Moment("stores.group_offsets:GroupOffsets.delete", "before"),
-    Moment("stores.group_offsets:GroupOffsets.delete"),
-    Moment(f"{CHANGE}._flush", nth=2),
-    Moment(f"{OWNER}.commit", nth=2),
+    KillPoint(f"{KEEPER}._none_alive"),
+    KillPoint(f"{CHANGE}._flush"),
+    KillPoint(f"{OWNER}.commit", nth=1),
+    KillPoint("stores.group_offsets:GroupOffsets.delete", "before"),
+    KillPoint("stores.group_offsets:GroupOffsets.delete"),
+    KillPoint(f"{CHANGE}._flush", nth=2),
+    KillPoint(f"{OWNER}.commit", nth=2),
 ]
 
 
-def some_or_all(moments: list[Moment]) -> pytest.MarkDecorator:
+def some_or_all(kill_points: list[KillPoint]) -> pytest.MarkDecorator:
     """Every third of them, and in ``make soak`` all."""
-    return pytest.mark.parametrize("moments", [moments[::3], pytest.param(moments, marks=pytest.mark.soak)], ids=["some", "all"])
+    return pytest.mark.parametrize(
+        "kill_points", [kill_points[::3], pytest.param(kill_points, marks=pytest.mark.soak)], ids=["some", "all"]
+    )
 
 
 @some_or_all(SOURCE_MOMENTS)
-def test_a_source_has_all_or_nothing(environment: RunEnvironment, herder: Herder, unique: str, moments: list[Moment]) -> None:
+def test_a_source_has_all_or_nothing(environment: RunEnvironment, herder: Herder, unique: str, kill_points: list[KillPoint]) -> None:
     make_topic(environment.bootstrap, unique)
     environment.run(environment.numbers(unique, tasks_max="2", tasks="2", until="100"))
     herder.stop(environment.connector)
@@ -49,20 +51,20 @@ def test_a_source_has_all_or_nothing(environment: RunEnvironment, herder: Herder
     old = [(first, {"next": 100}), (second, {"next": 100})]
     new = [(first, {"next": 30}), (second, {"next": 40})]
     outcomes = []
-    for moment in moments:
-        change_and_kill(environment, moment, views(*new))
+    for kill_point in kill_points:
+        change_and_kill(environment, kill_point, views(*new))
         herder.stop(environment.connector)  # as before a hand-over to a real Connect, which may not know committed from aborted
         found = shown(herder.offsets(environment.connector))
-        assert found in (old, new), moment
+        assert found in (old, new), kill_point
         outcomes.append(found == new)
         last = {
             record.key: record.value
             for record in read_topic(environment.bootstrap, environment.settings.offset_topic, read_committed=False)
         }
         committed = {record.key: record.value for record in read_topic(environment.bootstrap, environment.settings.offset_topic)}
-        assert last == committed, moment
+        assert last == committed, kill_point
         herder.alter_offsets(environment.connector, views(*old))
-    change_and_kill(environment, Moment(f"{CHANGE}._flush"), None)
+    change_and_kill(environment, KillPoint(f"{CHANGE}._flush"), None)
     herder.resume(environment.connector)
     environment.run()
     assert len(values_of(environment.bootstrap, unique)) == 200, "the reset that was killed has done nothing"
@@ -71,28 +73,30 @@ def test_a_source_has_all_or_nothing(environment: RunEnvironment, herder: Herder
 
 @some_or_all(SINK_MOMENTS)
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
-def test_a_sink_has_all_or_nothing(environment: RunEnvironment, herder: Herder, unique: str, guarantee: str, moments: list[Moment]) -> None:
+def test_a_sink_has_all_or_nothing(
+    environment: RunEnvironment, herder: Herder, unique: str, guarantee: str, kill_points: list[KillPoint]
+) -> None:
     """One offset altered, one removed, one left; and the runs after it go on from what was told."""
     one, two = f"{unique}-1", f"{unique}-2"
     stopped_sink(environment, herder, [one, two], delivery_guarantee=guarantee)
     old = [(at(topic, number), offset(5)) for topic in (one, two) for number in (0, 1)]
     changes = views((at(one, 0), offset(3)), (at(one, 1), None))
     new = [(at(one, 0), offset(3)), (at(two, 0), offset(5)), (at(two, 1), offset(5))]
-    for moment in moments:
+    for kill_point in kill_points:
         lines = len(environment.lines())
-        change_and_kill(environment, moment, changes)
+        change_and_kill(environment, kill_point, changes)
         herder.stop(environment.connector)
-        found = by_place(herder.offsets(environment.connector))
-        assert found in (by_place(views(*old)), by_place(views(*new))), moment
+        found = by_position(herder.offsets(environment.connector))
+        assert found in (by_position(views(*old)), by_position(views(*new))), kill_point
         herder.resume(environment.connector)
         environment.run()
         again = environment.lines()[lines:]
-        assert sorted(again) == sorted([] if found == by_place(views(*old)) else [*of(one, 0)[3:], *of(one, 1)]), moment
+        assert sorted(again) == sorted([] if found == by_position(views(*old)) else [*of(one, 0)[3:], *of(one, 1)]), kill_point
         herder.stop(environment.connector)
-        assert by_place(herder.offsets(environment.connector)) == by_place(views(*old))
+        assert by_position(herder.offsets(environment.connector)) == by_position(views(*old))
 
 
-def by_place(offsets: list[OffsetView]) -> dict[object, object]:
+def by_position(offsets: list[OffsetView]) -> dict[object, object]:
     partitions = [view.partition or {} for view in offsets]
     places = [(partition["kafka_topic"], partition["kafka_partition"]) for partition in partitions]
     return dict(zip(places, [dict(view.offset or {}) for view in offsets], strict=True))

@@ -75,8 +75,8 @@ def test_what_is_accepted_and_what_is_not(environment: RunEnvironment, herder: H
     stopped_sink(environment, herder, [unique])
     accepted = views(({**at(unique, 0), "more": 1}, offset(1_000)), (at(unique, "1"), {**offset("2"), "more": True}))
     assert herder.alter_offsets(environment.connector, accepted) == ALTERED
-    told = [(at(unique, 0), offset(1_000)), (at(unique, 1), offset(2))]
-    assert shown(herder.offsets(environment.connector)) == told
+    reported = [(at(unique, 0), offset(1_000)), (at(unique, 1), offset(2))]
+    assert shown(herder.offsets(environment.connector)) == reported
     failed = f"Failed to alter consumer group offsets for connector {environment.connector}"
     refused: list[tuple[Mapping[str, object] | None, Mapping[str, object] | None, str]] = [
         (None, offset(1), "cannot be null or missing"),
@@ -94,7 +94,7 @@ def test_what_is_accepted_and_what_is_not(environment: RunEnvironment, herder: H
         with pytest.raises(BadRequestException, match=said):
             herder.alter_offsets(environment.connector, views((at(unique, 1), offset(4)), (partition, position)))
     assert len(environment.config_log()) == claims, "nothing was fenced either"
-    assert shown(herder.offsets(environment.connector)) == told
+    assert shown(herder.offsets(environment.connector)) == reported
 
 
 def test_a_group_with_members_is_left_alone(environment: RunEnvironment, herder: Herder, unique: str) -> None:

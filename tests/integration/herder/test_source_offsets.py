@@ -252,9 +252,9 @@ def test_keys_of_several_entries_are_found_in_whatever_order(environment: RunEnv
     producer = Producer({"bootstrap.servers": environment.bootstrap})
     producer.produce(environment.settings.offset_topic, wire.value, wire.key, partition_for(wire.key, 5))
     producer.flush(10)
-    told = "The framework-managed offsets for this connector have been altered successfully. However, if this connector manages offsets "
+    message = "The framework-managed offsets for this connector have been altered successfully. However, if this connector manages offsets "
     text = herder.alter_offsets(environment.connector, views(({"a": "x", "task": 0, "z": 1}, {"next": 5}), ({"b": 1, "a": 2}, {"next": 6})))
-    assert text.startswith(told)
+    assert text.startswith(message)
     known = environment.offsets()
     assert known.get(own) == {"next": 5}
     assert known.get({"b": 1, "a": 2}) == {"next": 6}

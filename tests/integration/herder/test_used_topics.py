@@ -38,13 +38,13 @@ def test_topics_are_told_reset_and_seen_again(environment: RunEnvironment, herde
 
 
 @pytest.mark.parametrize(
-    ("setting", "told", "reset"),
+    ("setting", "message", "reset"),
     [
         ("topic.tracking.enable", "Topic tracking is disabled", "Topic tracking is disabled"),
         ("topic.tracking.allow.reset", None, "Topic tracking reset is disabled"),
     ],
 )
-def test_what_the_worker_forbids(environment: RunEnvironment, unique: str, setting: str, told: str | None, reset: str) -> None:
+def test_what_the_worker_forbids(environment: RunEnvironment, unique: str, setting: str, message: str | None, reset: str) -> None:
     environment.properties[setting] = "false"
     make_topic(environment.bootstrap, unique)
     send(environment.bootstrap, unique, ["a"])
@@ -53,9 +53,9 @@ def test_what_the_worker_forbids(environment: RunEnvironment, unique: str, setti
         for name in (environment.connector, "nobody"):
             with pytest.raises(ForbiddenException, match=f"^{reset}$"):
                 herder.reset_active_topics(name)
-        if told is None:
+        if message is None:
             assert herder.active_topics(environment.connector) == [unique]
         else:
-            with pytest.raises(ForbiddenException, match=f"^{told}$"):
+            with pytest.raises(ForbiddenException, match=f"^{message}$"):
                 herder.active_topics(environment.connector)
             assert not [record for record in environment.status_log() if (record.key or b"").startswith(b"status-topic-")]

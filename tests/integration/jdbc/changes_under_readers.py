@@ -10,16 +10,16 @@ from airflow_provider_connect.connectors.jdbc.source.row_reader import RowReader
 BEFORE, BETWEEN = "before the columns are read again", "between that and the statement"
 
 
-def change_once(monkeypatch: pytest.MonkeyPatch, moment: str, change: Callable[[], object]) -> None:
+def change_once(monkeypatch: pytest.MonkeyPatch, instant: str, change: Callable[[], object]) -> None:
     """Make the ``change`` at that moment of the next reader's work."""
     reread = RowReader._reread_columns
 
     def reread_changed(reader: RowReader, database: Database) -> bool:
         monkeypatch.undo()
-        if moment == BEFORE:
+        if instant == BEFORE:
             change()
         is_other = reread(reader, database)
-        if moment == BETWEEN:
+        if instant == BETWEEN:
             change()
         return is_other
 

@@ -7,32 +7,32 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.dev.postgres_server import PostgresServer
-from tests.integration.jdbc.sinks import Place
+from tests.integration.jdbc.sinks import TargetDatabase
 from tests.mariadb_server import MariadbServer
 
 
 @pytest.fixture
-def postgresql_place(postgres: PostgresServer) -> Place:
+def postgresql_target(postgres: PostgresServer) -> TargetDatabase:
     address = f"postgresql://connect@127.0.0.1:{postgres.port}/postgres"
     schema = f"test_{uuid.uuid4().hex[:12]}"
-    Place(address, "postgresql").run(f"CREATE SCHEMA {schema}")
-    return Place(f"{address}?currentSchema={schema}", "postgresql")
+    TargetDatabase(address, "postgresql").run(f"CREATE SCHEMA {schema}")
+    return TargetDatabase(f"{address}?currentSchema={schema}", "postgresql")
 
 
 @pytest.fixture
-def mariadb_place(mariadb: MariadbServer) -> Place:
+def mariadb_target(mariadb: MariadbServer) -> TargetDatabase:
     name = f"test_{uuid.uuid4().hex[:12]}"
-    Place(mariadb.url, "mariadb").run(f"CREATE DATABASE {name}")
-    return Place(mariadb.url.rpartition("/")[0] + f"/{name}", "mariadb")
+    TargetDatabase(mariadb.url, "mariadb").run(f"CREATE DATABASE {name}")
+    return TargetDatabase(mariadb.url.rpartition("/")[0] + f"/{name}", "mariadb")
 
 
 @pytest.fixture
-def sqlite_place(tmp_path: Path) -> Place:
-    return Place(f"sqlite:///{tmp_path / 'database.db'}", "sqlite")
+def sqlite_target(tmp_path: Path) -> TargetDatabase:
+    return TargetDatabase(f"sqlite:///{tmp_path / 'database.db'}", "sqlite")
 
 
 @pytest.fixture(params=["postgresql", "sqlite"])
-def place(request: pytest.FixtureRequest) -> Place:
+def target(request: pytest.FixtureRequest) -> TargetDatabase:
     """The test runs once for each."""
-    found: Place = request.getfixturevalue(f"{request.param}_place")
+    found: TargetDatabase = request.getfixturevalue(f"{request.param}_target")
     return found

@@ -60,7 +60,7 @@ def refuse_all(tolerance: Tolerance, failures: Iterable[tuple[SinkRecord | Batch
 
 
 @dataclass(slots=True)
-class Place:
+class TargetDatabase:
     """A database, or a schema of one, that belongs to one test alone."""
 
     url: str
@@ -76,9 +76,9 @@ class Place:
                 database.execute(statement)
 
 
-def opened(place: Place) -> SinkStore:
+def opened(target: TargetDatabase) -> SinkStore:
     """A connection as sinks have it."""
-    return open_store(JdbcSinkConnector.config_def.parse({"connection.url": place.url}), ALL_ALLOWED)
+    return open_store(JdbcSinkConnector.config_def.parse({"connection.url": target.url}), ALL_ALLOWED)
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class Sink:
     """A task of JdbcSink behind the framework's transaction, started and open for partition 0 of ``topics``. Records
     get their offsets one after the other."""
 
-    place: Place
+    target: TargetDatabase
     settings: dict[str, str]
     topics: tuple[str, ...] = ("notes",)
     claim_order: int = 1
@@ -100,7 +100,7 @@ class Sink:
     def __post_init__(self) -> None:
         config = {
             "name": "sink",
-            "connection.url": self.place.url,
+            "connection.url": self.target.url,
             "topics": ",".join(self.topics),
             "retry.backoff.ms": "50",
             **self.settings,
@@ -160,4 +160,4 @@ class Sink:
         self.task.stop()
 
     def notes(self) -> list[tuple[Any, ...]]:
-        return self.place.rows("SELECT id, text FROM notes ORDER BY id, text")
+        return self.target.rows("SELECT id, text FROM notes ORDER BY id, text")

@@ -14,7 +14,7 @@ from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.sdk.connector import Connector
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_STRING_SCHEMA, Schema
-from tests.integration.jdbc.sinks import UPSERT, Place, Sink
+from tests.integration.jdbc.sinks import UPSERT, Sink, TargetDatabase
 from tests.integration.worker.test_jdbc_source import polled, started
 from tests.reaching import reaching
 
@@ -66,27 +66,27 @@ def probe() -> Iterator[PluginProbe]:
 
 
 @pytest.fixture(params=DATABASES)
-def orders(request: pytest.FixtureRequest) -> Place:
+def orders(request: pytest.FixtureRequest) -> TargetDatabase:
     """Three tables: one that any mode can read, one without a number, one whose number may be null."""
-    place: Place = request.getfixturevalue(f"{request.param}_place")
-    time = TIMES[place.dialect]
-    integer = "INTEGER" if place.dialect == "sqlite" else "bigint"
-    place.run(
+    target: TargetDatabase = request.getfixturevalue(f"{request.param}_target")
+    time = TIMES[target.dialect]
+    integer = "INTEGER" if target.dialect == "sqlite" else "bigint"
+    target.run(
         f"CREATE TABLE orders (id {integer} PRIMARY KEY, word varchar(9), at {time} NOT NULL)",
         f"CREATE TABLE odd (id varchar(9) NOT NULL PRIMARY KEY, at date NOT NULL, changed {time} NULL)",
         "CREATE TABLE loose (id int NULL, word varchar(9))",
     )
-    return place
+    return target
 
 
-def source(place: Place, **more: str) -> dict[str, str]:
-    own = {"connection.url": place.url, "mode": "incrementing", "incrementing.column.name": "id", "timestamp.column.name": "at"}
-    schema = place.url.rpartition("currentSchema=")[2] if place.dialect == "postgresql" else "%"
+def source(target: TargetDatabase, **more: str) -> dict[str, str]:
+    own = {"connection.url": target.url, "mode": "incrementing", "incrementing.column.name": "id", "timestamp.column.name": "at"}
+    schema = target.url.rpartition("currentSchema=")[2] if target.dialect == "postgresql" else "%"
     return {**own, "topic.prefix": "shop-", "schema.pattern": schema, "table.include": "orders", **more}
 
 
-def sink(place: Place, **more: str) -> dict[str, str]:
-    return {"connection.url": place.url, "topics": "orders", **more}
+def sink(target: TargetDatabase, **more: str) -> dict[str, str]:
+    return {"connection.url": target.url, "topics": "orders", **more}
 
 
 def refused(connector: Connector, config: dict[str, str], key: str, words: str) -> None:
@@ -98,7 +98,7 @@ def refused(connector: Connector, config: dict[str, str], key: str, words: str) 
     assert "topsecret" not in message
 
 
-def test_a_source_is_refused(orders: Place) -> None:
+def test_a_source_is_refused(orders: TargetDatabase) -> None:
     reaching(JdbcSourceConnector()).check(source(orders))
     for (key, words), change in SOURCE.items():
         more = dict(change)
@@ -108,7 +108,7 @@ def test_a_source_is_refused(orders: Place) -> None:
     assert orders.rows("SELECT count(*) FROM orders") == [(0,)]
 
 
-def test_a_sink_is_refused(orders: Place) -> None:
+def test_a_sink_is_refused(orders: TargetDatabase) -> None:
     reaching(JdbcSinkConnector()).check(sink(orders, **UPSERT_BY_VALUE))
     for (key, words), change in SINK.items():
         refused(reaching(JdbcSinkConnector()), sink(orders, **change), key, words)
@@ -120,37 +120,37 @@ def test_a_sink_is_refused(orders: Place) -> None:
 def test_wrong_passwords_databases_and_hosts_are_told_apart(
     request: pytest.FixtureRequest, dialect: str, connector: type[Connector]
 ) -> None:
-    place: Place = request.getfixturevalue(f"{dialect}_place")
+    target: TargetDatabase = request.getfixturevalue(f"{dialect}_target")
     start = {"postgresql": "CREATE ROLE locked LOGIN PASSWORD 'right'", "mariadb": "CREATE USER locked IDENTIFIED BY 'right'"}[dialect]
-    place.run(f"DROP {'ROLE' if dialect == 'postgresql' else 'USER'} IF EXISTS locked", start)
-    config = source(place) if connector is JdbcSourceConnector else sink(place)
+    target.run(f"DROP {'ROLE' if dialect == 'postgresql' else 'USER'} IF EXISTS locked", start)
+    config = source(target) if connector is JdbcSourceConnector else sink(target)
     words = "127.0.0.1:.* refuses user 'locked'.*Set connection.user and connection.password to those of a user that may log in"
     refused(connector(), {**config, "connection.user": "locked", "connection.password": "topsecret"}, "connection.password", words)
-    inside = re.sub("//(connect@)?", "//locked:topsecret@", place.url)
+    inside = re.sub("//(connect@)?", "//locked:topsecret@", target.url)
     refused(connector(), {**config, "connection.url": inside}, "connection.password", words)
-    name = re.sub(r"/(postgres|test_\w+)(?=$|\?)", "/none", place.url)
+    name = re.sub(r"/(postgres|test_\w+)(?=$|\?)", "/none", target.url)
     refused(connector(), {**config, "connection.url": name}, "connection.url", "There is no such database: .*none")
 
 
 @pytest.mark.parametrize("connector", [JdbcSourceConnector, JdbcSinkConnector])
-def test_a_file_that_is_not_there_is_not_made(sqlite_place: Place, connector: type[Connector]) -> None:
-    config = source(sqlite_place) if connector is JdbcSourceConnector else sink(sqlite_place)
-    url = sqlite_place.url.replace("database.db", "none/none.db")
+def test_a_file_that_is_not_there_is_not_made(sqlite_target: TargetDatabase, connector: type[Connector]) -> None:
+    config = source(sqlite_target) if connector is JdbcSourceConnector else sink(sqlite_target)
+    url = sqlite_target.url.replace("database.db", "none/none.db")
     refused(reaching(connector()), {**config, "connection.url": url}, "connection.url", "There is no such database")
 
 
 @pytest.mark.parametrize("connector", [JdbcSourceConnector, JdbcSinkConnector])
 @pytest.mark.parametrize("url", DANGERS)
-def test_an_address_that_could_run_code_is_refused_at_its_key(sqlite_place: Place, connector: type[Connector], url: str) -> None:
+def test_an_address_that_could_run_code_is_refused_at_its_key(sqlite_target: TargetDatabase, connector: type[Connector], url: str) -> None:
     """Both where REST asks, and before a run."""
-    config = {**(source(sqlite_place) if connector is JdbcSourceConnector else sink(sqlite_place)), "connection.url": url}
+    config = {**(source(sqlite_target) if connector is JdbcSourceConnector else sink(sqlite_target)), "connection.url": url}
     errors = {value.name: value.errors for value in connector().validate(config) if value.errors}
     assert list(errors) == ["connection.url"]
     assert re.search(DANGERS[url], errors["connection.url"][0])
     refused(connector(), config, "connection.url", DANGERS[url])
 
 
-def test_names_stay_names(orders: Place) -> None:
+def test_names_stay_names(orders: TargetDatabase) -> None:
     """A table and columns called like statements are just that, for a sink and for a source."""
     table, more = ODD.replace(".", ""), f"{ODD} more"
     fields = {"id": INT64_SCHEMA, ODD: OPTIONAL_STRING_SCHEMA}
@@ -169,7 +169,7 @@ def test_names_stay_names(orders: Place) -> None:
 
 
 @pytest.mark.parametrize(("rows", "number"), [("(1), (2), (2)", 2), ("(1), (1), (2)", 1)])
-def test_numbers_that_do_not_grow_are_refused_before_a_row_goes_on(orders: Place, rows: str, number: int) -> None:
+def test_numbers_that_do_not_grow_are_refused_before_a_row_goes_on(orders: TargetDatabase, rows: str, number: int) -> None:
     orders.run("CREATE TABLE doubled (id bigint NOT NULL)", f"INSERT INTO doubled VALUES {rows}")
     task = started(source(orders, **{"table.include": "doubled", "batch.max.rows": "1"}))
     with pytest.raises(ConnectException, match=rf"Column id of table .*doubled \(incrementing.column.name\) .*: {number} is there twice"):

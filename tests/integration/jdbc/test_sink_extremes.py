@@ -9,7 +9,7 @@ from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.schema import DATE_SCHEMA, INT64_SCHEMA, TIME_SCHEMA, TIMESTAMP_SCHEMA, Schema
-from tests.integration.jdbc.sinks import KEY, Place, Reported, Sink
+from tests.integration.jdbc.sinks import KEY, Reported, Sink, TargetDatabase
 
 INFINITY, MINUS_INFINITY = 9223372036825200000, -9223372036832400000  # as PostgreSQL's JDBC driver has them
 MODES = {
@@ -45,55 +45,55 @@ def put_numbers(sink: Sink, schema: Schema, numbers: list[int | None]) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("type", ["timestamp", "timestamptz"])
-def test_far_timestamps_are_written_and_poison_is_refused_alone(postgresql_place: Place, mode: str, type: str) -> None:
-    postgresql_place.run(f"CREATE TABLE notes (id bigint PRIMARY KEY, x {type})")
-    sink = Sink(postgresql_place, MODES[mode], reported=(reported := Reported()))
+def test_far_timestamps_are_written_and_poison_is_refused_alone(postgresql_target: TargetDatabase, mode: str, type: str) -> None:
+    postgresql_target.run(f"CREATE TABLE notes (id bigint PRIMARY KEY, x {type})")
+    sink = Sink(postgresql_target, MODES[mode], reported=(reported := Reported()))
     numbers = [number for pair in zip(TIMES, [*POISON, None, None, None], strict=True) for number in pair]
     put_numbers(sink, TIMESTAMP_SCHEMA, numbers)
     put_numbers(sink, TIMESTAMP_SCHEMA, [0, 1])
     sink.commit()
     sink.end()
     found = dict(
-        postgresql_place.rows(
+        postgresql_target.rows(
             "SELECT id, (x AT TIME ZONE 'UTC')::text FROM notes" if type == "timestamptz" else "SELECT id, x::text FROM notes"
         )
     )
-    expected = {2 * place: text for place, text in enumerate(TIMES.values())}
-    bad = {2 * place + 1 for place in range(len(POISON))}
-    nulls = {2 * place + 1: None for place in range(len(POISON), len(TIMES))}
+    expected = {2 * target: text for target, text in enumerate(TIMES.values())}
+    bad = {2 * target + 1 for target in range(len(POISON))}
+    nulls = {2 * target + 1: None for target in range(len(POISON), len(TIMES))}
     assert found == expected | nulls | {16: "1970-01-01 00:00:00", 17: "1970-01-01 00:00:00.001"}
     assert reported.errors.keys() == bad
     assert all("out of range" in error for error in reported.errors.values())
 
 
-def test_far_times_in_a_time_zone_and_as_dates(postgresql_place: Place) -> None:
-    postgresql_place.run("CREATE TABLE notes (id bigint PRIMARY KEY, x timestamp)")
-    sink = Sink(postgresql_place, {"pk.mode": "record_key", "db.timezone": "Asia/Tokyo"}, reported=Reported())
+def test_far_times_in_a_time_zone_and_as_dates(postgresql_target: TargetDatabase) -> None:
+    postgresql_target.run("CREATE TABLE notes (id bigint PRIMARY KEY, x timestamp)")
+    sink = Sink(postgresql_target, {"pk.mode": "record_key", "db.timezone": "Asia/Tokyo"}, reported=Reported())
     put_numbers(sink, TIMESTAMP_SCHEMA, [INFINITY, MINUS_INFINITY, 9223372036854776, 0])
     put_numbers(sink, DATE_SCHEMA, [2**31 - 1, -(2**31), 106751992, 0])
     sink.commit()
     sink.end()
-    assert [row[0] for row in postgresql_place.rows("SELECT x::text FROM notes ORDER BY id")] == [
+    assert [row[0] for row in postgresql_target.rows("SELECT x::text FROM notes ORDER BY id")] == [
         *("infinity", "-infinity", "294247-01-10 13:00:54.776", "1970-01-01 09:00:00"),
         *("infinity", "-infinity", "294247-01-11 00:00:00", "1970-01-01 00:00:00"),
     ]
 
 
-def test_dates_and_times_of_day_at_their_ends(postgresql_place: Place) -> None:
-    postgresql_place.run("CREATE TABLE notes (id bigint PRIMARY KEY, x date)")
-    sink = Sink(postgresql_place, {"pk.mode": "record_key"}, reported=(reported := Reported()))
+def test_dates_and_times_of_day_at_their_ends(postgresql_target: TargetDatabase) -> None:
+    postgresql_target.run("CREATE TABLE notes (id bigint PRIMARY KEY, x date)")
+    sink = Sink(postgresql_target, {"pk.mode": "record_key"}, reported=(reported := Reported()))
     put_numbers(sink, DATE_SCHEMA, [2**31 - 1, -(2**31), -2440588, 2145042905, 2145042906, -2440589, None])
     sink.commit()
-    found = [row[0] for row in postgresql_place.rows("SELECT x::text FROM notes ORDER BY id")]
+    found = [row[0] for row in postgresql_target.rows("SELECT x::text FROM notes ORDER BY id")]
     assert found == ["infinity", "-infinity", "4714-11-24 BC", "5874897-12-31", None]
     assert reported.errors.keys() == {4, 5}
-    postgresql_place.run("DROP TABLE notes", "CREATE TABLE notes (id bigint PRIMARY KEY, x time)")
+    postgresql_target.run("DROP TABLE notes", "CREATE TABLE notes (id bigint PRIMARY KEY, x time)")
     sink.end()
-    sink = Sink(postgresql_place, {"pk.mode": "record_key"}, claim_order=2, reported=(reported := Reported()))
+    sink = Sink(postgresql_target, {"pk.mode": "record_key"}, claim_order=2, reported=(reported := Reported()))
     put_numbers(sink, TIME_SCHEMA, [86400000, 0, 86399999, -1, 86400001])
     sink.commit()
     sink.end()
-    assert [row[0] for row in postgresql_place.rows("SELECT x::text FROM notes ORDER BY id")] == ["24:00:00", "00:00:00", "23:59:59.999"]
+    assert [row[0] for row in postgresql_target.rows("SELECT x::text FROM notes ORDER BY id")] == ["24:00:00", "00:00:00", "23:59:59.999"]
     assert reported.errors.keys() == {10, 11}
 
 
@@ -106,23 +106,23 @@ def test_dates_and_times_of_day_at_their_ends(postgresql_place: Place) -> None:
     ],
 )
 def test_databases_without_such_values_refuse_them_alone(
-    sqlite_place: Place, type: str, schema: Schema, good: list[int], bad: list[int]
+    sqlite_target: TargetDatabase, type: str, schema: Schema, good: list[int], bad: list[int]
 ) -> None:
-    sqlite_place.run(f"CREATE TABLE notes (id bigint PRIMARY KEY, x {type})")
-    sink = Sink(sqlite_place, {"pk.mode": "record_key"}, reported=(reported := Reported()))
+    sqlite_target.run(f"CREATE TABLE notes (id bigint PRIMARY KEY, x {type})")
+    sink = Sink(sqlite_target, {"pk.mode": "record_key"}, reported=(reported := Reported()))
     put_numbers(sink, schema, [*good, *bad, good[0]])
     sink.commit()
     sink.end()
-    assert [row[0] for row in sqlite_place.rows("SELECT id FROM notes ORDER BY id")] == [*range(len(good)), len(good) + len(bad)]
+    assert [row[0] for row in sqlite_target.rows("SELECT id FROM notes ORDER BY id")] == [*range(len(good)), len(good) + len(bad)]
     assert reported.errors.keys() == set(range(len(good), len(good) + len(bad)))
 
 
 @pytest.mark.parametrize("has_reporter", [True, False])
 def test_an_exception_about_what_waits_never_blames_the_batch_at_hand(
-    postgresql_place: Place, monkeypatch: pytest.MonkeyPatch, has_reporter: bool
+    postgresql_target: TargetDatabase, monkeypatch: pytest.MonkeyPatch, has_reporter: bool
 ) -> None:
     """A DataException from ``put`` makes the framework leave out records of that very batch, as if nothing had been taken."""
-    sink = Sink(postgresql_place, {"auto.create": "true", "batch.size": "2"}, reported=Reported() if has_reporter else None)
+    sink = Sink(postgresql_target, {"auto.create": "true", "batch.size": "2"}, reported=Reported() if has_reporter else None)
     sink.put_notes((1, "a"), (2, "a"))
     sink.commit()
 
@@ -136,11 +136,11 @@ def test_an_exception_about_what_waits_never_blames_the_batch_at_hand(
     assert not isinstance(raised.value, DataException)
     sink.end()
     assert sink.notes() == [(1, "a"), (2, "a")]
-    assert Sink(postgresql_place, {}, claim_order=2).offsets == {"notes": 2}
+    assert Sink(postgresql_target, {}, claim_order=2).offsets == {"notes": 2}
 
 
-def test_a_batch_that_cannot_be_rows_leaves_what_waits_as_it_is(postgresql_place: Place) -> None:
-    sink = Sink(postgresql_place, {"auto.create": "true"}, reported=(reported := Reported()))
+def test_a_batch_that_cannot_be_rows_leaves_what_waits_as_it_is(postgresql_target: TargetDatabase) -> None:
+    sink = Sink(postgresql_target, {"auto.create": "true"}, reported=(reported := Reported()))
     sink.put_notes((1, "a"), (2, "a"))
     sink.put([5, 6], INT64_SCHEMA)
     sink.put_notes((3, "a"))

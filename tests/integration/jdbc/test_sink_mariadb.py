@@ -8,29 +8,29 @@ import pytest
 
 from airflow_provider_connect.errors import FencedException, RetriableException
 from airflow_provider_connect.sdk.schema import INT16_SCHEMA, INT64_SCHEMA
-from tests.integration.jdbc.sinks import UPSERT, Place, Reported, Sink, opened
+from tests.integration.jdbc.sinks import UPSERT, Reported, Sink, TargetDatabase, opened
 from tests.integration.jdbc.test_sink_modes import LOCAL, OPTIONAL, ROW
 from tests.integration.jdbc.test_sink_tables import note
 
 
 @pytest.fixture
-def place(mariadb_place: Place) -> Place:
-    return mariadb_place
+def target(mariadb_target: TargetDatabase) -> TargetDatabase:
+    return mariadb_target
 
 
-def test_a_value_of_each_type_arrives(place: Place) -> None:
-    sink = Sink(place, {"auto.create": "true", "db.timezone": "Europe/Berlin"}, ("all",))
+def test_a_value_of_each_type_arrives(target: TargetDatabase) -> None:
+    sink = Sink(target, {"auto.create": "true", "db.timezone": "Europe/Berlin"}, ("all",))
     sink.put([ROW, dict.fromkeys(ROW)], OPTIONAL, topic="all")
     sink.commit()
-    [row, nulls] = place.rows("SELECT * FROM `all` ORDER BY a IS NULL")
+    [row, nulls] = target.rows("SELECT * FROM `all` ORDER BY a IS NULL")
     time = datetime.timedelta(hours=23, minutes=59, seconds=59, milliseconds=999)
     assert dict(zip(ROW, row, strict=True)) == {**ROW, "g": 1, "j": Decimal("-123456789012.125"), "l": time, "m": LOCAL}
     assert nulls == (None,) * len(ROW)
     sink.end()
 
 
-def test_changes_deletes_new_columns_and_wider_numbers(place: Place) -> None:
-    sink = Sink(place, {**UPSERT, "delete.enabled": "true", "auto.evolve": "true"})
+def test_changes_deletes_new_columns_and_wider_numbers(target: TargetDatabase) -> None:
+    sink = Sink(target, {**UPSERT, "delete.enabled": "true", "auto.evolve": "true"})
     sink.put_notes((1, "a"), (2, "a"), (1, "b"), (3, "it's 100% \\ fine"))
     sink.put_deletes(2)
     sink.commit()
@@ -38,18 +38,18 @@ def test_changes_deletes_new_columns_and_wider_numbers(place: Place) -> None:
         sink.put([{"id": number, "text": "n", "n": number}], note(n=schema.as_optional()), keys=[{"id": number}])
         sink.commit()
     rows = [(1, "b", None), (3, "it's 100% \\ fine", None), (5, "n", 5), (2**40, "n", 2**40)]
-    assert place.rows("SELECT id, text, n FROM notes ORDER BY id") == rows
+    assert target.rows("SELECT id, text, n FROM notes ORDER BY id") == rows
     sink.end()
-    updates = Sink(place, {"insert.mode": "update", "pk.mode": "record_key"}, claim_order=2)
+    updates = Sink(target, {"insert.mode": "update", "pk.mode": "record_key"}, claim_order=2)
     updates.put_notes((1, "c"), (9, "c"))
     updates.commit()
-    assert place.rows("SELECT id, text FROM notes WHERE text = 'c'") == [(1, "c")]
+    assert target.rows("SELECT id, text FROM notes WHERE text = 'c'") == [(1, "c")]
     updates.end()
 
 
-def test_bad_records_are_reported_and_the_others_written(place: Place) -> None:
-    place.run("CREATE TABLE notes (id int PRIMARY KEY, text varchar(9) NOT NULL, CHECK (id <> 7))")
-    sink = Sink(place, UPSERT, reported=(reported := Reported()))
+def test_bad_records_are_reported_and_the_others_written(target: TargetDatabase) -> None:
+    target.run("CREATE TABLE notes (id int PRIMARY KEY, text varchar(9) NOT NULL, CHECK (id <> 7))")
+    sink = Sink(target, UPSERT, reported=(reported := Reported()))
     sink.put_notes((1, "a"), (2, None), (2**40, "b"), (7, "c"), (8, "long text of a note"), (9, "d"))
     sink.commit()
     assert reported.errors.keys() == {1, 2, 3, 4}
@@ -57,23 +57,23 @@ def test_bad_records_are_reported_and_the_others_written(place: Place) -> None:
     sink.end()
 
 
-def test_an_older_claim_writes_nothing(place: Place) -> None:
-    older = Sink(place, UPSERT)
+def test_an_older_claim_writes_nothing(target: TargetDatabase) -> None:
+    older = Sink(target, UPSERT)
     older.put_notes((1, "old"))
-    newer = Sink(place, UPSERT, claim_order=2)
+    newer = Sink(target, UPSERT, claim_order=2)
     newer.put_notes((2, "new"))
     newer.commit()
     with pytest.raises(FencedException):
         older.commit()
     assert newer.notes() == [(2, "new")]
-    assert Sink(place, UPSERT, claim_order=3).offsets == {"notes": 1}
+    assert Sink(target, UPSERT, claim_order=3).offsets == {"notes": 1}
     newer.end()
     older.end()
 
 
-def test_rows_that_stay_locked_are_asked_for_again(place: Place) -> None:
-    place.run("CREATE TABLE notes (id bigint PRIMARY KEY)", "INSERT INTO notes VALUES (1)")
-    with closing(opened(place)) as owner, closing(opened(place)) as other:
+def test_rows_that_stay_locked_are_asked_for_again(target: TargetDatabase) -> None:
+    target.run("CREATE TABLE notes (id bigint PRIMARY KEY)", "INSERT INTO notes VALUES (1)")
+    with closing(opened(target)) as owner, closing(opened(target)) as other:
         other.execute("SET innodb_lock_wait_timeout = 0")
         assert owner.locked_rows("SELECT id FROM notes") == [(1,)]
         with pytest.raises(RetriableException, match="has ended the transaction"):

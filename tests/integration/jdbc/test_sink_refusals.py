@@ -14,7 +14,7 @@ from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.sink.postgresql_stages import COUNTER, ROW_NUMBER, StageStatements, row_function
 from airflow_provider_connect.connectors.jdbc.sink.settings import InsertMode
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_INT64_SCHEMA, OPTIONAL_STRING_SCHEMA, Schema
-from tests.integration.jdbc.sinks import UPSERT, Place, Reported, Sink, opened
+from tests.integration.jdbc.sinks import UPSERT, Reported, Sink, TargetDatabase, opened
 
 ROW = Schema.struct({"id": INT64_SCHEMA, "size": OPTIONAL_INT64_SCHEMA, "text": OPTIONAL_STRING_SCHEMA})
 Row = tuple[int, int | None, str | None]
@@ -42,16 +42,16 @@ def good(count: int = COUNT) -> list[Row]:
     return [(number, number % 10, f"note {number}") for number in range(count)]
 
 
-def with_wrong(places: Mapping[int, str]) -> list[Row]:
+def with_wrong(targets: Mapping[int, str]) -> list[Row]:
     """Good rows, and at these places bad ones."""
     rows = good()
-    for place, name in places.items():
-        rows[place] = WRONG[name]
+    for target, name in targets.items():
+        rows[target] = WRONG[name]
     return rows
 
 
-def in_turn(places: Sequence[int]) -> dict[int, str]:
-    return dict(zip(places, list(WRONG) * COUNT, strict=False))
+def in_turn(targets: Sequence[int]) -> dict[int, str]:
+    return dict(zip(targets, list(WRONG) * COUNT, strict=False))
 
 
 WHERE: Mapping[str, Mapping[int, str]] = {
@@ -72,25 +72,25 @@ def never(*_: object) -> None:
 class Both:
     """The same records for two tables: many at once into ``notes``, one by one into ``single``."""
 
-    def __init__(self, place: Place, mode: str, table: str = TABLE, *, names_all: bool = True) -> None:
+    def __init__(self, target: TargetDatabase, mode: str, table: str = TABLE, *, names_all: bool = True) -> None:
         """``names_all``: PostgreSQL names every row that it refuses, so that nothing is bisected."""
-        self.place = place
+        self.target = target
         for name in ("notes", "single"):
-            place.run(*(text.format(table=name) for text in table.split(";")))
-            place.run(f"INSERT INTO {name} (id, size, text) VALUES (1000, 1, '[]')")
+            target.run(*(text.format(table=name) for text in table.split(";")))
+            target.run(f"INSERT INTO {name} (id, size, text) VALUES (1000, 1, '[]')")
         self.reported = {"notes": Reported(), "single": Reported()}
         self.sinks = {
-            name: Sink(place, {**MODES[mode], "table.name.format": name, "batch.size": size}, (name,), reported=self.reported[name])
+            name: Sink(target, {**MODES[mode], "table.name.format": name, "batch.size": size}, (name,), reported=self.reported[name])
             for name, size in (("notes", "1000"), ("single", "1"))
         }
-        if place.dialect == "postgresql" and names_all:
+        if target.dialect == "postgresql" and names_all:
             for sink in self.sinks.values():
                 sink.task._bisected = never  # type: ignore[method-assign, assignment]
 
     def fill(self, text: str, first: int = 0) -> None:
         """Give both tables a row for each number from ``first`` on."""
         numbers = f"SELECT n, 1, '{text}' FROM generate_series({first}, {COUNT}) n"
-        self.place.run(*(f"INSERT INTO {name} (id, size, text) {numbers}" for name in self.sinks))
+        self.target.run(*(f"INSERT INTO {name} (id, size, text) {numbers}" for name in self.sinks))
 
     def write(self, rows: Sequence[Row | int], **more: Any) -> None:
         """Rows, and keys of rows to delete."""
@@ -103,7 +103,7 @@ class Both:
     def agree(self, unseen: Set[int] = frozenset()) -> set[int]:
         """Compare; the offsets of what was refused. ``unseen`` are those that only come to light where each is written."""
         columns = "id, CAST(size AS text) AS size, CAST(text AS text) AS text"
-        rows = {name: sorted(self.place.rows(f"SELECT {columns} FROM {name}"), key=repr) for name in self.sinks}
+        rows = {name: sorted(self.target.rows(f"SELECT {columns} FROM {name}"), key=repr) for name in self.sinks}
         assert rows["notes"] == rows["single"]
         assert self.reported["notes"].errors.keys() == self.reported["single"].errors.keys() - unseen
         for sink in self.sinks.values():
@@ -113,27 +113,27 @@ class Both:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("where", WHERE)
-def test_bad_records_are_those_that_would_be_refused_alone(postgresql_place: Place, mode: str, where: str) -> None:
-    both = Both(postgresql_place, mode, names_all="zero byte" not in WHERE[where].values())  # which COPY refuses
+def test_bad_records_are_those_that_would_be_refused_alone(postgresql_target: TargetDatabase, mode: str, where: str) -> None:
+    both = Both(postgresql_target, mode, names_all="zero byte" not in WHERE[where].values())  # which COPY refuses
     if mode == "update":
         both.fill("old")
     both.write(with_wrong(WHERE[where]))
     both.write([(2000 + number, size, text) for number, size, text in good(20)])
     bad = both.agree()
-    wanted = {place for place, name in WHERE[where].items() if name.startswith(("null", "check", "range", "text", "zero"))}
+    wanted = {target for target, name in WHERE[where].items() if name.startswith(("null", "check", "range", "text", "zero"))}
     if mode.startswith("insert"):
-        wanted |= {place for place, name in WHERE[where].items() if name.startswith("a key") and (name, place) != ("a key twice", 7)}
+        wanted |= {target for target, name in WHERE[where].items() if name.startswith("a key") and (name, target) != ("a key twice", 7)}
     assert wanted <= bad if mode != "update" else True  # no row has the key of some
 
 
-def test_the_same_in_a_database_that_names_no_rows(sqlite_place: Place) -> None:
-    both = Both(sqlite_place, "upsert", TABLE.replace("varchar(20)", "text CHECK (length(text) <= 20)"))
+def test_the_same_in_a_database_that_names_no_rows(sqlite_target: TargetDatabase) -> None:
+    both = Both(sqlite_target, "upsert", TABLE.replace("varchar(20)", "text CHECK (length(text) <= 20)"))
     both.write([row for row in with_wrong(WHERE["here and there"]) if row[2] != "\0"])
     assert both.agree()
 
 
-def test_an_earlier_change_counts_where_the_last_is_refused(postgresql_place: Place) -> None:
-    both = Both(postgresql_place, "upsert")
+def test_an_earlier_change_counts_where_the_last_is_refused(postgresql_target: TargetDatabase) -> None:
+    both = Both(postgresql_target, "upsert")
     both.write([(1, 1, "a"), (2, 1, "a"), (1, 2, "b"), (1, 13, "c"), (2, 13, "b"), (2, 2, "c"), 1000, (1000, 13, "new"), (3, 1, "a")])
     both.write([(1, 3, "d"), 1, (1, 13, "e"), (4, 1, "a"), (4, 13, "b"), 3, (3, 13, "c"), (3, 3, "d")])
     assert both.agree(unseen={4, 15}) == {3, 7, 11, 13}  # a later change of the same key is good
@@ -162,12 +162,12 @@ IF NEW.size = 13 THEN RAISE check_violation USING MESSAGE = 'not thirteen'; END 
 
 @pytest.mark.parametrize("mode", ["insert", "upsert", "upsert, some are there", "update"])
 @pytest.mark.parametrize("kind", WHEN)
-def test_whenever_the_database_looks_at_a_row(postgresql_place: Place, mode: str, kind: str) -> None:
+def test_whenever_the_database_looks_at_a_row(postgresql_target: TargetDatabase, mode: str, kind: str) -> None:
     mode, _, filled = mode.partition(", ")
     if mode == "upsert" and "unique" in kind:
         return  # such a constraint is none to upsert by
-    postgresql_place.run(REFUSE)
-    both = Both(postgresql_place, mode, WHEN[kind])
+    postgresql_target.run(REFUSE)
+    both = Both(postgresql_target, mode, WHEN[kind])
     if mode == "update" or filled:
         both.fill("[]", 30 if filled else 0)
     wrong = {11, 12, 50, COUNT - 1}
@@ -179,17 +179,17 @@ def test_whenever_the_database_looks_at_a_row(postgresql_place: Place, mode: str
     )
 
 
-def test_whoever_refers_to_what_is_not_there_is_found(postgresql_place: Place) -> None:
+def test_whoever_refers_to_what_is_not_there_is_found(postgresql_target: TargetDatabase) -> None:
     table = "CREATE TABLE {table}_sizes (size smallint PRIMARY KEY);INSERT INTO {table}_sizes SELECT generate_series(0, 9);"
-    both = Both(postgresql_place, "insert", f"{table}{PLAIN.replace('size smallint', 'size smallint REFERENCES {table}_sizes')}")
+    both = Both(postgresql_target, "insert", f"{table}{PLAIN.replace('size smallint', 'size smallint REFERENCES {table}_sizes')}")
     both.write([(id, None if id % 10 == 3 else size, text) for id, size, text in good()])
     both.write([(1000 + id, 77 if id % 10 == 3 else size, text) for id, size, text in good()])
     assert both.agree() == {100, *range(103, 200, 10)}
 
 
-def test_rows_that_lie_in_another_order_are_left_alone(postgresql_place: Place) -> None:
-    postgresql_place.run(PLAIN.format(table="notes"))
-    with closing(opened(postgresql_place)) as store:
+def test_rows_that_lie_in_another_order_are_left_alone(postgresql_target: TargetDatabase) -> None:
+    postgresql_target.run(PLAIN.format(table="notes"))
+    with closing(opened(postgresql_target)) as store:
         table = store.read_table(TableName("notes"))
         assert table is not None
         statements = StageStatements(store.dialect, table, ["id"], ())
@@ -201,11 +201,11 @@ def test_rows_that_lie_in_another_order_are_left_alone(postgresql_place: Place) 
         assert store.rows("SELECT id FROM notes") == []
 
 
-def test_rows_of_any_length_are_blamed_for_nothing_of_their_neighbours(postgresql_place: Place) -> None:
+def test_rows_of_any_length_are_blamed_for_nothing_of_their_neighbours(postgresql_target: TargetDatabase) -> None:
     chance = random.Random(7)
-    postgresql_place.run("CREATE TABLE notes (id bigint PRIMARY KEY, size bigint CHECK (size <> 13), text text)")
+    postgresql_target.run("CREATE TABLE notes (id bigint PRIMARY KEY, size bigint CHECK (size <> 13), text text)")
     reported = Reported()
-    sink = Sink(postgresql_place, {**UPSERT, "batch.size": "30000"}, reported=reported)
+    sink = Sink(postgresql_target, {**UPSERT, "batch.size": "30000"}, reported=reported)
     for start in range(0, 150_000, 30_000):
         bad = range(start + 998, start + 30_000, 1000)
         texts = ["x" * chance.choice((0, 3, 30, 200, 900)) for _ in range(30_000)]

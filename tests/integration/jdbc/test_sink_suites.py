@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
 from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.testing import SinkConnectorSuite
-from tests.integration.jdbc.sinks import NOTE, Place
+from tests.integration.jdbc.sinks import NOTE, TargetDatabase
 
 
 class JdbcSinkSuite(SinkConnectorSuite):
@@ -16,12 +16,12 @@ class JdbcSinkSuite(SinkConnectorSuite):
     value_schema: ClassVar[Schema | None] = NOTE
     lines_between_kills: ClassVar[int] = 11  # tests/e2e kills its processes between all steps
     settings: ClassVar[dict[str, str]] = {}
-    place: Place
+    target: TargetDatabase
 
     def config(self) -> dict[str, str]:
         return {
             "name": "suite",
-            "connection.url": self.place.url,
+            "connection.url": self.target.url,
             "topics": "suite",
             "auto.create": "true",
             "max.retries": "2",
@@ -34,17 +34,17 @@ class JdbcSinkSuite(SinkConnectorSuite):
 
     def delivered(self) -> list[Any]:
         table = "SELECT count(*) FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = 'suite'"
-        if self.place.dialect == "sqlite":
+        if self.target.dialect == "sqlite":
             table = "SELECT count(*) FROM sqlite_master WHERE name = 'suite'"
-        if self.place.rows(table) == [(0,)]:
+        if self.target.rows(table) == [(0,)]:
             return []
-        return [{"id": id, "text": text} for id, text in self.place.rows("SELECT id, text FROM suite ORDER BY id")]
+        return [{"id": id, "text": text} for id, text in self.target.rows("SELECT id, text FROM suite ORDER BY id")]
 
 
 class TestPostgresql(JdbcSinkSuite):
     @pytest.fixture(autouse=True)
-    def database(self, postgresql_place: Place) -> None:
-        self.place = postgresql_place
+    def database(self, postgresql_target: TargetDatabase) -> None:
+        self.target = postgresql_target
 
 
 class TestPostgresqlUpsert(TestPostgresql):
@@ -57,5 +57,5 @@ class TestPostgresqlAtLeastOnce(TestPostgresql):
 
 class TestSqlite(JdbcSinkSuite):
     @pytest.fixture(autouse=True)
-    def database(self, sqlite_place: Place) -> None:
-        self.place = sqlite_place
+    def database(self, sqlite_target: TargetDatabase) -> None:
+        self.target = sqlite_target

@@ -17,7 +17,7 @@ from airflow_provider_connect.sdk.schema import (
     Schema,
     decimal_schema,
 )
-from tests.integration.jdbc.sinks import UPSERT, Place, Sink
+from tests.integration.jdbc.sinks import UPSERT, Sink, TargetDatabase
 
 EVOLVE = {**UPSERT, "auto.evolve": "true"}
 
@@ -26,42 +26,42 @@ def note(**more: Schema) -> Schema:
     return Schema.struct({"id": INT64_SCHEMA, "text": OPTIONAL_STRING_SCHEMA, **more})
 
 
-def test_a_table_is_made_with_key_nullability_and_defaults(place: Place) -> None:
-    sink = Sink(place, UPSERT)
+def test_a_table_is_made_with_key_nullability_and_defaults(target: TargetDatabase) -> None:
+    sink = Sink(target, UPSERT)
     schema = note(must=STRING_SCHEMA, mood=STRING_SCHEMA.with_default("it's \\ fine"), yes=BOOLEAN_SCHEMA.with_default(True))
     sink.put([{"id": 1, "text": None, "must": "m", "mood": "sad", "yes": False}], schema, keys=[{"id": 1}])
     sink.commit()
-    place.run("INSERT INTO notes (id, must) VALUES (2, 'm')")
-    rows = place.rows("SELECT id, text, must, mood, CASE WHEN yes THEN 1 ELSE 0 END FROM notes ORDER BY id")
+    target.run("INSERT INTO notes (id, must) VALUES (2, 'm')")
+    rows = target.rows("SELECT id, text, must, mood, CASE WHEN yes THEN 1 ELSE 0 END FROM notes ORDER BY id")
     assert rows == [(1, None, "m", "sad", 0), (2, None, "m", "it's \\ fine", 1)]
     for wrong in ("INSERT INTO notes (id, must) VALUES (1, 'm')", "INSERT INTO notes (id) VALUES (3)"):
         with pytest.raises(ConnectException, match=r"(?i)unique|not.null"):
-            place.run(wrong)
+            target.run(wrong)
     sink.end()
 
 
-def test_new_fields_become_columns_while_rows_wait_for_their_commit(place: Place) -> None:
-    sink = Sink(place, {**EVOLVE, "batch.size": "2"})
+def test_new_fields_become_columns_while_rows_wait_for_their_commit(target: TargetDatabase) -> None:
+    sink = Sink(target, {**EVOLVE, "batch.size": "2"})
     sink.put_notes((1, "a"), (2, "a"), (3, "a"))
     schema = note(more=OPTIONAL_INT32_SCHEMA, size=INT32_SCHEMA.with_default(7))
     sink.put([{"id": 3, "text": "b", "more": 5, "size": 6}], schema, keys=[{"id": 3}])
     sink.put_notes((1, "c"))  # one that was made before
     sink.commit()
-    assert place.rows("SELECT id, text, more, size FROM notes ORDER BY id") == [(1, "c", None, 7), (2, "a", None, 7), (3, "b", 5, 6)]
+    assert target.rows("SELECT id, text, more, size FROM notes ORDER BY id") == [(1, "c", None, 7), (2, "a", None, 7), (3, "b", 5, 6)]
     sink.end()
 
 
-def test_numbers_become_wider(postgresql_place: Place) -> None:
-    sink = Sink(postgresql_place, EVOLVE)
+def test_numbers_become_wider(postgresql_target: TargetDatabase) -> None:
+    sink = Sink(postgresql_target, EVOLVE)
     for schema, number in ((INT16_SCHEMA, 2**15 - 1), (INT32_SCHEMA, 2**31 - 1), (INT64_SCHEMA, 2**62)):
         sink.put([{"id": number, "text": "a", "n": number}], note(n=schema), keys=[{"id": number}])
         sink.commit()
-    assert postgresql_place.rows("SELECT n FROM notes ORDER BY id") == [(2**15 - 1,), (2**31 - 1,), (2**62,)]
+    assert postgresql_target.rows("SELECT n FROM notes ORDER BY id") == [(2**15 - 1,), (2**31 - 1,), (2**62,)]
     sink.end()
 
 
-def test_several_tasks_make_and_change_one_table_at_a_time(postgresql_place: Place) -> None:
-    sinks = [Sink(postgresql_place, {**EVOLVE, "table.name.format": "notes"}, (f"t{number}",)) for number in range(4)]
+def test_several_tasks_make_and_change_one_table_at_a_time(postgresql_target: TargetDatabase) -> None:
+    sinks = [Sink(postgresql_target, {**EVOLVE, "table.name.format": "notes"}, (f"t{number}",)) for number in range(4)]
 
     def run(number: int) -> None:
         for step in range(3):
@@ -72,7 +72,7 @@ def test_several_tasks_make_and_change_one_table_at_a_time(postgresql_place: Pla
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(run, range(4)))
-    assert len(postgresql_place.rows("SELECT id, more0, more1 FROM notes")) == 12
+    assert len(postgresql_target.rows("SELECT id, more0, more1 FROM notes")) == 12
     for sink in sinks:
         sink.end()
 
@@ -112,11 +112,11 @@ IMPOSSIBLE = {
 
 
 @pytest.mark.parametrize("case", IMPOSSIBLE)
-def test_an_impossible_table_is_refused_with_the_column_named(place: Place, case: str) -> None:
+def test_an_impossible_table_is_refused_with_the_column_named(target: TargetDatabase, case: str) -> None:
     create, schema, settings, text = IMPOSSIBLE[case]
     if create is not None:
-        place.run(create)
-    sink = Sink(place, {**UPSERT, **settings})
+        target.run(create)
+    sink = Sink(target, {**UPSERT, **settings})
     values = {"text": None, "new": 1, "list": [1]}
 
     def write() -> None:

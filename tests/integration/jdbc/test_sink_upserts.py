@@ -2,11 +2,11 @@
 
 import uuid
 
-from tests.integration.jdbc.sinks import UPSERT, Place, Reported, Sink
+from tests.integration.jdbc.sinks import UPSERT, Reported, Sink, TargetDatabase
 
 
-def test_new_known_and_mixed_rows_are_there_once_with_their_last_values(postgresql_place: Place) -> None:
-    sink = Sink(postgresql_place, UPSERT)
+def test_new_known_and_mixed_rows_are_there_once_with_their_last_values(postgresql_target: TargetDatabase) -> None:
+    sink = Sink(postgresql_target, UPSERT)
     expected: dict[int, str] = {}
     for first, last in ((0, 50), (50, 100), (90, 140), (0, 140), (140, 200), (200, 260), (150, 270), (270, 300), (300, 350)):
         rows = dict.fromkeys(range(first, last), f"{first}")
@@ -17,9 +17,9 @@ def test_new_known_and_mixed_rows_are_there_once_with_their_last_values(postgres
     sink.end()
 
 
-def test_rows_go_into_a_table_with_more_than_one_unique_column(postgresql_place: Place) -> None:
-    postgresql_place.run("CREATE TABLE notes (id int PRIMARY KEY, text text UNIQUE)", "INSERT INTO notes VALUES (0, 'taken')")
-    sink = Sink(postgresql_place, UPSERT, reported=(reported := Reported()))
+def test_rows_go_into_a_table_with_more_than_one_unique_column(postgresql_target: TargetDatabase) -> None:
+    postgresql_target.run("CREATE TABLE notes (id int PRIMARY KEY, text text UNIQUE)", "INSERT INTO notes VALUES (0, 'taken')")
+    sink = Sink(postgresql_target, UPSERT, reported=(reported := Reported()))
     sink.put_notes((1, "one"))
     sink.commit()
     sink.put_notes((2, "two"), (3, "taken"), (1, "one again"))
@@ -29,10 +29,10 @@ def test_rows_go_into_a_table_with_more_than_one_unique_column(postgresql_place:
     sink.end()
 
 
-def test_a_table_with_row_security_which_copy_does_not_know(postgresql_place: Place) -> None:
-    place = postgresql_place
-    schema, user = place.url.rpartition("=")[2], f"writer_{uuid.uuid4().hex[:8]}"
-    place.run(
+def test_a_table_with_row_security_which_copy_does_not_know(postgresql_target: TargetDatabase) -> None:
+    target = postgresql_target
+    schema, user = target.url.rpartition("=")[2], f"writer_{uuid.uuid4().hex[:8]}"
+    target.run(
         f"CREATE ROLE {user} LOGIN",
         f"GRANT ALL ON SCHEMA {schema} TO {user}",
         "CREATE TABLE notes (id int PRIMARY KEY, text text)",
@@ -40,7 +40,7 @@ def test_a_table_with_row_security_which_copy_does_not_know(postgresql_place: Pl
         "CREATE POLICY everything ON notes USING (true)",
         f"GRANT ALL ON notes TO {user}",
     )
-    sink = Sink(Place(place.url.replace("connect@", f"{user}@"), place.dialect), UPSERT)
+    sink = Sink(TargetDatabase(target.url.replace("connect@", f"{user}@"), target.dialect), UPSERT)
     try:
         for text in ("new", "changed"):
             sink.put_notes((1, text))
@@ -48,4 +48,4 @@ def test_a_table_with_row_security_which_copy_does_not_know(postgresql_place: Pl
         assert sink.notes() == [(1, "changed")]
     finally:
         sink.end()
-        place.run(f"DROP OWNED BY {user}", f"DROP ROLE {user}")
+        target.run(f"DROP OWNED BY {user}", f"DROP ROLE {user}")

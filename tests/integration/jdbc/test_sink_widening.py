@@ -23,7 +23,7 @@ from airflow_provider_connect.sdk.schema import (
     Schema,
     decimal_schema,
 )
-from tests.integration.jdbc.sinks import UPSERT, Place, Reported, Sink
+from tests.integration.jdbc.sinks import UPSERT, Reported, Sink, TargetDatabase
 from tests.integration.jdbc.test_sink_tables import EVOLVE, note
 
 MOMENT = datetime.datetime(2024, 2, 29, 12, 30, tzinfo=datetime.UTC)
@@ -61,32 +61,32 @@ def put(sink: Sink, id: int, schema: Schema, value: Any, *, topic: str = "notes"
 @pytest.mark.parametrize("case", WIDER)
 @pytest.mark.parametrize("dialect", ["postgresql", "mariadb"])
 def test_columns_become_wider_with_nothing_lost(request: pytest.FixtureRequest, dialect: str, case: str) -> None:
-    place: Place = request.getfixturevalue(f"{dialect}_place")
+    target: TargetDatabase = request.getfixturevalue(f"{dialect}_target")
     column, there, schema, value, postgresql, mariadb = WIDER[case]
     column = column.replace("real", "float") if dialect == "mariadb" else column
-    place.run(f"CREATE TABLE notes (id bigint PRIMARY KEY, text varchar(9), n {column} NOT NULL DEFAULT {there})")
-    place.run("INSERT INTO notes (id) VALUES (1)")
-    sink = Sink(place, EVOLVE)
+    target.run(f"CREATE TABLE notes (id bigint PRIMARY KEY, text varchar(9), n {column} NOT NULL DEFAULT {there})")
+    target.run("INSERT INTO notes (id) VALUES (1)")
+    sink = Sink(target, EVOLVE)
     put(sink, 2, schema, value)
     sink.end()
-    place.run("INSERT INTO notes (id) VALUES (3)")  # the default is still there
+    target.run("INSERT INTO notes (id) VALUES (3)")  # the default is still there
     is_text = dialect == "postgresql" and postgresql == "numeric"
-    found = [row[0] for row in place.rows(f"SELECT {'n::text' if is_text else 'n'} FROM notes ORDER BY id")]
+    found = [row[0] for row in target.rows(f"SELECT {'n::text' if is_text else 'n'} FROM notes ORDER BY id")]
     came = value.replace(tzinfo=None) if isinstance(value, datetime.datetime) else value
     old = datetime.datetime(2024, 2, 28) if column == "date" else Decimal(there)
     assert [Decimal(each) if is_text else each for each in found] == [old, came, old]
     if dialect == "postgresql":
-        assert place.rows(DECLARED) == [(postgresql,)]
+        assert target.rows(DECLARED) == [(postgresql,)]
     else:
-        [row] = place.rows("SHOW COLUMNS FROM notes LIKE 'n'")
+        [row] = target.rows("SHOW COLUMNS FROM notes LIKE 'n'")
         assert (row[1], row[2]) == (mariadb, "NO")
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_would_lose_something_is_refused_by_table_column_and_types(postgresql_place: Place, case: str) -> None:
+def test_what_would_lose_something_is_refused_by_table_column_and_types(postgresql_target: TargetDatabase, case: str) -> None:
     column, schema, value = REFUSED[case]
-    postgresql_place.run(f"CREATE TABLE notes (id bigint PRIMARY KEY, text text, n {column})")
-    sink = Sink(postgresql_place, EVOLVE)
+    postgresql_target.run(f"CREATE TABLE notes (id bigint PRIMARY KEY, text text, n {column})")
+    sink = Sink(postgresql_target, EVOLVE)
     with pytest.raises(ConnectException) as raised:
         put(sink, 1, schema, value)
     words = str(raised.value)
@@ -95,9 +95,9 @@ def test_what_would_lose_something_is_refused_by_table_column_and_types(postgres
     sink.end()
 
 
-def test_without_auto_evolve_the_setting_is_named(postgresql_place: Place) -> None:
-    postgresql_place.run("CREATE TABLE notes (id bigint PRIMARY KEY, text text, n integer)")
-    sink = Sink(postgresql_place, UPSERT)
+def test_without_auto_evolve_the_setting_is_named(postgresql_target: TargetDatabase) -> None:
+    postgresql_target.run("CREATE TABLE notes (id bigint PRIMARY KEY, text text, n integer)")
+    sink = Sink(postgresql_target, UPSERT)
     with pytest.raises(
         ConfigException, match=r"auto\.evolve: Column n of table .*notes is integer, which takes no values of type .*Decimal"
     ):
@@ -105,33 +105,33 @@ def test_without_auto_evolve_the_setting_is_named(postgresql_place: Place) -> No
     sink.end()
 
 
-def test_integers_become_decimals_in_sqlite_as_they_are(sqlite_place: Place) -> None:
-    sqlite_place.run("CREATE TABLE notes (id integer PRIMARY KEY, text text, n integer, d date)")
-    sink = Sink(sqlite_place, EVOLVE)
+def test_integers_become_decimals_in_sqlite_as_they_are(sqlite_target: TargetDatabase) -> None:
+    sqlite_target.run("CREATE TABLE notes (id integer PRIMARY KEY, text text, n integer, d date)")
+    sink = Sink(sqlite_target, EVOLVE)
     put(sink, 1, INT32_SCHEMA, 5)
     put(sink, 2, TWO, Decimal("1.25"))
-    assert sqlite_place.rows("SELECT cast(n AS text) FROM notes ORDER BY id") == [("5",), ("1.25",)]
+    assert sqlite_target.rows("SELECT cast(n AS text) FROM notes ORDER BY id") == [("5",), ("1.25",)]
     sink.put([{"id": 1, "text": None, "d": MOMENT}], note(d=TIMESTAMP_SCHEMA), keys=[{"id": 1}])
     with pytest.raises(ConnectException, match="Column d of table notes is date"):
         sink.commit()
     sink.end()
 
 
-def test_a_definition_keeps_what_it_says_besides_the_type(mariadb_place: Place) -> None:
-    mariadb_place.run(
+def test_a_definition_keeps_what_it_says_besides_the_type(mariadb_target: TargetDatabase) -> None:
+    mariadb_target.run(
         "CREATE TABLE notes (id int PRIMARY KEY, text text, n smallint unsigned DEFAULT 7 COMMENT 'it''s, a number' CHECK (n > 1))"
     )
-    sink = Sink(mariadb_place, EVOLVE)
+    sink = Sink(mariadb_target, EVOLVE)
     put(sink, 1, INT64_SCHEMA, 2**40)
-    [(_, definition)] = mariadb_place.rows("SHOW CREATE TABLE notes")
+    [(_, definition)] = mariadb_target.rows("SHOW CREATE TABLE notes")
     assert "`n` bigint(20) DEFAULT 7 COMMENT 'it''s, a number' CHECK (`n` > 1)" in definition
     assert "`id` bigint(20) NOT NULL" in definition
     sink.end()
 
 
-def test_a_change_that_the_database_refuses_says_what_was_tried(postgresql_place: Place) -> None:
-    postgresql_place.run("CREATE TABLE notes (id bigint PRIMARY KEY, text text, n integer)", "CREATE VIEW seen AS SELECT n FROM notes")
-    sink = Sink(postgresql_place, EVOLVE)
+def test_a_change_that_the_database_refuses_says_what_was_tried(postgresql_target: TargetDatabase) -> None:
+    postgresql_target.run("CREATE TABLE notes (id bigint PRIMARY KEY, text text, n integer)", "CREATE VIEW seen AS SELECT n FROM notes")
+    sink = Sink(postgresql_target, EVOLVE)
     with pytest.raises(
         ConnectException, match=r'Table notes cannot be changed .*ALTER COLUMN "n" TYPE BIGINT.*view.*Make the change'
     ) as raised:
@@ -143,30 +143,30 @@ def test_a_change_that_the_database_refuses_says_what_was_tried(postgresql_place
 @pytest.mark.parametrize("mode", ["insert", "upsert"])
 @pytest.mark.parametrize(("schema", "value"), [(INT64_SCHEMA, 2**40), (TWO, Decimal("1.25")), (FLOAT64_SCHEMA, 1.25)])
 def test_a_task_that_goes_on_with_narrow_records_sees_what_another_has_changed(
-    postgresql_place: Place, mode: str, schema: Schema, value: Any
+    postgresql_target: TargetDatabase, mode: str, schema: Schema, value: Any
 ) -> None:
     settings = {**EVOLVE, "insert.mode": mode, "table.name.format": "notes"}
-    narrow, wide = (Sink(postgresql_place, settings, (topic,)) for topic in ("narrow", "wide"))
+    narrow, wide = (Sink(postgresql_target, settings, (topic,)) for topic in ("narrow", "wide"))
     put(narrow, 1, INT32_SCHEMA, 11, topic="narrow")
     put(wide, 2, schema, value, topic="wide")
     put(narrow, 3, INT32_SCHEMA, 13, topic="narrow")
-    postgresql_place.run("ALTER TABLE notes ALTER COLUMN n TYPE numeric(30,3)")
+    postgresql_target.run("ALTER TABLE notes ALTER COLUMN n TYPE numeric(30,3)")
     put(narrow, 4, INT32_SCHEMA, 14, topic="narrow")
     put(wide, 5, schema, value, topic="wide")
-    found = [float(row[0]) for row in postgresql_place.rows("SELECT n::text FROM notes ORDER BY id")]
+    found = [float(row[0]) for row in postgresql_target.rows("SELECT n::text FROM notes ORDER BY id")]
     assert found == [11, value, 13, 14, value]
     for sink in (narrow, wide):
         sink.end()
 
 
-def test_a_column_never_becomes_narrower_again(postgresql_place: Place) -> None:
+def test_a_column_never_becomes_narrower_again(postgresql_target: TargetDatabase) -> None:
     settings = {**EVOLVE, "table.name.format": "notes"}
-    late, early = (Sink(postgresql_place, settings, (topic,)) for topic in ("late", "early"))
+    late, early = (Sink(postgresql_target, settings, (topic,)) for topic in ("late", "early"))
     put(late, 1, INT16_SCHEMA, 1, topic="late")
     put(early, 2, TWO, Decimal("1.25"), topic="early")
     put(late, 3, INT64_SCHEMA, 2**40, topic="late")  # it knows a smallint, which would become a bigint
     put(late, 4, TWO, Decimal("1.50"), topic="late")
-    found = [Decimal(row[0]) for row in postgresql_place.rows("SELECT n::text FROM notes ORDER BY id")]
+    found = [Decimal(row[0]) for row in postgresql_target.rows("SELECT n::text FROM notes ORDER BY id")]
     assert found == [1, Decimal("1.25"), 2**40, Decimal("1.50")]
     for sink in (late, early):
         sink.end()
@@ -187,34 +187,34 @@ def test_a_column_never_becomes_narrower_again(postgresql_place: Place) -> None:
 def test_old_and_new_records_by_turns_in_one_transaction(
     request: pytest.FixtureRequest, dialect: str, turns: tuple[tuple[Schema, Any], tuple[Schema, Any]]
 ) -> None:
-    place: Place = request.getfixturevalue(f"{dialect}_place")
-    sink = Sink(place, EVOLVE)
+    target: TargetDatabase = request.getfixturevalue(f"{dialect}_target")
+    sink = Sink(target, EVOLVE)
     for id, (schema, value) in enumerate(2 * turns):
         sink.put([{"id": id, "text": None, "n": value}], note(n=schema), keys=[{"id": id}])
     sink.commit()
     sink.end()
     (_, old), (_, new) = turns
     shown = "cast(n AS char(40))" if isinstance(new, Decimal) else "n"
-    found = [Decimal(row[0]) if isinstance(new, Decimal) else row[0] for row in place.rows(f"SELECT {shown} FROM notes ORDER BY id")]
+    found = [Decimal(row[0]) if isinstance(new, Decimal) else row[0] for row in target.rows(f"SELECT {shown} FROM notes ORDER BY id")]
     if isinstance(new, datetime.datetime):
         old, new = datetime.datetime(2024, 2, 29), new.replace(tzinfo=None)
     assert found == [old, new, old, new]
 
 
 @pytest.mark.parametrize("column", ["timestamptz", "timestamp"])
-def test_days_in_a_column_of_moments_begin_in_the_zone_of_the_config(postgresql_place: Place, column: str) -> None:
-    postgresql_place.run(f"CREATE TABLE notes (id bigint PRIMARY KEY, text text, n {column})")
-    sink = Sink(postgresql_place, {**UPSERT, "db.timezone": "Europe/Berlin"})
+def test_days_in_a_column_of_moments_begin_in_the_zone_of_the_config(postgresql_target: TargetDatabase, column: str) -> None:
+    postgresql_target.run(f"CREATE TABLE notes (id bigint PRIMARY KEY, text text, n {column})")
+    sink = Sink(postgresql_target, {**UPSERT, "db.timezone": "Europe/Berlin"})
     put(sink, 1, DATE_SCHEMA, MOMENT.date())
     sink.end()
     zone = "AT TIME ZONE 'Europe/Berlin'" if column == "timestamptz" else ""
-    assert postgresql_place.rows(f"SELECT n {zone} FROM notes") == [(datetime.datetime(2024, 2, 29),)]
+    assert postgresql_target.rows(f"SELECT n {zone} FROM notes") == [(datetime.datetime(2024, 2, 29),)]
 
 
 @pytest.mark.parametrize("dialect", ["postgresql", "mariadb"])
 def test_several_tasks_make_one_column_wider_at_a_time(request: pytest.FixtureRequest, dialect: str) -> None:
-    place: Place = request.getfixturevalue(f"{dialect}_place")
-    sinks = [Sink(place, {**EVOLVE, "table.name.format": "notes"}, (f"t{number}",)) for number in range(4)]
+    target: TargetDatabase = request.getfixturevalue(f"{dialect}_target")
+    sinks = [Sink(target, {**EVOLVE, "table.name.format": "notes"}, (f"t{number}",)) for number in range(4)]
     steps: list[tuple[Schema, Any]] = [(INT16_SCHEMA, 5), (INT32_SCHEMA, 2**30), (INT64_SCHEMA, 2**60), (TWO, Decimal("0.25"))]
 
     def run(number: int) -> None:
@@ -223,38 +223,38 @@ def test_several_tasks_make_one_column_wider_at_a_time(request: pytest.FixtureRe
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(run, range(4)))
-    found = [Decimal(row[0]) for row in place.rows("SELECT cast(n AS char(40)) FROM notes ORDER BY id")]
+    found = [Decimal(row[0]) for row in target.rows("SELECT cast(n AS char(40)) FROM notes ORDER BY id")]
     assert found == [value for _ in sinks for _, value in steps]
     for sink in sinks:
         sink.end()
 
 
-def test_a_boolean_goes_into_a_number_but_not_back(postgresql_place: Place) -> None:
-    sink = Sink(postgresql_place, EVOLVE)
+def test_a_boolean_goes_into_a_number_but_not_back(postgresql_target: TargetDatabase) -> None:
+    sink = Sink(postgresql_target, EVOLVE)
     put(sink, 1, INT32_SCHEMA, 5)
     put(sink, 2, BOOLEAN_SCHEMA, True)
-    assert postgresql_place.rows("SELECT n FROM notes ORDER BY id") == [(5,), (1,)]
+    assert postgresql_target.rows("SELECT n FROM notes ORDER BY id") == [(5,), (1,)]
     sink.end()
 
 
 @pytest.mark.parametrize("rights", ["INSERT", "INSERT (id, text)"])
-def test_a_user_who_may_do_no_more_than_insert(postgresql_place: Place, rights: str) -> None:
+def test_a_user_who_may_do_no_more_than_insert(postgresql_target: TargetDatabase, rights: str) -> None:
     """What a table is locked with takes no more rights than writing does."""
-    schema, role = postgresql_place.url.rpartition("=")[2], f"clerk_{uuid.uuid4().hex[:8]}"
-    postgresql_place.run("CREATE TABLE notes (id bigint PRIMARY KEY, text text)", f"CREATE ROLE {role} LOGIN")
-    postgresql_place.run(f"GRANT USAGE ON SCHEMA {schema} TO {role}", f"GRANT {rights} ON notes TO {role}")
-    sink = Sink(postgresql_place, {"connection.user": role, "insert.mode": "insert"}, exactly_once=False)
+    schema, role = postgresql_target.url.rpartition("=")[2], f"clerk_{uuid.uuid4().hex[:8]}"
+    postgresql_target.run("CREATE TABLE notes (id bigint PRIMARY KEY, text text)", f"CREATE ROLE {role} LOGIN")
+    postgresql_target.run(f"GRANT USAGE ON SCHEMA {schema} TO {role}", f"GRANT {rights} ON notes TO {role}")
+    sink = Sink(postgresql_target, {"connection.user": role, "insert.mode": "insert"}, exactly_once=False)
     sink.put_notes((1, "a"), (2, "b"))
     sink.commit()
     assert sink.notes() == [(1, "a"), (2, "b")]
     sink.end()
-    postgresql_place.run(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+    postgresql_target.run(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
 
 
 @pytest.mark.parametrize("mode", ["insert", "upsert"])
-def test_bad_records_before_and_after_a_change_are_the_only_ones_left_out(postgresql_place: Place, mode: str) -> None:
-    postgresql_place.run("CREATE TABLE notes (id bigint PRIMARY KEY CHECK (id % 10 <> 3), text text, n integer)")
-    sink = Sink(postgresql_place, {**EVOLVE, "insert.mode": mode}, reported=(reported := Reported()))
+def test_bad_records_before_and_after_a_change_are_the_only_ones_left_out(postgresql_target: TargetDatabase, mode: str) -> None:
+    postgresql_target.run("CREATE TABLE notes (id bigint PRIMARY KEY CHECK (id % 10 <> 3), text text, n integer)")
+    sink = Sink(postgresql_target, {**EVOLVE, "insert.mode": mode}, reported=(reported := Reported()))
     steps: list[tuple[Schema, Any]] = [
         (INT32_SCHEMA, 5),
         (INT64_SCHEMA, 2**40),
@@ -268,13 +268,13 @@ def test_bad_records_before_and_after_a_change_are_the_only_ones_left_out(postgr
         if step % 2:
             sink.commit()
     sink.commit()
-    postgresql_place.run("ALTER TABLE notes ALTER n TYPE numeric(30,2), ADD more text, DROP text")
+    postgresql_target.run("ALTER TABLE notes ALTER n TYPE numeric(30,2), ADD more text, DROP text")
     sink.put([{"id": id, "text": "t", "n": 8} for id in range(100, 120)], note(n=INT32_SCHEMA), keys=[{"id": id} for id in range(100, 120)])
     sink.commit()
     sink.end()
     good = [id for id in range(120) if id % 10 != 3]
     assert sorted(reported.errors) == [id for id in range(120) if id % 10 == 3]
-    found = [(row[0], Decimal(row[1])) for row in postgresql_place.rows("SELECT id, n::text FROM notes ORDER BY id")]
+    found = [(row[0], Decimal(row[1])) for row in postgresql_target.rows("SELECT id, n::text FROM notes ORDER BY id")]
     assert found == [(id, Decimal([*(value for _, value in steps), 8][id // 20])) for id in good]
 
 
@@ -287,9 +287,9 @@ def test_bad_records_before_and_after_a_change_are_the_only_ones_left_out(postgr
 def test_a_value_beyond_the_limit_of_a_column_is_refused_by_its_name(
     request: pytest.FixtureRequest, mode: str, dialect: str, *, column: str, schema: Schema, value: Any
 ) -> None:
-    place: Place = request.getfixturevalue(f"{dialect}_place")
-    place.run(f"CREATE TABLE notes (id bigint PRIMARY KEY, text varchar(9), n {column})")
-    sink = Sink(place, {**UPSERT, "insert.mode": mode}, reported=(reported := Reported()))
+    target: TargetDatabase = request.getfixturevalue(f"{dialect}_target")
+    target.run(f"CREATE TABLE notes (id bigint PRIMARY KEY, text varchar(9), n {column})")
+    sink = Sink(target, {**UPSERT, "insert.mode": mode}, reported=(reported := Reported()))
     put(sink, 1, schema, value)
     sink.end()
     assert re.search(r"Table notes refuses the record at offset 0 of notes-0: .*column '?n\b", reported.errors[0]), reported.errors

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.integration.jdbc.sinks import Place
+from tests.integration.jdbc.sinks import TargetDatabase
 
 ROWS = 1_500
 READ_BYTES = 96 << 20  # a few pages of 4 MiB, or of 32 rows
@@ -17,8 +17,8 @@ QUERIES = {
 }
 
 
-def grown_bytes(what: str, place: Place, query: str = "") -> int:
-    command = [sys.executable, "-m", "tests.integration.jdbc.wide_rows", what, place.dialect, place.url, str(ROWS), query]
+def grown_bytes(what: str, target: TargetDatabase, query: str = "") -> int:
+    command = [sys.executable, "-m", "tests.integration.jdbc.wide_rows", what, target.dialect, target.url, str(ROWS), query]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 0, ended.stderr
     return int(ended.stdout)
@@ -26,17 +26,17 @@ def grown_bytes(what: str, place: Place, query: str = "") -> int:
 
 @pytest.mark.parametrize("dialect", ["postgresql", *(pytest.param(one, marks=pytest.mark.soak) for one in ("sqlite", "mariadb"))])
 def test_long_rows_that_are_read_do_not_fill_the_memory(request: pytest.FixtureRequest, dialect: str) -> None:
-    place: Place = request.getfixturevalue(f"{dialect}_place")
-    place.run("CREATE TABLE numbers (id integer PRIMARY KEY)")
-    place.run(f"INSERT INTO numbers VALUES {','.join(f'({number})' for number in range(1, ROWS + 1))}")
-    assert grown_bytes("source", place, QUERIES[dialect]) < READ_BYTES
+    target: TargetDatabase = request.getfixturevalue(f"{dialect}_target")
+    target.run("CREATE TABLE numbers (id integer PRIMARY KEY)")
+    target.run(f"INSERT INTO numbers VALUES {','.join(f'({number})' for number in range(1, ROWS + 1))}")
+    assert grown_bytes("source", target, QUERIES[dialect]) < READ_BYTES
 
 
 @pytest.mark.parametrize("dialect", ["postgresql", *(pytest.param(one, marks=pytest.mark.soak) for one in ("sqlite", "mariadb"))])
 def test_long_rows_that_are_written_do_not_fill_the_memory(request: pytest.FixtureRequest, dialect: str) -> None:
-    place: Place = request.getfixturevalue(f"{dialect}_place")
-    place.run(f"CREATE TABLE notes (id integer, text {'longtext' if dialect == 'mariadb' else 'text'})")
+    target: TargetDatabase = request.getfixturevalue(f"{dialect}_target")
+    target.run(f"CREATE TABLE notes (id integer, text {'longtext' if dialect == 'mariadb' else 'text'})")
     try:
-        assert grown_bytes("sink", place) < WRITTEN_BYTES
+        assert grown_bytes("sink", target) < WRITTEN_BYTES
     finally:
-        place.run("DROP TABLE notes")
+        target.run("DROP TABLE notes")

@@ -15,16 +15,16 @@ import pyarrow.compute as pc
 from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
-from tests.integration.jdbc.sinks import NOTE, Place, Sink
+from tests.integration.jdbc.sinks import NOTE, Sink, TargetDatabase
 from tests.integration.worker.test_jdbc_source import started
 
 LENGTH = 200_000
 PUT_ROWS = 160  # 32 MB, as a sink's reader gives them
 
 
-def read(place: Place, rows: int, query: str) -> None:
+def read(target: TargetDatabase, rows: int, query: str) -> None:
     """The pages are forgotten one by one, as in a run."""
-    own = {"connection.url": place.url, "mode": "incrementing", "incrementing.column.name": "id", "topic.prefix": "wide"}
+    own = {"connection.url": target.url, "mode": "incrementing", "incrementing.column.name": "id", "topic.prefix": "wide"}
     task, seen = started({**own, "query": query.format(rows=rows)}), 0
     while (page := task.poll()) is not None:
         if isinstance(page, Batch) and page.value is not None:
@@ -35,9 +35,9 @@ def read(place: Place, rows: int, query: str) -> None:
     assert seen == rows, f"{seen} of {rows} rows"
 
 
-def write(place: Place, rows: int) -> None:
+def write(target: TargetDatabase, rows: int) -> None:
     """The task is asked to commit when it wants that, and at the end."""
-    sink = Sink(place, {"insert.mode": "insert"}, exactly_once=False)
+    sink = Sink(target, {"insert.mode": "insert"}, exactly_once=False)
     wanted, partition = 0, TopicPartition("notes", 0)
     for start in range(0, rows, PUT_ROWS):
         count = min(PUT_ROWS, rows - start)
@@ -49,7 +49,7 @@ def write(place: Place, rows: int) -> None:
             sink.task.pre_commit({partition: start + count})
     sink.task.pre_commit({partition: rows})
     sink.task.stop()
-    [(seen,)] = place.rows("SELECT count(*) AS n FROM notes")
+    [(seen,)] = target.rows("SELECT count(*) AS n FROM notes")
     assert seen >= rows, f"{seen} of {rows} rows"
 
 
@@ -58,10 +58,10 @@ def peak_bytes() -> int:
 
 
 def main(what: str, dialect: str, url: str, rows: str, query: str = "") -> None:
-    place = Place(url, dialect)
+    target = TargetDatabase(url, dialect)
     grown = []
     for count in (1, int(rows)):  # what the first imports counts for nothing
-        read(place, count, query) if what == "source" else write(place, count)
+        read(target, count, query) if what == "source" else write(target, count)
         grown.append(peak_bytes())
     print(grown[1] - grown[0])
 

@@ -63,8 +63,8 @@ def _submit(options: SubmitOptions, master: str, job: Path, *arguments: str, mor
 
 def _told(output: str) -> dict[str, Any]:
     """What the job printed; Spark hands through what Python says before."""
-    told: dict[str, Any] = json.loads(output.splitlines()[-1])
-    return told
+    reported: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return reported
 
 
 def test_a_local_application_loads_its_classes_from_the_archive(job: Path, archives: ClassData, tmp_path: Path) -> None:

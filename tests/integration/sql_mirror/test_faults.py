@@ -33,7 +33,7 @@ from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.topic_log import TopicLog
 from tests.conftest import CACHE, CHECKOUT, worker_properties
 from tests.integration.sql_mirror.conftest import Follow, open_database, until
-from tests.integration.sql_mirror.test_follower import CONFIG, rows, told
+from tests.integration.sql_mirror.test_follower import CONFIG, reported, rows
 
 PARTITIONS, EACH = 20, 100
 
@@ -153,8 +153,8 @@ def test_a_topic_made_anew_is_read_from_its_beginning(settings: WorkerSettings, 
         assert writer.flush(20)
     until(lambda: not rows(database, task_status), follower)
     until(lambda: [row["state"] for row in rows(database, connector_status)] == ["PAUSED", "RUNNING"], follower)
-    assert len(told(database, "stays", Kind.STATUS)) == 1
-    assert [line[3] is None for line in told(database, "goes", Kind.STATUS)] == [False, True]
+    assert len(reported(database, "stays", Kind.STATUS)) == 1
+    assert [line[3] is None for line in reported(database, "goes", Kind.STATUS)] == [False, True]
     with database.connect() as connection:
         (about,) = changes(connection, kinds=[Kind.MIRROR])
         assert about.subject == settings.status_topic
@@ -180,7 +180,7 @@ def test_a_connector_with_an_offsets_topic_of_its_own(settings: WorkerSettings, 
     follower, topic = follow(), f"own-{settings.offset_topic}"
     with ConfigStore(settings) as configs:
         configs.create_connector("orders", {**CONFIG, "offsets.storage.topic": topic})
-    until(lambda: told(database, "orders"), follower)
+    until(lambda: reported(database, "orders"), follower)
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
     producer.produce(topic, b'{"position":7}', b'["orders",{"file":"a"}]')
     assert producer.flush(20) == 0
@@ -199,7 +199,7 @@ def test_an_aborted_offset_is_not_mirrored(settings: WorkerSettings, database: E
     producer.produce(settings.offset_topic, b'{"position":1}', b'["orders",{"file":"b"}]', 0)
     producer.commit_transaction(20)
     until(lambda: rows(database, source_offset), follower)
-    assert [line[3] for line in told(database, "orders")] == ['{"position":1}']
+    assert [line[3] for line in reported(database, "orders")] == ['{"position":1}']
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +235,7 @@ def test_what_was_removed_and_compacted_while_nobody_followed(cleaning: KafkaSer
         assert writer.flush(20)
     until(lambda: not any(b"goes" in (key or b"") for key in keys_on(settings)), seconds=120)
     followed(lambda: len(rows(database, task_status)) == 1 and len(rows(database, connector_status)) == 1, "two")
-    assert [line[3] for line in told(database, "goes", Kind.TASK_STATUS)][-1] is None
+    assert [line[3] for line in reported(database, "goes", Kind.TASK_STATUS)][-1] is None
     with database.connect() as connection:
         assert "delete.retention.ms" in (changes(connection, kinds=[Kind.MIRROR])[0].note or "")
     database.dispose()

@@ -53,7 +53,7 @@ def count(database: Engine, table: Table) -> int:
         return connection.scalar(select(func.count()).select_from(table)) or 0
 
 
-def told(database: Engine, connector: str, *kinds: Kind) -> list[tuple[str, str, str | None, str | None]]:
+def reported(database: Engine, connector: str, *kinds: Kind) -> list[tuple[str, str, str | None, str | None]]:
     """Kind, subject, old and new of the connector's history, the oldest first."""
     with database.connect() as connection:
         found = changes(connection, connector, kinds=kinds, limit=10_000)
@@ -82,10 +82,10 @@ def write_batch(
     claim: Claim,
     *,
     positions: dict[str, dict[str, int]] | None = None,
-    **figures: Any,
+    **measured: Any,
 ) -> None:
     partition, key, value = BatchLog.record(
-        settings, connector=connector, task=task, run=run, claim=claim, is_source=False, ranges={}, positions=positions or {}, **figures
+        settings, connector=connector, task=task, run=run, claim=claim, is_source=False, ranges={}, positions=positions or {}, **measured
     )
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
     producer.produce(settings.batch_topic, value, key, partition)
@@ -98,23 +98,23 @@ def test_configs_target_states_and_task_sets(settings: WorkerSettings, configs: 
     configs.put_tasks("orders", [{"file": "a"}, {"file": "b"}], configs.claim("orders"))
     configs.put_target_state("orders", TargetState.PAUSED)
     configs.put_connector("orders", {**CONFIG, "file": "/tmp/other"})
-    until(lambda: len(told(database, "orders", Kind.CONFIG)) == 2, follower)
+    until(lambda: len(reported(database, "orders", Kind.CONFIG)) == 2, follower)
     (connector,) = rows(database, connector_config)
     assert json.loads(connector["config"]) == {**CONFIG, "file": "/tmp/other"}
     assert rows(database, target_state) == [{"connector": "orders", "state": "PAUSED"}]
     assert rows(database, task_set) == [{"connector": "orders", "tasks": 2, "is_whole": True}]
     assert [(row["task"], row["config"]) for row in rows(database, task_config)] == [(0, '{"file":"a"}'), (1, '{"file":"b"}')]
-    assert told(database, "orders", Kind.TARGET_STATE, Kind.TASKS) == [
+    assert reported(database, "orders", Kind.TARGET_STATE, Kind.TASKS) == [
         ("tasks", "", "[]", '[{"file":"a"},{"file":"b"}]'),
         ("target-state", "", "STARTED", "PAUSED"),
     ]
-    first, second = told(database, "orders", Kind.CONFIG)
+    first, second = reported(database, "orders", Kind.CONFIG)
     assert (first[2], second[2]) == (None, first[3])
 
     configs.delete_connector("orders")
-    until(lambda: len(told(database, "orders", Kind.CONFIG)) == 3 and not rows(database, target_state), follower)
+    until(lambda: len(reported(database, "orders", Kind.CONFIG)) == 3 and not rows(database, target_state), follower)
     assert [table.name for table in CURRENT if count(database, table)] == []
-    assert told(database, "orders", Kind.CONFIG)[-1] == ("config", "", second[3], None)
+    assert reported(database, "orders", Kind.CONFIG)[-1] == ("config", "", second[3], None)
 
 
 def test_statuses_and_topics_and_which_run_wrote_them(settings: WorkerSettings, database: Engine, follow: Follow) -> None:
@@ -156,11 +156,11 @@ def test_offsets_and_what_undoes_a_change(settings: WorkerSettings, database: En
     follower, one, two = follow(), {"file": "ä", "n": 1}, {"file": "b"}
     write_offsets(settings, "orders", (one, {"position": 10}), (two, {"position": 1}))
     write_offsets(settings, "orders", (one, {"position": 20}))
-    until(lambda: len(told(database, "orders")) == 3, follower)
+    until(lambda: len(reported(database, "orders")) == 3, follower)
     with database.connect() as connection:
         newest = changes(connection, "orders")[0].id
     write_offsets(settings, "orders", (one, {"position": 30}), (two, None), ({"file": "c"}, {"position": 5}))
-    until(lambda: len(told(database, "orders")) == 6, follower)
+    until(lambda: len(reported(database, "orders")) == 6, follower)
     assert sorted(row["source_offset"] for row in rows(database, source_offset)) == ['{"position":30}', '{"position":5}']
     with database.connect() as connection:
         undone = offsets_before(connection, "orders", newest + 1)
@@ -179,7 +179,7 @@ def test_runs_with_their_figures_and_the_lag_that_is_left(settings: WorkerSettin
     write_batch(settings, "sink", 0, "two", second, positions={"lines": {"0": 12}}, records=2, size=20, seconds=1.0, cpu_seconds=0.1)
     moved = {"other": {"0": 7}, "lines": {"1": 9}}
     write_batch(settings, "sink", 1, "two", second, positions=moved, records=5, size=50, seconds=1.0, cpu_seconds=0.1)
-    until(lambda: len(rows(database, sink_position)) == 3 and len(told(database, "sink")) >= 5, follower)
+    until(lambda: len(rows(database, sink_position)) == 3 and len(reported(database, "sink")) >= 5, follower)
     with database.connect() as connection:
         runs = run_metrics(connection, "sink")
         lags = sink_lags(connection, "sink", {TopicPartition("lines", 0): 20, TopicPartition("lines", 1): 9})
@@ -200,8 +200,8 @@ def test_secrets_are_in_no_table(settings: WorkerSettings, configs: ConfigStore,
     configs.create_connector("orders", {**CONFIG, **secret})
     configs.put_tasks("orders", [secret], configs.claim("orders"))
     configs.put_connector("orders", {**CONFIG, **secret, "connection.password": f"{SECRET}2"})
-    until(lambda: len(told(database, "orders", Kind.CONFIG)) == 2, follower)  # only what is hidden has changed
-    until(lambda: told(database, "orders", Kind.TASKS), follower)
+    until(lambda: len(reported(database, "orders", Kind.CONFIG)) == 2, follower)  # only what is hidden has changed
+    until(lambda: reported(database, "orders", Kind.TASKS), follower)
     everything = json.dumps([rows(database, table) for table in metadata.tables.values()])
     assert SECRET not in everything
     assert "[hidden]" in everything
@@ -213,12 +213,12 @@ def test_dropped_tables_are_filled_again(settings: WorkerSettings, configs: Conf
     fill(settings, configs)
     until(lambda: count(database, history) == FILLED, follower)
     before = {table.name: rows(database, table) for table in CURRENT}
-    lines = told(database, "orders")
+    lines = reported(database, "orders")
     metadata.drop_all(database)
     metadata.create_all(database)
     until(lambda: count(database, history) == FILLED, follower)
     assert {table.name: rows(database, table) for table in CURRENT} == before
-    assert sorted(told(database, "orders"), key=str) == sorted(lines, key=str)
+    assert sorted(reported(database, "orders"), key=str) == sorted(lines, key=str)
 
 
 def test_a_rebuilt_mirror_keeps_its_history_and_tells_nothing_twice(

@@ -46,10 +46,10 @@ def test_an_application_without_airflow_embeds_a_connector(bootstrap: str, tmp_p
     assert (done.returncode, done.stdout) == (0, f"['{unique}']\n"), done.stderr
 
 
-@pytest.mark.parametrize("place", ["file", "topics"])
-def test_topics_are_those_that_the_connector_writes_to(place: str, worker_settings: WorkerSettings, tmp_path: Path, unique: str) -> None:
+@pytest.mark.parametrize("location", ["file", "topics"])
+def test_topics_are_those_that_the_connector_writes_to(location: str, worker_settings: WorkerSettings, tmp_path: Path, unique: str) -> None:
     worker = {**worker_settings(), "key.converter": STRING, "value.converter": STRING}
-    if place == "file":
+    if location == "file":
         worker = {
             "bootstrap.servers": worker["bootstrap.servers"],
             "value.converter": STRING,
@@ -79,8 +79,8 @@ def test_topics_are_those_that_the_connector_writes_to(place: str, worker_settin
 def test_a_value_whose_time_is_over_is_looked_up_anew_while_the_worker_runs(bootstrap: str, tmp_path: Path, unique: str) -> None:
     for name in ("a.txt", "b.txt", "c.txt"):
         (tmp_path / name).write_text(f"from {name}\n")
-    place, out = tmp_path / "place", tmp_path / "out.txt"
-    place.write_text(str(tmp_path / "a.txt"))
+    location, out = tmp_path / "location", tmp_path / "out.txt"
+    location.write_text(str(tmp_path / "a.txt"))
     worker = {
         "bootstrap.servers": bootstrap,
         "value.converter": STRING,
@@ -96,9 +96,9 @@ def test_a_value_whose_time_is_over_is_looked_up_anew_while_the_worker_runs(boot
         connect.add_connector(lines)
         connect.add_connector(sink)
         wait_for(partial(_holds, out, ["from a.txt"]))
-        place.write_text(str(tmp_path / "b.txt"))
+        location.write_text(str(tmp_path / "b.txt"))
         wait_for(partial(_holds, out, ["from a.txt", "from b.txt"]))
-        place.write_text(str(tmp_path / "c.txt"))
+        location.write_text(str(tmp_path / "c.txt"))
         wait_for(partial(_holds, out, ["from a.txt", "from b.txt", "from c.txt"]))
         assert connect.herder.connector_config(f"{unique}-in")["file"] == lines["file"], "no config changed"
 

@@ -42,10 +42,10 @@ class Runs:
         return process.returncode, output
 
 
-@pytest.mark.parametrize("place", ["file", "topics"])
-def test_each_run_takes_what_is_new(place: str, worker_settings: WorkerSettings, tmp_path: Path, unique: str) -> None:
+@pytest.mark.parametrize("location", ["file", "topics"])
+def test_each_run_takes_what_is_new(location: str, worker_settings: WorkerSettings, tmp_path: Path, unique: str) -> None:
     worker = worker_settings()
-    if place == "file":
+    if location == "file":
         worker = {"bootstrap.servers": worker["bootstrap.servers"], SETTING: str(tmp_path / "offsets")}
     runs = Runs(tmp_path, worker)
     source = {"name": f"{unique}-in", "connector_class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": unique}

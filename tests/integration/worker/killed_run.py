@@ -14,27 +14,32 @@ from pathlib import Path
 
 from airflow_provider_connect.worker.delivery.commit_steps import CommitStep, StepHook
 from tests.conftest import CHECKOUT
-from tests.integration.herder.killed_change import Moment
+from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import RunEnvironment
 
 
-def run_and_kill(environment: RunEnvironment, config: Mapping[str, str], moment: Moment) -> None:
-    """Run the connector in a process that dies at ``moment``, whose method may be a ``CommitStep``. Returns when it is dead."""
-    place = {"properties": environment.properties, "connector": environment.connector, "folder": str(environment.folder), "path": sys.path}
-    asked = {**place, "config": config, "moment": [moment.method, moment.side, moment.nth]}
+def run_and_kill(environment: RunEnvironment, config: Mapping[str, str], kill_point: KillPoint) -> None:
+    """Run the connector in a process that dies at ``kill_point``, whose method may be a ``CommitStep``. Returns when it is dead."""
+    request = {
+        "properties": environment.properties,
+        "connector": environment.connector,
+        "folder": str(environment.folder),
+        "path": sys.path,
+    }
+    asked = {**request, "config": config, "kill_point": [kill_point.method, kill_point.side, kill_point.nth]}
     command = [sys.executable, "-m", "tests.integration.worker.killed_run"]
     done = subprocess.run(command, input=json.dumps(asked), text=True, cwd=CHECKOUT, timeout=120, check=False)
-    assert done.returncode == -signal.SIGKILL, f"ended with {done.returncode} before {moment}"
+    assert done.returncode == -signal.SIGKILL, f"ended with {done.returncode} before {kill_point}"
 
 
-def deadly(moment: Moment) -> StepHook:
-    """The hook that ends this process at ``moment``."""
+def deadly(kill_point: KillPoint) -> StepHook:
+    """The hook that ends this process at ``kill_point``."""
     calls = count(1)
 
     @contextmanager
     def around(step: CommitStep) -> Iterator[None]:
-        is_nth = step == moment.method and next(calls) == moment.nth
-        if is_nth and moment.side == "before":
+        is_nth = step == kill_point.method and next(calls) == kill_point.nth
+        if is_nth and kill_point.side == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         yield
         if is_nth:
@@ -46,8 +51,8 @@ def deadly(moment: Moment) -> StepHook:
 if __name__ == "__main__":
     given = json.load(sys.stdin)
     sys.path[:] = given["path"]
-    moment = Moment(*given["moment"])
-    environment = RunEnvironment(given["properties"], given["connector"], Path(given["folder"]), step=deadly(moment))
-    if ":" in moment.method:
-        moment.arm()
+    kill_point = KillPoint(*given["kill_point"])
+    environment = RunEnvironment(given["properties"], given["connector"], Path(given["folder"]), step=deadly(kill_point))
+    if ":" in kill_point.method:
+        kill_point.arm()
     print(environment.run(given["config"]))

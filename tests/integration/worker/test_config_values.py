@@ -24,7 +24,7 @@ def secrets(environment: RunEnvironment, tmp_path: Path) -> Path:
     return path
 
 
-def everything_told(environment: RunEnvironment, result: RunResult, log: str) -> str:
+def everything_reported(environment: RunEnvironment, result: RunResult, log: str) -> str:
     """What the run left on the internal topics, in its result and in the log."""
     topics = (
         environment.settings.config_topic,
@@ -45,16 +45,16 @@ def test_a_rotated_secret_is_seen_by_the_next_run_and_shown_nowhere(
     result = environment.run(environment.numbers(unique, **more))
     assert result.state is RunState.FAILED
     assert "task 0 cannot go on: [hidden]" in str(result.tasks[0].trace)
-    told = everything_told(environment, result, caplog.text)
+    reported = everything_reported(environment, result, caplog.text)
     before = environment.configs().connector_config(environment.connector)
     secrets.write_text("password=canary-two\nfailing=never\n")
     result = environment.run()
     assert result.state is RunState.DONE, result.error
     assert len(values_of(environment.bootstrap, unique)) == 100
     assert environment.configs().connector_config(environment.connector) == before, "no config changed"
-    told += everything_told(environment, result, caplog.text)
-    assert "canary" not in told
-    assert f"${{file:{secrets}:password}}" in told
+    reported += everything_reported(environment, result, caplog.text)
+    assert "canary" not in reported
+    assert f"${{file:{secrets}:password}}" in reported
 
 
 def test_a_task_ends_when_a_value_has_to_be_looked_up_anew_and_the_next_run_goes_on(

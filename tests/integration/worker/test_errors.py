@@ -17,7 +17,7 @@ from airflow_provider_connect.stores.log_consumer import LogRecord
 from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
 from tests.contract.dead_letter_cases import CASES, sink_config
 from tests.contract.record_dead_letters import GOLDEN, as_json, send_records
-from tests.integration.herder.killed_change import Moment
+from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, read_topic, send, values_of
 from tests.integration.worker.killed_run import run_and_kill
 
@@ -48,7 +48,7 @@ def dead_letter_topic(environment: RunEnvironment) -> str:
     return f"dlq-{environment.connector}"
 
 
-def letters(environment: RunEnvironment) -> list[LogRecord]:
+def dead_letters(environment: RunEnvironment) -> list[LogRecord]:
     """The dead letters there are."""
     try:
         return read_topic(environment.bootstrap, dead_letter_topic(environment))
@@ -56,11 +56,11 @@ def letters(environment: RunEnvironment) -> list[LogRecord]:
         return []
 
 
-def context(letter: LogRecord) -> dict[str, str]:
-    return {name.removeprefix("__connect.errors."): (value or b"").decode() for name, value in letter.headers}
+def context(dead_letter: LogRecord) -> dict[str, str]:
+    return {name.removeprefix("__connect.errors."): (value or b"").decode() for name, value in dead_letter.headers}
 
 
-def figures(result: RunResult) -> Mapping[str, float]:
+def measured(result: RunResult) -> Mapping[str, float]:
     return result.tasks[0].metrics
 
 
@@ -78,11 +78,11 @@ def test_poisoned_topic_is_delivered_but_for_the_poison(environment: RunEnvironm
     assert [json.loads(line.replace("=", ":").replace("{n", '{"n"')) for line in environment.lines()] == [
         json.loads(value) for value in values if value.endswith("}")
     ]
-    found = letters(environment)
-    assert [(letter.value or b"").decode() for letter in found] == [value for value in values if not value.endswith("}")]
-    assert [int(context(letter)["offset"]) for letter in found] == list(range(7, COUNT, EVERY))
+    found = dead_letters(environment)
+    assert [(dead_letter.value or b"").decode() for dead_letter in found] == [value for value in values if not value.endswith("}")]
+    assert [int(context(dead_letter)["offset"]) for dead_letter in found] == list(range(7, COUNT, EVERY))
     bad = COUNT // EVERY
-    counted = {name: value for name, value in figures(result).items() if name.startswith(("total-", "deadletter"))}
+    counted = {name: value for name, value in measured(result).items() if name.startswith(("total-", "deadletter"))}
     assert counted == {
         "total-record-failures": bad,
         "total-record-errors": bad,
@@ -103,9 +103,9 @@ def test_a_sink_goes_on_behind_records_that_python_cannot_hold(environment: RunE
     result = environment.run(environment.file_sink(unique) | JSON | tolerant(environment))
     assert (result.state, result.error) == (RunState.DONE, None)
     assert environment.lines() == ["{n=1}", "{n=2}"]
-    found = letters(environment)
-    assert [(letter.value or b"").decode() for letter in found] == hostile
-    assert {context(letter)["stage"] for letter in found} == {"VALUE_CONVERTER"}
+    found = dead_letters(environment)
+    assert [(dead_letter.value or b"").decode() for dead_letter in found] == hostile
+    assert {context(dead_letter)["stage"] for dead_letter in found} == {"VALUE_CONVERTER"}
 
 
 def test_without_tolerance_the_poison_is_named_and_in_the_queue_and_the_task_failed(environment: RunEnvironment, unique: str) -> None:
@@ -116,12 +116,12 @@ def test_without_tolerance_the_poison_is_named_and_in_the_queue_and_the_task_fai
     assert result.state is RunState.FAILED
     assert f"failed for offset 7 of {unique}-0" in trace(result)
     assert trace(result).startswith("airflow_provider_connect.errors.ConnectException: Tolerance exceeded in error handler")
-    assert figures(result)["total-records-skipped"] == 0
-    assert [context(letter)["offset"] for letter in letters(environment)] == ["7"]
+    assert measured(result)["total-records-skipped"] == 0
+    assert [context(dead_letter)["offset"] for dead_letter in dead_letters(environment)] == ["7"]
     assert environment.lines() == []
     environment.put_config(config | {"errors.tolerance": "all"})
     assert environment.run().state is RunState.DONE
-    assert [context(letter)["offset"] for letter in letters(environment)] == ["7", "7", "107", "207"]
+    assert [context(dead_letter)["offset"] for dead_letter in dead_letters(environment)] == ["7", "7", "107", "207"]
     assert len(environment.lines()) == 297
 
 
@@ -134,13 +134,13 @@ def test_sink_that_refuses_some_records_gets_rid_of_them(environment: RunEnviron
     result = environment.run(environment.picky_sink(unique, refuse=refuse) | tolerant(environment) | prefixed)
     assert (result.state, result.error) == (RunState.DONE, None)
     assert environment.lines() == [value for value in values if value.startswith("good")]
-    found = letters(environment)
-    assert [(letter.value or b"").decode() for letter in found] == [value for value in values if value.startswith("bad")]
-    assert {context(letter)["topic"] for letter in found} == {unique}
-    assert {(context(letter)["stage"], context(letter)["class.name"]) for letter in found} == {
+    found = dead_letters(environment)
+    assert [(dead_letter.value or b"").decode() for dead_letter in found] == [value for value in values if value.startswith("bad")]
+    assert {context(dead_letter)["topic"] for dead_letter in found} == {unique}
+    assert {(context(dead_letter)["stage"], context(dead_letter)["class.name"]) for dead_letter in found} == {
         ("TASK_PUT", "org.apache.kafka.connect.sink.SinkTask")
     }
-    assert figures(result)["total-records-skipped"] == 8
+    assert measured(result)["total-records-skipped"] == 8
     assert [task.records for task in result.tasks] == [392], "the summary counts what was delivered"
 
 
@@ -155,36 +155,38 @@ def test_letters_of_a_run_that_failed_are_written_by_the_next_one_alone(environm
         environment.properties["connector.client.config.override.policy"] = "All"
         config |= {"consumer.override.security.protocol": "PLAINTEXT"}
     assert "the destination is gone" in trace(environment.run(config))
-    assert letters(environment) == []
+    assert dead_letters(environment) == []
     mended.touch()
     assert environment.run(config).state is RunState.DONE
     assert environment.lines() == ["good 0", "broken 3", "good 4"]
-    assert [((letter.value or b"").decode(), context(letter)["stage"]) for letter in letters(environment)] == [
+    assert [((dead_letter.value or b"").decode(), context(dead_letter)["stage"]) for dead_letter in dead_letters(environment)] == [
         ("bad 1", "TASK_PUT"),
         ("poison 2", "TRANSFORMATION"),
     ]
-    assert context(letters(environment)[1])["exception.class.name"] == "builtins.ValueError"
+    assert context(dead_letters(environment)[1])["exception.class.name"] == "builtins.ValueError"
 
 
 @pytest.mark.parametrize(
-    ("moment", "times"),
+    ("kill_point", "times"),
     [
-        (Moment("worker.errors.dead_letters:FencedDeadLetterProducer.send", "before"), 1),
-        (Moment("worker.errors.dead_letters:FencedDeadLetterProducer.send", "after"), 2),
-        (Moment(CommitStep.PRE_COMMIT, "after"), 1),
-        (Moment(CommitStep.COMMIT_GROUP, "after"), 1),
+        (KillPoint("worker.errors.dead_letters:FencedDeadLetterProducer.send", "before"), 1),
+        (KillPoint("worker.errors.dead_letters:FencedDeadLetterProducer.send", "after"), 2),
+        (KillPoint(CommitStep.PRE_COMMIT, "after"), 1),
+        (KillPoint(CommitStep.COMMIT_GROUP, "after"), 1),
     ],
-    ids=lambda value: f"{value.side} {value.method.rpartition('.')[2]}" if isinstance(value, Moment) else str(value),
+    ids=lambda value: f"{value.side} {value.method.rpartition('.')[2]}" if isinstance(value, KillPoint) else str(value),
 )
-def test_killed_at_a_step_of_its_commit_it_loses_no_letter(environment: RunEnvironment, unique: str, moment: Moment, times: int) -> None:
+def test_killed_at_a_step_of_its_commit_it_loses_no_letter(
+    environment: RunEnvironment, unique: str, kill_point: KillPoint, times: int
+) -> None:
     """Between letters and data, and there alone, letters come again; lines are there once whichever step was the last."""
     make_topic(environment.bootstrap, unique)
     send(environment.bootstrap, unique, poisoned(300))
     config = environment.file_sink(unique, delivery_guarantee="exactly_once") | JSON | tolerant(environment)
-    run_and_kill(environment, config, moment)
+    run_and_kill(environment, config, kill_point)
     assert environment.run(config).state is RunState.DONE
     assert len(environment.lines()) == len(set(environment.lines())) == 297
-    assert sorted(int(context(letter)["offset"]) for letter in letters(environment)) == sorted([7, 107, 207] * times)
+    assert sorted(int(context(dead_letter)["offset"]) for dead_letter in dead_letters(environment)) == sorted([7, 107, 207] * times)
 
 
 def test_retriable_failure_passes_and_nothing_is_skipped(environment: RunEnvironment, unique: str) -> None:
@@ -200,7 +202,7 @@ def test_retriable_failure_passes_and_nothing_is_skipped(environment: RunEnviron
     result = environment.run(environment.file_sink(unique) | fragile | {"errors.retry.timeout": "60000"})
     assert (result.state, result.error) == (RunState.DONE, None)
     assert environment.lines() == ["a", "poison", "b"]
-    assert figures(result)["total-retries"] >= 1
+    assert measured(result)["total-retries"] >= 1
 
 
 def test_record_that_is_waited_for_keeps_nobody_from_stopping(environment: RunEnvironment, unique: str) -> None:
@@ -212,7 +214,7 @@ def test_record_that_is_waited_for_keeps_nobody_from_stopping(environment: RunEn
     eventually(lambda: environment.states() == {0: "RUNNING"})
     under_way.application.request_end()
     assert under_way.wait().tasks[0].stopped_by is not None
-    assert (environment.lines(), letters(environment)) == ([], [])
+    assert (environment.lines(), dead_letters(environment)) == ([], [])
     assert environment.group_offsets()[TopicPartition(unique, 0)].offset == 0
 
 
@@ -228,13 +230,13 @@ def test_source_skips_what_cannot_be_transformed_and_its_offset_goes_on(
     assert values_of(environment.bootstrap, unique) == [line for line in lines if line.startswith("line")]
     assert environment.offsets().get({"filename": str(environment.file)}) == {"position": environment.file.stat().st_size}
     assert environment.readiness().state == "no-work"
-    assert figures(result)["total-errors-logged"] == 5
+    assert measured(result)["total-errors-logged"] == 5
     plugin = "tests.integration.worker.plugins.Fragile"
     head = f"Error encountered in task {environment.connector}-0. Executing stage 'TRANSFORMATION' with class '{plugin}'"
-    told = [record.getMessage() for record in caplog.records if record.getMessage().startswith(head)]
-    assert len(told) == 5
-    assert "where source record is = SourceRecord{" in told[0]
-    assert "value=poison 39" in told[0]
+    reported = [record.getMessage() for record in caplog.records if record.getMessage().startswith(head)]
+    assert len(reported) == 5
+    assert "where source record is = SourceRecord{" in reported[0]
+    assert "value=poison 39" in reported[0]
 
 
 def large_and_small(environment: RunEnvironment) -> list[str]:
@@ -252,7 +254,7 @@ def test_source_skips_what_the_broker_refuses_for_its_size(environment: RunEnvir
     result = environment.run(config)
     assert (result.state, result.error) == (RunState.DONE, None)
     assert sorted(values_of(environment.bootstrap, unique)) == sorted(line for line in lines if line.startswith("line"))
-    assert figures(result)["total-records-skipped"] == 5
+    assert measured(result)["total-records-skipped"] == 5
     assert environment.readiness().state == "no-work"
 
 
@@ -285,7 +287,7 @@ def test_queue_that_refuses_a_letter_fails_the_task_and_nothing_is_lost(environm
     result = environment.run(environment.file_sink(unique) | JSON | tolerant(environment))
     assert result.state is RunState.FAILED
     assert f"The dead letter queue {dead_letter_topic(environment)} refused a record: " in trace(result)
-    assert figures(result)["deadletterqueue-produce-failures"] == 1
+    assert measured(result)["deadletterqueue-produce-failures"] == 1
     assert environment.group_offsets()[TopicPartition(unique, 0)].offset == 0
 
 
@@ -296,20 +298,20 @@ def test_dead_letters_are_those_of_kafka_connect(environment: RunEnvironment, un
     send_records(environment.bootstrap, unique, CASES[name])
     result = environment.run(sink_config(environment.connector, unique, dead_letter_topic(environment), str(environment.file), CASES[name]))
     assert result.state is (RunState.FAILED if CASES[name].fails else RunState.DONE)
-    ours = [as_json(letter) for letter in letters(environment)]
+    ours = [as_json(dead_letter) for dead_letter in dead_letters(environment)]
     assert len(ours) == len(golden)
-    for letter, theirs in zip(ours, golden, strict=True):
+    for dead_letter, theirs in zip(ours, golden, strict=True):
         own = {unique: name, environment.connector: name}
-        compared = [[header, own.get(value, value) if isinstance(value, str) else value] for header, value in letter["headers"]]
-        assert _comparable({**letter, "headers": compared}) == _comparable(theirs)
+        compared = [[header, own.get(value, value) if isinstance(value, str) else value] for header, value in dead_letter["headers"]]
+        assert _comparable({**dead_letter, "headers": compared}) == _comparable(theirs)
 
 
-def _comparable(letter: dict[str, object]) -> dict[str, object]:
+def _comparable(dead_letter: dict[str, object]) -> dict[str, object]:
     """Without what two languages say differently: the tail of a parser's message, and the stack below the first line."""
     headers = []
-    for name, value in letter["headers"]:  # type: ignore[attr-defined]
+    for name, value in dead_letter["headers"]:  # type: ignore[attr-defined]
         text = value
         if name.endswith((".message", ".stacktrace")):
             text = str(value).partition("\n")[0].partition("serialization error: ")[0]
         headers.append([name, text])
-    return {**letter, "headers": headers}
+    return {**dead_letter, "headers": headers}

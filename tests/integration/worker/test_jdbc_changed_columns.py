@@ -61,13 +61,13 @@ CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("moment", [BEFORE, BETWEEN])
-def test_a_table_that_changes_under_a_reader(shop: Shop, monkeypatch: pytest.MonkeyPatch, moment: str, change: str) -> None:
+@pytest.mark.parametrize("instant", [BEFORE, BETWEEN])
+def test_a_table_that_changes_under_a_reader(shop: Shop, monkeypatch: pytest.MonkeyPatch, instant: str, change: str) -> None:
     statement, row = CHANGES[change]
     shop.do("CREATE TABLE orders (id int PRIMARY KEY, n int); INSERT INTO orders VALUES (1, 5)")
-    change_once(monkeypatch, moment, lambda: shop.do(statement))
+    change_once(monkeypatch, instant, lambda: shop.do(statement))
     found = rows_of(polled(started(shop.config(mode="incrementing"))))
-    late_column = moment == BETWEEN and change == "added"  # which the next run sees
+    late_column = instant == BETWEEN and change == "added"  # which the next run sees
     assert found == [{key: value for key, value in row.items() if not late_column or key != "extra"}]
 
 

@@ -68,8 +68,8 @@ class Pair:
         catalog = "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped"
         return dict(self.target.do(f"{catalog} AND attrelid = '{self.target.name}.orders'::regclass"))
 
-    def rows(self, place: Shop | Target, columns: str) -> list[Any]:
-        return place.do(f"SELECT {columns} FROM {place.name}.orders ORDER BY id")
+    def rows(self, location: Shop | Target, columns: str) -> list[Any]:
+        return location.do(f"SELECT {columns} FROM {location.name}.orders ORDER BY id")
 
     def refused(self) -> str:
         """What the sink's run fails with; nothing was written."""

@@ -130,10 +130,10 @@ def test_source_and_target_are_equal_but_for_dead_letters(
 def dead_letters(environment: RunEnvironment, topic: str) -> dict[int, str]:
     """The reason of each, by its row; none twice."""
     found: dict[int, str] = {}
-    for letter in read_topic(environment.bootstrap, topic):
-        id = json.loads(letter.value or b"")["payload"]["id"]
+    for dead_letter in read_topic(environment.bootstrap, topic):
+        id = json.loads(dead_letter.value or b"")["payload"]["id"]
         assert id not in found, "two dead-letter records about one row"
-        found[id] = next((value or b"").decode() for name, value in letter.headers if name == "__connect.errors.exception.message")
+        found[id] = next((value or b"").decode() for name, value in dead_letter.headers if name == "__connect.errors.exception.message")
     return found
 
 

@@ -16,7 +16,7 @@ from airflow_provider_connect.errors import ConfigException, RetriableException
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
-from tests.integration.herder.killed_change import Moment
+from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import RunEnvironment, commit_by_hand, make_topic, read_topic, send
 from tests.integration.worker.killed_run import run_and_kill
 
@@ -24,11 +24,11 @@ JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value
 FIELDS = [{"field": "id", "type": "int64", "optional": False}, {"field": "text", "type": "string", "optional": True}]
 SINK = "connectors.jdbc.sink.session:SinkSession"
 MOMENTS = (
-    Moment("connectors.jdbc.sink.postgresql_store:PostgresqlStore._copy", "after", 3),
-    Moment("connectors.jdbc.sink.offsets:OffsetsTable.write", "after"),
-    Moment("connectors.jdbc.sink.postgresql_store:PostgresqlStore.commit", "before", 3),  # after those of the claim and of the table
-    Moment(f"{SINK}.commit", "after"),
-    Moment(CommitStep.COMMIT_GROUP, "before", 1),
+    KillPoint("connectors.jdbc.sink.postgresql_store:PostgresqlStore._copy", "after", 3),
+    KillPoint("connectors.jdbc.sink.offsets:OffsetsTable.write", "after"),
+    KillPoint("connectors.jdbc.sink.postgresql_store:PostgresqlStore.commit", "before", 3),  # after those of the claim and of the table
+    KillPoint(f"{SINK}.commit", "after"),
+    KillPoint(CommitStep.COMMIT_GROUP, "before", 1),
 )
 
 
@@ -92,14 +92,14 @@ def test_each_run_writes_what_is_new_once(environment: RunEnvironment, target: T
     assert target.ids() == list(range(601))
 
 
-@pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: f"{moment.side} {moment.method.rpartition(':')[2]}")
+@pytest.mark.parametrize("kill_point", MOMENTS, ids=lambda kill_point: f"{kill_point.side} {kill_point.method.rpartition(':')[2]}")
 def test_killed_between_the_steps_of_a_commit_nothing_is_lost_or_doubled(
-    environment: RunEnvironment, target: Target, unique: str, moment: Moment
+    environment: RunEnvironment, target: Target, unique: str, kill_point: KillPoint
 ) -> None:
     make_topic(environment.bootstrap, unique, 2)
     send(environment.bootstrap, unique, notes(500), partitions=2)
     config = target.config(environment, unique, batch_size="50")
-    run_and_kill(environment, config, moment)
+    run_and_kill(environment, config, kill_point)
     send(environment.bootstrap, unique, notes(500, 500), partitions=2)
     result = environment.run(config)
     assert (result.state, result.error) == (RunState.DONE, None)
@@ -124,10 +124,10 @@ def test_bad_records_become_dead_letters_and_the_others_arrive(environment: RunE
     values[50] = '{"schema": 1}'
     values[60] = '{"schema": {"type": "int32", "optional": false}, "payload": 5}'
     send(environment.bootstrap, unique, values)
-    letters = f"{unique}-letters"
+    dead_letters = f"{unique}-letters"
     errors = {
         "errors.tolerance": "all",
-        "errors.deadletterqueue.topic.name": letters,
+        "errors.deadletterqueue.topic.name": dead_letters,
         "errors.deadletterqueue.context.headers.enable": "true",
     }
     errors["errors.deadletterqueue.topic.replication.factor"] = "1"
@@ -135,7 +135,7 @@ def test_bad_records_become_dead_letters_and_the_others_arrive(environment: RunE
     assert (result.state, result.error) == (RunState.DONE, None)
     bad = {50, 60, *range(3, 1000, 100)}
     assert target.ids() == [id for id in range(1000) if id not in bad]
-    found = read_topic(environment.bootstrap, letters)
+    found = read_topic(environment.bootstrap, dead_letters)
     assert {(record.value or b"").decode() for record in found} == {values[id] for id in bad}
 
 
@@ -147,22 +147,22 @@ def test_a_refused_record_that_holds_infinity_is_the_only_one_left_out(
     """Its timestamp has no value in Python: who decodes it in order to report it fails in the middle of a put."""
     target.do("CREATE TABLE notes (id bigint CHECK (id % 1000 <> 503), at timestamp)")
     make_topic(environment.bootstrap, unique)
-    moment = {"name": "org.apache.kafka.connect.data.Timestamp", "version": 1, "field": "at", "type": "int64", "optional": True}
-    schema = {"type": "struct", "optional": False, "fields": [FIELDS[0], moment]}
+    kill_point = {"name": "org.apache.kafka.connect.data.Timestamp", "version": 1, "field": "at", "type": "int64", "optional": True}
+    schema = {"type": "struct", "optional": False, "fields": [FIELDS[0], kill_point]}
     infinity, count = 9223372036825200000, 4000
     values = [json.dumps({"schema": schema, "payload": {"id": id, "at": infinity if id % 2 else id}}) for id in range(count)]
     send(environment.bootstrap, unique, values)
-    letters = f"{unique}-letters"
+    dead_letters = f"{unique}-letters"
     errors = {"errors.tolerance": "all", "errors.log.enable": "true", "delivery.guarantee": guarantee, "batch.size": "700"}
     if way == "queue":
-        errors |= {"errors.deadletterqueue.topic.name": letters, "errors.deadletterqueue.topic.replication.factor": "1"}
+        errors |= {"errors.deadletterqueue.topic.name": dead_letters, "errors.deadletterqueue.topic.replication.factor": "1"}
     result = environment.run(target.config(environment, unique) | errors)
     assert (result.state, result.error) == (RunState.DONE, None)
     bad = set(range(503, count, 1000))
     assert target.ids() == [id for id in range(count) if id not in bad]
     assert target.do("SELECT count(*) FROM notes WHERE at = 'infinity'") == [(count // 2 - len(bad),)]
     if way == "queue":
-        assert [(record.value or b"").decode() for record in read_topic(environment.bootstrap, letters)] == [
+        assert [(record.value or b"").decode() for record in read_topic(environment.bootstrap, dead_letters)] == [
             values[id] for id in sorted(bad)
         ]
 

@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.worker.delivery.commit_steps import CommitStep
-from tests.integration.herder.killed_change import Moment
+from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, values_of
 from tests.integration.worker.killed_run import run_and_kill
 
@@ -35,20 +35,20 @@ def test_task_commits_and_aborts_within_its_batches(environment: RunEnvironment,
 
 
 @pytest.mark.parametrize(
-    "moment",
+    "kill_point",
     [
-        Moment(CommitStep.ABORT_TRANSACTION, "before"),
-        Moment(CommitStep.ABORT_TRANSACTION, "after"),
-        Moment(CommitStep.WRITE_OFFSETS, "after", 2),
-        Moment(CommitStep.COMMIT_TRANSACTION, "after", 2),
+        KillPoint(CommitStep.ABORT_TRANSACTION, "before"),
+        KillPoint(CommitStep.ABORT_TRANSACTION, "after"),
+        KillPoint(CommitStep.WRITE_OFFSETS, "after", 2),
+        KillPoint(CommitStep.COMMIT_TRANSACTION, "after", 2),
     ],
     ids=str,
 )
-def test_killed_between_the_steps_of_an_abort(environment: RunEnvironment, unique: str, moment: Moment) -> None:
+def test_killed_between_the_steps_of_an_abort(environment: RunEnvironment, unique: str, kill_point: KillPoint) -> None:
     """What was aborted stays away and what was committed comes once, whichever step was the last."""
     make_topic(environment.bootstrap, unique)
     config = environment.transactions(unique, until="40", size="10", commit_after="4,24,39", abort_after="14")
-    run_and_kill(environment, config, moment)
+    run_and_kill(environment, config, kill_point)
     assert environment.run(config).state is RunState.DONE
     assert values_of(environment.bootstrap, unique) == numbers((0, 4), (15, 39))
     assert environment.offsets().get({"task": 0}) == {"next": 40}
@@ -78,7 +78,7 @@ def test_killed_at_a_commit_by_interval(environment: RunEnvironment, unique: str
     make_topic(environment.bootstrap, unique)
     by_interval = {"transaction_boundary": "interval", "transaction_boundary_interval_ms": "40"}
     config = environment.numbers(unique, until="200", size="10", poll_ms="10", **by_interval)
-    run_and_kill(environment, config, Moment(CommitStep.COMMIT_TRANSACTION, side, 2))
+    run_and_kill(environment, config, KillPoint(CommitStep.COMMIT_TRANSACTION, side, 2))
     assert environment.run(config).state is RunState.DONE
     assert values_of(environment.bootstrap, unique) == numbers((0, 199))
 

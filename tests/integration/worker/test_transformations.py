@@ -36,10 +36,10 @@ def test_a_chain_with_a_predicate_delivers_all_but_what_it_cannot_cast(environme
     make_topic(environment.bootstrap, unique)
     texts = [json.dumps({"schema": SCHEMA, "payload": {"n": number(offset)}}) for offset in range(COUNT)]
     send(environment.bootstrap, unique, [None if offset % 100 == 3 else text for offset, text in enumerate(texts)])
-    letters = f"dlq-{environment.connector}"
+    dead_letters = f"dlq-{environment.connector}"
     tolerant = {
         "errors.tolerance": "all",
-        "errors.deadletterqueue.topic.name": letters,
+        "errors.deadletterqueue.topic.name": dead_letters,
         "errors.deadletterqueue.topic.replication.factor": "1",
         "errors.deadletterqueue.context.headers.enable": "true",
     }
@@ -47,7 +47,7 @@ def test_a_chain_with_a_predicate_delivers_all_but_what_it_cannot_cast(environme
     assert (result.state, result.error) == (RunState.DONE, None)
     wanted = [(offset, number(offset)) for offset in range(COUNT) if offset % 100 != 3 and number(offset) != "many"]
     assert environment.lines() == [f"Struct{{{'' if n is None else f'n={n},'}offset={offset},by=us}}" for offset, n in wanted]
-    found = [dict(letter.headers) for letter in read_topic(environment.bootstrap, letters)]
+    found = [dict(dead_letter.headers) for dead_letter in read_topic(environment.bootstrap, dead_letters)]
     assert [int(headers["__connect.errors.offset"] or b"") for headers in found] == list(range(9, COUNT, 50))
     assert {headers["__connect.errors.stage"] for headers in found} == {b"TRANSFORMATION"}
     assert environment.group_offsets()[TopicPartition(unique, 0)].offset == COUNT

@@ -79,13 +79,13 @@ def test_ranges_in_the_variable_of_airflow_move_rest_metrics_and_figures(
             page = get(f"{url}/metrics")
         assert [status["connector"]["version"], *(task["version"] for task in status["tasks"])] == [version, version]
         name = f'connector="{words.connector}"'
-        for told in (
+        for reported in (
             f'connector_metrics_connector_version{{{name},connector_version="{version}"}} 1',
             f'connector_task_metrics_task_version{{{name},task="0",task_version="{version}"}} 1',
             f'connector_task_metrics_connector_version{{{name},task="0",connector_version="{version}"}} 1',
             f'connector_transform_metrics_transform_version{{{name},task="0",transform="r",transform_version="{of_transform}"}} 1',
         ):
-            assert told in page, page
+            assert reported in page, page
     assert values_of(words.bootstrap, unique) == ["good day 0", "hello 1", "good day 2"]
 
 

@@ -211,8 +211,8 @@ def test_secrets_written_out_are_found_and_variables_are_not() -> None:
 
 
 def test_thousands_of_unknown_keys_are_refused_at_once() -> None:
-    letters = random.Random(1)
-    keys = {f"airflow.{''.join(letters.sample('retry.delay.max.multiplier', 26))}" for _ in range(10_000)}
+    chance = random.Random(1)
+    keys = {f"airflow.{''.join(chance.sample('retry.delay.max.multiplier', 26))}" for _ in range(10_000)}
     started = time.process_time()
     errors = steering_errors("c", dict.fromkeys(keys, ""), DagLimits())
     assert time.process_time() - started < 1.0

@@ -24,11 +24,11 @@ Told = tuple[str, list[str]]
 def test_what_a_restart_tells_writes_and_runs(
     environment: RunEnvironment, connector: State, flags: tuple[bool, bool], views: tuple[Told, Told], run: list[list[int] | None]
 ) -> None:
-    told, written = views
+    reported, written = views
     environment.herder.create_connector("c", CONFIG)
     environment.run("c", R, F, connector=connector)
     plan = environment.herder.restart_connector("c", include_tasks=flags[0], only_failed=flags[1])
-    assert (plan.connector.state, [task.state for task in plan.tasks]) == told
+    assert (plan.connector.state, [task.state for task in plan.tasks]) == reported
     assert plan.tasks[1].trace == "it broke"
     assert environment.states("c") == written
     assert environment.runs.taken() == [("trigger", "c", tasks) for tasks in run]

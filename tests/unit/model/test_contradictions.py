@@ -48,7 +48,7 @@ def statuses(connector: State | None, *tasks: State | None) -> StatusState:
 
 
 @pytest.mark.parametrize(
-    ("target", "count", "told", "is_contradicting"),
+    ("target", "count", "reported", "is_contradicting"),
     [
         (STARTED, 2, (R, R, F), False),
         (STARTED, 0, (R,), False),
@@ -74,13 +74,13 @@ def statuses(connector: State | None, *tasks: State | None) -> StatusState:
     ],
 )
 def test_whose_statuses_are_not_those_of_the_target_state(
-    target: TargetState | None, count: int, told: tuple[State | None, ...], is_contradicting: bool
+    target: TargetState | None, count: int, reported: tuple[State | None, ...], is_contradicting: bool
 ) -> None:
-    assert contradicting(configs(target, count), statuses(*told)) == ({"c"} if is_contradicting else set())
+    assert contradicting(configs(target, count), statuses(*reported)) == ({"c"} if is_contradicting else set())
 
 
 @pytest.mark.parametrize(
-    ("target", "count", "told", "facts", "wanted"),
+    ("target", "count", "reported", "facts", "wanted"),
     [
         # a verb was killed after its record
         (STARTED, 0, (None,), RunFacts(), (R, {})),
@@ -115,25 +115,29 @@ def test_whose_statuses_are_not_those_of_the_target_state(
     ],
 )
 def test_what_becomes_of_them(
-    target: TargetState | None, count: int, told: tuple[State | None, ...], facts: RunFacts, wanted: tuple[State | None, dict[int, State]]
+    target: TargetState | None,
+    count: int,
+    reported: tuple[State | None, ...],
+    facts: RunFacts,
+    wanted: tuple[State | None, dict[int, State]],
 ) -> None:
-    found = correction(configs(target, count), statuses(*told), "c", facts)
+    found = correction(configs(target, count), statuses(*reported), "c", facts)
     assert ((found.connector, found.tasks), found.needs_run) == (wanted, False)
 
 
 @pytest.mark.parametrize(
-    ("told", "rerun"),
+    ("reported", "rerun"),
     [((R, U, R), (0,)), ((R, X, X), (0, 1)), ((X, R, R), ())],
 )
 @pytest.mark.parametrize("facts", [RunFacts(), LONG_DONE, LONG_BROKEN])
-def test_what_was_about_to_start_and_has_had_no_run_gets_one(told: tuple[State, ...], rerun: tuple[int, ...], facts: RunFacts) -> None:
-    found = correction(configs(STARTED, 2), statuses(*told), "c", facts)
+def test_what_was_about_to_start_and_has_had_no_run_gets_one(reported: tuple[State, ...], rerun: tuple[int, ...], facts: RunFacts) -> None:
+    found = correction(configs(STARTED, 2), statuses(*reported), "c", facts)
     assert found == Correction(trace=facts.failure, needs_run=True, rerun=rerun)
 
 
-@pytest.mark.parametrize(("told", "tasks"), [((P, P, F), {0: R}), ((S, None, None), {0: R, 1: R})])
-def test_a_resume_that_was_killed_before_its_run_gets_one(told: tuple[State, ...], tasks: dict[int, State]) -> None:
-    assert correction(configs(STARTED, 2), statuses(*told), "c", LONG_DONE) == Correction(R, tasks, needs_run=True)
+@pytest.mark.parametrize(("reported", "tasks"), [((P, P, F), {0: R}), ((S, None, None), {0: R, 1: R})])
+def test_a_resume_that_was_killed_before_its_run_gets_one(reported: tuple[State, ...], tasks: dict[int, State]) -> None:
+    assert correction(configs(STARTED, 2), statuses(*reported), "c", LONG_DONE) == Correction(R, tasks, needs_run=True)
 
 
 def test_a_failure_is_told_with_its_reason() -> None:

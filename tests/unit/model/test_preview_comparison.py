@@ -20,7 +20,7 @@ OLD = preview("1.0", 3, topic("t", 3, ID, "a", "b", "c"))
 
 
 @pytest.mark.parametrize(
-    ("new", "told", "accepted"),
+    ("new", "reported", "accepted"),
     [
         (preview("2.0", 3, topic("t", 3, ID, "a", "b", "x")), [], []),
         (preview("2.0", 4, topic("t", 4, ID, "a", "b", "c", "d")), [], []),  # one more had come meanwhile
@@ -34,9 +34,9 @@ OLD = preview("1.0", 3, topic("t", 3, ID, "a", "b", "c"))
         (preview("2.0", 3, topic("t", 6, ID)), ["source: count records changed: 3 → 6"], ["source: count records changed: 3 → 6"]),
     ],
 )  # fmt: skip
-def test_differences_and_what_of_them_stands_in_the_way(new: Preview, told: list[str], accepted: list[str]) -> None:
+def test_differences_and_what_of_them_stands_in_the_way(new: Preview, reported: list[str], accepted: list[str]) -> None:
     comparison = compared(OLD, new)
-    assert list(map(str, comparison.hindrances(accept_schema_change=False))) == told
+    assert list(map(str, comparison.hindrances(accept_schema_change=False))) == reported
     assert list(map(str, comparison.hindrances(accept_schema_change=True))) == accepted
     assert Comparison.of_json(comparison.to_json()) == comparison
 

@@ -76,8 +76,8 @@ def versions(*path: Path) -> dict[str, Plugin]:
 
 def facts(plugin: Plugin) -> list[str]:
     connector: Any = plugin.load()()
-    told: list[str] = connector.facts()
-    return told
+    reported: list[str] = connector.facts()
+    return reported
 
 
 def test_each_version_sees_its_own_dependencies_in_one_process(tmp_path: Path) -> None:

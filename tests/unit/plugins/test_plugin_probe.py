@@ -175,11 +175,11 @@ def test_what_a_connector_may_not_look_up_is_refused_by_its_key(plugin_path: Pat
     secrets = {"${airflow:core:uri}": "canary-of-core"}
     asked: list[object] = []
 
-    def told(config: Mapping[str, str | None]) -> Mapping[str, str]:
+    def reported(config: Mapping[str, str | None]) -> Mapping[str, str]:
         asked.append(config)
         return secrets
 
-    with PluginProbe(settings(plugin_path, **access), secrets=told) as probe:
+    with PluginProbe(settings(plugin_path, **access), secrets=reported) as probe:
         for name, variable, setting in [
             ("staff", "${env:SHOP_PATH}", "no config.providers.env.access setting"),
             ("shop-1", "${env:HOME}", "no config.providers.env.access setting"),

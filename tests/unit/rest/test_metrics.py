@@ -18,8 +18,8 @@ def _measured(name: str, *states: str, kind: str = "source") -> Measured:
         "key.converter": PluginView("a.Converter", "converter", "3.0"),
         "transforms.route": PluginView("a.Router", "transformation", "2.0"),
     }
-    figures = {0: {f"{kind}-record-{'write' if kind == 'source' else 'send'}-total": 7.0, "offset-commit-avg-time-ms": 1.5}}
-    return Measured(info, status, plugins, {0: "a.Task"}, figures)
+    measured = {0: {f"{kind}-record-{'write' if kind == 'source' else 'send'}-total": 7.0, "offset-commit-avg-time-ms": 1.5}}
+    return Measured(info, status, plugins, {0: "a.Task"}, measured)
 
 
 def _page(*connectors: Measured) -> str:

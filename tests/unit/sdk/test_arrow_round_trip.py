@@ -36,8 +36,8 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
-def milliseconds(moment: datetime.datetime) -> datetime.datetime:
-    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+def milliseconds(instant: datetime.datetime) -> datetime.datetime:
+    return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
 
 
 def named() -> st.SearchStrategy[dict[str, Any]]:

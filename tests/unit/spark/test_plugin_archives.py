@@ -50,8 +50,8 @@ def test_plugin_is_found_where_only_its_zip_is(site: Path, tmp_path: Path) -> No
         f"from importlib.metadata import entry_points\n"
         f"for entry in sorted(entry_points(group={GROUP!r})): print(entry.name, entry.dist.version, entry.load().__module__)\n"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert told.stdout.splitlines() == ["sink:a.SinkConnector 1.0 connect_pack.inner", "source:b.SourceConnector 1.0 connect_single"]
+    reported = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert reported.stdout.splitlines() == ["sink:a.SinkConnector 1.0 connect_pack.inner", "source:b.SourceConnector 1.0 connect_single"]
 
 
 def test_archive_is_made_anew_when_a_file_changes(site: Path, tmp_path: Path) -> None:

@@ -61,8 +61,8 @@ def test_an_upgrade_is_told_in_the_history_with_its_reason(database: Connection)
     held = Upgrade(UpgradeState.HELD, to="[2,3)", old="1.0", new="2.1", class_name="C", reason="other fields", claim=NEW)
     found = take_configs(database, stream("configs", UpgradeRecord("orders", held), UpgradeRecord("orders", None)))
     write_history(database, found)
-    told = [(entry.kind, entry.connector, entry.claim, entry.note) for entry in found]
-    assert told == [(Kind.UPGRADE, "orders", str(NEW), "other fields"), (Kind.UPGRADE, "orders", None, None)]
+    reported = [(entry.kind, entry.connector, entry.claim, entry.note) for entry in found]
+    assert reported == [(Kind.UPGRADE, "orders", str(NEW), "other fields"), (Kind.UPGRADE, "orders", None, None)]
     assert Upgrade.of_json(json.loads(found[0].new or "")) == held
 
 
@@ -200,14 +200,14 @@ def test_passwords_by_type_are_in_no_table(database: Connection) -> None:
         return {key: "[hidden]" if is_shop and key == "pin" else value for key, value in config.items()}
 
     task = ConnectorTaskId("shop", 0)
-    told = stream(
+    reported = stream(
         "configs",
         ConnectorRecord("shop", {"connector.class": "Shop", "pin": "canary", "colour": "red"}),
         TaskRecord(task, {"pin": "canary", "part": "1"}),
         CommitRecord("shop", 1),
         ConnectorRecord("shop", {"connector.class": "Shop", "pin": "canary-2", "colour": "red"}),
     )
-    entries = take_configs(database, told, hide=hide)
+    entries = take_configs(database, reported, hide=hide)
     write_history(database, entries)
     tables = (connector_config, pending_task, task_config, history)
     everything = str([list(database.execute(select(table)).tuples()) for table in tables])

@@ -30,7 +30,7 @@ tried = settings(deadline=None, derandomize=True, max_examples=40)  # a shared m
 
 BITS = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaType.INT64: 64}
 MOMENTS = st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2200, 1, 1)).map(
-    lambda moment: moment.replace(microsecond=moment.microsecond // 1000 * 1000, tzinfo=datetime.UTC)
+    lambda instant: instant.replace(microsecond=instant.microsecond // 1000 * 1000, tzinfo=datetime.UTC)
 )
 TEXTS = st.one_of(st.sampled_from(["7", "-12", "1.5", "x", "", "true", "300", "1e3"]), st.text(st.characters(codec="utf-8"), max_size=5))
 SCALARS: dict[Schema, st.SearchStrategy[Any]] = {
@@ -152,22 +152,22 @@ def shown(value: Any) -> Any:
 
 @tried
 @given(
-    moments=st.lists(st.one_of(st.none(), st.integers(-(10**14), 10**14)), min_size=1, max_size=5),
+    instants=st.lists(st.one_of(st.none(), st.integers(-(10**14), 10**14)), min_size=1, max_size=5),
     pattern=st.sampled_from(["yyyy-MM-dd'T'HH:mm:ss.SSS'Z'", "EEE d MMM y h a k K u D", "yyMMdd", "MMMM EEEE G z Z X S"]),
 )
-def test_moments_are_written_in_columns_as_one_by_one(moments: list[int | None], pattern: str) -> None:
+def test_moments_are_written_in_columns_as_one_by_one(instants: list[int | None], pattern: str) -> None:
     format = SimpleDateFormat(pattern)
-    column = column_of(moments, Schema(SchemaType.INT64, optional=True))
-    assert format.format_column(column).to_pylist() == [None if moment is None else format.format(moment) for moment in moments]
+    column = column_of(instants, Schema(SchemaType.INT64, optional=True))
+    assert format.format_column(column).to_pylist() == [None if instant is None else format.format(instant) for instant in instants]
 
 
 @tried
-@given(moments=st.lists(st.one_of(st.none(), st.integers(-12_219_292_800_000, 253_402_300_799_999)), min_size=1, max_size=5))
-def test_what_was_written_is_read_again(moments: list[int | None]) -> None:
-    format, moments = SimpleDateFormat("yyyy-MM-dd HH:mm:ss.SSS"), [*moments, 0]
-    texts = format.format_column(column_of(moments, Schema(SchemaType.INT64, optional=True)))
+@given(instants=st.lists(st.one_of(st.none(), st.integers(-12_219_292_800_000, 253_402_300_799_999)), min_size=1, max_size=5))
+def test_what_was_written_is_read_again(instants: list[int | None]) -> None:
+    format, instants = SimpleDateFormat("yyyy-MM-dd HH:mm:ss.SSS"), [*instants, 0]
+    texts = format.format_column(column_of(instants, Schema(SchemaType.INT64, optional=True)))
     parser = SimpleDateParser(format, datetime.date(2026, 1, 1))
     plain = parser.parse_plain(texts)
     assert plain is not None
-    assert plain.to_pylist() == moments
-    assert [None if text is None else parser.parse(text) for text in texts.to_pylist()] == moments
+    assert plain.to_pylist() == instants
+    assert [None if text is None else parser.parse(text) for text in texts.to_pylist()] == instants

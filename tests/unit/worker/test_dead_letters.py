@@ -25,7 +25,7 @@ class Written:
     def send(self, topic: str, letters: Sequence[DeadLetter]) -> None:
         if self.refuses:
             raise RetriableException(f"{topic} is away")
-        self.sent.append(tuple(letter.record.offset for letter in letters))
+        self.sent.append(tuple(dead_letter.record.offset for dead_letter in letters))
 
 
 def failure(offset: int, partition: int = 0, error: Exception | None = None) -> Failure:
@@ -118,8 +118,8 @@ def test_exceptions_that_connect_does_not_have_keep_their_name(error: Exception,
 
 
 def test_report_names_the_record_only_where_messages_may_be_shown() -> None:
-    told = Failure(JSON, DataException("bad"), ConsumedRecord("t", 0, 7, b"secret", b"secret", timestamp=12))
+    reported = Failure(JSON, DataException("bad"), ConsumedRecord("t", 0, 7, b"secret", b"secret", timestamp=12))
     head = "Executing stage 'VALUE_CONVERTER' with class 'org.apache.kafka.connect.json.JsonConverter'"
-    assert told.text(with_record=False) == f"{head}."
-    place = "{topic='t', partition=0, offset=7, timestamp=12, timestampType=CreateTime}"
-    assert told.text(with_record=True) == f"{head}, where consumed record is {place}."
+    assert reported.text(with_record=False) == f"{head}."
+    location = "{topic='t', partition=0, offset=7, timestamp=12, timestampType=CreateTime}"
+    assert reported.text(with_record=True) == f"{head}, where consumed record is {location}."

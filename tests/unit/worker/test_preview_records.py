@@ -62,8 +62,8 @@ def test_within_structs_lists_and_maps() -> None:
         {"at": None, "all": None, "by": None},
         {"at": NOW_MS, "all": [], "by": []},
     ]
-    moment = pa.timestamp("ms", "UTC")
-    kind = pa.struct([("at", moment), ("all", pa.list_(moment)), ("by", pa.map_(pa.string(), moment))])
+    instant = pa.timestamp("ms", "UTC")
+    kind = pa.struct([("at", instant), ("all", pa.list_(instant)), ("by", pa.map_(pa.string(), instant))])
     column = pa.array([None, *plain], kind)[1:]
     assert shown(column, schema) == [
         {"at": INFINITY, "all": [NOW.isoformat(), INFINITY], "by": {"a": INFINITY}},

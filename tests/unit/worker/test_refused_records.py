@@ -54,8 +54,8 @@ class Broker:
     def flush(self, timeout: float) -> int:
         batch, self._batch = self._batch, []
         if any(options["value"].startswith(b"large") for options, _ in batch):
-            for options, told in batch:
-                told(self.error, Report(options["value"]))
+            for options, reported in batch:
+                reported(self.error, Report(options["value"]))
         else:
             self.taken += [options for options, _ in batch]
         return 0

@@ -47,7 +47,7 @@ class Journal:
         self.said: list[str] = []
 
     def send(self, topic: str, letters: Sequence[DeadLetter]) -> None:
-        self.said.append("letters " + " ".join(str(letter.record.offset) for letter in letters))
+        self.said.append("letters " + " ".join(str(dead_letter.record.offset) for dead_letter in letters))
 
 
 def test_originals_are_found_until_they_are_committed() -> None:

@@ -66,11 +66,11 @@ def test_failing_records_are_skipped_reported_and_counted() -> None:
     parts = errors.parts(OPERATION, 10, failing({2, 7}, DataException("no")), record)
     assert [index for part in parts for index in part.result] == [0, 1, 3, 4, 5, 6, 8, 9]
     assert [str(failure.record) for failure in reported] == [str(record(2)), str(record(7))]
-    figures = errors.metrics.by_name()
-    assert {name: figures[f"total-record{name}"] for name in ("-failures", "-errors", "s-skipped")} == dict.fromkeys(
+    measured = errors.metrics.by_name()
+    assert {name: measured[f"total-record{name}"] for name in ("-failures", "-errors", "s-skipped")} == dict.fromkeys(
         ("-failures", "-errors", "s-skipped"), 2
     )
-    assert figures["last-error-timestamp"] > 0
+    assert measured["last-error-timestamp"] > 0
 
 
 def test_without_tolerance_the_first_failing_record_is_reported_and_named() -> None:

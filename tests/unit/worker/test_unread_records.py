@@ -51,11 +51,11 @@ def loop(tolerance: Tolerance) -> SourceLoop:
 
 
 def test_tolerated_it_is_reported_counted_and_left_behind() -> None:
-    told: list[Failure] = []
+    reported: list[Failure] = []
     metrics = TaskMetrics(is_source=True)
-    here = loop(Tolerance(dataclasses.replace(STRICT, tolerates_all=True), told.append, metrics))
+    here = loop(Tolerance(dataclasses.replace(STRICT, tolerates_all=True), reported.append, metrics))
     assert [here._poll(), here._poll(), here._poll()] == [[], [], None]
-    [failure] = told
+    [failure] = reported
     assert failure.text(with_record=True) == "Executing stage 'TASK_POLL' with class 'tests.Task'."
     assert (metrics.record_errors, metrics.records_skipped) == (1, 1)
 

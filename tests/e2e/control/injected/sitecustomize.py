@@ -21,9 +21,9 @@ STEPS: list[str] = json.loads(os.environ.get("KILL_STEPS", "[]"))
 def strike_if_told(step: str, when: str) -> None:
     """The file is moved first, so that whoever has it is the only one to die of it."""
     with contextlib.suppress(FileNotFoundError):
-        told = json.loads(FILE.read_text())
-        if (told["step"], told["when"]) == (step, when):
-            FILE.rename(told["token"])
+        request = json.loads(FILE.read_text())
+        if (request["step"], request["when"]) == (step, when):
+            FILE.rename(request["token"])
             os.kill(os.getpid(), signal.SIGKILL)
 
 

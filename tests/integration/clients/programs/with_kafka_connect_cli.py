@@ -30,8 +30,8 @@ def found():
 def healthy():
     try:
         command("health-check")
-    except SystemExit as told:
-        return told.code
+    except SystemExit as ended:
+        return ended.code
     return None
 
 

@@ -73,20 +73,20 @@ def test_offsets_of_others_are_refused(partition: object, offset: object) -> Non
         refuse_wrong(partition, offset)
 
 
-def offset_at(place: Mapping[str, object], asked: Mapping[str, object]) -> Mapping[str, object] | None:
-    return {"incrementing": 5} if asked == place else None
+def offset_at(location: Mapping[str, object], asked: Mapping[str, object]) -> Mapping[str, object] | None:
+    return {"incrementing": 5} if asked == location else None
 
 
 def test_offsets_that_another_worker_wrote_are_found() -> None:
     assert table_partition(ORDERS) == {"protocol": "1", "table": "shop.public.orders"}
-    for place, is_only in (
+    for location, is_only in (
         ({"protocol": "1", "table": "shop.public.orders"}, False),
         ({"protocol": "1", "table": "public.orders"}, False),
         ({"protocol": "1", "table": "orders"}, True),
         ({"table": "orders"}, True),
     ):
-        found = known_offset(ORDERS, partial(offset_at, place), is_only=is_only)
-        assert found == {"incrementing": 5}, place
+        found = known_offset(ORDERS, partial(offset_at, location), is_only=is_only)
+        assert found == {"incrementing": 5}, location
     assert known_offset(ORDERS, lambda asked: {"incrementing": 5} if asked == {"table": "orders"} else None, is_only=False) is None
 
 
@@ -205,7 +205,7 @@ def test_default_of_a_decimal_has_its_scale() -> None:
 
 
 @pytest.mark.parametrize(
-    ("moment", "zone", "expected"),
+    ("instant", "zone", "expected"),
     [
         ("2024-01-02 03:04:05.678901", "UTC", "2024-01-02T03:04:05.678"),
         ("1969-12-31 23:59:59.999900", "UTC", "1969-12-31T23:59:59.999"),
@@ -213,8 +213,8 @@ def test_default_of_a_decimal_has_its_scale() -> None:
         ("2024-10-27 02:30:00.000000", "Europe/Paris", "2024-10-27T00:30:00.000"),
     ],
 )
-def test_times_are_cut_towards_the_past_and_read_in_their_zone(moment: str, zone: str, expected: str) -> None:
-    column = pa.array([datetime.datetime.fromisoformat(moment), None], pa.timestamp("us"))
+def test_times_are_cut_towards_the_past_and_read_in_their_zone(instant: str, zone: str, expected: str) -> None:
+    column = pa.array([datetime.datetime.fromisoformat(instant), None], pa.timestamp("us"))
     assert milliseconds(column, zone).to_pylist() == [datetime.datetime.fromisoformat(f"{expected}+00:00"), None]
 
 
@@ -307,13 +307,13 @@ def query(mode: str, dialect: str = "postgresql", **more: str) -> RowQuery:
 
 def test_statements_of_each_mode() -> None:
     start = 'SELECT "id" AS c0, "at" AS c1 FROM "t"'
-    moment, now = SourceOffset(7, 1_500_000_000), SourceOffset(None, 2_000_001_000)
+    instant, now = SourceOffset(7, 1_500_000_000), SourceOffset(None, 2_000_001_000)
     since, until = "'1970-01-01 00:00:01.500000'::timestamp", "'1970-01-01 00:00:02.000000'::timestamp"  # the second that is over
     assert query("bulk").rows(SourceOffset(), SourceOffset()) == start
     assert query("incrementing").rows(SourceOffset(), SourceOffset(9)) == f'{start} WHERE "id" <= 9 ORDER BY "id"'
     assert query("incrementing").rows(SourceOffset(7), SourceOffset(9)) == f'{start} WHERE "id" > 7 AND "id" <= 9 ORDER BY "id"'
-    assert query("timestamp").rows(moment, now) == f'{start} WHERE "at" > {since} AND "at" < {until} ORDER BY "at"'
-    assert query("timestamp+incrementing").rows(moment, now) == (
+    assert query("timestamp").rows(instant, now) == f'{start} WHERE "at" > {since} AND "at" < {until} ORDER BY "at"'
+    assert query("timestamp+incrementing").rows(instant, now) == (
         f'{start} WHERE "at" >= {since} AND ("at" > {since} OR "id" > 7) AND "at" < {until} ORDER BY "at", "id"'
     )
 
