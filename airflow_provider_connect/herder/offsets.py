@@ -42,7 +42,7 @@ from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.model.views import OffsetView
 from airflow_provider_connect.stores.backing import Backing
-from airflow_provider_connect.stores.fencing import Fence
+from airflow_provider_connect.stores.transactional_producer import Fence
 
 _END_SECONDS = 10.0
 _ATTEMPTS = 5

@@ -96,7 +96,6 @@ class ConnectorSettings:
     batch_max_records: int | None
     batch_max_duration_ms: int | None
     tasks_per_application: int | None
-    offsets_storage_topic: str | None
     overrides: Mapping[str, Mapping[str, str]]
     errors: ErrorSettings
 
@@ -135,7 +134,6 @@ class ConnectorSettings:
             batch_max_records=values["batch.max.records"],
             batch_max_duration_ms=values["batch.max.duration.ms"],
             tasks_per_application=values["tasks.per.application"],
-            offsets_storage_topic=values.get("offsets.storage.topic"),
             overrides={client: _below(config, f"{client}.override.") for client in _CLIENTS},
             errors=_error_settings(values),
         )

@@ -113,9 +113,10 @@ def _started(committed: Iterable[int], connector: ConnectorStatus | None, tasks:
     numbers = set(committed)
     states = {status.state for status in (connector, *tasks.values()) if status is not None}
     hidden = facts.failure is not None and State.FAILED not in states  # the run has failed, and no status shows it
-    changes = {n: _task(tasks.get(n), facts, hidden=hidden) for n in sorted(numbers)}
+    missing = State.RUNNING if facts.failure is None else State.FAILED
+    changes = {n: _instance(tasks.get(n), facts, missing, hidden=hidden) for n in sorted(numbers)}
     changes |= {n: State.DESTROYED for n in tasks if n not in numbers}
-    state = _connector(connector, facts, hidden=hidden and not numbers)
+    state = _instance(connector, facts, State.RUNNING, hidden=hidden and not numbers)
     wanted = {n: change for n, change in changes.items() if change is not None}
     rerun = tuple(n for n in sorted(numbers) if n not in wanted and n in tasks and tasks[n].state in _PASSING)
     stuck = state is None and connector is not None and connector.state in _PASSING
@@ -123,26 +124,16 @@ def _started(committed: Iterable[int], connector: ConnectorStatus | None, tasks:
     return Correction(state, wanted, facts.failure, needs_run=bool(rerun) or stuck or resumed, rerun=rerun)
 
 
-def _connector(status: ConnectorStatus | None, facts: RunFacts, *, hidden: bool) -> State | None:
-    """The state to write; None: the present state is right, or only a run can correct it."""
+def _instance(status: ConnectorStatus | TaskStatus | None, facts: RunFacts, missing: State, *, hidden: bool) -> State | None:
+    """The state to write, ``missing`` where there is no status; None: the present state is right, or only a run can correct it."""
     if status is None:
-        return State.RUNNING
+        return missing
     if status.state in _PASSING:
         return _outcome(status, facts)
     if hidden and (facts.is_marked or _ended_since(status, facts)):
         return State.FAILED
-    wanted = connector_state_for(TargetState.STARTED, status.state)
-    return None if wanted is status.state else wanted
-
-
-def _task(status: TaskStatus | None, facts: RunFacts, *, hidden: bool) -> State | None:
-    if status is None:
-        return State.RUNNING if facts.failure is None else State.FAILED
-    if status.state in _PASSING:
-        return _outcome(status, facts)
-    if hidden and (facts.is_marked or _ended_since(status, facts)):
-        return State.FAILED
-    wanted = task_state_for(TargetState.STARTED, status.state)
+    rule = connector_state_for if isinstance(status, ConnectorStatus) else task_state_for
+    wanted = rule(TargetState.STARTED, status.state)
     return None if wanted is status.state else wanted
 
 

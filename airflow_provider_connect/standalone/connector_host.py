@@ -22,7 +22,7 @@ from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import ConnectorStatus
 from airflow_provider_connect.standalone.task_loop import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, TaskLoop
 from airflow_provider_connect.stores.backing import Backing
-from airflow_provider_connect.stores.fencing import Fence
+from airflow_provider_connect.stores.transactional_producer import Fence
 from airflow_provider_connect.worker.application.failure_report import plugin_version, report_failed
 from airflow_provider_connect.worker.application.planner import NoPlan, Plan, Planner
 from airflow_provider_connect.worker.metrics import TaskMetrics

@@ -13,7 +13,7 @@ from tests.e2e.faults.environments import make_topic
 from tests.e2e.faults.oracle import judge, topic_records
 from tests.e2e.faults.runs import Fault, Runs
 from tests.e2e.faults.steps import each_step_once
-from tests.integration.herder.killed_change import Moment
+from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import RunEnvironment
 from tests.integration.worker.killed_run import run_and_kill
 
@@ -67,7 +67,7 @@ def test_a_run_with_spark_is_killed_and_the_next_one_goes_on(runs: Runs, unique:
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.when} {fault.step.rpartition(':')[2]}")
 def test_a_run_without_spark_is_killed_at_each_step(runs: Runs, unique: str, fault: Fault) -> None:
     here = RunEnvironment(dict(runs.settings), runs.connector, runs.folder)
-    run_and_kill(here, runs.config, Moment(fault.step.removeprefix("airflow_provider_connect."), fault.when, fault.nth))
+    run_and_kill(here, runs.config, KillPoint(fault.step.removeprefix("airflow_provider_connect."), fault.when, fault.nth))
     results = [here.run(runs.config)]
     while results[-1].state is not RunState.DONE and len(results) < TRIES:
         results.append(here.run(runs.config))
@@ -85,6 +85,6 @@ def test_a_sink_that_is_killed_loses_nothing(runs: Runs, unique: str) -> None:
         to = runs.folder / f"lines-{number}"
         config = {"name": f"{unique}-{number}", "connector.class": "lines", "topics": unique, "to": str(to), "tasks.max": "2", **JSON}
         there = RunEnvironment(dict(runs.settings), config["name"], runs.folder)
-        run_and_kill(there, config, Moment(fault.step.removeprefix("airflow_provider_connect."), fault.when, 1))
+        run_and_kill(there, config, KillPoint(fault.step.removeprefix("airflow_provider_connect."), fault.when, 1))
         assert there.run(config).state is RunState.DONE
         assert set(to.read_text().splitlines()) == {f"{n} {region}" for region in PARTITIONS for n in range(UNTIL)}

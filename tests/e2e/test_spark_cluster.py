@@ -18,7 +18,6 @@ from confluent_kafka import Producer
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.dev.own_server import LOOPBACK
-from airflow_provider_connect.dev.spark_cluster import SparkCluster
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.model.status import TaskStatus
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
@@ -28,6 +27,7 @@ from tests.conftest import CACHE
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.e2e.faults.environments import PLAIN, SinkEnvironment, SourceEnvironment, make_topic
 from tests.e2e.faults.runs import Fault, Runs, wait_for
+from tests.spark_cluster import SparkCluster
 from tests.unit.plugins.locations import tree
 
 PLUGIN = r'''

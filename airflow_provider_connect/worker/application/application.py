@@ -21,8 +21,8 @@ from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus, TaskStatus
 from airflow_provider_connect.stores.backing import Backing, TopicBacking
 from airflow_provider_connect.stores.config_changes import ConfigChanges
-from airflow_provider_connect.stores.fencing import Fence
 from airflow_provider_connect.stores.status_notes import StatusNotes
+from airflow_provider_connect.stores.transactional_producer import Fence
 from airflow_provider_connect.worker.application.failure_report import plugin_version, report_failed
 from airflow_provider_connect.worker.application.planner import NoPlan, Plan, Planner
 from airflow_provider_connect.worker.application.upgrade_trial import UpgradeTrial, last_line, previews_apart

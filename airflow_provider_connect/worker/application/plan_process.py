@@ -22,7 +22,7 @@ from airflow_provider_connect.model.run import RESULT_FILE, RUN_FILE, Claim, Run
 from airflow_provider_connect.model.states import State
 from airflow_provider_connect.model.status import ConnectorStatus
 from airflow_provider_connect.stores.backing import TopicBacking
-from airflow_provider_connect.stores.fencing import Fence
+from airflow_provider_connect.stores.transactional_producer import Fence
 from airflow_provider_connect.worker.application.failure_report import plugin_version, report_failed
 from airflow_provider_connect.worker.application.planner import NoPlan, Planner
 from airflow_provider_connect.worker.application.upgrade_trial import UpgradeTrial, previews_apart

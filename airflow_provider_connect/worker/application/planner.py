@@ -16,9 +16,9 @@ from airflow_provider_connect.model.run import Claim, RunSpec
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.stores.backing import Backing, repairs
 from airflow_provider_connect.stores.config_changes import ConfigChanges
-from airflow_provider_connect.stores.fencing import Fence
 from airflow_provider_connect.stores.offset_location import OffsetLocation
 from airflow_provider_connect.stores.offset_store import SourceOffsets
+from airflow_provider_connect.stores.transactional_producer import Fence
 from airflow_provider_connect.worker.task.checked_connector import (
     CheckedConnector,
     check_connector,

@@ -159,10 +159,6 @@ class StopSwitch:
         for body in list(self._bodies):
             body.close()
 
-    @property
-    def thrown(self) -> bool:
-        return self._thrown
-
     def throw(self) -> None:
         """Have every body end, those that connect later too. Safe in a signal handler: it takes no lock and only shuts sockets."""
         self._thrown = True

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg2
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.source import key_ranges, row_reader, shares
+from airflow_provider_connect.connectors.jdbc.source import row_reader, shares
 from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
 from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset
 from airflow_provider_connect.connectors.jdbc.source.task import ConnectionLostException
@@ -225,8 +225,7 @@ def test_table_whose_writers_do_not_end_is_left_to_the_next_run(shop: Shop) -> N
 def test_ranges_of_one_table_wait_for_its_writers_together(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for module in (key_ranges, shares):
-        monkeypatch.setattr(module, "SIZE", 1000)
+    monkeypatch.setattr(shares, "SIZE", 1000)
     shop.make_orders()
     shop.do("INSERT INTO orders (id, word) SELECT n, 'x' FROM generate_series(1, 4500) n WHERE n != 500")
     late, config = shop.connect(), shop.config(mode="incrementing")
@@ -534,8 +533,7 @@ def test_sqlite_goes_by_adbc(environment: RunEnvironment, unique: str) -> None:
 def test_large_table_is_read_by_several_tasks_and_gone_on_with_by_one(
     environment: RunEnvironment, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (key_ranges, shares):
-        monkeypatch.setattr(module, "SIZE", 1000)
+    monkeypatch.setattr(shares, "SIZE", 1000)
     shop.make_orders()
     shop.do("INSERT INTO orders (word) SELECT 'x' FROM generate_series(1, 4500)")
     config = shop.config(mode="incrementing", tasks_max="2", batch_max_rows="100")

@@ -178,7 +178,6 @@ def test_defaults_of_a_source() -> None:
     assert settings.transforms == ()
     assert settings.transaction_boundary is TransactionBoundary.POLL
     assert settings.transaction_boundary_interval_ms is None
-    assert settings.offsets_storage_topic is None
     assert settings.delivery_guarantee is None
     assert settings.batch_max_records is None
     assert not settings.requires_exactly_once

@@ -60,7 +60,6 @@ class Dialect:
     key_types: Mapping[str, str] = field(default_factory=dict)
     quotes: tuple[str, str] = ('"', '"')
     is_quoting: bool = True
-    longest_name: int = 128
 
     def quoted(self, identifier: str) -> str:
         """A name as SQL. Without quoting (``quote.sql.identifiers=never``) only plain names pass: anything else could be SQL."""
@@ -105,9 +104,7 @@ _STANDARD: Final[Mapping[str, str]] = {
     TIME: "TIME",
     TIMESTAMP: "TIMESTAMP",
 }
-_POSTGRESQL: Final = Dialect(
-    POSTGRESQL, {**_STANDARD, SchemaType.STRING: "TEXT", SchemaType.BYTES: "BYTEA", DECIMAL: "DECIMAL"}, longest_name=63
-)
+_POSTGRESQL: Final = Dialect(POSTGRESQL, {**_STANDARD, SchemaType.STRING: "TEXT", SchemaType.BYTES: "BYTEA", DECIMAL: "DECIMAL"})
 _SQLITE: Final = Dialect(
     SQLITE,
     {
@@ -136,13 +133,12 @@ _MYSQL: Final = Dialect(
     },
     key_types={SchemaType.STRING: "VARCHAR(255)", SchemaType.BYTES: "VARBINARY(255)"},
     quotes=("`", "`"),
-    longest_name=64,
 )
 _DIALECTS: Final = {
     POSTGRESQL: _POSTGRESQL,
     SQLITE: _SQLITE,
     MYSQL: _MYSQL,
-    MARIADB: Dialect(MARIADB, _MYSQL.types, _MYSQL.key_types, _MYSQL.quotes, longest_name=64),
+    MARIADB: Dialect(MARIADB, _MYSQL.types, _MYSQL.key_types, _MYSQL.quotes),
     "mssql": Dialect(
         "mssql",
         {

@@ -1,10 +1,16 @@
-"""How a run divides tables among its tasks: each whole, or a large one in ranges where there are more tasks than tables; and the text of
-a task's share in its config."""
+"""How a run divides tables among its tasks: each whole, or a large one in ranges of its incrementing column where there are more tasks than
+tables; and the text of a task's share in its config.
+
+Each range is a source partition of its own. Ranges lie on a fixed grid, so that each run finds those of the last one. The offset of a
+range also holds the table's offset from which it was begun (``since``): where the table has another by now, by a fold or by hand, the
+range counts as never begun. When all rows up to some number are read, a fold moves the table's own offset there, and its ranges forget
+theirs in the same transaction.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,8 +18,7 @@ from airflow_provider_connect.connectors.jdbc.catalog.column import Table
 from airflow_provider_connect.connectors.jdbc.database.database import Database
 from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.source.config import Mode
-from airflow_provider_connect.connectors.jdbc.source.key_ranges import MOST, SIZE, KeyRange, Progress, ranges_between
-from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset, known_offset
+from airflow_provider_connect.connectors.jdbc.source.offset import INCREMENTING, SINCE, SourceOffset, known_offset, split_partition
 from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource, table_source
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
@@ -123,3 +128,73 @@ def extent_of(
     since = SourceOffset.of(known_offset(share.table.name, offset, is_only=share.is_only)).incrementing
     least, greatest = database.rows(RowQuery.of(source, settings).extent())[0]
     return since, int(least or 0), None if greatest is None else int(greatest)
+
+
+SIZE: Final = 1 << 20
+"""Numbers in a range. Not to be changed: a run that was interrupted is gone on with by the same ranges."""
+MOST: Final = 256
+"""More ranges than this, as where numbers have large gaps, are not worth their bookkeeping."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """The numbers greater than ``low``, up to ``high``."""
+
+    low: int
+    high: int
+
+    def partition(self, table: TableName) -> dict[str, object]:
+        return split_partition(table, self.low, self.high)
+
+    def offset(self, number: int, since: int | None) -> dict[str, object]:
+        """The offset of a range whose rows up to ``number`` are read."""
+        return {INCREMENTING: number, SINCE: since}
+
+    def forgotten(self) -> dict[str, object]:
+        """The offset of a range that is folded."""
+        return {INCREMENTING: self.low}
+
+    def reached(self, offset: Mapping[str, object] | None, since: int | None) -> int | None:
+        """How far the range was read, by a committed offset; None: it was not begun from ``since``."""
+        if not offset or SINCE not in offset or offset[SINCE] != since:
+            return None
+        number = offset[INCREMENTING]
+        return number if isinstance(number, int) else None
+
+
+def ranges_between(since: int | None, least: int, greatest: int) -> list[KeyRange]:
+    """The ranges that hold what is behind ``since`` (None: from ``least`` on) up to ``greatest``, at most ``MOST`` of them."""
+    first = (least - 1 if since is None else since) // SIZE
+    last = -(-greatest // SIZE)
+    return [KeyRange(number * SIZE, (number + 1) * SIZE) for number in range(first, min(last, first + MOST))]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """All rows of the table up to ``position`` are read. ``begun`` are the ranges that have offsets; ``has_gap``: some of them lie behind
+    rows that are not read."""
+
+    position: int | None
+    begun: Sequence[KeyRange]
+    has_gap: bool
+
+    @classmethod
+    def of(cls, table: TableName, since: int | None, ranges: Sequence[KeyRange], offset: OffsetOf) -> Progress:
+        position, is_whole, has_gap = since, True, False
+        begun = []
+        for each in ranges:
+            number = each.reached(offset(each.partition(table)), since)
+            if number is None:
+                is_whole = False
+                continue
+            begun.append(each)
+            if is_whole:
+                position, is_whole = number, number >= each.high
+            else:
+                has_gap = True
+        return cls(position, begun, has_gap)
+
+    def fold(self, table: TableName) -> Iterator[tuple[dict[str, object], dict[str, object]]]:
+        """What is to be committed at once, behind the table's own new offset: partitions and their offsets."""
+        for each in self.begun:
+            yield each.partition(table), each.forgotten()

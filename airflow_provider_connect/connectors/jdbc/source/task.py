@@ -11,12 +11,11 @@ from contextlib import suppress
 from airflow_provider_connect.connectors.jdbc.database.database import Database, open_database
 from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.source.config import CONFIG_DEF
-from airflow_provider_connect.connectors.jdbc.source.key_ranges import Progress, ranges_between
 from airflow_provider_connect.connectors.jdbc.source.offset import QUERY_PARTITION, SourceOffset, known_offset
 from airflow_provider_connect.connectors.jdbc.source.row_reader import WAITING, OpenTransactions, RowReader
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource, query_source, table_source
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
-from airflow_provider_connect.connectors.jdbc.source.shares import Share, TablePart, extent_of, shares_of
+from airflow_provider_connect.connectors.jdbc.source.shares import Progress, Share, TablePart, extent_of, ranges_between, shares_of
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Type

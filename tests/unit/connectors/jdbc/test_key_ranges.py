@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
-from airflow_provider_connect.connectors.jdbc.source import key_ranges, shares
+from airflow_provider_connect.connectors.jdbc.source import shares
 from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
-from airflow_provider_connect.connectors.jdbc.source.key_ranges import KeyRange, Progress, ranges_between
 from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset, refuse_wrong
-from airflow_provider_connect.connectors.jdbc.source.shares import shares_of
+from airflow_provider_connect.connectors.jdbc.source.shares import KeyRange, Progress, ranges_between, shares_of
 from airflow_provider_connect.sdk.testing_contexts import MemoryConnectorContext, MemorySourceContext, Offsets, partition_key
 from tests.reaching import reaching
 
@@ -24,8 +23,7 @@ TABLE = TableName("lines")
 
 @pytest.fixture(autouse=True)
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (key_ranges, shares):
-        monkeypatch.setattr(module, "SIZE", 100)
+    monkeypatch.setattr(shares, "SIZE", 100)
 
 
 @pytest.mark.parametrize(
