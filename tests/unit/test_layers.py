@@ -187,6 +187,9 @@ WORDS_OF_OTHERS = {
     "worker/application/spark_engine": "Spark calls itself an engine",
 }
 MOST_LINES = 500
+FEW_LINES = 40
+MOST_SHORT_MODULES = 12
+"""Migrations, scripts and public names have short modules; others are folded into a module that imports them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,6 +444,12 @@ def test_full_paths_and_no_relative_imports() -> None:
 def test_a_module_is_not_too_long() -> None:
     lines = {module.path: len(module.file.read_text(encoding="utf-8").splitlines()) for module in MODULES}
     assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_few_modules_are_short() -> None:
+    lines = {module.path: len(module.file.read_text(encoding="utf-8").splitlines()) for module in MODULES}
+    short = [path for path, count in lines.items() if 0 < count < FEW_LINES]
+    assert len(short) <= MOST_SHORT_MODULES, short
 
 
 def test_an_inner_init_is_empty() -> None:
