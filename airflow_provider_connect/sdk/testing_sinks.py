@@ -115,7 +115,7 @@ class SinkConnectorSuite(ConnectorSuite):
         self.end(calls.task)
 
     def test_offsets_may_have_gaps(self) -> None:
-        """Compaction and transactions leave offsets without a record: the next offset is none that can be counted."""
+        """Compaction and transactions leave offsets without a record: a task that counts records gets another offset."""
         offsets, next_offset = [0, 1, 5, 6, 9], 12
         values = [value for offset in offsets for value in self.values(offset, 1)]
         calls = self._opened()

@@ -21,7 +21,7 @@ from typing import Any, Final
 from airflow_provider_connect import __version__
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, ConnectException
 
-ABOUT: Final = "Make a package with a plugin to begin with: entry points, tests, for a connector an example DAG"
+ABOUT: Final = "Create a package with a plugin to begin with: entry points, tests, for a connector an example DAG"
 ARGUMENTS: Final[tuple[tuple[tuple[str, ...], dict[str, Any]], ...]] = (
     (("name",), {"help": "What the package is to be called, such as my-connector"}),
     (("--source",), {"action": "store_true", "help": "With a source connector; the default"}),
@@ -29,7 +29,7 @@ ARGUMENTS: Final[tuple[tuple[tuple[str, ...], dict[str, Any]], ...]] = (
     (("--both",), {"action": "store_true", "help": "With a source and a sink"}),
     (("--transformation",), {"action": "store_true", "help": "With a transformation"}),
     (("--converter",), {"action": "store_true", "help": "With a converter"}),
-    (("--directory",), {"default": ".", "metavar": "DIR", "help": "Make the package's directory in DIR; else in the current directory"}),
+    (("--directory",), {"default": ".", "metavar": "DIR", "help": "Create the package's directory in DIR; else in the current directory"}),
 )
 _ENDING: Final = re.compile(r"(?<=.)-(connector|transformation|converter)$")
 _FORM: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -71,7 +71,7 @@ _OF_CONNECTOR: Final = {**_OF_KIND, "dags/{module}_{kind}.py": "dag_{kind}.py"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The console script; ends the process with 1 where nothing was made."""
+    """The console script; ends the process with 1 where nothing was created."""
     parser = argparse.ArgumentParser(prog="connect-new", description=ABOUT)
     for flags, rest in ARGUMENTS:
         parser.add_argument(*flags, **rest)
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def new(options: argparse.Namespace) -> None:
-    """Carry the command out, its arguments parsed, and print what was made."""
+    """Carry the command out, its arguments parsed, and print what was created."""
     asked = {kind for kind in Kind if getattr(options, kind) or (options.both and kind.is_connector)} or {Kind.SOURCE}
     try:
         texts = package_files(options.name, asked, framework=__version__)
@@ -87,13 +87,13 @@ def new(options: argparse.Namespace) -> None:
         write_package(target, texts)
     except ConnectException as error:
         sys.exit(error.message)
-    print(f"Made {target} with")
+    print(f"Created {target} with")
     print("\n".join(f"  {path}" for path in texts))
     print(f"Next: cd {target}, pip install -e '.[test]', pytest; README.md has the rest")
 
 
 def package_files(package: str, kinds: Collection[Kind], *, framework: str) -> dict[str, str]:
-    """The texts of a package's files by their path in it. ``framework`` is the version of this package that they are made for.
+    """The texts of a package's files by their path in it. ``framework`` is the version of this package that they are created for.
 
     Raises BadRequestException for a wrong name.
     """
@@ -123,7 +123,7 @@ def _filled(template: str, values: Mapping[str, str]) -> str:
 
 
 def write_package(target: Path, texts: Mapping[str, str]) -> None:
-    """Make the directory ``target`` with these files: the whole of it or nothing.
+    """Create the directory ``target`` with these files: the whole of it or nothing.
 
     Raises AlreadyExistsException where something lies there, BadRequestException where it cannot be written.
     """
@@ -139,7 +139,7 @@ def write_package(target: Path, texts: Mapping[str, str]) -> None:
         beside.rename(target)  # fails, and changes nothing, where another process has put something there meanwhile
     except OSError as error:
         shutil.rmtree(beside, ignore_errors=True)
-        raise BadRequestException(f"{target} cannot be made: {error.strerror}") from error
+        raise BadRequestException(f"{target} cannot be created: {error.strerror}") from error
 
 
 def _is_empty(directory: Path) -> bool:
@@ -158,7 +158,7 @@ class Names:
 
     @classmethod
     def of(cls, package: str) -> Names:
-        """Raises BadRequestException for what is no good name of a package, with what would be one."""
+        """Raises BadRequestException for a wrong name of a package; the message has a similar valid name."""
         if not _FORM.fullmatch(package) or len(package) > _MOST_CHARACTERS:
             raise BadRequestException(
                 f"{package!r} is not a name for a package: take lower-case letters, digits and single hyphens, beginning with a letter, "
@@ -172,7 +172,7 @@ class Names:
 
 
 def _instead(package: str) -> str:
-    """A similar valid name, in brackets; empty where there is none."""
+    """A similar valid name, in brackets; empty where there is no such name."""
     proposed = re.sub(r"[^a-z0-9]+", "-", package.lower()).strip("-0123456789")[:_MOST_CHARACTERS].strip("-")
     return f" (such as {proposed})" if _FORM.fullmatch(proposed) else ""
 

@@ -39,7 +39,7 @@ def test_all_names_come_from_one(package: str, module: str, label: str, stem: st
         ("pyarrow", "take pyarrow-connector"),
     ],
 )
-def test_a_name_that_is_none_is_refused_with_one_that_is(package: str, said: str) -> None:
+def test_a_wrong_name_is_refused_with_a_valid_one(package: str, said: str) -> None:
     with pytest.raises(BadRequestException, match=said):
         Names.of(package)
 
@@ -80,7 +80,7 @@ def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(BadRequestException, match="cannot be made: File exists"):
+    with pytest.raises(BadRequestException, match="cannot be created: File exists"):
         write_package(tmp_path / "new", {"a": "text", "a/b": "a is a file"})
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "there").write_text("")
