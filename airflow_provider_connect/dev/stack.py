@@ -84,6 +84,11 @@ class Stack:
         return self.folder / DATA_FOLDER
 
     @property
+    def plugins_folder(self) -> Path:
+        """Where plugins are found within a second of their installation, unless the worker's file names other folders."""
+        return self.folder / "plugins"
+
+    @property
     def worker_properties(self) -> Path:
         """The worker properties that the provider is given."""
         return self.folder / "worker.properties"
@@ -129,8 +134,9 @@ class Stack:
     def up(self) -> dict[str, object]:
         """Starts everything and returns the content of ``stack.json``. What a start that was cut off left behind is ended first."""
         end_marked(self.mark)
-        worker = {ALLOWED_PATHS: str(self._allowed)} | _worker_properties(self._worker)
-        self.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        worker = {ALLOWED_PATHS: str(self._allowed), "plugin.path": str(self.plugins_folder)} | _worker_properties(self._worker)
+        for folder in (self.data_folder, self.plugins_folder):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.environ[VARIABLE] = self.mark
         try:
             return self._up(worker)
@@ -179,7 +185,7 @@ class Stack:
         if self._with_root:
             self._root_port = self._kept_port("root-port")
             airflow.start_command(_ROOT, "connect", "rest", "--host", LOOPBACK, "--port", str(self._root_port))
-        state = self._write_state(worker["bootstrap.servers"])
+        state = self._write_state(worker["bootstrap.servers"], worker["plugin.path"])
         airflow.wait_until_healthy()
         if self._root_port is not None:
             airflow.wait_until_it_listens(_ROOT, self._root_port)
@@ -211,7 +217,7 @@ class Stack:
         self.worker_properties.touch(mode=0o600)
         self.worker_properties.write_text("".join(f"{_escaped(key, ' =:')}={_escaped(value, '')}\n" for key, value in worker.items()))
 
-    def _write_state(self, bootstrap_servers: str) -> dict[str, object]:
+    def _write_state(self, bootstrap_servers: str, plugins_folder: str) -> dict[str, object]:
         assert self.airflow is not None
         pids = {name: process.pid for name, process in self.airflow.processes.items()}
         if self.kafka is not None:
@@ -226,6 +232,7 @@ class Stack:
             "dags_folder": str(self.airflow.dags_folder),
             "log_folder": str(self.airflow.log_folder),
             "data_folder": str(self.data_folder),
+            "plugins_folder": plugins_folder,
             "worker_properties": str(self.worker_properties),
             "environment": str(self._write_environment(self.airflow.variables)),
             "pids": pids,
@@ -304,6 +311,7 @@ def status(output: str = "text", *, directory: Path | None = None) -> int:
             "dags_folder",
             "log_folder",
             "data_folder",
+            "plugins_folder",
         ):
             print(f"{name:18} {state.get(name)}")
     return 0 if is_up else 1

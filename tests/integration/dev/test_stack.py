@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from airflow_provider_connect.dev.airflow_client import AirflowClient
 from airflow_provider_connect.dev.marked import marked_processes
 from airflow_provider_connect.dev.own_server import is_listening
 from airflow_provider_connect.dev.stack import Stack
+from airflow_provider_connect.skeleton.new import main as new
 
 LONG_DAG = """\
 import pathlib, subprocess, sys, time
@@ -50,7 +52,9 @@ def test_up_serves_and_down_leaves_nothing(directory: Path) -> None:
     started = _command(directory, "up", "worker.properties")
     assert started.returncode == 0, started.stderr
     state = json.loads((directory / ".dev" / "stack.json").read_text())
-    assert {"airflow_url", "rest_url", "bootstrap_servers", "username", "password", "dags_folder", "log_folder"} <= set(state)
+    assert {"airflow_url", "rest_url", "bootstrap_servers", "username", "password", "dags_folder", "log_folder", "plugins_folder"} <= set(
+        state
+    )
     assert _in_a_new_shell(started.stderr) == ""
     for url, auth, code in (
         (state["rest_url"], (state["username"], state["password"]), 200),
@@ -64,6 +68,7 @@ def test_up_serves_and_down_leaves_nothing(directory: Path) -> None:
     assert "group.id=mine: a group" in Path(state["worker_properties"]).read_text()
     assert _command(directory, "up").stderr.startswith("already up")
 
+    _run_a_plugin_that_is_installed_now(state, directory)
     child = _start_long_task(state)
     assert len(marked_processes(Stack(directory / ".dev").mark)) > 6
 
@@ -104,6 +109,24 @@ def _in_a_new_shell(printed: str) -> str:
     done = subprocess.run(["bash", "-ec", command], env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def _run_a_plugin_that_is_installed_now(state: dict[str, str], directory: Path) -> None:
+    """A generated package, installed while the stack is up, and its example DAG: as the tutorial ends."""
+    new(["shop", "--directory", str(directory)])
+    source = ["pip", "install", "--no-deps", "--no-build-isolation", "--target", f"{state['plugins_folder']}/shop-0.1.0", "."]
+    subprocess.run([sys.executable, "-m", *source], cwd=directory / "shop", check=True, capture_output=True)
+    (Path(state["data_folder"]) / "shop-source.txt").write_text("tea\nbread\n")
+    dag = (directory / "shop" / "dags" / "shop_source.py").read_text()
+    folder = next(line for line in dag.splitlines() if line.startswith("FOLDER = "))
+    (Path(state["dags_folder"]) / "shop_source.py").write_text(dag.replace(folder, f"FOLDER = Path({state['data_folder']!r})"))
+    client = AirflowClient(state["airflow_url"], state["username"], state["password"])
+    client.wait_for_dag("connect.shop-source")
+    client.unpause("connect.shop-source")
+    run = next(iter(deque(client.watch(client.trigger("connect.shop-source")), 1)))
+    assert run.state == "success", run
+    topics = AdminClient({"bootstrap.servers": state["bootstrap_servers"]}).list_topics("shop", timeout=10).topics
+    assert topics["shop"].error is None
 
 
 def _start_long_task(state: dict[str, str]) -> int:
