@@ -264,7 +264,7 @@ class WaitsForLong(RowsTask):
 
 
 class WaitsUntilStopped(WaitsForLong):
-    seconds = 0.05
+    seconds = 0.01
 
     def wait(self) -> None:
         self.stopped.wait(self.seconds)
