@@ -1,4 +1,4 @@
-"""Connectors from functions in a file of ``plugin.path``: runs with and without Spark, and processes that are killed between two
+"""Connectors from functions in a file of ``plugin.path``: previews, runs with and without Spark, and processes that are killed between two
 steps of a commit. Afterwards no record is lost, and none of a source is doubled."""
 
 from __future__ import annotations
@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.worker.preview.runner import PreviewRunner
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.e2e.faults.environments import make_topic
 from tests.e2e.faults.oracle import judge, topic_records
@@ -88,3 +91,16 @@ def test_a_sink_that_is_killed_loses_nothing(runs: Runs, unique: str) -> None:
         run_and_kill(there, config, KillPoint(fault.step.removeprefix("airflow_provider_connect."), fault.when, 1))
         assert there.run(config).state is RunState.DONE
         assert set(to.read_text().splitlines()) == {f"{n} {region}" for region in PARTITIONS for n in range(UNTIL)}
+
+
+def test_a_preview_shows_what_a_run_would_write(runs: Runs, unique: str) -> None:
+    settings = WorkerSettings.of(runs.settings)
+    found = PreviewRunner(settings).preview(unique, runs.config, records=3)
+    assert [record.value for record in found.records] == [
+        {"n": 0, "region": "east"},
+        {"n": 1, "region": "east"},
+        {"n": 0, "region": "west"},
+    ]
+    assert found.offsets == {"partition": "object", "partition.partition": "string", "offset": "object", "offset.cursor": "number"}
+    with pytest.raises(ConfigException, match="Invalid value soon for configuration until: Not a number of type LONG"):
+        PreviewRunner(settings).preview(unique, {**runs.config, "until": "soon"}, records=3)

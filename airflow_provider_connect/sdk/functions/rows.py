@@ -38,6 +38,8 @@ class RowSchema:
         table = self._table_of_dicts([dict(row) for row in rows]) if _is_dicts(rows) else table_of(rows)
         if not self.is_given and not table.schema.equals(self.known):
             self._widen(table.schema)
+        if not self._written.names and (len(rows) if _is_dicts(rows) else len(table)):  # a table without columns has no rows
+            raise DataException("Rows have no field with a value")
         if not self.is_given and table.schema.equals(self._written):
             return table
         return _conformed(table, self._written)
@@ -62,8 +64,10 @@ class RowSchema:
         index = self.known.get_field_index(name)
         known = None if index < 0 else self.known.field(index)
         try:
+            if self.is_given and known is not None and pa.types.is_map(known.type):  # Arrow infers structs alone from dicts
+                return pa.array([value if value is None else list(value.items()) for value in values], type=known.type)
             found = _like(pa.array(values), self._like.get(name))
-        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        except (pa.ArrowException, AttributeError, OverflowError, TypeError, ValueError) as error:
             raise _clash(name, values, None, error) from error
         if known is not None and not self.is_given and not found.type.equals(known.type):
             try:

@@ -83,7 +83,7 @@ class FunctionSourceTask(SourceTask):
 
     def __init__(self) -> None:
         self._rows: _PartitionRows | None = None
-        self._reached: dict[str, Any] = {}  # cursors of this run, by partition
+        self._before: _PartitionRows | None = None  # an earlier call for the same partition, which ended with RetriableException
         self._is_stopped = False
         self._reading = Lock()
 
@@ -102,6 +102,7 @@ class FunctionSourceTask(SourceTask):
                     if batches is None:
                         self._close()
                         self._left.pop(0)
+                        self._before = None
                     elif batches or self.context.stopping():
                         return batches
             except RetriableException as error:
@@ -121,8 +122,18 @@ class FunctionSourceTask(SourceTask):
                 self._reading.release()
 
     def _partition_rows(self, partition: Partition) -> _PartitionRows:
-        committed = self.context.offset(source_partition_of(partition))
-        return _PartitionRows(self, self._config, partition, self._reached.get(text_of(partition), cursor_of(committed)))
+        if self._before is not None:
+            reached, schema = self._before.reached, self._before.schema
+        else:
+            reached, schema = cursor_of(self.context.offset(source_partition_of(partition))), self._row_schema(partition)
+        return _PartitionRows(self, self._config, partition, reached=reached, schema=schema)
+
+    def _row_schema(self, partition: Partition) -> _SavedSchema:
+        """The fields that are given, or those of earlier runs."""
+        source_partition: dict[str, object] = {SCHEMA: text_of(partition) if isinstance(partition, Mapping) else partition}
+        fields = (self.context.offset(source_partition) or {}).get(FIELDS)
+        remembered = None if fields is None else decoded_schema(fields)
+        return _SavedSchema(source_partition, RowSchema(given_schema(self.declared.schema), remembered=remembered))
 
     def _begin_again(self, error: RetriableException) -> None:
         """The function has ended by the error: the next ``poll`` calls it from the last cursor that was returned."""
@@ -130,8 +141,7 @@ class FunctionSourceTask(SourceTask):
         self._close()
         if rows is not None and rows.has_returned and not self.declared.has_cursor:
             raise ConnectException(f"{rows.title}: rows without a cursor cannot be resumed: {error}") from error
-        if rows is not None and rows.has_returned:
-            self._reached[text_of(rows.partition)] = rows.reached
+        self._before = rows or self._before
 
     def _close(self) -> None:
         rows, self._rows = self._rows, None
@@ -139,28 +149,50 @@ class FunctionSourceTask(SourceTask):
             rows.close()
 
 
+class _SavedSchema:
+    """The fields of a source partition, and the source partition in whose offset they are remembered."""
+
+    def __init__(self, source_partition: Mapping[str, object], rows: RowSchema) -> None:
+        self.rows = rows
+        self._source_partition = source_partition
+        self._saved = rows.known
+
+    def changed(self, first: Batch) -> list[Batch]:
+        """What remembers the fields if they are new: no record, and an offset that is committed with those of ``first``."""
+        if self.rows.known is self._saved:
+            return []
+        self._saved = self.rows.known
+        offset = {FIELDS: encoded_schema(self._saved)}
+        return [first.slice(0, 0).replace(source_partition=self._source_partition, source_offset=offset)]
+
+
 class _PartitionRows:
     """One call of the function: the rows of a source partition as batches."""
 
-    def __init__(self, task: FunctionSourceTask, config: Config, partition: Partition, reached: Any) -> None:
-        self.partition = partition
+    def __init__(
+        self,
+        task: FunctionSourceTask,
+        config: Config,
+        partition: Partition,
+        *,
+        reached: Any,
+        schema: _SavedSchema,
+    ) -> None:
+        declared = task.declared
+        self.title = f"{declared.function.__qualname__}, partition {partition}"
         self.reached = reached
-        self._source_partition = source_partition_of(partition)
-        self._schema_partition = {SCHEMA: text_of(partition) if isinstance(partition, Mapping) else partition}
+        self.schema = schema
         self.has_returned = False
-        self.title = f"{task.declared.function.__qualname__}, partition {partition}"
-        self._declared = task.declared
+        self._declared = declared
         self._topic = config[TOPIC]
-        self._context = task.context
-        self._schema = RowSchema(given_schema(self._declared.schema), remembered=self._remembered())
-        self._saved = self._schema.known
-        self._order = None if self._declared.cursor is None else CursorOrder(self._declared.cursor, reached, self.title)
-        self._schemas: dict[pa.DataType, tuple[Schema, pa.DataType]] = {}
-        given = {**self._declared.signature.arguments(config), "context": task.context, "allowed_paths": task.allowed_paths}
+        self._source_partition = source_partition_of(partition)
+        self._order = None if declared.cursor is None else CursorOrder(declared.cursor, reached, self.title)
+        self._columns: dict[pa.DataType, tuple[Schema, pa.DataType]] = {}
+        given = {**declared.signature.arguments(config), "context": task.context, "allowed_paths": task.allowed_paths}
         given[PARTITION] = partition
-        if CURSOR in parameters_of(self._declared.function):
-            given |= _cursor_argument(self._declared.function, reached)
-        self._groups = _grouped(_yielded(self._declared.function, given), task.context.stopping)
+        if CURSOR in parameters_of(declared.function):
+            given |= _cursor_argument(declared.function, reached)
+        self._groups = _grouped(_yielded(declared.function, given), task.context.stopping)
 
     def next(self) -> list[Batch] | None:
         """The batches of the next rows, which may be none; None at the end."""
@@ -172,23 +204,12 @@ class _PartitionRows:
                 batches = [] if self._order is None else [self._batch(*waited) for waited in self._order.rest()]
         except DataException as error:  # a tolerated one would lose what follows: a generator that raised has ended
             raise ConnectException(f"{self.title}: {error}") from error
-        if batches and self._schema.known is not self._saved:
-            self._saved = self._schema.known
-            batches = [self._fields(batches[0]), *batches]
         for batch in batches:
             self.has_returned = True
-            if batch.source_offset and batch.source_partition == self._source_partition:
-                self.reached = cursor_of(batch.source_offset)
-        return None if group is None and not batches else batches
-
-    def _remembered(self) -> pa.Schema | None:
-        """The fields of earlier runs."""
-        fields = (self._context.offset(self._schema_partition) or {}).get(FIELDS)
-        return None if fields is None else decoded_schema(fields)
-
-    def _fields(self, first: Batch) -> Batch:
-        """What remembers the fields: no record, and a source offset, which is committed with the first records that have them."""
-        return first.slice(0, 0).replace(source_partition=self._schema_partition, source_offset={FIELDS: encoded_schema(self._saved)})
+            self.reached = self.reached if batch.source_offset is None else cursor_of(batch.source_offset)
+        if group is None and not batches:
+            return None
+        return [*self.schema.changed(batches[0]), *batches] if batches else []
 
     def close(self) -> None:
         """End the function where it stands: its ``finally`` blocks run."""
@@ -199,7 +220,7 @@ class _PartitionRows:
             offset = rows.source_offset if cursor is None else offset_of(cursor)
             found = [rows.replace(source_partition=self._source_partition, source_offset=offset)]
         else:
-            table = self._schema.table(rows)
+            table = self.schema.rows.table(rows)
             if self._order is not None:
                 return [self._batch(*ready) for ready in self._order.ready(table)]
             found = [self._batch(table, cursor)] if len(table) or cursor is not None else []
@@ -234,10 +255,10 @@ class _PartitionRows:
     def _column(self, values: pa.ChunkedArray) -> tuple[pa.Array, Schema]:
         """The values as one array, and their required schema. Digits of times below a millisecond are cut off, as Connect's have none."""
         column = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
-        if column.type not in self._schemas:
+        if column.type not in self._columns:
             schema = schema_of(pa.field("rows", column.type, nullable=False))
-            self._schemas[column.type] = schema, arrow_type(schema)
-        schema, wanted = self._schemas[column.type]
+            self._columns[column.type] = schema, arrow_type(schema)
+        schema, wanted = self._columns[column.type]
         if column.type.equals(wanted):
             return column, schema
         return pc.cast(column, options=pc.CastOptions(wanted, allow_time_truncate=True)), schema

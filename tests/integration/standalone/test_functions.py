@@ -72,8 +72,8 @@ def test_the_files_of_the_page_run(worker_settings: Callable[..., dict[str, str]
     converter = {"value.converter": JSON, "value.converter.schemas.enable": "false"}
     database = tmp_path / "shelf.db"
     sink = {"name": f"{unique}-shelf", "connector.class": "shelf", "topics": unique, "database": str(database), **converter}
-    sink |= {"transforms": "later,loud", "transforms.later.type": "select.later", "transforms.later.after": "1"}
-    sink |= {"transforms.loud.type": "select.shouted"}
+    sink |= {"transforms": "later,loud", "transforms.later.type": "changes.later", "transforms.later.after": "1"}
+    sink |= {"transforms.loud.type": "changes.shouted"}
     for Shop.count in (3, 5):
         for config in (source, sink):
             code, output = runs.run(**config)

@@ -628,3 +628,49 @@ def test_rows_without_a_cursor_are_refused_where_the_function_resumes() -> None:
 
 def test_a_task_that_was_not_started_can_be_stopped() -> None:
     orders.task_class().stop()
+
+
+def test_rows_that_have_no_value_at_all_are_refused() -> None:
+    """A struct without fields cannot be a record, and a table without columns would have lost the rows."""
+    given: list[dict[str, Any]] = []
+
+    @source
+    def rows() -> Any:
+        return list(given)
+
+    for row in ({}, {"note": None}):
+        given[:] = [row]
+        with pytest.raises(ConnectException, match="Rows have no field with a value"):
+            task_of(rows).poll()
+
+
+def test_what_was_learned_of_fields_outlives_a_retriable_exception() -> None:
+    calls: list[int] = []
+
+    @source(cursor="id")
+    def rows(cursor: int = 0) -> Iterator[Any]:
+        calls.append(cursor)
+        yield [{"id": cursor + 1, "note": "x" if cursor == 0 else None}, {"id": cursor + 2}]
+        if len(calls) == 1:
+            raise RetriableException("busy")
+
+    task = task_of(rows)
+    found = task.poll()
+    with pytest.raises(RetriableException):
+        task.poll()
+    found += [batch for batches in iter(task.poll, None) for batch in batches]
+    schemas = [batch.value_schema for batch in found if len(batch)]
+    assert len(schemas) > 1
+    assert all(schema == schemas[0] for schema in schemas)
+    assert [batch.source_partition for batch in found].count({"schema": "all"}) == 1
+
+
+def test_dicts_whose_keys_are_data_are_given_as_maps() -> None:
+    @source(schema=pa.schema([("id", pa.int64()), ("days", pa.map_(pa.string(), pa.int64()))]))
+    def rows(bad: bool = False) -> Any:
+        return [{"id": 1, "days": {"mon": 1, "tue": 2}}, {"id": 2, "days": "sun" if bad else None}]
+
+    [batch] = batches_of(task_of(rows))
+    assert batch.value.to_pylist() == [{"id": 1, "days": [("mon", 1), ("tue", 2)]}, {"id": 2, "days": None}]
+    with pytest.raises(ConnectException, match="Field 'days'"):
+        task_of(rows, bad="true").poll()
