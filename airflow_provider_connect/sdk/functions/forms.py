@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, Final
 
+from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import is_json, values_of
-from airflow_provider_connect.sdk.functions.rows import RowSchema
 from airflow_provider_connect.sdk.functions.signature import parameters_of, types_of
 
 VALUE: Final = "value"
@@ -45,9 +46,14 @@ def table_of_values(batch: Batch) -> pa.Table:
     column = pa.nulls(len(batch)) if batch.value is None else batch.value
     if is_json(column.type):
         values = values_of(column, None)
-        if all(value is None or isinstance(value, dict) for value in values):
-            return RowSchema().table([value or {} for value in values])
-        return pa.table({VALUE: pa.array(values)})
+        if not all(value is None or isinstance(value, dict) for value in values):
+            values = [{VALUE: value} for value in values]
+        rows = [value or {} for value in values]
+        names = dict.fromkeys(chain.from_iterable(rows))
+        try:
+            return pa.table({name: pa.array([row.get(name) for row in rows]) for name in names})
+        except (pa.ArrowException, OverflowError) as error:
+            raise DataException(f"Values without a schema have no columns: {error}") from error
     if not pa.types.is_struct(column.type):
         return pa.table({VALUE: column})
     return pa.Table.from_arrays(column.flatten(), schema=pa.schema([field.with_nullable(True) for field in column.type]))

@@ -56,7 +56,14 @@ class FunctionTransformation(Transformation):
         table = table_of_values(batch)
         if not isinstance(self._expression, Mapping):
             return _kept(batch, _evaluated(table, {"kept": self._expression}).column(0))
-        for name, column in zip(self._expression, _evaluated(table, self._expression).columns, strict=True):
+        computed = _evaluated(table, self._expression)
+        if batch.value is not None and is_json(batch.value.type):  # an object keeps the keys that it has
+            changed = [
+                value if value is None else {**value, **row} if isinstance(value, dict) else row.get(VALUE, value)
+                for value, row in zip(values_of_batch(batch), computed.to_pylist(), strict=True)
+            ]
+            return batch.replace(value=column_of(changed, None))
+        for name, column in zip(self._expression, computed.columns, strict=True):
             index = table.schema.get_field_index(name)
             table = table.append_column(name, column) if index < 0 else table.set_column(index, name, column)
         return _with_table(batch, table)

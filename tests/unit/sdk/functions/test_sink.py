@@ -137,3 +137,8 @@ def test_a_sink_needs_a_parameter() -> None:
 
         @sink
         def nothing() -> None: ...
+
+
+def test_a_field_that_is_null_throughout_is_a_column() -> None:
+    put(as_table, Batch("t", json_column(['{"id":1,"name":null}', '{"id":2}']), first_offset=0))
+    assert SEEN == [[{"id": 1, "name": None}, {"id": 2, "name": None}]]

@@ -178,3 +178,17 @@ def test_a_table_of_another_length_and_a_field_that_is_missing_are_refused() -> 
         configured(shorter, {}).apply_batch(batch_of(*ROWS))
     with pytest.raises(DataException, match="nothing"):
         configured(unknown, {}).apply_batch(batch_of(*ROWS))
+
+
+def test_an_object_gains_no_keys_of_others() -> None:
+    @transformation
+    def doubled_in_place() -> dict[str, pc.Expression]:
+        return {"amount": pc.field("amount") * 2}
+
+    batch = Batch("t", json_column(['{"amount":1,"a":1}', '{"amount":2,"b":null}']))
+    found = configured(doubled_in_place, {}).apply_batch(batch)
+    assert isinstance(found, Batch)
+    assert values_of(found.value, None) == [{"amount": 2, "a": 1}, {"amount": 4, "b": None}]
+    mixed = Batch("t", json_column(['{"amount":1}', '{"amount":"x"}']))
+    with pytest.raises(DataException, match="have no columns"):
+        configured(doubled_in_place, {}).apply_batch(mixed)
