@@ -228,7 +228,7 @@ def _evaluated(text: str, function: Callable[..., object], name: str) -> Any:
 
 
 _SECTION: Final = re.compile(r"^[ \t]*(?:Args|Arguments|Parameters|Attributes):[ \t]*\n((?:[ \t]*\n|[ \t]+.*(?:\n|$))+)", re.MULTILINE)
-_ENTRY: Final = re.compile(r"^(\w+)(?: ?\([^)]*\))?: *(.*)$")
+_ENTRY: Final = re.compile(r"^(\w+)(?: ?\([^)]*\))?:(.*)$")
 
 
 def _documented(docstring: str | None) -> dict[str, str]:
