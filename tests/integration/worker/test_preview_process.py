@@ -1,0 +1,49 @@
+"""The process that makes previews: an answer to each request, and no secret in an answer that is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.worker.preview.process import _answer
+from tests.conftest import WorkerSettings as MakeSettings
+
+SECRET = "hunter2-of-the-host"
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+
+
+def answered(settings: WorkerSettings, config: Mapping[str, str], secrets: Mapping[str, str]) -> Mapping[str, Any]:
+    request = {"connector": "orders", "config": {"name": "orders", **config}, "records": 2, "seconds": 30.0, "timeout_seconds": 60.0}
+    return _answer(settings, secrets)(request)
+
+
+def test_a_file_is_previewed(settings: WorkerSettings, tmp_path: Path) -> None:
+    file = tmp_path / "lines.txt"
+    file.write_text("one\ntwo\nthree\n")
+    config = {"connector.class": "FileStreamSource", "file": str(file), "topic": "lines", "value.converter": STRING}
+    found = answered(settings, config, {})
+    [task] = found["tasks"]
+    assert (task["records"], task["end"]) == (2, "records")
+    assert [record["value"] for record in found["records"]] == ["one", "two"]
+    [topic] = found["topics"]
+    assert (topic["topic"], topic["records"]) == ("lines", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "secrets"), [("${env:CANARY}", {}), (SECRET, {"airflow:shop:password": SECRET})], ids=["resolved", "given"]
+)
+def test_an_error_comes_without_secrets(
+    worker_settings: MakeSettings, tmp_path: Path, text: str, secrets: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CANARY", SECRET)
+    provider = {"config.providers": "env", "config.providers.env.class": "org.apache.kafka.common.config.provider.EnvVarConfigProvider"}
+    settings = WorkerSettings.of(worker_settings() | provider | {"config.providers.env.access..*": "CANARY"})
+    config = {"connector.class": "FileStreamSource", "file": str(tmp_path / "x"), "topic": "t", "batch.size": text}
+    found = answered(settings, config, secrets)
+    assert SECRET not in str(found)
+    assert "Invalid value [hidden] for configuration batch.size" in str(found["error"])
+    assert "Invalid value [hidden] for configuration batch.size" in str(found["errors"])
