@@ -20,7 +20,7 @@ from typing import Protocol
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 
-from airflow_provider_connect.errors import RetriableException, TaskException
+from airflow_provider_connect.errors import ConnectException, RetriableException, TaskException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
@@ -122,7 +122,7 @@ class CommitAfterPut:
 
     def commit(self, task: SinkTask, positions: Offsets) -> Offsets:
         with self._step(CommitStep.PRE_COMMIT):  # 2
-            vouched = task.pre_commit(dict(positions))
+            vouched = checked_offsets("pre_commit", task.pre_commit(dict(positions)))
         offsets = {p: n for p, n in vouched.items() if p in positions and n <= positions[p]}  # never beyond what was read
         changed = {p: n for p, n in offsets.items() if self._committed.get(p) != n}
         if changed:
@@ -155,3 +155,17 @@ class CommitBeforePut:
         with self._step(CommitStep.COMMIT_GROUP):
             self._group.commit(positions)
         return positions
+
+
+def checked_offsets(method: str, returned: object) -> Offsets:
+    """What a sink's ``method`` returned as the next offsets to read. Raises ConnectException for anything else."""
+    if not isinstance(returned, Mapping):
+        raise ConnectException(
+            f"{method} must return a mapping of TopicPartition to the next offset to read (empty: no offset), got {type(returned).__name__}"
+        )
+    for partition, offset in returned.items():
+        if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
+            raise ConnectException(f"{method} must return offsets that are numbers of 0 or more, got {offset!r} for {partition}")
+        if not isinstance(partition, tuple) or len(partition) != 2:
+            raise ConnectException(f"{method} must return offsets by TopicPartition, got {partition!r}")
+    return returned

@@ -27,7 +27,14 @@ from airflow_provider_connect.stores.offset_location import sink_admin_overrides
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer
 from airflow_provider_connect.worker.delivery.kafka_reader import ENDLESS, READER_SETTINGS, AheadReader, KafkaReader
-from airflow_provider_connect.worker.delivery.sink_delivery import CommitAfterPut, CommitBeforePut, GroupCommit, Offsets, SinkDelivery
+from airflow_provider_connect.worker.delivery.sink_delivery import (
+    CommitAfterPut,
+    CommitBeforePut,
+    GroupCommit,
+    Offsets,
+    SinkDelivery,
+    checked_offsets,
+)
 from airflow_provider_connect.worker.delivery.sink_positions import (
     KnownOffsets,
     Origin,
@@ -188,7 +195,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
 
     def _open_partitions(self, task: SinkTask, partitions: Sequence[TopicPartition], known: KnownPartitions) -> dict[TopicPartition, int]:
         """Decide where to start in each partition. What differs is written to the destination, then to the group. Returns the ends."""
-        destination = task.open(partitions) if partitions else None
+        found = task.open(partitions) if partitions else None
+        destination = None if found is None else checked_offsets("open", found)
         ends = self._admin.end_offsets(partitions, read_committed=self._isolation == "read_committed")
         starts = self._decided(partitions, known, destination or {}, ends)
         self._starts = {p: s.offset for p, s in starts.items()}

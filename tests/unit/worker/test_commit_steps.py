@@ -9,12 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.connector_settings import Guarantee
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.worker.delivery.commit_steps import SINK_STEPS, SOURCE_STEPS, CommitStep
-from airflow_provider_connect.worker.delivery.sink_delivery import CommitAfterPut, CommitBeforePut, SinkDelivery
+from airflow_provider_connect.worker.delivery.sink_delivery import CommitAfterPut, CommitBeforePut, SinkDelivery, checked_offsets
 from airflow_provider_connect.worker.delivery.source_delivery import AtLeastOnce, AtMostOnce, ExactlyOnce, SourceDelivery
 from airflow_provider_connect.worker.delivery.transaction_boundary import PollBoundary, RequestedBoundary
 from tests.unit.worker.test_source_delivery import BATCH, OFFSET, encode, owner, writer
@@ -74,3 +75,29 @@ def test_sink(guarantee: Guarantee) -> None:
     if guarantee is not Guarantee.AT_MOST_ONCE:
         assert delivery.commit(Sink(), positions) == positions
     assert tuple(steps) == SINK_STEPS[guarantee]
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (None, "pre_commit must return a mapping of TopicPartition to the next offset to read .*, got NoneType"),
+        ([TopicPartition("t", 0)], "pre_commit must return a mapping .*, got list"),
+        ({TopicPartition("t", 0): None}, "must return offsets that are numbers of 0 or more, got None for t-0"),
+        ({TopicPartition("t", 0): "3"}, "must return offsets that are numbers of 0 or more, got '3' for t-0"),
+        ({TopicPartition("t", 0): -1}, "must return offsets that are numbers of 0 or more, got -1 for t-0"),
+        ({"t": 3}, "must return offsets by TopicPartition, got 't'"),
+    ],
+)
+def test_a_sinks_answer_that_is_no_offsets_is_refused_before_anything_is_committed(returned: Any, message: str) -> None:
+    class Wrong(Sink):
+        def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+            return returned  # type: ignore[no-any-return]
+
+    class Untouched:
+        def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+            raise AssertionError("committed")
+
+    untouched: Any = Untouched()
+    with pytest.raises(ConnectException, match=message):
+        CommitAfterPut(untouched).commit(Wrong(), {TopicPartition("t", 0): 3})
+    assert checked_offsets("open", {("t", 0): 3, TopicPartition("u", 1): 0}) == {("t", 0): 3, ("u", 1): 0}
