@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ from airflow_provider_connect.errors import ConfigException, ConnectException, R
 from airflow_provider_connect.model.run import RUN_FILE, RunSpec, RunState
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.worker.application import plan_process
 from airflow_provider_connect.worker.application.plan_process import SharedPlan, plan_in_subprocess, write_private
 from airflow_provider_connect.worker.application.readiness import Readiness, UnreadyException, check_readiness
 from tests.integration.worker.environment import RunEnvironment, make_topic, values_of
@@ -20,6 +23,17 @@ SECRETS = {"${airflow:shop:password}": "canary-4711"}
 @pytest.fixture(autouse=True)
 def plugins_in_subprocesses(environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(environment.folder / "plugins"), os.getcwd()]))
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planning process is this one: a process of its own takes seconds to start."""
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        plan_process.main(Path(command[-1]))
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", run)
 
 
 def plan(environment: RunEnvironment, define: dict[str, str], *, timeout_seconds: float = 60) -> SharedPlan:
@@ -44,6 +58,7 @@ def test_groups_of_tasks_run_under_one_claim(environment: RunEnvironment, unique
     assert environment.run(tasks=[0], claim=shared.claim).state is RunState.SKIPPED
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_connector_that_cannot_start_is_reported_without_its_secret(environment: RunEnvironment, unique: str) -> None:
     environment.properties["config.providers.airflow.param.allowlist.pattern"] = "shop:.*"
     config = environment.numbers(unique, fail_start="true", password="${airflow:shop:password}")
@@ -58,6 +73,7 @@ def test_connector_that_cannot_start_is_reported_without_its_secret(environment:
     assert not [path for path in (environment.folder / "plan").iterdir() if path.name != RUN_FILE and "canary" in path.read_text()]
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_too_many_tasks_and_bad_configs_are_not_tried_again(environment: RunEnvironment, unique: str) -> None:
     with pytest.raises(ConnectException, match="has generated 3 tasks, which is greater than 2") as caught:
         plan(environment, environment.numbers(unique, tasks_max="2", tasks="3"))
@@ -73,6 +89,7 @@ def test_plan_that_takes_too_long_may_be_tried_again(environment: RunEnvironment
         plan(environment, environment.numbers(unique), timeout_seconds=0.1)
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_connector_that_is_not_started_has_no_plan(environment: RunEnvironment, unique: str) -> None:
     make_topic(environment.bootstrap, unique)
     environment.run(environment.numbers(unique, until="10"))

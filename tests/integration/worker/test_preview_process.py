@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.model.ids import consumer_group
+from airflow_provider_connect.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.worker.preview.process import _answer
 from tests.conftest import WorkerSettings as MakeSettings
+from tests.integration.worker.environment import make_topic, send
 
 SECRET = "hunter2-of-the-host"
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -31,6 +34,21 @@ def test_a_file_is_previewed(settings: WorkerSettings, tmp_path: Path) -> None:
     assert [record["value"] for record in found["records"]] == ["one", "two"]
     [topic] = found["topics"]
     assert (topic["topic"], topic["records"]) == ("lines", 2)
+
+
+def test_a_sink_reads_a_share_of_each_partition_and_commits_nothing(settings: WorkerSettings, unique: str, tmp_path: Path) -> None:
+    make_topic(settings.bootstrap_servers, unique, 2)
+    send(settings.bootstrap_servers, unique, [f"line {number}" for number in range(6)], partitions=2)
+    file = tmp_path / "out.txt"
+    config = {"connector.class": "FileStreamSink", "file": str(file), "topics": unique, "value.converter": STRING, "tasks.max": "1"}
+    for _ in range(2):  # the second one reads the same records
+        found = answered(settings, config, {})
+        [task] = found["tasks"]
+        assert (task["records"], task["end"]) == (2, "records")
+        assert task["partitions"] == [{"kafka_topic": unique, "kafka_partition": number, "kafka_offset": 0} for number in (0, 1)]
+        assert sorted(record["value"] for record in found["records"]) == ["line 0", "line 1"]
+    assert not file.exists()
+    assert GroupOffsets(settings).committed(consumer_group("orders")) == {}
 
 
 @pytest.mark.parametrize(
