@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.converters.plain import StringConverter
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk import Batch, SinkRecord
 from airflow_provider_connect.sdk.batch import headers_type
-from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.schema import TIMESTAMP_SCHEMA
+from airflow_provider_connect.sdk.records import Headers, TopicPartition
+from airflow_provider_connect.sdk.schema import TIMESTAMP_SCHEMA, Schema
 from airflow_provider_connect.worker.delivery.raw_batch import Originals, RawBatch
 from airflow_provider_connect.worker.errors.dead_letters import DeadLetter, DeadLetterQueue
 from airflow_provider_connect.worker.errors.tolerance import Tolerance
@@ -109,6 +110,28 @@ def test_reporter_takes_batches_and_makes_bytes_anew_of_what_it_does_not_know() 
     ErrantRecords(made, originals, converters()).report(batch, DataException("no"))
     assert [(f.record.offset, f.record.value) for f in reported] == [(1, b"v1"), (7, b"y")]  # type: ignore[attr-defined]
     assert {str(f.operation.stage) for f in reported} == {"TASK_PUT"}
+
+
+def test_a_record_of_the_sinks_own_is_converted_with_its_headers() -> None:
+    made, reported = tolerance()
+    own = SinkRecord("t", 0, 9, "key", "value", headers=Headers().add("source", b"shop"))
+    ErrantRecords(made, Originals(), converters()).report(own, DataException("no"))
+    (found,) = [f.record for f in reported]
+    assert (found.offset, found.key, found.value, list(found.headers)) == (9, b"key", b"value", [("source", b"shop")])  # type: ignore[attr-defined]
+
+
+def test_a_record_that_cannot_be_converted_back_fails_the_task() -> None:
+    """A dead-letter record without contents would be a lost record."""
+
+    class Refusing(StringConverter):
+        def from_connect_data(self, topic: str, schema: Schema | None, value: object) -> bytes | None:
+            raise DataException("no")
+
+    made, reported = tolerance()
+    with pytest.raises(ConnectException, match="The record at offset 9 of t-0 was reported and cannot be converted back: no") as raised:
+        ErrantRecords(made, Originals(), converters(Refusing())).report(SinkRecord("t", 0, 9, "key", "value"), DataException("no"))
+    assert not isinstance(raised.value, DataException)
+    assert reported == []
 
 
 def test_reporter_raises_where_nothing_is_tolerated() -> None:
