@@ -22,6 +22,7 @@ _BASES = {
 }
 
 _DECORATORS = {"source": PluginKind.SOURCE, "sink": PluginKind.SINK, "transformation": PluginKind.TRANSFORMATION}
+_FACTORIES = {"rest_source": PluginKind.SOURCE}
 _SDK = "airflow_provider_connect.sdk"
 
 _MOST_BYTES = 8 << 20  # a syntax tree takes some fifty times as much
@@ -68,7 +69,7 @@ def _declared(location: Location) -> Declarations:
 
 
 def in_module(path: str) -> Declarations:
-    """The plugins of one module file: classes, and functions with a decorator of the ``sdk``.
+    """The plugins of one module file: classes, functions with a decorator of the ``sdk``, and what ``rest_source`` returns.
 
     Their version is the module's ``__version__`` or the class's own ``version``, given as text; without one, the
     hash of the file."""
@@ -83,9 +84,12 @@ def in_module(path: str) -> Declarations:
         return Declarations([], [f"module {path} cannot be read: {error}"])
     version = _text(tree.body, "__version__") or hash_version(source)
     kinds: dict[str, set[PluginKind]] = {}
-    decorators = _decorators(tree.body)
+    decorators, factories = _sdk_names(tree.body, _DECORATORS), _sdk_names(tree.body, _FACTORIES)
     plugins: list[Declared] = []
     for node in tree.body:
+        if isinstance(node, ast.Assign) and (found := _assigned(node, factories)) is not None:
+            name, kind = found
+            plugins.append(Declared(kind, f"{module}.{name}", f"{module}:{name}", version))
         if not isinstance(node, ast.ClassDef | ast.FunctionDef):
             continue
         body = node.body if isinstance(node, ast.ClassDef) else []
@@ -98,23 +102,33 @@ def in_module(path: str) -> Declarations:
     return Declarations(plugins, [])
 
 
-def _decorators(body: list[ast.stmt]) -> dict[str, PluginKind]:
-    """The decorators of the ``sdk`` by what the module calls them, such as ``source``, ``sdk.source``."""
+def _sdk_names(body: list[ast.stmt], names: Mapping[str, PluginKind]) -> dict[str, PluginKind]:
+    """Functions of the ``sdk`` by what the module calls them, such as ``source``, ``sdk.source``."""
     found: dict[str, PluginKind] = {}
     for node in body:
         if isinstance(node, ast.ImportFrom) and node.module == _SDK:
-            found |= {alias.asname or alias.name: _DECORATORS[alias.name] for alias in node.names if alias.name in _DECORATORS}
+            found |= {alias.asname or alias.name: names[alias.name] for alias in node.names if alias.name in names}
         elif isinstance(node, ast.Import | ast.ImportFrom):
             package = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
             for alias in node.names:
                 if package + alias.name == _SDK:
-                    found |= {f"{alias.asname or alias.name}.{name}": kind for name, kind in _DECORATORS.items()}
+                    found |= {f"{alias.asname or alias.name}.{name}": kind for name, kind in names.items()}
     return found
 
 
 def _kinds_of_function(node: ast.FunctionDef, decorators: Mapping[str, PluginKind]) -> set[PluginKind]:
     called = (decorator.func if isinstance(decorator, ast.Call) else decorator for decorator in node.decorator_list)
     return {decorators[name] for each in called if (name := ast.unparse(each)) in decorators}
+
+
+def _assigned(node: ast.Assign, factories: Mapping[str, PluginKind]) -> tuple[str, PluginKind] | None:
+    """The class that ``Name = factory("Name", …)`` makes. One under another name cannot be found by the name that it has."""
+    call, target = node.value, node.targets[0]
+    if not isinstance(call, ast.Call) or not isinstance(target, ast.Name) or target.id.startswith("_") or not call.args:
+        return None
+    kind = factories.get(ast.unparse(call.func))
+    is_named = isinstance(call.args[0], ast.Constant) and call.args[0].value == target.id
+    return (target.id, kind) if kind is not None and is_named else None
 
 
 def _kinds(node: ast.ClassDef, known: dict[str, set[PluginKind]]) -> set[PluginKind]:

@@ -31,9 +31,9 @@ class CursorOrder:
         """The rows that may go to Kafka now, with the cursor behind them. Those up to ``start`` are left out: a query may repeat them.
 
         Raises ConnectException for rows that are not in order, DataException for a null."""
+        if not len(table):
+            return  # without rows there are no fields yet
         values = self._values(table)
-        if not len(values):
-            return
         if self._start is not None:
             table = table.slice(pc.sum(pc.less_equal(values, self._started(values.type))).as_py() or 0)
             values = table.column(self._column)

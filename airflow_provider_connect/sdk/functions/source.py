@@ -121,6 +121,15 @@ class FunctionSourceTask(SourceTask):
             finally:
                 self._reading.release()
 
+    def declared_for(self, partition: Partition) -> SourceFunction:
+        """The function that reads a partition, where partitions have functions of their own."""
+        return self.declared
+
+    def topic_of(self, partition: Partition) -> str:
+        """The topic of a partition's records."""
+        topic: str = self._config[TOPIC]
+        return topic
+
     def _partition_rows(self, partition: Partition) -> _PartitionRows:
         if self._before is not None:
             reached, schema = self._before.reached, self._before.schema
@@ -133,13 +142,13 @@ class FunctionSourceTask(SourceTask):
         source_partition: dict[str, object] = {SCHEMA: text_of(partition) if isinstance(partition, Mapping) else partition}
         fields = (self.context.offset(source_partition) or {}).get(FIELDS)
         remembered = None if fields is None else decoded_schema(fields)
-        return _SavedSchema(source_partition, RowSchema(given_schema(self.declared.schema), remembered=remembered))
+        return _SavedSchema(source_partition, RowSchema(given_schema(self.declared_for(partition).schema), remembered=remembered))
 
     def _begin_again(self, error: RetriableException) -> None:
         """The function has ended by the error: the next ``poll`` calls it from the last cursor that was returned."""
         rows = self._rows
         self._close()
-        if rows is not None and rows.has_returned and not self.declared.has_cursor:
+        if rows is not None and rows.has_returned and not rows.declared.has_cursor:
             raise ConnectException(f"{rows.title}: rows without a cursor cannot be resumed: {error}") from error
         self._before = rows or self._before
 
@@ -178,13 +187,13 @@ class _PartitionRows:
         reached: Any,
         schema: _SavedSchema,
     ) -> None:
-        declared = task.declared
+        declared = task.declared_for(partition)
         self.title = f"{declared.function.__qualname__}, partition {partition}"
         self.reached = reached
         self.schema = schema
         self.has_returned = False
-        self._declared = declared
-        self._topic = config[TOPIC]
+        self.declared = declared
+        self._topic = task.topic_of(partition)
         self._source_partition = source_partition_of(partition)
         self._order = None if declared.cursor is None else CursorOrder(declared.cursor, reached, self.title)
         self._columns: dict[pa.DataType, tuple[Schema, pa.DataType]] = {}
@@ -224,7 +233,7 @@ class _PartitionRows:
             if self._order is not None:
                 return [self._batch(*ready) for ready in self._order.ready(table)]
             found = [self._batch(table, cursor)] if len(table) or cursor is not None else []
-        if self._declared.has_cursor and any(batch.source_offset is None for batch in found):
+        if self.declared.has_cursor and any(batch.source_offset is None for batch in found):
             raise DataException("rows come without a cursor: yield them as a pair, rows and cursor, or name their field as the cursor")
         return found
 
@@ -243,7 +252,7 @@ class _PartitionRows:
 
     def _key(self, table: pa.Table) -> tuple[pa.Array | None, Schema | None]:
         """The key's field, or a struct of several."""
-        named = self._declared.key
+        named = self.declared.key
         if named is None:
             return None, None
         names = [named] if isinstance(named, str) else list(named)

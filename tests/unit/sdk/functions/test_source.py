@@ -18,7 +18,14 @@ from airflow_provider_connect.errors import ConnectException, DataException, Ret
 from airflow_provider_connect.sdk import Batch, ExactlyOnceSupport, pa, source
 from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.functions.source import FunctionSource
-from airflow_provider_connect.sdk.testing import MemoryConnectorContext, MemorySourceContext, Offsets, SourceConnectorSuite, partition_key
+from airflow_provider_connect.sdk.testing import (
+    MemoryConnectorContext,
+    MemorySourceContext,
+    Offsets,
+    SourceConnectorSuite,
+    partition_key,
+    run,
+)
 
 SHOP: dict[str, list[dict[str, Any]]] = {}
 
@@ -674,3 +681,13 @@ def test_dicts_whose_keys_are_data_are_given_as_maps() -> None:
     assert batch.value.to_pylist() == [{"id": 1, "days": [("mon", 1), ("tue", 2)]}, {"id": 2, "days": None}]
     with pytest.raises(ConnectException, match="Field 'days'"):
         task_of(rows, bad="true").poll()
+
+
+def test_no_rows_may_come_before_the_first_ones() -> None:
+    @source(cursor="id")
+    def late() -> Iterator[list[dict[str, int]]]:
+        yield []
+        yield [{"id": 1}]
+        yield []
+
+    assert [record.value["id"] for record in run(late(), {"topic": "t"}).records] == [1]

@@ -1,0 +1,176 @@
+"""Credentials of a REST API: the settings that hold them, and what each request carries. Knows no network.
+
+An ``Authentication`` is declared by an author. With a config it becomes ``Credentials``, which one client has.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal, Protocol
+from urllib.parse import quote, quote_plus
+
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Importance, NonEmptyString, Password, Type
+
+EARLY_SECONDS: Final = 30.0
+"""A token is renewed so long before its end."""
+_NO_EXPIRY_SECONDS: Final = 3600.0
+HIDDEN: Final = "[hidden]"
+
+TokenRequest = Callable[[str, Mapping[str, str], Mapping[str, str]], Any]
+"""Sends a form with headers to a URL, and returns the body of the answer as JSON."""
+
+
+class Credentials:
+    """What each request carries; this one: nothing that changes. ``secrets`` never stand in a message."""
+
+    def __init__(
+        self, *, headers: Mapping[str, str] | None = None, params: Mapping[str, str] | None = None, secrets: tuple[str, ...] = ()
+    ) -> None:
+        self.params = dict(params or {})
+        self.secrets = secrets
+        self._headers = dict(headers or {})
+
+    def headers(self, request_token: TokenRequest) -> Mapping[str, str]:
+        """The headers of the next request. May ask another server for them."""
+        return self._headers
+
+    def renew(self) -> bool:
+        """The API has refused them: whether other ones can be obtained."""
+        return False
+
+    def masked(self, text: str) -> str:
+        """``text`` without the secrets, in any of the forms that a URL, a header or a body gives them."""
+        forms = {form for secret in self.secrets for form in _forms(secret)}
+        for form in sorted(forms, key=len, reverse=True):
+            text = text.replace(form, HIDDEN)
+        return text
+
+
+class Authentication(Protocol):
+    """The scheme by which an API recognises its callers."""
+
+    config_keys: ClassVar[tuple[ConfigKey, ...]]
+
+    def credentials(self, config: Config) -> Credentials:
+        """Raises ConfigException for texts that no request can carry."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class BasicAuth(Authentication):
+    """The settings ``username`` and ``password``, as HTTP's own scheme ``Basic``."""
+
+    config_keys = (
+        ConfigKey("username", Type.STRING, validator=NonEmptyString(), importance=Importance.HIGH, doc="The user of the API."),
+        ConfigKey("password", Type.PASSWORD, importance=Importance.HIGH, doc="The user's password."),
+    )
+
+    def credentials(self, config: Config) -> Credentials:
+        encoded, password = _basic(config["username"], config["password"].value), config["password"].value
+        return Credentials(headers={"Authorization": f"Basic {encoded}"}, secrets=(encoded, password))
+
+
+@dataclass(frozen=True, slots=True)
+class BearerAuth(Authentication):
+    """The setting ``token``, in the header ``Authorization``."""
+
+    config_keys = (ConfigKey("token", Type.PASSWORD, importance=Importance.HIGH, doc="The API's token."),)
+
+    def credentials(self, config: Config) -> Credentials:
+        token = _header_text(config, "token")
+        return Credentials(headers={"Authorization": f"Bearer {token}"}, secrets=(token,))
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKeyAuth(Authentication):
+    """The setting ``api.key``, in a header or in a query parameter of this name."""
+
+    name: str = "X-API-Key"
+    location: Literal["header", "query"] = "header"
+    config_keys = (ConfigKey("api.key", Type.PASSWORD, importance=Importance.HIGH, doc="The API's key."),)
+
+    def credentials(self, config: Config) -> Credentials:
+        if self.location == "query":
+            key = config["api.key"].value
+            return Credentials(params={self.name: key}, secrets=(key,))
+        key = _header_text(config, "api.key")
+        return Credentials(headers={self.name: key}, secrets=(key,))
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCredentialsAuth(Authentication):
+    """OAuth 2.0's client credentials (RFC 6749, 4.4): the settings ``client.id`` and ``client.secret`` obtain a token at ``token_url``.
+
+    They go into the header, or with ``in_body`` into the form. The token is renewed shortly before its end, and once when refused."""
+
+    token_url: str
+    scope: str | None = None
+    in_body: bool = False
+    config_keys = (
+        ConfigKey("client.id", Type.STRING, validator=NonEmptyString(), importance=Importance.HIGH, doc="The API's client."),
+        ConfigKey("client.secret", Type.PASSWORD, importance=Importance.HIGH, doc="The client's secret."),
+    )
+
+    def credentials(self, config: Config) -> Credentials:
+        return TokenCredentials(self, config["client.id"], config["client.secret"])
+
+
+class TokenCredentials(Credentials):
+    """A token that is obtained when a request needs it."""
+
+    def __init__(
+        self, declared: ClientCredentialsAuth, client_id: str, client_secret: Password, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        # both are encoded as in a form before they are joined (RFC 6749, 2.3.1)
+        self._basic = _basic(quote_plus(client_id), quote_plus(client_secret.value))
+        super().__init__(secrets=(client_secret.value, self._basic))
+        self._declared = declared
+        self._form = {"grant_type": "client_credentials"} | ({"scope": declared.scope} if declared.scope else {})
+        if declared.in_body:
+            self._form |= {"client_id": client_id, "client_secret": client_secret.value}
+        self._now = now
+        self._renew_at = 0.0
+
+    def headers(self, request_token: TokenRequest) -> Mapping[str, str]:
+        if not self._headers or self._now() >= self._renew_at:
+            sent = {} if self._declared.in_body else {"Authorization": f"Basic {self._basic}"}
+            answer = request_token(self._declared.token_url, self._form, sent)
+            token = answer.get("access_token") if isinstance(answer, dict) else None
+            if not isinstance(token, str) or not _fits_header(token):
+                raise ConnectException("The answer of the token URL has no access_token that a header can hold")
+            seconds = answer.get("expires_in")
+            if isinstance(seconds, str) and seconds.isdecimal():
+                seconds = float(seconds)
+            lasts = float(seconds) if isinstance(seconds, int | float) else _NO_EXPIRY_SECONDS
+            self.secrets += (token,)
+            self._headers = {"Authorization": f"Bearer {token}"}
+            self._renew_at = self._now() + max(lasts - EARLY_SECONDS, lasts / 2)
+        return self._headers
+
+    def renew(self) -> bool:
+        self._headers = {}
+        return True
+
+
+def _basic(user: str, password: str) -> str:
+    return base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+def _header_text(config: Config, name: str) -> str:
+    text: str = config[name].value
+    if not _fits_header(text):
+        raise ConfigException.of(name, HIDDEN, "a header can hold visible ASCII characters only, and at least one")
+    return text
+
+
+def _fits_header(text: str) -> bool:
+    return bool(text) and all("!" <= character <= "~" for character in text)
+
+
+def _forms(secret: str) -> set[str]:
+    return {secret, quote(secret), quote(secret, safe=""), quote_plus(secret), json.dumps(secret)[1:-1]} - {""}

@@ -1,0 +1,259 @@
+"""The requests to one REST API: bounded in time, size, rate and number of redirects. All of them go to the host of the base URL.
+
+Its answers are not trusted, and neither is the config: no URL of an answer leads to another host, and no message shows a query, a user or
+a secret. httpx is imported when a client is created.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from importlib import import_module
+from types import TracebackType
+from typing import Any, Final, Self
+
+from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
+from airflow_provider_connect.sdk.http.credentials import Credentials
+from airflow_provider_connect.sdk.http.pages import Position
+from airflow_provider_connect.sdk.json_text import MAX_DEPTH, SHORTEST_BEYOND, depth_of
+
+MOST_BYTES: Final = 64 * 1024 * 1024  # of one body, unpacked
+REQUEST_SECONDS: Final = 300.0  # from the request to the end of its body, however slowly that arrives
+MOST_REDIRECTS: Final = 5
+MOST_RETRY_AFTER_SECONDS: Final = 3600.0
+_SHOWN: Final = 200  # characters of the body of an error
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+class RefusedException(ConnectException):
+    """The API has answered a request with an error that a repetition does not change; ``status`` is its HTTP status."""
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``links``: the URLs of the header ``Link``, by relation. ``digest`` is equal for equal bodies."""
+
+    body: Any  # JSON
+    links: Mapping[str, str]
+    url: str
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Received:
+    status: int
+    headers: Mapping[str, str]
+    links: Mapping[str, str]
+    content: bytes
+
+
+def http_library() -> Any:
+    """The module ``httpx``. Raises ConnectException where it is not installed."""
+    try:
+        library = import_module("httpx")
+    except ImportError as error:
+        raise ConnectException("REST sources need httpx: pip install 'airflow-provider-connect[http]'") from error
+    logging.getLogger("httpx").addFilter(_without_query)
+    logging.getLogger("httpcore.http11").addFilter(_without_headers)
+    return library
+
+
+def _without_query(record: logging.LogRecord) -> bool:
+    """httpx logs the URL of each request, and an API key may stand in it."""
+    if isinstance(record.args, tuple):
+        record.args = tuple(_shown_url(each) if hasattr(each, "raw_path") else each for each in record.args)
+    return True
+
+
+def _without_headers(record: logging.LogRecord) -> bool:
+    """httpcore logs the headers of each answer at DEBUG, and a link among them may repeat an API key."""
+    return "receive_response_headers.complete" not in str(record.msg)
+
+
+def _shown_url(url: Any) -> str:
+    """An URL of httpx without user, query and fragment."""
+    return f"{url.scheme}://{url.netloc.decode('ascii')}{url.path}"
+
+
+class RestClient:
+    """Sends requests to one API, one at a time. A context manager: its end closes the connections."""
+
+    def __init__(
+        self,
+        base_url: str,
+        credentials: Credentials,
+        *,
+        headers: Mapping[str, str] | None = None,
+        requests_per_second: float | None = None,
+        timeout_seconds: float = 30.0,
+        most_bytes: int = MOST_BYTES,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._library = http_library()
+        self._base = self._library.URL(base_url)
+        self._origin = f"{self._base.scheme}://{self._base.netloc.decode('ascii')}"
+        self._credentials = credentials
+        self._interval = 0.0 if requests_per_second is None else 1 / requests_per_second
+        self._most_bytes = most_bytes
+        self._now = now
+        self._next_at = 0.0
+        self._client = self._library.Client(
+            timeout=timeout_seconds, headers={"Accept": "application/json", "User-Agent": "airflow-provider-connect", **(headers or {})}
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._client.close()
+
+    def wait_seconds(self) -> float:
+        """How long the rate limit lets the next request wait; not above 0: it may be sent."""
+        return self._next_at - self._now()
+
+    def target_of(self, path: str) -> str:
+        """The path, and the query if it has one, of a resource below the base URL."""
+        return f"{self._base.path.rstrip('/')}/{path.lstrip('/')}"
+
+    def target_of_url(self, url: str, answered: str) -> str:
+        """The same of an URL that an answer has, relative to ``answered``, the URL of the request. It has no credentials.
+
+        Raises ConnectException for another host: the API decides which pages there are, and not who gets the credentials."""
+        try:
+            found = self._library.URL(answered).join(url)
+        except (self._library.InvalidURL, ValueError, TypeError) as error:
+            raise ConnectException(f"The URL of the next page, in an answer of {self._base.host}, is not valid") from error
+        is_same_port = found.port == self._base.port or (_is_default_port(found) and _is_default_port(self._base))
+        if found.host != self._base.host or not is_same_port:
+            other = found.netloc.decode("ascii")
+            raise ConnectException(f"An answer of {self._base.host} leads to another host, {other}; it is not followed")
+        for name in self._credentials.params:
+            found = found.copy_remove_param(name)
+        return str(found.raw_path.decode("ascii"))
+
+    def get(self, target: str, params: Mapping[str, Position]) -> Answer:
+        """The body at ``target``, a path below the host and perhaps a query, with more parameters.
+
+        Raises RetriableException for errors that pass: lost connections, timeouts, the statuses 408, 425, 429 and 500 to 504. It has the
+        answer's ``Retry-After``. RefusedException: any other status. DataException: the body is no JSON."""
+        self._next_at = max(self._next_at, self._now()) + self._interval
+        received, url = self._redirected(target, params)
+        if received.status == 401 and self._credentials.renew():
+            received, url = self._redirected(target, params)
+        title = f"GET {_shown_url(url)}"
+        self._raise_for_status(received, title)
+        body = None if received.status == 204 else self._parsed(received.content, title)
+        return Answer(body, received.links, str(url), hashlib.sha256(received.content).digest())
+
+    def _redirected(self, target: str, params: Mapping[str, Position]) -> tuple[_Received, Any]:
+        url = self._url(target).copy_merge_params(params) if params else self._url(target)
+        for _ in range(MOST_REDIRECTS + 1):
+            headers = self._credentials.headers(self._token)
+            sent = url.copy_merge_params(self._credentials.params) if self._credentials.params else url
+            received = self._received("GET", sent, headers)
+            location = received.headers.get("location")
+            if received.status not in _REDIRECTS or location is None:
+                return received, url
+            url = self._url(self.target_of_url(location, str(url)))
+        raise ConnectException(f"GET {_shown_url(url)}: more than {MOST_REDIRECTS} redirects")
+
+    def _url(self, target: str) -> Any:
+        if not target.startswith("/"):
+            raise ConnectException(f"A page's position in the offset must be a path that begins with '/', got {target!r}")
+        return self._library.URL(f"{self._origin}{target}")
+
+    def _token(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> Any:
+        parsed = self._library.URL(url)
+        received = self._received("POST", parsed, headers, form)
+        title = f"POST {_shown_url(parsed)}"
+        self._raise_for_status(received, title, shows_body=False)
+        return self._parsed(received.content, title)
+
+    def _received(self, method: str, url: Any, headers: Mapping[str, str], form: Mapping[str, str] | None = None) -> _Received:
+        """Sends one request. Foreign errors end here, without their URLs: no ``from``, since a trace shows the cause's text."""
+        title = f"{method} {_shown_url(url)}"
+        try:
+            request = self._client.build_request(method, url, headers=dict(headers), data=None if form is None else dict(form))
+            response = self._client.send(request, stream=True)
+            try:
+                content = self._content(response, title)
+                links = {relation: link["url"] for relation, link in response.links.items() if "url" in link}
+                return _Received(response.status_code, response.headers, links, content)
+            finally:
+                response.close()
+        except (self._library.LocalProtocolError, self._library.UnsupportedProtocol, self._library.DecodingError) as error:
+            raise ConnectException(f"{title}: {self._text_of(error)}") from None
+        except self._library.TransportError as error:
+            raise RetriableException(f"{title}: {self._text_of(error)}") from None
+        except (self._library.HTTPError, self._library.InvalidURL, self._library.StreamError) as error:
+            raise ConnectException(f"{title}: {self._text_of(error)}") from None
+
+    def _content(self, response: Any, title: str) -> bytes:
+        ends_at = self._now() + REQUEST_SECONDS
+        pieces, size = [], 0
+        for piece in response.iter_bytes():
+            size += len(piece)
+            if size > self._most_bytes:
+                raise ConnectException(f"{title}: the body is larger than {self._most_bytes} bytes; ask for smaller pages")
+            if self._now() > ends_at:
+                raise RetriableException(f"{title}: the body has not arrived within {REQUEST_SECONDS:.0f} s")
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def _raise_for_status(self, received: _Received, title: str, *, shows_body: bool = True) -> None:
+        status = received.status
+        if 200 <= status < 300:
+            return
+        message = f"{title}: status {status}"
+        text = self._credentials.masked(received.content[:100_000].decode("utf-8", "replace")) if shows_body else ""
+        if text.strip():
+            message += ": " + "".join(c if c.isprintable() else " " for c in text[:_SHOWN])
+        if status not in _TRANSIENT:
+            raise RefusedException(message, status=status)
+        seconds = retry_after_seconds(received.headers.get("retry-after"), datetime.now(UTC))
+        raise RetriableException(message, retry_after_ms=None if seconds is None else seconds * 1000)
+
+    def _text_of(self, error: Exception) -> str:
+        return f"{type(error).__name__}: {self._credentials.masked(str(error))}"
+
+    @staticmethod
+    def _parsed(content: bytes, title: str) -> Any:
+        try:
+            if len(content) < SHORTEST_BEYOND or depth_of(content) <= MAX_DEPTH:
+                return json.loads(content, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:  # wrong encodings and too long numbers too
+            raise DataException(f"{title}: the body is not JSON: {type(error).__name__}") from None
+        raise DataException(f"{title}: the body has more than {MAX_DEPTH} levels of objects and arrays")
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def _is_default_port(url: Any) -> bool:
+    return url.scheme in _DEFAULT_PORTS and url.port in (None, _DEFAULT_PORTS[url.scheme])
+
+
+def retry_after_seconds(header: str | None, now: datetime) -> float | None:
+    """The header ``Retry-After``: seconds, or a date (RFC 9110, 10.2.3), at most an hour. None: there is none that can be read."""
+    text = (header or "").strip()
+    if text.isascii() and text.isdecimal():
+        return min(float(text[:20]), MOST_RETRY_AFTER_SECONDS)
+    try:
+        at = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return min(max((at - now).total_seconds(), 0.0), MOST_RETRY_AFTER_SECONDS)

@@ -1,0 +1,224 @@
+"""``rest_source``: the resources of a REST API as a source connector.
+
+Each resource is a source partition, read by a function, over the protocol of ``@source``. Tasks share the resources among them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
+from urllib.parse import urlsplit
+
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.sdk.config_def import REQUIRED, Config, ConfigDef, ConfigKey, Importance, NonEmptyString, Range, Type
+from airflow_provider_connect.sdk.connector import ExactlyOnceSupport
+from airflow_provider_connect.sdk.functions.cursor import CURSOR
+from airflow_provider_connect.sdk.functions.signature import Signature
+from airflow_provider_connect.sdk.functions.source import (
+    FIELDS,
+    PARTITION,
+    SCHEMA,
+    TASK_PARTITIONS,
+    TOPIC,
+    FunctionSource,
+    FunctionSourceTask,
+    Partition,
+    SourceFunction,
+)
+from airflow_provider_connect.sdk.http.credentials import Authentication, Credentials
+from airflow_provider_connect.sdk.http.resource import OFFSET_KEYS, PARENT, Resource, ResourceReader
+from airflow_provider_connect.sdk.http.rest_client import RestClient, http_library
+
+BASE_URL, TIMEOUT, TASK_COUNT = "base.url", "request.timeout.ms", "task.count"
+RESOURCE: Final = "${resource}"
+"""Stands for the resource's name in the setting ``topic``."""
+
+
+class RestSourceTask(FunctionSourceTask):
+    """Reads its resources one after the other. A subclass for each API has ``functions``, by resource."""
+
+    functions: ClassVar[Mapping[str, SourceFunction]]
+
+    def declared_for(self, partition: Partition) -> SourceFunction:
+        return self.functions[str(partition)]
+
+    def topic_of(self, partition: Partition) -> str:
+        return super().topic_of(partition).replace(RESOURCE, str(partition))
+
+
+class RestSource(FunctionSource):
+    """A connector of one API. A subclass for each has ``resources``, by name."""
+
+    resources: ClassVar[Mapping[str, Resource]]
+
+    def start(self, config: Config) -> None:
+        http_library()  # its absence fails the connector, and not each task
+        super().start(config)
+
+    def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
+        """The resources in turn. Each task learns how many there are: they share the rate limit."""
+        configs = super().task_configs(max_tasks)
+        return [{**config, TASK_COUNT: str(len(configs))} for config in configs]
+
+    def output_topics(self, config: Mapping[str, str]) -> list[str]:
+        topic = self.config_def.parse(config)[TOPIC]
+        return list(dict.fromkeys(topic.replace(RESOURCE, name) for name in self.resources))
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        """Supported where every resource is sorted by a cursor. Pages of an API may change between two requests."""
+        is_exact = all(resource.is_sorted for resource in self.resources.values())
+        return ExactlyOnceSupport.SUPPORTED if is_exact else ExactlyOnceSupport.UNSUPPORTED
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
+        """Refuses partitions and offsets of another form than this source writes."""
+        for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
+            [(kind, name)] = partition.items() if isinstance(partition, Mapping) and len(partition) == 1 else [("", "")]
+            if offset is None:
+                continue
+            if kind not in (PARTITION, SCHEMA) or name not in self.resources:
+                raise ConnectException(f"A source partition is {{'{PARTITION}': one of {', '.join(self.resources)}}}, got {partition}")
+            known = {FIELDS} if kind == SCHEMA else {CURSOR} if self.resources[name].is_sorted else OFFSET_KEYS
+            if not offset or not set(offset) <= known:
+                raise ConnectException(f"An offset of {partition} has keys among {', '.join(sorted(known))}, got {dict(offset)}")
+        return True
+
+
+def rest_source(
+    name: str,
+    *,
+    base_url: str | None,
+    resources: Sequence[Resource],
+    auth: Authentication | None = None,
+    settings: Sequence[ConfigKey] = (),
+    headers: Mapping[str, str] | None = None,
+    requests_per_second: float | None = None,
+    topic: str | None = None,
+) -> type[RestSource]:
+    """A source connector class of a REST API. ``name`` is the class's name, as the variable's that holds it.
+
+    Its settings are ``topic``, where ``${resource}`` stands for a resource's name; ``base.url``, whose default is ``base_url`` (None: it
+    is required); ``request.timeout.ms``; those of ``auth``; and ``settings``, which fill placeholders in paths and parameters. ``headers``
+    go with each request. ``requests_per_second`` limits the requests of all tasks together. ``topic``: the default of the setting.
+
+    Raises TypeError for declarations that contradict one another.
+    """
+    by_name = {resource.name: resource for resource in resources}
+    _refuse_contradictions(name, resources, {key.name for key in settings})
+    own = [
+        ConfigKey(
+            TOPIC,
+            Type.STRING,
+            REQUIRED if topic is None else topic,
+            validator=NonEmptyString() if len(by_name) == 1 else _names_resource,
+            importance=Importance.HIGH,
+            doc="The topic to write to; ${resource} stands for the name of the resource.",
+        ),
+        ConfigKey(
+            BASE_URL,
+            Type.STRING,
+            REQUIRED if base_url is None else base_url,
+            validator=_is_base_url,
+            importance=Importance.HIGH,
+            doc="The URL that the paths of the resources are below.",
+        ),
+        *(auth.config_keys if auth is not None else ()),
+        *settings,
+        ConfigKey(TIMEOUT, Type.LONG, 30_000, validator=Range(at_least=1), doc="How long a connection, or a part of a body, may take."),
+    ]
+    config_def = ConfigDef(*own)
+    api = _Api(auth, dict(headers or {}), requests_per_second, frozenset(key.name for key in settings))
+    functions = {each.name: api.function_of(name, each, by_name.get(each.parent or ""), config_def) for each in resources}
+    declared = next(iter(functions.values()))
+    declared = SourceFunction(declared.function, declared.signature, list(by_name), None, None, None, None)
+    shared = {"__module__": sys._getframe(1).f_globals["__name__"], "declared": declared}
+    keys = [
+        ConfigKey(TASK_PARTITIONS, Type.STRING, json.dumps(list(by_name)), doc="The resources of this task, as JSON."),
+        ConfigKey(TASK_COUNT, Type.INT, 1, doc="How many tasks there are."),
+    ]
+    task = {**shared, "__qualname__": f"{name}Task", "config_def": config_def.with_keys(*keys), "functions": functions}
+    connector = {
+        **shared,
+        "__qualname__": name,
+        "__doc__": f"{', '.join(by_name)} of a REST API.",
+        "config_def": config_def,
+        "function": staticmethod(declared.function),
+        "resources": by_name,
+        "task_class": type(f"{name}Task", (RestSourceTask,), task),
+    }
+    return type(name, (RestSource,), connector)
+
+
+class _Api:
+    """What all resources share."""
+
+    def __init__(self, auth: Authentication | None, headers: Mapping[str, str], rate: float | None, settings: frozenset[str]) -> None:
+        self._auth = auth
+        self._headers = headers
+        self._rate = rate
+        self._settings = settings
+
+    def function_of(self, api: str, resource: Resource, parent: Resource | None, config_def: ConfigDef) -> SourceFunction:
+        def read(config: Config, cursor: Any = None) -> Iterator[Any]:
+            with self._client(config) as client:
+                reader = ResourceReader(client, resource, parent, {name: config[name] for name in self._settings})
+                yield from reader.sorted_rows(cursor) if resource.is_sorted else reader.rows(cursor)
+
+        read.__qualname__ = read.__name__ = f"{api}.{resource.name}"
+        field = resource.incremental.field if resource.is_sorted and resource.incremental else None
+        return SourceFunction(read, _WholeConfig(config_def, {}), None, field, resource.key, None, resource.schema)
+
+    def _client(self, config: Config) -> RestClient:
+        credentials = Credentials() if self._auth is None else self._auth.credentials(config)
+        return RestClient(
+            config[BASE_URL],
+            credentials,
+            headers=self._headers,
+            requests_per_second=None if self._rate is None else self._rate / config[TASK_COUNT],
+            timeout_seconds=config[TIMEOUT] / 1000,
+        )
+
+
+class _WholeConfig(Signature):
+    """The function takes its settings as one config."""
+
+    def arguments(self, config: Config) -> dict[str, Any]:
+        return {"config": config}
+
+
+def _refuse_contradictions(name: str, resources: Sequence[Resource], settings: set[str]) -> None:
+    by_name = {resource.name: resource for resource in resources}
+    if not name.isidentifier() or not resources or len(by_name) < len(resources):
+        raise TypeError(f"rest_source({name!r}): give the name of a class, and resources whose names differ")
+    for resource in resources:
+        title = f"rest_source({name!r}), resource {resource.name!r}"
+        parent = None if resource.parent is None else by_name.get(resource.parent)
+        if resource.parent is not None and (parent is None or parent.parent is not None):
+            raise TypeError(f"{title}: its parent {resource.parent!r} is not a resource without a parent")
+        if resource.parent is not None and resource.incremental is not None:
+            raise TypeError(f"{title}: the rows of a parent have the cursor of the parent, which is incremental instead")
+        if resource.parent is None and resource.parent_fields:
+            raise TypeError(f"{title}: parent_fields are for a resource with a parent")
+        unknown = {each for each in resource.placeholders() if not (resource.parent and each.startswith(PARENT)) and each not in settings}
+        if unknown:
+            raise TypeError(f"{title}: nothing fills {', '.join(f'{{{each}}}' for each in sorted(unknown))}")
+
+
+def _names_resource(name: str, value: Any) -> None:
+    """A validator."""
+    if value is not None and RESOURCE not in value:
+        raise ConfigException.of(name, value, f"several resources need a topic each: {RESOURCE} must stand in it")
+
+
+def _is_base_url(name: str, value: Any) -> None:
+    """A validator. The message does not show the value, which may have a password."""
+    try:
+        url = urlsplit(value or "")
+        is_right = url.scheme in ("http", "https") and bool(url.hostname) and (url.port or 1) > 0
+    except ValueError:
+        is_right = False
+    if not is_right:
+        raise ConfigException.of(name, "[hidden]", "an URL begins with http:// or https://, and a host")
+    if url.username is not None or url.password is not None or url.query or url.fragment:
+        raise ConfigException.of(name, "[hidden]", "the URL must have no user, password, query or fragment; credentials have settings")

@@ -1,0 +1,424 @@
+"""What a REST source sends and refuses: credentials, hostile answers, errors that pass, and messages without secrets."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import logging
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
+from airflow_provider_connect.sdk import (
+    ApiKeyAuth,
+    BasicAuth,
+    BearerAuth,
+    ClientCredentialsAuth,
+    CursorPages,
+    LinkedPages,
+    NextUrlPages,
+    NumberedPages,
+    OffsetPages,
+    Password,
+    Resource,
+    rest_source,
+)
+from airflow_provider_connect.sdk.http.credentials import Authentication, Credentials, TokenCredentials
+from airflow_provider_connect.sdk.http.pages import Pagination, SinglePage
+from airflow_provider_connect.sdk.http.rest_client import RestClient, retry_after_seconds
+from airflow_provider_connect.sdk.task import CommitStep
+from airflow_provider_connect.sdk.testing import Fault, MemoryConnectorContext, MemorySourceContext, SourceRun, partition_key, run
+from tests.unit.sdk.http.api import Answered, Api, Asked, running
+
+SECRET = 'p+ss/w"rd-of-mine'
+ENCODED = base64.b64encode(f"me:{SECRET}".encode()).decode()
+Auth = tuple[Authentication, dict[str, str], dict[str, str], dict[str, str]]
+"""With the settings, and the headers and parameters that requests have."""
+AUTHS: dict[str, Auth] = {
+    "basic": (BasicAuth(), {"username": "me", "password": SECRET}, {"authorization": f"Basic {ENCODED}"}, {}),
+    "bearer": (BearerAuth(), {"token": SECRET}, {"authorization": f"Bearer {SECRET}"}, {}),
+    "key in a header": (ApiKeyAuth(), {"api.key": SECRET}, {"x-api-key": SECRET}, {}),
+    "key in the query": (ApiKeyAuth("key", "query"), {"api.key": SECRET}, {}, {"key": SECRET}),
+}
+
+
+def connector(auth: Authentication | None = None, pages: Pagination | None = None, **more: Any) -> Any:
+    return rest_source("Shop", base_url=None, resources=[Resource("rows", "/rows", pages=pages or SinglePage())], auth=auth, **more)()
+
+
+def read(api: Api, auth: Authentication | None = None, pages: Pagination | None = None, **config: str) -> SourceRun:
+    return run(connector(auth, pages), {"base.url": api.url, "topic": "t", **config})
+
+
+def task_of(api: Api, auth: Authentication | None = None, pages: Pagination | None = None, **config: str) -> Any:
+    """A task, started."""
+    source = connector(auth, pages)
+    source.initialize(MemoryConnectorContext())
+    config = {"base.url": api.url, "topic": "t", **config}
+    source.start(source.config_def.parse(config))
+    [task_config] = source.task_configs(1)
+    task = source.task_class()
+    task.initialize(MemorySourceContext(task_config))
+    task.start(source.task_config(task_config))
+    return task
+
+
+def answers_of(answered: Any) -> Any:
+    return lambda asked: answered
+
+
+def read_whole(task: Any) -> None:
+    while task.poll() is not None:
+        pass
+
+
+@pytest.mark.parametrize("declared", AUTHS.values(), ids=AUTHS.keys())
+class TestCredentials:
+    def test_each_request_has_them(self, api: Api, declared: Auth) -> None:
+        """Also that of a next URL, and of a redirect within the host. A next URL may repeat the key."""
+        auth, config, headers, params = declared
+
+        def answer(asked: Asked) -> Any:
+            if asked.path == "/rows":
+                return Answered(b"", 307, {"Location": "/moved"})
+            links = {} if "page" in asked.params else {"Link": f'</moved?page=2&key={asked.params.get("key", "")}>; rel="next"'}
+            return Answered([{"id": 1}], headers=links)
+
+        api.answer = answer
+        done = read(api, auth, LinkedPages(), **config)
+        assert len(done.records) == 2
+        assert [asked.path for asked in api.asked] == ["/rows", "/moved", "/moved"]
+        for asked in api.asked:
+            assert headers.items() <= asked.headers.items()
+            assert params.items() <= asked.params.items()
+
+    def test_no_offset_has_them(self, api: Api, declared: Auth) -> None:
+        """Also if a next URL repeats the key."""
+        auth, config, _, _ = declared
+
+        def answer(asked: Asked) -> Any:
+            number = int(asked.params.get("page", "1"))
+            again = f"{asked.path}?page={number + 1}&key={asked.params.get('key', '')}&size=1"
+            return Answered([{"id": number}], headers={"Link": f'<{again}>; rel="next"'} if number < 4 else {})
+
+        api.answer = answer
+        killed = run(
+            connector(auth, LinkedPages()), {"base.url": api.url, "topic": "t", **config}, fault=Fault(CommitStep.COMMIT_TRANSACTION)
+        )
+        page = killed.offsets[partition_key({"partition": "rows"})]["page"]
+        assert page.startswith("/rows?page=2&")
+        assert SECRET not in str(killed.offsets)
+
+    def test_no_message_and_no_log_shows_them(self, api: Api, declared: Auth, caplog: pytest.LogCaptureFixture) -> None:
+        auth, config, _, _ = declared
+
+        def answer(asked: Asked) -> Any:
+            if "page" in asked.params:
+                return Answered(f"no, {asked.headers}, {asked.params}, {asked}".encode(), 403)
+            return Answered([{"id": 1}], headers={"Link": f'<{asked}{"&" if asked.params else "?"}page=2>; rel="next"'})
+
+        api.answer = answer
+        caplog.set_level(logging.DEBUG)
+        task = task_of(api, auth, LinkedPages(), **config)
+        with pytest.raises(ConnectException) as caught:
+            read_whole(task)
+        shown = "".join(traceback.format_exception(caught.value)) + caplog.text
+        assert "status 403: no, " in shown
+        assert "HTTP Request: GET" in shown
+        assert SECRET not in shown
+        assert ENCODED not in shown
+        assert "ss%2Fw" not in shown
+        assert not [line for line in caplog.text.splitlines() if "HTTP Request" in line and "?" in line]
+
+    def test_a_host_elsewhere_gets_no_request(self, api: Api, declared: Auth) -> None:
+        auth, config, _, _ = declared
+        with running() as other:
+            for elsewhere in (other.url, other.url.replace("127.0.0.1", "localhost"), f"//{other.url[7:]}/", "http://me@10.0.0.1"):
+                redirect = Answered(b"", 302, {"Location": elsewhere})
+                for answered in (redirect, Answered([{"id": 1}], headers={"Link": f'<{elsewhere}>; rel="next"'})):
+                    api.answer = answers_of(answered)
+                    with pytest.raises(ConnectException, match=r"leads to another host, [\w.:]+; it is not followed"):
+                        read(api, auth, LinkedPages(), **config)
+            assert other.asked == []
+
+
+def token_api(api: Api, *, lasts: int = 3600, refused: int = 0) -> ClientCredentialsAuth:
+    """Tokens are numbered; the first ``refused`` ones are refused by the API."""
+    issued: list[Asked] = []
+
+    def answer(asked: Asked) -> Any:
+        if asked.path == "/token":
+            issued.append(asked)
+            return {"access_token": f"token-{len(issued)}", "expires_in": lasts, "token_type": "Bearer"}
+        if asked.headers["authorization"] != f"Bearer token-{len(issued)}" or len(issued) <= refused:
+            return Answered({"error": asked.headers["authorization"]}, 401)
+        number = int(asked.params["page"])
+        return [{"id": number}] if number < 4 else []
+
+    api.answer = answer
+    return ClientCredentialsAuth(f"{api.url}/token", scope="read")
+
+
+CLIENT = {"client.id": "me", "client.secret": SECRET}
+
+
+def test_one_token_serves_all_pages(api: Api) -> None:
+    assert len(read(api, token_api(api), NumberedPages(), **CLIENT).records) == 3
+    [asked] = [asked for asked in api.asked if asked.path == "/token"]
+    assert asked.form == {"grant_type": "client_credentials", "scope": "read"}
+    assert base64.b64decode(asked.headers["authorization"].removeprefix("Basic ")).decode() == "me:p%2Bss%2Fw%22rd-of-mine"
+
+
+def test_credentials_of_a_client_may_go_into_the_form(api: Api) -> None:
+    token_api(api)
+    assert len(read(api, ClientCredentialsAuth(f"{api.url}/token", in_body=True), NumberedPages(), **CLIENT).records) == 3
+    assert api.asked[0].form == {"grant_type": "client_credentials", "client_id": "me", "client_secret": SECRET}
+    assert "authorization" not in api.asked[0].headers
+
+
+def test_a_refused_token_is_renewed_once(api: Api) -> None:
+    assert len(read(api, token_api(api, refused=1), NumberedPages(), **CLIENT).records) == 3
+    with pytest.raises(ConnectException, match=r'status 401: \{"error": "Bearer \[hidden\]"\}'):
+        read(api, token_api(api, refused=9), NumberedPages(), **CLIENT)
+
+
+@pytest.mark.parametrize(("expires_in", "seconds"), [(3600, 3570), ("3600", 3570), (40, 20), (None, 3570)])
+def test_a_token_is_renewed_before_its_end(expires_in: object, seconds: float) -> None:
+    now, issued = 0.0, 0
+
+    def request_token(url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> Any:
+        nonlocal issued
+        issued += 1
+        return {"access_token": f"token-{issued}", "expires_in": expires_in}
+
+    credentials = TokenCredentials(ClientCredentialsAuth("https://x/token"), "me", Password(SECRET), now=lambda: now)
+    for at, token in ((0.0, 1), (seconds - 1, 1), (seconds, 2), (2 * seconds - 1, 2)):
+        now = at
+        assert credentials.headers(request_token) == {"Authorization": f"Bearer token-{token}"}
+
+
+@pytest.mark.parametrize(
+    "answered",
+    [{}, [], {"access_token": 5}, {"access_token": "a\r\nb"}, Answered({"secret": SECRET}, 400), Answered(b"", 302, {"Location": "/x"})],
+)
+def test_a_token_url_without_a_token_is_an_error(api: Api, answered: Any) -> None:
+    api.answer = lambda asked: answered
+    with pytest.raises(ConnectException) as caught:
+        read(api, ClientCredentialsAuth(f"{api.url}/token"), None, **CLIENT)
+    assert SECRET not in str(caught.value)
+    assert [asked.path for asked in api.asked] == ["/token"]
+
+
+@pytest.mark.parametrize("token", ["line\nbreak", "blank space", "ümlaut"])
+def test_a_token_that_no_header_can_hold_is_named_and_not_shown(api: Api, token: str) -> None:
+    with pytest.raises(ConfigException, match="configuration token: a header can hold") as caught:
+        read(api, BearerAuth(), token=token)
+    assert token not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
+def test_errors_that_pass_are_retriable(api: Api, status: int) -> None:
+    answers = [Answered([{"id": 2}]), Answered({"error": "later"}, status, {"Retry-After": "7"})]
+    api.answer = lambda asked: answers.pop() if answers else []
+    task = task_of(api)
+    with pytest.raises(RetriableException, match=rf"GET {api.url}/rows: status {status}: .*later") as caught:
+        task.poll()
+    assert caught.value.retry_after_ms == 7000
+    assert sum(len(batch) for batch in task.poll()) == 1
+    assert task.poll() is None
+
+
+def test_pages_before_an_error_are_not_read_again(api: Api) -> None:
+    fails = True
+
+    def answer(asked: Asked) -> Any:
+        nonlocal fails
+        if asked.params["page"] == "4" and fails:
+            fails = False
+            return Answered(b"", 503)
+        return [{"id": int(asked.params["page"])}] if int(asked.params["page"]) < 6 else []
+
+    api.answer = answer
+    done = read(api, None, NumberedPages())
+    assert [record.value["id"] for record in done.records] == [1, 2, 3, 4, 5]
+    assert done.retries == 1
+    assert [asked.params["page"] for asked in api.asked] == ["1", "2", "3", "4", "3", "4", "5", "6"]  # the third waited for the fourth
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 501, 304, 600])
+def test_other_errors_end_the_task(api: Api, status: int) -> None:
+    api.answer = lambda asked: Answered(b"", status)
+    with pytest.raises(ConnectException, match=f"status {status}") as caught:
+        read(api)
+    assert not isinstance(caught.value, RetriableException)
+
+
+def test_a_lost_connection_is_retriable() -> None:
+    with running() as api:
+        url = api.url
+    with pytest.raises(RetriableException, match=f"GET {url}/rows: ConnectError"):
+        task_of(Api(url, lambda asked: None)).poll()
+
+
+def test_a_silent_server_is_retriable(api: Api) -> None:
+    api.answer = lambda asked: time.sleep(0.3)
+    with pytest.raises(RetriableException, match="ReadTimeout"):
+        task_of(api, None, None, **{"request.timeout.ms": "50"}).poll()
+
+
+HTTP_DATE = "Wed, 21 Oct 2026 07:28:10 GMT"
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("7", 7.0),
+        ("0", 0.0),
+        ("99999999999999999999999999", 3600.0),
+        (HTTP_DATE, 10.0),
+        ("Wed, 21 Oct 2020 07:28:10 GMT", 0.0),
+        ("Wed, 21 Oct 2099 07:28:10 GMT", 3600.0),
+        (None, None),
+        ("", None),
+        ("-5", None),
+        ("soon", None),
+        ("٣", None),
+    ],
+)
+def test_retry_after(header: str | None, seconds: float | None) -> None:
+    assert retry_after_seconds(header, datetime(2026, 10, 21, 7, 28, 0, tzinfo=UTC)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"<html>login</html>", "is not JSON"),
+        (b"", "is not JSON"),
+        (b'[{"id": NaN}]', "is not JSON"),
+        (b'[{"id": ' + b"9" * 5000 + b"}]", "is not JSON"),
+        (b"\xff\xfe\xff", "is not JSON"),
+        (b"[" * 100_000, "is not JSON|levels"),
+        (b"[" * 300 + b"]" * 300, "more than 200 levels"),
+        (b'"text"', "the rows, at '', are of type str"),
+        (b"[1]", "row 0 is of type int"),
+    ],
+)
+def test_a_body_without_rows_is_an_error(api: Api, body: bytes, reason: str) -> None:
+    api.answer = lambda asked: Answered(body)
+    with pytest.raises(ConnectException, match=reason):
+        read(api)
+
+
+def test_a_path_without_rows_names_what_there_is(api: Api) -> None:
+    api.answer = lambda asked: {"error": "quota", "code": 5}
+    source = rest_source("Shop", base_url=api.url, resources=[Resource("rows", "/rows", records="data.rows")])()
+    with pytest.raises(ConnectException, match=r"no 'data', of the path 'data\.rows'; there are: error, code"):
+        run(source, {"topic": "t"})
+    source = rest_source("Shop", base_url=api.url, resources=[Resource("rows", "/rows", records="data.rows?")])()
+    assert run(source, {"topic": "t"}).records == []
+
+
+def test_a_body_is_bounded_also_when_it_is_packed(api: Api) -> None:
+    api.answer = lambda asked: Answered(gzip.compress(b" " * 200_000), headers={"Content-Encoding": "gzip"})
+    with (
+        RestClient(api.url, Credentials(), most_bytes=100_000) as client,
+        pytest.raises(ConnectException, match="larger than 100000 bytes"),
+    ):
+        client.get("/rows", {})
+
+
+def _page_after(asked: Asked, name: str) -> int:
+    return int(asked.params.get(name, "0")) + 1
+
+
+ENDLESS: dict[str, tuple[Pagination, Any, str]] = {
+    "the same cursor": (CursorPages("c", cursor="c"), lambda asked: {"id": _page_after(asked, "n"), "c": "x"}, "comes again"),
+    "cursors in a circle": (
+        CursorPages("c", cursor="c"),
+        lambda asked: {"c": {"a": "b", "b": "c", "c": "a"}[asked.params.get("c", "a")]},
+        "position of a page comes again",
+    ),
+    "an unknown parameter": (OffsetPages(), lambda asked: [{"id": 1}], "the same body comes again"),
+    "the same URL": (NextUrlPages(), lambda asked: {"next": "/rows?page=2", "id": asked.params.get("page")}, "comes again"),
+    "redirects": (SinglePage(), lambda asked: Answered(b"", 302, {"Location": "/rows"}), "more than 5 redirects"),
+}
+
+
+@pytest.mark.parametrize(("pages", "answer", "reason"), ENDLESS.values(), ids=ENDLESS.keys())
+def test_pages_without_end_are_an_error(api: Api, pages: Pagination, answer: Any, reason: str) -> None:
+    api.answer = answer
+    with pytest.raises(ConnectException, match=reason):
+        read(api, None, pages)
+    assert len(api.asked) < 10
+
+
+def test_empty_pages_without_end_are_an_error(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_provider_connect.sdk.http.resource.MOST_EMPTY_PAGES", 20)
+    api.answer = lambda asked: {"c": str(_page_after(asked, "c")), "rows": []}
+    source = rest_source(
+        "Shop", base_url=api.url, resources=[Resource("rows", "/rows", records="rows", pages=CursorPages("c", cursor="c"))]
+    )()
+    with pytest.raises(ConnectException, match="too many are empty"):
+        run(source, {"topic": "t"})
+    assert len(api.asked) == 21
+
+
+@pytest.mark.parametrize("page", ["http://10.0.0.1/x", "10.0.0.1", "@10.0.0.1/", ":80@10.0.0.1/", ""])
+def test_an_offset_leads_nowhere_else(api: Api, page: str) -> None:
+    """Offsets can be altered over REST."""
+    api.answer = lambda asked: [{"id": 1}]
+    with pytest.raises(ConnectException, match="must be a path"):
+        run(
+            connector(None, LinkedPages()),
+            {"base.url": api.url, "topic": "t"},
+            offsets={partition_key({"partition": "rows"}): {"page": page}},
+        )
+    assert api.asked == []
+
+
+def test_requests_keep_their_rate(api: Api) -> None:
+    api.answer = lambda asked: [{"id": int(asked.params["page"])}] if int(asked.params["page"]) < 5 else []
+    began = time.monotonic()
+    assert len(run(connector(None, NumberedPages(), requests_per_second=20), {"base.url": api.url, "topic": "t"}).records) == 4
+    assert time.monotonic() - began >= 4 / 20
+
+
+def test_a_wait_for_the_rate_ends_with_the_run(api: Api) -> None:
+    api.answer = lambda asked: [{"id": int(asked.params["page"])}]
+    source = connector(None, NumberedPages(), requests_per_second=0.001)
+    source.initialize(MemoryConnectorContext())
+    source.start(source.config_def.parse({"base.url": api.url, "topic": "t"}))
+    [config] = source.task_configs(1)
+    task, context = source.task_class(), MemorySourceContext(config)
+    context.stopping = lambda: len(api.asked) > 0  # type: ignore[method-assign]
+    task.initialize(context)
+    task.start(source.task_config(config))
+    began = time.monotonic()
+    for _ in range(5):
+        assert not task.poll()
+    assert time.monotonic() - began < 5
+    assert len(api.asked) == 1
+    task.stop()
+    assert task.poll() is None
+
+
+def test_tasks_share_the_rate() -> None:
+    resources = [Resource(name, f"/{name}") for name in ("a", "b", "c")]
+    source = rest_source("Shop", base_url="http://127.0.0.1:1", resources=resources, requests_per_second=6)()
+    source.initialize(MemoryConnectorContext())
+    source.start(source.config_def.parse({"topic": "${resource}"}))
+    assert [config["task.count"] for config in source.task_configs(2)] == ["2", "2"]
+
+
+def test_without_httpx_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    source = connector()
+    source.initialize(MemoryConnectorContext())
+    with pytest.raises(ConnectException, match=r"pip install 'airflow-provider-connect\[http\]'"):
+        source.start(source.config_def.parse({"topic": "t", "base.url": "http://127.0.0.1:1"}))

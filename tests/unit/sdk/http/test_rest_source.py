@@ -1,0 +1,336 @@
+"""REST sources against a server on loopback: each style of paging, cursors, children, and a read that is killed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.sdk import (
+    BearerAuth,
+    ConfigKey,
+    CursorPages,
+    ExactlyOnceSupport,
+    Incremental,
+    LinkedPages,
+    NextUrlPages,
+    NumberedPages,
+    OffsetPages,
+    Resource,
+    SinglePage,
+    SourceConnector,
+    pa,
+    rest_source,
+)
+from airflow_provider_connect.sdk.config_def import class_name_of
+from airflow_provider_connect.sdk.http.pages import Pagination
+from airflow_provider_connect.sdk.task import CommitStep
+from airflow_provider_connect.sdk.testing import Fault, SourceConnectorSuite, SourceRun, partition_key, run
+from tests.unit.sdk.http.api import Answered, Api, Asked, running
+
+ROWS = [{"id": number, "name": f"row {number}"} for number in range(1, 8)]
+"""Seven rows: three pages of three, the last one of one row."""
+
+
+def connector_of(*resources: Resource, **more: Any) -> SourceConnector:
+    return rest_source("Shop", base_url=None, resources=resources, **more)()
+
+
+def values(done: SourceRun) -> list[Any]:
+    return [record.value["id"] for record in done.records]
+
+
+def read(api: Api, *resources: Resource, offsets: Any = None, fault: Fault | None = None, **config: str) -> SourceRun:
+    topic = "t" if len(resources) == 1 else "t.${resource}"
+    return run(connector_of(*resources), {"base.url": api.url, "topic": topic, **config}, offsets=offsets, fault=fault)
+
+
+def by_cursor(asked: Asked) -> Any:
+    first = int(asked.params.get("cursor", "0"))
+    following = str(first + 3) if first + 3 < len(ROWS) else None
+    return {"data": {"rows": ROWS[first : first + 3]}, "meta": {"next": following}}
+
+
+def by_last(asked: Asked) -> Any:
+    after = int(asked.params.get("starting_after", "0"))
+    return {"data": ROWS[after : after + 3], "has_more": after + 3 < len(ROWS)}
+
+
+def by_offset(asked: Asked) -> Any:
+    first, limit = int(asked.params["offset"]), min(int(asked.params["limit"]), 2)  # the server has a limit of its own
+    return {"items": ROWS[first : first + limit], "total": len(ROWS)}
+
+
+def by_number(asked: Asked) -> Any:
+    number, size = int(asked.params["page"]), int(asked.params["per_page"])
+    return {"rows": ROWS[(number - 1) * size : number * size], "pages": 3}
+
+
+def by_link(asked: Asked) -> Any:
+    number = int(asked.params.get("page", "1"))
+    link = {"Link": f'<{asked.path}?page={number + 1}>; rel="next", </rows?page=1>; rel="first"'} if number < 3 else {}
+    return Answered(ROWS[number * 3 - 3 : number * 3], headers=link)
+
+
+def by_next_url(asked: Asked) -> Any:
+    number = int(asked.params.get("page", "1"))
+    url = f"http://{asked.headers['host']}/rows?page={number + 1}" if number < 3 else ""
+    return {"rows": ROWS[number * 3 - 3 : number * 3], "paging": {"next": url}}
+
+
+Style = tuple[Callable[[Asked], Any], str, Pagination, int]
+"""What the API answers, the path to its rows, its paging, and how many requests read all."""
+STYLES: dict[str, Style] = {
+    "one page": (lambda asked: ROWS, "", SinglePage(), 1),
+    "cursor in the body": (by_cursor, "data.rows", CursorPages("cursor", cursor="meta.next"), 3),
+    "cursor from the last row": (by_last, "data", CursorPages("starting_after", last="id", more="has_more"), 3),
+    "offset": (by_offset, "items", OffsetPages(limit=3), 5),
+    "offset with total": (by_offset, "items", OffsetPages(limit=3, total="total"), 4),
+    "number": (by_number, "rows", NumberedPages(size=3), 4),
+    "number with total": (by_number, "rows", NumberedPages(size=3, total="pages"), 3),
+    "link": (by_link, "", LinkedPages(), 3),
+    "next URL": (by_next_url, "rows", NextUrlPages("paging.next"), 3),
+}
+
+
+@pytest.mark.parametrize("style", STYLES.values(), ids=STYLES.keys())
+class TestStyles:
+    def test_every_row_comes_once(self, api: Api, style: Style) -> None:
+        api.answer, records, pages, requests = style
+        done = read(api, Resource("rows", "/rows", records=records, pages=pages, key="id"))
+        assert values(done) == [1, 2, 3, 4, 5, 6, 7]
+        assert [record.key for record in done.records] == values(done)
+        assert len(api.asked) == requests
+        assert done.offsets[partition_key({"partition": "rows"})] == {"complete": True}
+
+    @pytest.mark.parametrize(("step", "nth"), [(CommitStep.WRITE_RECORDS, 2), (CommitStep.COMMIT_TRANSACTION, 1)])
+    def test_a_killed_read_goes_on_from_its_page(self, api: Api, style: Style, step: CommitStep, nth: int) -> None:
+        api.answer, records, pages, _ = style
+        resource = Resource("rows", "/rows", records=records, pages=pages)
+        killed = read(api, resource, fault=Fault(step, nth=nth))
+        rest = read(api, resource, offsets=killed.offsets)
+        if killed.offsets.get(partition_key({"partition": "rows"})) == {"complete": True}:  # the next run reads everything again
+            assert [values(killed), values(rest)] == [[1, 2, 3, 4, 5, 6, 7]] * 2
+        else:
+            assert values(killed) + values(rest) == [1, 2, 3, 4, 5, 6, 7]
+
+
+def sorted_since(asked: Asked) -> Any:
+    since, first = int(asked.params.get("since", "0")), int(asked.params["offset"])
+    return ROWS[max(since, 1) - 1 :][first:][: int(asked.params["limit"])]
+
+
+SORTED = Resource("rows", "/rows", pages=OffsetPages(2), incremental=Incremental("id", "since"), key="id")
+
+
+def test_sorted_rows_resume_from_their_cursor(api: Api) -> None:
+    api.answer = sorted_since
+    killed = read(api, SORTED, fault=Fault(CommitStep.COMMIT_TRANSACTION, nth=3))
+    assert killed.offsets[partition_key({"partition": "rows"})] == {"cursor": values(killed)[-1]}
+    rest = read(api, SORTED, offsets=killed.offsets)
+    assert values(killed) + values(rest) == [1, 2, 3, 4, 5, 6, 7]
+    assert rest.offsets[partition_key({"partition": "rows"})] == {"cursor": 7}
+    api.asked.clear()
+    assert read(api, SORTED, offsets=rest.offsets).records == []
+    assert api.targets() == ["/rows?since=7&limit=2&offset=0", "/rows?since=7&limit=2&offset=1"]
+
+
+class TestSortedRows(SourceConnectorSuite):
+    connector_class = rest_source("Sorted", base_url=None, resources=[SORTED])
+
+    @pytest.fixture(autouse=True)
+    def served(self) -> Any:
+        self.count = 0
+        with running() as api:
+            api.answer = lambda asked: [{"id": number} for number in range(max(1, int(asked.params.get("since", "1"))), self.count + 1)][
+                int(asked.params["offset"]) :
+            ][: int(asked.params["limit"])]
+            self.api = api
+            yield
+
+    def config(self) -> dict[str, str]:
+        return {"topic": "t", "base.url": self.api.url}
+
+    def write_to_source(self, count: int) -> None:
+        self.count += count
+
+
+def test_rows_that_are_not_sorted_begin_at_the_greatest_value(api: Api) -> None:
+    api.answer = lambda asked: list(reversed(sorted_since(asked)))
+    resource = Resource("rows", "/rows", pages=OffsetPages(3), incremental=Incremental("id", "since", start=2, is_sorted=False))
+    first = read(api, resource)
+    assert sorted(values(first)) == [2, 3, 4, 5, 6, 7]
+    assert first.offsets[partition_key({"partition": "rows"})] == {"since": 7}
+    killed = read(api, resource, fault=Fault(CommitStep.COMMIT_TRANSACTION))
+    assert killed.offsets[partition_key({"partition": "rows"})] == {"page": 3, "highest": 4}
+    rest = read(api, resource, offsets=killed.offsets)
+    assert sorted(values(killed) + values(rest)) == [2, 3, 4, 5, 6, 7]
+    assert rest.offsets[partition_key({"partition": "rows"})] == {"since": 7}
+
+
+def test_a_page_that_the_api_no_longer_knows_is_not_waited_for(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    api.answer = lambda asked: Answered({"error": "expired"}, 410) if "cursor" in asked.params else by_cursor(asked) | {"meta": {}}
+    offsets = {partition_key({"partition": "rows"}): {"page": "3"}}
+    done = read(api, Resource("rows", "/rows", records="data.rows", pages=CursorPages("cursor", cursor="meta.next")), offsets=offsets)
+    assert values(done) == [1, 2, 3]
+    assert "the page of the last run is gone" in caplog.text
+
+
+def test_a_read_whose_rest_is_gone_is_followed_by_the_next_one(api: Api) -> None:
+    api.answer = by_offset
+    offsets = {partition_key({"partition": "rows"}): {"page": 50}}
+    assert values(read(api, Resource("rows", "/rows", records="items", pages=OffsetPages()), offsets=offsets)) == [1, 2, 3, 4, 5, 6, 7]
+
+
+ORDERS = {1: 3, 2: 0, 3: 1, "a/b?": 2}
+"""The items of each order."""
+
+
+def shop(asked: Asked) -> Any:
+    if asked.path == "/v1/accounts/ab%2Fc/orders":
+        first = int(asked.params["offset"])
+        return [{"id": order} for order in list(map(str, ORDERS))[first : first + 2]]
+    order = asked.path.split("/")[3]
+    count = ORDERS[int(order) if order.isdigit() else "a/b?"]
+    number = int(asked.params["page"])
+    return {"items": [{"id": f"{order}-{number}"}] if number <= count else [], "pages": count}
+
+
+ITEMS = Resource(
+    "items",
+    "/orders/{parent.id}/items",
+    records="items",
+    pages=NumberedPages(total="pages"),
+    parent="orders",
+    parent_fields={"order_id": "id"},
+    key=("order_id", "id"),
+)
+SHOP = (Resource("orders", "/accounts/{account.id}/orders", pages=OffsetPages(2)), ITEMS)
+CHILDREN = ["1-1", "1-2", "1-3", "3-1", "a%2Fb%3F-1", "a%2Fb%3F-2"]
+
+
+def read_shop(api: Api, **more: Any) -> SourceRun:
+    api.answer = shop
+    config = {"base.url": f"{api.url}/v1/", "topic": "t.${resource}", "account.id": "ab/c"}
+    return run(connector_of(*SHOP, settings=[ConfigKey("account.id")]), config, **more)
+
+
+def of_topic(done: SourceRun, topic: str) -> list[Any]:
+    return [record.value["id"] for record in done.records if record.topic == topic]
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_children_are_read_for_each_parent(api: Api, tasks: int) -> None:
+    done = read_shop(api, tasks=tasks)
+    assert of_topic(done, "t.orders") == ["1", "2", "3", "a/b?"]
+    assert of_topic(done, "t.items") == CHILDREN
+    assert [r.key["order_id"] for r in done.records if r.topic == "t.items"] == ["1", "1", "1", "3", "a/b?", "a/b?"]
+    assert len(done.task_configs) == min(tasks, 2)
+
+
+def test_children_resume_at_their_parent_and_page(api: Api) -> None:
+    for nth in range(3, 8):
+        killed = read_shop(api, fault=Fault(CommitStep.COMMIT_TRANSACTION, nth=nth))
+        rest = read_shop(api, offsets=killed.offsets)
+        assert of_topic(killed, "t.items") + of_topic(rest, "t.items") == CHILDREN, nth
+
+
+def test_children_follow_the_cursor_of_their_parents(api: Api) -> None:
+    updated = {1: 10, 2: 20, 3: 30}
+
+    def answer(asked: Asked) -> Any:
+        if asked.path == "/orders":
+            found = [{"id": order, "at": at} for order, at in updated.items() if at >= int(asked.params.get("since", "0"))]
+            return sorted(found, key=lambda row: row["at"])
+        return [{"id": asked.path}]
+
+    api.answer = answer
+    orders = Resource("orders", "/orders", incremental=Incremental("at", "since"))
+    items = Resource("items", "/orders/{parent.id}/items", parent="orders")
+    first = read(api, orders, items)
+    assert first.offsets[partition_key({"partition": "items"})] == {"since": 30}
+    updated[1] = 40
+    again = read(api, orders, items, offsets=first.offsets)
+    assert of_topic(again, "t.orders") == [1]
+    assert of_topic(again, "t.items") == ["/orders/3/items", "/orders/1/items"]  # that of the greatest value comes again
+
+
+@pytest.mark.parametrize("value", ["..", ".", "", None, {"a": 1}])
+def test_a_parent_cannot_name_another_path(api: Api, value: Any) -> None:
+    api.answer = lambda asked: [{"id": value, "name": "x"}]
+    with pytest.raises(ConnectException, match="cannot be filled"):
+        read(api, Resource("orders", "/orders"), ITEMS)
+
+
+def test_schemas_may_be_given(api: Api) -> None:
+    api.answer = lambda asked: ROWS
+    done = read(api, Resource("rows", "/rows", schema=pa.schema([("name", pa.string())])))
+    assert [str(record.value) for record in done.records] == [f"Struct{{name={row['name']!r}}}" for row in ROWS]
+
+
+def test_the_class_belongs_to_the_module_that_declares_it() -> None:
+    found = rest_source("Found", base_url="https://api.example.com", resources=[SORTED], auth=BearerAuth(), topic="rows")
+    assert class_name_of(found) == f"{__name__}.Found"
+    assert found.task_class.__module__ == __name__
+    assert [key.name for key in found.config_def.keys.values()] == ["topic", "base.url", "token", "request.timeout.ms"]
+    assert found().exactly_once_support({}) is ExactlyOnceSupport.SUPPORTED
+    assert connector_of(*SHOP, settings=[ConfigKey("account.id")]).exactly_once_support({}) is ExactlyOnceSupport.UNSUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("resources", "reason"),
+    [
+        ([], "resources whose names differ"),
+        ([SORTED, SORTED], "resources whose names differ"),
+        ([ITEMS], "its parent 'orders' is not a resource without a parent"),
+        ([Resource("a", "/{account}")], r"nothing fills \{account\}"),
+        ([Resource("a", "/{parent.id}")], r"nothing fills \{parent.id\}"),
+        ([Resource("a", "/a", parent_fields={"b": "c"})], "parent_fields are for a resource with a parent"),
+        ([Resource("a", "/a"), Resource("b", "/b", parent="a", incremental=Incremental("id", "since"))], "the cursor of the parent"),
+    ],
+)
+def test_contradictions_are_refused(resources: list[Resource], reason: str) -> None:
+    with pytest.raises(TypeError, match=reason):
+        rest_source("Shop", base_url=None, resources=resources)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"base.url": "https://me:secret@api.example.com"},
+        {"base.url": "ftp://api.example.com"},
+        {"base.url": "https://api.example.com?key=secret"},
+        {"base.url": "https://"},
+        {"base.url": "https://api:secret"},
+        {"topic": "t"},
+    ],
+)
+def test_settings_are_checked(changed: Mapping[str, str]) -> None:
+    connector = connector_of(*SHOP, settings=[ConfigKey("account.id")])
+    with pytest.raises(ConfigException) as caught:
+        connector.config_def.parse({"base.url": "https://api.example.com", "topic": "${resource}", "account.id": "1", **changed})
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset", "is_right"),
+    [
+        ({"partition": "rows"}, {"cursor": 5}, True),
+        ({"partition": "rows"}, {"page": 5}, False),
+        ({"partition": "other"}, {"cursor": 5}, False),
+        ({"partition": "all"}, {"page": 5, "since": 3}, True),
+        ({"partition": "all"}, {"cursor": 5}, False),
+        ({"partition": "all"}, None, True),
+        ({"schema": "all"}, {"fields": "…"}, True),
+        ({"schema": "all"}, {"page": 1}, False),
+    ],
+)
+def test_offsets_of_another_form_are_refused(partition: dict[str, str], offset: dict[str, Any] | None, is_right: bool) -> None:
+    connector = connector_of(SORTED, Resource("all", "/all"))
+    if is_right:
+        assert connector.alter_offsets({}, [(partition, offset)])
+    else:
+        with pytest.raises(ConnectException, match=r"source partition is|has keys among"):
+            connector.alter_offsets({}, [(partition, offset)])
