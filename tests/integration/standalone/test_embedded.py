@@ -90,7 +90,7 @@ def test_a_value_whose_time_is_over_is_looked_up_anew_while_the_worker_runs(boot
         "config.providers.dir.class": "DirectoryConfigProvider",
         "config.providers.dir.param.ttl.ms": "500",
     }
-    lines = {"name": f"{unique}-in", "connector.class": "FileStreamSource", "file": f"${{dir:{tmp_path}:place}}", "topic": unique}
+    lines = {"name": f"{unique}-in", "connector.class": "FileStreamSource", "file": f"${{dir:{tmp_path}:location}}", "topic": unique}
     sink = {"name": f"{unique}-out", "connector.class": "FileStreamSink", "file": str(out), "topics": unique}
     with Connect(unique, worker) as connect:
         connect.add_connector(lines)
