@@ -1,6 +1,7 @@
-"""``airflow connect pause|resume|stop|restart`` of one connector and of several: what is printed, and the exit codes."""
+"""``airflow connect validate``, and ``pause|resume|stop|restart`` of one connector and of several: what is printed, and the exit codes."""
 
 import argparse
+import json
 from typing import Any
 
 import pytest
@@ -8,7 +9,15 @@ from airflow.cli.cli_parser import get_parser
 
 from airflow_provider_connect.cli import connectors
 from airflow_provider_connect.errors import ConnectException, NotFoundException, StoreTimeoutException, UnauthorizedException
-from airflow_provider_connect.model.views import ConnectorStatusView, StateView, TaskView
+from airflow_provider_connect.model.views import (
+    ConfigKeyView,
+    ConfigValueView,
+    ConnectorStatusView,
+    StateView,
+    TaskView,
+    ValidatedKey,
+    Validation,
+)
 
 COMMANDS = {"pause": connectors.pause, "resume": connectors.resume, "stop": connectors.stop, "restart": connectors.restart}
 FAILURES = {
@@ -51,7 +60,7 @@ def run(connect: Connect, *words: str) -> int:
     """The exit code of ``airflow connect WORDS``, read by Airflow's own parser. Raises what the command raises."""
     get_parser.cache_clear()
     arguments: argparse.Namespace = get_parser().parse_args(["connect", *words])
-    command: Any = COMMANDS[words[0]]
+    command: Any = connectors.validate if words[0] == "validate" else COMMANDS[words[0]]
     try:
         command.__wrapped__(arguments, connect)
     except SystemExit as end:
@@ -105,3 +114,29 @@ def test_a_task_is_one_connectors(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(connect, "restart", "a", "--task", "0") == 0
     assert connect.done == [("restart", "a", 0)]
     assert capsys.readouterr().out == "Task a-0 restarts\n"
+
+
+class Validating(Connect):
+    """Its validations have one warning, and the errors that are given."""
+
+    def __init__(self, *errors: str) -> None:
+        super().__init__()
+        value = ConfigValueView("file", "/x", [], errors, True)
+        self.validation = Validation.counted("FileStreamSource", [], [ValidatedKey(None, value)], warnings=["Unknown setting 'fiel'"])
+
+    def connector_config(self, name: str) -> dict[str, str]:
+        raise NotFoundException(f"Unknown connector {name}")
+
+    def plugin_config(self, plugin: str, version: str | None = None) -> list[ConfigKeyView]:
+        return []
+
+    def validate(self, plugin: str, config: dict[str, str]) -> Validation:
+        return self.validation
+
+
+@pytest.mark.parametrize(("errors", "code"), [([], 0), (["no such file"], 1)])
+def test_a_validation_prints_warnings_apart_from_errors(errors: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(Validating(*errors), "validate", "c", "connector.class=FileStreamSource", "fiel=/x", "-o", "json") == code
+    shown = capsys.readouterr()
+    assert [row["error"] for row in json.loads(shown.out)] == errors
+    assert shown.err == "Warning: Unknown setting 'fiel'\n"

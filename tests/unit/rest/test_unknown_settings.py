@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import logging
-from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from airflow_provider_connect.cli import connectors
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.client.server import Server
 from airflow_provider_connect.config.worker_settings import WorkerSettings
@@ -142,17 +140,11 @@ def test_many_unknown_settings_and_long_names_are_cut() -> None:
     assert nearest("fil" * 100_000, ["file"]) is None
 
 
-def test_a_client_and_the_command_line_show_the_warnings(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_client_has_the_warnings(url: str) -> None:
     config = given(UNKNOWN)
     with ConnectClient(Server(url)) as client:
         assert list(client.validate("FileStreamSource", {"name": "c", **config}).warnings) == [UNKNOWN[key] for key in sorted(UNKNOWN)]
         assert client.validate("FileStreamSource", {"name": "c", **GOOD}).warnings == ()
-        validate: Any = connectors.validate
-        pairs = [f"{key}={text}" for key, text in config.items()]
-        validate.__wrapped__(Namespace(name="c", pairs=pairs, file=None, output="json"), client)
-    shown = capsys.readouterr()
-    assert "[]" in shown.out.splitlines()  # no errors; the server logs there too
-    assert shown.err.splitlines() == [f"Warning: {UNKNOWN[key]}" for key in sorted(UNKNOWN)]
 
 
 def test_runs_log_what_nothing_reads(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
