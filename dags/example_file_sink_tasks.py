@@ -1,7 +1,7 @@
 """### A Spark application for each group of tasks
 
 With `tasks.per.application` the DAG has three tasks: `plan` shares the connector's tasks out, `run` is mapped over groups of that size,
-each a spark-submit job of its own, and `report` adds their figures up. Here four tasks run in two applications. Worth it when one task's
+each a spark-submit job of its own, and `report` adds their counts up. Here four tasks run in two applications. Worth it when one task's
 trouble, memory or cores must not be another's; the default, all tasks in one application, starts fewer of them.
 
 It never runs by itself: trigger it.

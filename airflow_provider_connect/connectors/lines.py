@@ -1,7 +1,7 @@
 """The lines in a piece of a text file, as one Arrow column. Knows bytes only: no files, no offsets of a topic.
 
 A line ends in ``\\n``, ``\\r\\n`` or ``\\r``. No Python object is made per line: terminators are found by numpy, cut out of the bytes, and
-what is left becomes the data of an Arrow string array. Numpy is imported here when the first line is looked for, not before: a connector
+what is left becomes the data of an Arrow string array. Numpy is imported here when the first line is searched for, not before: a connector
 class is also imported where no record moves.
 """
 

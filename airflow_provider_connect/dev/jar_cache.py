@@ -37,7 +37,7 @@ def fetch_jars(
     """A folder of the cache, ``name`` and a mark of ``libraries``, with the jars of ``libraries`` and all that they need at run time.
 
     A library is named ``organisation:module:version``; with ``:type:classifier`` behind it, only that file of it is fetched. Asked for by
-    several processes at once, one fetches and the others wait. What an interrupted fetch has brought is not fetched again. Raises
+    several processes at once, one fetches and the others wait. The files of an interrupted fetch are not fetched again. Raises
     ConnectException, and keeps nothing, where a file is not the one that ``pins`` names.
     """
     folder = cache / "jars" / f"{name}-{hashlib.sha256(' '.join(libraries).encode()).hexdigest()[:8]}"

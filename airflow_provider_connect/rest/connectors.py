@@ -1,6 +1,6 @@
 """``/connectors`` and all below: configs, states, tasks, topics, offsets, previews, upgrades (contract §3.3, §3.4, §3.8, §7).
 
-Whoever may see a connector's data may change the connector: previews show records to no other user.
+Previews show records only to users who may change the connector.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class StandingProcess:
 class StartedTree:
     """A command and all its descendants, and what they cost from the start of the first to the end of the last.
 
-    The kernel adds up exactly what ended children used, provided that somebody waits for them. So this process adopts orphans and waits
+    The kernel adds up exactly what ended children used, provided that a process waits for them. So this process adopts orphans and waits
     for them. Children of a process that ignores SIGCHLD (pyspark's daemon does) are added to nobody's account: for these the last sample
     of their CPU time stands.
     """

@@ -59,7 +59,7 @@ def _no_row(line: str, number: int, *, is_upsert: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Records to a destination. ``stage`` and ``error`` are what dead letters must say."""
+    """Records to a destination. ``stage`` and ``error`` are what the headers of dead-letter records must be."""
 
     name: str
     title: str
@@ -203,7 +203,7 @@ class Course:
                 raise RuntimeError(f"{work.name}: a letter should say {wanted} and says {context}")
         if found != bad or len(dead_letters) != len(bad):
             raise RuntimeError(
-                f"{work.name}: {len(bad)} letters should be in the queue, {len(dead_letters)} are: {found.keys() ^ bad.keys()}"
+                f"{work.name}: {len(bad)} records should be in the queue, {len(dead_letters)} are: {found.keys() ^ bad.keys()}"
             )
 
 

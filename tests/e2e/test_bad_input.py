@@ -1,4 +1,4 @@
-"""What a user gets wrong: told before anything moves, by a text that names the key and the way out. No Spark is started for it."""
+"""Mistakes of a user: reported before anything moves, by a text that names the key and the way out. No Spark is started for it."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_unwritable_output_is_refused(worker_settings: MakeSettings, tmp_path: P
 
 
 def test_unreachable_broker_is_told_in_time(worker_settings: MakeSettings, free_port: int) -> None:
-    """Nobody listens; or somebody does and never answers."""
+    """No process listens; or one does and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor() as pool:
         ports = (free_port, silent.getsockname()[1])
         for _ in pool.map(check_unreachable, [worker_settings() | {"bootstrap.servers": f"127.0.0.1:{port}"} for port in ports]):

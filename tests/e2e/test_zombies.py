@@ -180,7 +180,7 @@ def test_a_stranger_in_the_group_fails_the_task(guarantee: str, tmp_path: Path, 
 
 @contextmanager
 def stranger(environment: SinkEnvironment) -> Iterator[None]:
-    """Somebody else's consumer, a member of the sink's group that has its partitions."""
+    """Another application's consumer, a member of the sink's group that has its partitions."""
     group = consumer_group(environment.runs.connector)
     consumer = Consumer({"bootstrap.servers": environment.bootstrap, "group.id": group, "enable.auto.commit": False})
     consumer.subscribe([environment.topic])

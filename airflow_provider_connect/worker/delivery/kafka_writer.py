@@ -206,7 +206,7 @@ class KafkaWriter:
 
 
 def _messages(chunk: EncodedBatch) -> list[dict[str, Any]]:
-    """The dicts that the client wants: the only place where records become Python objects."""
+    """The dicts that the client wants: the only function in which records become Python objects."""
     values: Sequence[bytes | None] = chunk.value.to_pylist() if chunk.value is not None else [None] * chunk.num_records
     if chunk.key is None and chunk.timestamp is None:
         return [{"value": value} for value in values]

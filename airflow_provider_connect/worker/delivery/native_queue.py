@@ -3,7 +3,7 @@
 confluent-kafka's own batch call wants a dict and bytes objects for each record: 0.65 µs of one core against 0.23 µs here, measured. This
 module calls the very library that confluent-kafka has loaded, on the very client that it has created, and trusts two of its structures:
 that a ``Producer`` begins with the pointer to its client, and the layout of ``rd_kafka_message_t``, which is public. Both were checked for
-the releases in ``KNOWN``; with any other there is no native queue, and the caller goes by way of Python.
+the releases in ``KNOWN``; with any other there is no native queue, and the caller uses Python.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ def ensure_topic(admin: TopicAdmin, topic: str, replication_factor: int) -> None
 
 
 class FencedDeadLetterProducer:
-    """Letters in transactions of the task's own id: what was fenced by a newer claim writes none. ``owner`` gives who has the id now."""
+    """Records in transactions of the task's own id: what was fenced by a newer claim writes none. ``owner`` gives who has the id now."""
 
     def __init__(self, owner: Callable[[], TransactionalProducer], timeout_seconds: float) -> None:
         self._owner = owner

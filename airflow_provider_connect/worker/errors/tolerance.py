@@ -205,7 +205,7 @@ def sifted(
 ) -> Iterator[Part[Result]]:
     """What became of ``count`` records, in their order; the gaps between the parts are the records that failed.
 
-    ``attempt(start, length)`` handles a run, ``single(index, miss)`` one record with all the patience that it deserves, or None if it
+    ``attempt(start, length)`` handles a run, ``single(index, miss)`` one record with all the retries that it deserves, or None if it
     fails; ``miss`` is how it failed in a run. Of a run that failed what lies before the record at fault is tried, or where that is not
     known the first half, then, where that passes, half of the rest, and so on to one record; what lies behind it starts anew. Each record
     is handled with success at most once. With one failure in d records about 2 d are tried for it.

@@ -59,7 +59,7 @@ class StruckRuns:
     connection."""
 
     def __init__(self, runs: Runs, mode: Mode, database: str, tally: Tally, chance: random.Random) -> None:
-        """``database`` is libpq's address, for whoever may end others' connections."""
+        """``database`` is libpq's address, of a user who may end others' connections."""
         self._runs, self._database, self._tally, self._chance = runs, database, tally, chance
         self._guarantee = runs.config["delivery.guarantee"]
         self._direction = "table sink" if runs.config["connector.class"] == "JdbcSink" else "table source"

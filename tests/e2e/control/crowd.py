@@ -1,4 +1,4 @@
-"""Sixteen clients who change fifty connectors over HTTP at once, through all servers, each noting what it was told."""
+"""Sixteen clients who change fifty connectors over HTTP at once, through all servers, each noting the answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONFIG = {"connector.class": "FileStreamSource", "file": "/nonexistent/in.txt", 
 @dataclass(slots=True)
 class Crowd:
     """A client counts up in a key of its own of every connector, reads what another server says of it at once, pauses, stops and resumes
-    connectors, and makes and deletes one that belongs to it alone. ``told`` is the last count acknowledged, by connector and client."""
+    connectors, and makes and deletes one that belongs to it alone. ``reported`` is the last count acknowledged, by connector and client."""
 
     servers: Sequence[Server]
     prefix: str

@@ -133,7 +133,7 @@ class ControlStorm:
         to = altered.next()
         if self._strikes(step, lambda: altered.alter(to)):
             return True
-        assert altered.is_at(to), f"{altered.name} was told that it is altered"
+        assert altered.is_at(to), f"{altered.name} was reported as altered"
         return False
 
     def _strike_delete(self, step: Step) -> bool:

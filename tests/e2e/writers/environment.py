@@ -71,7 +71,7 @@ class Account:
 
 
 class WriterEnvironment:
-    """``make_runs`` is told a connector's config. ``settings`` are the worker's. No transaction is meant to take more than
+    """``make_runs`` gets a connector's config. ``settings`` are the worker's. No transaction is meant to take more than
     ``longest_seconds``."""
 
     def __init__(

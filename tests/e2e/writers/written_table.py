@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg2
 
-LOCK_MS = 300  # then whoever waits for another's row gives up
+LOCK_MS = 300  # then a connection that waits for another's row gives up
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class WrittenTable:
         return max(int(number) for (number,) in cursor.fetchall())
 
     def change(self, cursor: Any, first: int, count: int) -> int:
-        """Change ``count`` rows from the number ``first`` on, whoever made them; how many there were."""
+        """Change ``count`` rows from the number ``first`` on, by any writer; how many there were."""
         chosen = f"SELECT id FROM {self.name} WHERE id >= %s ORDER BY id LIMIT %s"
         cursor.execute(
             f"UPDATE {self.name} SET changes = changes + 1, changed = {self.clock} WHERE id = ANY (ARRAY({chosen}))", (first, count)

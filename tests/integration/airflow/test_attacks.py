@@ -229,7 +229,7 @@ LEVEL = ("PUT", "/admin/loggers/no.such.logger.of.roles", {"level": "INFO"})
 def test_fabs_own_roles_have_their_rights_and_see_no_secret(
     environment: RunEnvironment, role: str, may_change: bool, may_administer: bool
 ) -> None:
-    """Every verb on a connector of somebody else's, the one that deletes it last."""
+    """Every verb on another user's connector, the one that deletes it last."""
     name = f"of-{role}"
     made = environment.ask("admin", "POST", "/connectors", {"name": name, "config": CONFIG, "initial_state": "STOPPED"})
     assert made.status_code == 201, made.text

@@ -1,4 +1,4 @@
-"""Kafka Connect's metrics on the Airflow API server, for whoever may see the connectors."""
+"""Kafka Connect's metrics on the Airflow API server, for users who may see the connectors."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def test_what_runs_have_delivered_is_told_to_those_who_may_read_it(airflow: Airf
     airflow.write_dag(unique, config)
     airflow.run(unique)
     written = f'kafka_connect_source_task_metrics_source_record_write_total{{connector="{unique}",task="0"}} '
-    wait_until(lambda: f"{written}2\n" in airflow.client.get("/connect/metrics").text, 30, "two records are told")
+    wait_until(lambda: f"{written}2\n" in airflow.client.get("/connect/metrics").text, 30, "the count of two records")
     with file.open("a") as more:
         more.write("three\n")
     airflow.run(unique)

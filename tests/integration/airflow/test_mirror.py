@@ -38,7 +38,7 @@ def test_a_run_is_in_the_mirror_with_its_figures(airflow: Airflow, engine: Engin
         with engine.connect() as connection:
             return question(connection)
 
-    (measured,) = wait_until(lambda: ask(lambda connection: run_metrics(connection, name)), 30, "the run's figures")
+    (measured,) = wait_until(lambda: ask(lambda connection: run_metrics(connection, name)), 30, "the run's metrics")
     assert (measured.run, measured.type, measured.records, measured.tries) == (run, "source", 100, 1)
     assert measured.seconds > 0
     assert measured.cpu_seconds > 0
@@ -53,7 +53,7 @@ def test_a_run_is_in_the_mirror_with_its_figures(airflow: Airflow, engine: Engin
     with file.open("a") as more:
         more.write("one more\n")
     second = airflow.run(name)
-    wait_until(lambda: len(ask(lambda connection: run_metrics(connection, name))) == 2, 30, "the second run's figures")
+    wait_until(lambda: len(ask(lambda connection: run_metrics(connection, name))) == 2, 30, "the second run's metrics")
     wait_until(lambda: len(ask(lambda connection: changes(connection, name, kinds=[Kind.OFFSET]))) == 2, 30, "the second offset")
     newest = ask(lambda connection: changes(connection, name, kinds=[Kind.OFFSET]))[0]
     assert newest.run == second

@@ -76,7 +76,7 @@ def test_a_source_has_all_or_nothing(environment: RunEnvironment, herder: Herder
 def test_a_sink_has_all_or_nothing(
     environment: RunEnvironment, herder: Herder, unique: str, guarantee: str, kill_points: list[KillPoint]
 ) -> None:
-    """One offset altered, one removed, one left; and the runs after it go on from what was told."""
+    """One offset altered, one removed, one left; and the runs after it go on from what was reported."""
     one, two = f"{unique}-1", f"{unique}-2"
     stopped_sink(environment, herder, [one, two], delivery_guarantee=guarantee)
     old = [(at(topic, number), offset(5)) for topic in (one, two) for number in (0, 1)]

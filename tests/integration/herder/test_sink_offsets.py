@@ -156,7 +156,7 @@ def test_a_group_of_another_name(environment: RunEnvironment, herder: Herder, un
 
 
 def test_offsets_of_a_sink_that_never_ran(environment: RunEnvironment, herder: Herder, unique: str) -> None:
-    """Nothing is known; what is altered is where its first run starts. Offsets of another's making are told too."""
+    """Nothing is known; what is altered is where its first run starts. Offsets of another application are reported too."""
     make_topic(environment.bootstrap, unique)
     send(environment.bootstrap, unique, text(10))
     environment.put_config(environment.file_sink(unique))

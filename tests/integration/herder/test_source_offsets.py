@@ -1,4 +1,4 @@
-"""Offsets of sources over the herder: told in every state, altered and reset of STOPPED connectors, all or nothing."""
+"""Offsets of sources over the herder: reported in every state, altered and reset of STOPPED connectors, all or nothing."""
 
 from __future__ import annotations
 

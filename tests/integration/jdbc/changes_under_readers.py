@@ -1,4 +1,4 @@
-"""A table that somebody alters while a source is about to read it."""
+"""A table that another connection alters while a source is about to read it."""
 
 from collections.abc import Callable
 

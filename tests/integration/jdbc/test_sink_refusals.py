@@ -154,7 +154,7 @@ WHEN = {
     "INSERT INTO {table}_sizes SELECT n, 2 FROM generate_series(0, 9) n; CREATE TABLE {table} (id bigint PRIMARY KEY, size int, text text, "
     "two int DEFAULT 2, UNIQUE (size, id, text), FOREIGN KEY (two, size) REFERENCES {table}_sizes (two, size))",
     "columns named as the server's own": "CREATE TABLE {table} (id bigint PRIMARY KEY, size smallint CHECK (size <> 13), text text, "
-    '"first" int, connect_row int, total int, place int)',
+    '"first" int, connect_row int, total int, row_index int)',
 }
 REFUSE = """CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 IF NEW.size = 13 THEN RAISE check_violation USING MESSAGE = 'not thirteen'; END IF; RETURN NEW; END $$"""
@@ -197,7 +197,7 @@ def test_rows_that_lie_in_another_order_are_left_alone(postgresql_target: Target
         store.execute(f"CREATE TEMPORARY TABLE stage AS SELECT * FROM ({rows}) v (id, {ROW_NUMBER})")
         store.execute(f"CREATE TEMPORARY SEQUENCE {COUNTER}")
         store.execute(row_function("pg_temp.row_by_row", "stage", statements, (), InsertMode.INSERT))
-        assert store.rows("SELECT place FROM pg_temp.row_by_row(3)") == [(-1,)]
+        assert store.rows("SELECT row_index FROM pg_temp.row_by_row(3)") == [(-1,)]
         assert store.rows("SELECT id FROM notes") == []
 
 

@@ -1,4 +1,4 @@
-"""What holds when the process is killed, or told to end, in the middle of its work: at least once, and an offset file that is whole."""
+"""The process is killed, or signalled to end, in the middle of its work: at least once, and an offset file that is whole."""
 
 import os
 import random

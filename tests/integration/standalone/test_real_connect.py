@@ -23,7 +23,7 @@ MakeAgent = Callable[..., Agent]
 
 @contextmanager
 def _connect_standalone(folder: Path, bootstrap: str, offsets: Path, connector: Path) -> Iterator[None]:
-    """Kafka Connect's own worker, until it is told to end."""
+    """Kafka Connect's own worker, until it is signalled to end."""
     java = find_java(cache=CACHE)
     jars, plugins = worker_jars(CACHE, java)
     worker = folder / "java.properties"

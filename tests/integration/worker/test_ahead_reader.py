@@ -1,4 +1,4 @@
-"""Reading ahead of whoever works on what was read, on a real broker."""
+"""Reading ahead while the records before are worked on, on a real broker."""
 
 from collections import Counter
 from collections.abc import Iterator

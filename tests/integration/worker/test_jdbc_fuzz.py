@@ -116,15 +116,15 @@ def test_source_and_target_are_equal_but_for_dead_letters(
     result = environment.run(sink_config(place, sink, topic, guarantee, tolerance))
     assert (result.state, result.error) == (RunState.DONE, None), result.tasks[0].trace
 
-    letters = dead_letters(environment, f"{sink}-letters") if tolerance == "all" else {}
+    refused = dead_letters(environment, f"{sink}-letters") if tolerance == "all" else {}
     arrived = [row[0] for row in place.do("SELECT id FROM target")]
-    assert Counter([*arrived, *letters]) == Counter(range(1, ROWS + 1))  # none lost, none doubled
-    assert all(letters.values())  # each has its reason
-    assert letters.keys() >= ({id for id in range(1, ROWS + 1) if id % 50 == 7} if letters else set())
+    assert Counter([*arrived, *refused]) == Counter(range(1, ROWS + 1))  # none lost, none doubled
+    assert all(refused.values())  # each has its reason
+    assert refused.keys() >= ({id for id in range(1, ROWS + 1) if id % 50 == 7} if refused else set())
     assert changed(place, columns) == []
     assert len(arrived) >= ROWS // 20
     seconds = time.monotonic() - began
-    timings.append(f"seed {SEED}: {ROWS} rows, {len(arrived)} equal in the target, {len(letters)} dead-letter records, {seconds:.0f} s")
+    timings.append(f"seed {SEED}: {ROWS} rows, {len(arrived)} equal in the target, {len(refused)} dead-letter records, {seconds:.0f} s")
 
 
 def dead_letters(environment: RunEnvironment, topic: str) -> dict[int, str]:

@@ -1,4 +1,4 @@
-"""Whose offset holds: the group's, the destination's, the batch log's, somebody else's; and where a topic ends."""
+"""Whose offset holds: the group's, the destination's, the batch log's, another application's; and where a topic ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that is told to end half-way: by the config topic, or by its driver."""
+"""A run that is asked to end half-way: by the config topic, or by its driver."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ended(run: UnderWay) -> tuple[RunResult, float]:
     begun = time.monotonic()
     result = run.wait()
     seconds = time.monotonic() - begun
-    print(f"ended {seconds:.2f} s after it was told to")
+    print(f"ended {seconds:.2f} s after it was asked to")
     assert seconds < SOON_SECONDS
     return result, seconds
 

@@ -35,7 +35,7 @@ class Orders:
     herder: Herder
 
     def install(self, version: str, *fields: str, breaks_at: int | None = None, hangs: bool = False) -> None:
-        """Install a version; whoever is asked from now on knows of it at once."""
+        """Install a version; every process knows of it at once."""
         install(self.environment.folder / "versions", version, *fields, breaks_at=breaks_at, hangs=hangs)
         self.herder.close()
         self.herder = new_herder(self.environment)

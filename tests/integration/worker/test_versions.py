@@ -1,4 +1,4 @@
-"""Two versions of one connector, chosen at the start of each run: what the data, the run's figures and the statuses say of it."""
+"""Two versions of one connector, chosen at the start of each run: what the data, the run's metrics and the statuses say of it."""
 
 from __future__ import annotations
 

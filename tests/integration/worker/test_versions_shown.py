@@ -1,4 +1,4 @@
-"""What REST, metrics and figures tell of plugins' versions while they change: by the Variable alone, and by what is installed."""
+"""What REST, metrics and the batch log report of plugins' versions while they change: by the Variable alone, and by what is installed."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ os.environ |= {
 
 @pytest.fixture(autouse=True)
 def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No test sees the connections, variables and options of whoever runs it, nor settings that were good in another test."""
+    """No test sees the connections, variables and options of the user who runs it, nor settings that were good in another test."""
     for name in list(os.environ):
         if name.startswith(("AIRFLOW_CONN_", "AIRFLOW_VAR_", "AIRFLOW__CONNECT__")):
             monkeypatch.delenv(name)

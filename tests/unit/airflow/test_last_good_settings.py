@@ -1,4 +1,4 @@
-"""A wrong worker setting stops nothing: what was good before stays in force, key by key, and it is told what is wrong and where."""
+"""A wrong worker setting stops nothing: what was good before stays in force, key by key, and reports name what is wrong and where."""
 
 import json
 import stat

@@ -298,7 +298,7 @@ def test_commit_of_nothing_new_writes_nothing(tasks: Tasks, path: Path) -> None:
     before = state.stat().st_ino
     task.pre_commit({ZERO: 1})
     assert state.stat().st_ino == before
-    task.pre_commit({ZERO: 0})  # the group's offset was set back by somebody
+    task.pre_commit({ZERO: 0})  # the group's offset was set back by another client
     assert tasks(2).open([ZERO]) == {ZERO: 0}
 
 

@@ -1,4 +1,4 @@
-"""The keys that steer a connector's DAG, as a client is told of them, and connectors of which no DAG can be made."""
+"""The keys that steer a connector's DAG, as a client sees them, and connectors of which no DAG can be made."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Restarts (contract §8): what is told, what is written, what is run."""
+"""Restarts (contract §8): what is reported, what is written, what is run."""
 
 import pytest
 

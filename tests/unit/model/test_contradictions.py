@@ -95,7 +95,7 @@ def test_whose_statuses_are_not_those_of_the_target_state(
         (STARTED, 1, (R, None), BROKEN, (None, {0: F})),
         (STARTED, 1, (R, U), BROKEN, (None, {0: F})),
         (STARTED, 1, (X, R), BROKEN, (F, {0: F})),
-        # it did say so, or what is told is newer
+        # it did report this, or what is reported is newer
         (STARTED, 2, (R, F, R), BROKEN, (None, {})),
         (STARTED, 1, (F, R), BROKEN, (None, {})),
         (STARTED, 1, (R, R), LONG_BROKEN, (None, {})),
@@ -106,7 +106,7 @@ def test_whose_statuses_are_not_those_of_the_target_state(
         (STARTED, 1, (R, None), DONE, (None, {0: R})),
         # the task set has shrunk
         (STARTED, 1, (R, R, R), DONE, (None, {1: D})),
-        # somebody else is at work, or will be
+        # another process is at work, or will be
         (STARTED, 1, (X, X), RunFacts(is_live=True), (None, {})),
         (STARTED, 1, (X, X), RunFacts(is_waiting=True), (None, {})),
         (PAUSED, 1, (R, R), RunFacts(is_live=True), (None, {})),

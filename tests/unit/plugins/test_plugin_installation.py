@@ -135,7 +135,7 @@ def test_what_is_shared_is_known_by_its_distribution() -> None:
 
 
 def test_many_look_while_locations_come_and_go(wheels: Path, plugins: Path) -> None:
-    """Whoever asks sees a version whole or not at all, and the others always."""
+    """Every reader sees a version whole or not at all, and the others always."""
     install(str(echo(wheels, "1.0")), plugins, pip_or_uv("uv"))
     install(str(echo(wheels, "2.0")), plugins, pip_or_uv("uv"))
     (plugins / "echo-2.0").rename(wheels / "echo-2.0")
@@ -151,7 +151,7 @@ def test_many_look_while_locations_come_and_go(wheels: Path, plugins: Path) -> N
                 versions = tuple(plugin.version for plugin in found.named("EchoSource"))
                 seen.add(versions)
                 wrong.extend(found.broken())
-        except Exception as error:  # (told below: an exception in a thread is nobody's)
+        except Exception as error:  # (reported below: no caller sees an exception in a thread)
             wrong.append(error)
 
     threads = [threading.Thread(target=look) for _ in range(4)]

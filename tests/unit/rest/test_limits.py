@@ -36,7 +36,7 @@ while not Path({release!r}).exists():
 
 
 class Named(OpenToAll):
-    """The user is whoever the header names."""
+    """The header names the user."""
 
     async def identify(self, request: Request) -> User:
         return request.headers["x-user"]

@@ -1,4 +1,4 @@
-"""The page for Prometheus: what is told of a connector, and in which form."""
+"""The page for Prometheus: what is reported of a connector, and in which form."""
 
 import re
 

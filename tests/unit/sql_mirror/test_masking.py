@@ -1,4 +1,4 @@
-"""What of a config is not shown to whoever may read the database."""
+"""What is hidden of a config from users who may read the database."""
 
 import pytest
 

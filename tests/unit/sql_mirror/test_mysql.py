@@ -51,7 +51,7 @@ def key_bytes(kind: object) -> int:
 
 @pytest.fixture
 def statements(database: Connection) -> list[str]:
-    """What the database was told, as MySQL would be."""
+    """What was sent to the database, as to MySQL."""
     found: list[str] = []
     event.listen(database, "before_execute", lambda _connection, clause, *_: found.append(str(clause.compile(dialect=MYSQL))))
     return found

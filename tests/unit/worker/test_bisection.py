@@ -78,7 +78,7 @@ def test_failure_that_passes_costs_no_record() -> None:
 
     def attempt(start: int, length: int) -> Part[list[int]] | Miss:
         part = handled.attempt(start, length)
-        handled.bad = set()  # whoever was away is back
+        handled.bad = set()  # the destination is back
         return part
 
     parts = list(sifted(10, attempt, handled.single, FailureRate()))

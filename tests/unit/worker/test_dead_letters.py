@@ -1,4 +1,4 @@
-"""Letters wait for the commit of what they were read with; their headers are Connect's."""
+"""Dead-letter records wait for the commit of what they were read with; their headers are Connect's."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Written:
         self.sent: list[tuple[int, ...]] = []
         self.refuses = False
 
-    def send(self, topic: str, letters: Sequence[DeadLetter]) -> None:
+    def send(self, topic: str, dead_letters: Sequence[DeadLetter]) -> None:
         if self.refuses:
             raise RetriableException(f"{topic} is away")
-        self.sent.append(tuple(dead_letter.record.offset for dead_letter in letters))
+        self.sent.append(tuple(dead_letter.record.offset for dead_letter in dead_letters))
 
 
 def failure(offset: int, partition: int = 0, error: Exception | None = None) -> Failure:
@@ -39,35 +39,35 @@ def queue(written: Written, **more: bool) -> tuple[DeadLetterQueue, TaskMetrics]
 
 def test_letters_wait_until_their_records_are_committed() -> None:
     written = Written()
-    letters, metrics = queue(written)
+    waiting, metrics = queue(written)
     for offset, partition in ((5, 0), (9, 0), (2, 1)):
-        letters.add(failure(offset, partition))
-    letters.add(failure(5))  # reported twice, as after a put that was tried again
+        waiting.add(failure(offset, partition))
+    waiting.add(failure(5))  # reported twice, as after a put that was tried again
     assert written.sent == []
-    letters.settle({TopicPartition("t", 0): 9, TopicPartition("t", 1): 0})
-    letters.settle({TopicPartition("t", 0): 10, TopicPartition("t", 1): 3})
-    letters.settle({TopicPartition("t", 0): 10, TopicPartition("t", 1): 3})
+    waiting.settle({TopicPartition("t", 0): 9, TopicPartition("t", 1): 0})
+    waiting.settle({TopicPartition("t", 0): 10, TopicPartition("t", 1): 3})
+    waiting.settle({TopicPartition("t", 0): 10, TopicPartition("t", 1): 3})
     assert written.sent == [(5,), (9, 2)]
-    assert (letters.waiting_bytes, metrics.dead_letters, metrics.dead_letter_failures) == (0, 3, 0)
+    assert (waiting.waiting_bytes, metrics.dead_letters, metrics.dead_letter_failures) == (0, 3, 0)
 
 
 def test_letter_that_cannot_wait_is_written_at_once() -> None:
     written = Written()
-    letters, _ = queue(written, writes_through=True)
-    letters.add(failure(5))
+    waiting, _ = queue(written, writes_through=True)
+    waiting.add(failure(5))
     assert written.sent == [(5,)]
 
 
 def test_letters_that_do_not_arrive_are_an_error_and_wait_on() -> None:
     written = Written()
-    letters, metrics = queue(written)
-    letters.add(failure(5))
+    waiting, metrics = queue(written)
+    waiting.add(failure(5))
     written.refuses = True
     with pytest.raises(RetriableException):
-        letters.settle({TopicPartition("t", 0): 6})
+        waiting.settle({TopicPartition("t", 0): 6})
     assert (metrics.dead_letters, metrics.dead_letter_failures) == (1, 1)
     written.refuses = False
-    letters.settle({TopicPartition("t", 0): 6})
+    waiting.settle({TopicPartition("t", 0): 6})
     assert written.sent == [(5,)]
 
 

@@ -112,11 +112,11 @@ def test_sink_gets_all_but_the_broken_records_with_all_that_belongs_to_them(coun
     assert [number for batch in batches for number in numbers(batch)] == [i for i in range(count) if i not in bad]
     assert len(batches) <= 1
     assert all((batch.first_offset, batch.next_offset) == (100, 100 + count + 3) for batch in batches)
-    told = {failure.record.offset - 100: failure for failure in reported if isinstance(failure.record, ConsumedRecord)}
-    assert {index: str(failure.operation.stage) for index, failure in told.items()} == {
+    by_index = {failure.record.offset - 100: failure for failure in reported if isinstance(failure.record, ConsumedRecord)}
+    assert {index: str(failure.operation.stage) for index, failure in by_index.items()} == {
         index: f"{role.upper()}_CONVERTER" for index, role in bad.items()
     }
-    for index, failure in told.items():
+    for index, failure in by_index.items():
         record = failure.record
         assert isinstance(record, ConsumedRecord)
         assert record.value == (b"{" if bad[index] == "value" else b'{"n":%d}' % index)

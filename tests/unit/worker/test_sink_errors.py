@@ -47,8 +47,8 @@ class Journal:
     def __init__(self) -> None:
         self.said: list[str] = []
 
-    def send(self, topic: str, letters: Sequence[DeadLetter]) -> None:
-        self.said.append("letters " + " ".join(str(dead_letter.record.offset) for dead_letter in letters))
+    def send(self, topic: str, dead_letters: Sequence[DeadLetter]) -> None:
+        self.said.append("dead letters " + " ".join(str(dead_letter.record.offset) for dead_letter in dead_letters))
 
 
 def test_originals_are_found_until_they_are_committed() -> None:
@@ -99,7 +99,7 @@ def test_letters_come_before_the_commit_and_those_from_within_it_at_once() -> No
     errors.committed({PLACE: 7})
     with errors.committing({PLACE: 10}):
         journal.said.append("commit")
-    assert journal.said == ["letters 2 4", "letters 6", "commit", "letters 8", "commit"]
+    assert journal.said == ["dead letters 2 4", "dead letters 6", "commit", "dead letters 8", "commit"]
 
 
 def test_reporter_takes_batches_and_makes_bytes_anew_of_what_it_does_not_know() -> None:
@@ -181,7 +181,7 @@ def test_letters_reported_together_are_written_together() -> None:
         with contextlib.nullcontext() if everything else pytest.raises(ConnectException, match="Tolerance exceeded"):
             reporter.report_all((record(offset), DataException("no")) for offset in (3, 4))
             reporter.report(record(5), DataException("no"))
-    assert journal.said == ["letters 3 4", "letters 5", "letters 3"]
+    assert journal.said == ["dead letters 3 4", "dead letters 5", "dead letters 3"]
 
 
 def test_records_that_a_task_has_put_and_reported_do_not_count_as_delivered() -> None:

@@ -29,7 +29,7 @@ def known(**given: object) -> KnownOffsets:
     [
         pytest.param(False, {}, Start(0, Origin.RESET, False, True), id="never seen: from the start, which is committed"),
         pytest.param(False, {"group": 40, "mark": OURS}, Start(40, Origin.GROUP, False, False), id="ours: nothing to write"),
-        pytest.param(False, {"group": 40}, Start(40, Origin.GROUP, False, True), id="somebody else's: taken and marked"),
+        pytest.param(False, {"group": 40}, Start(40, Origin.GROUP, False, True), id="another application's: taken and marked"),
         pytest.param(
             False, {"group": 40, "mark": OURS, "is_fresh": False}, Start(40, Origin.GROUP, False, True), id="a day old: committed again"
         ),
@@ -48,7 +48,7 @@ def known(**given: object) -> KnownOffsets:
             True,
             {"group": 40, "destination": 50},
             Start(40, Origin.GROUP, True, True),
-            id="set by somebody else: wins over destination",
+            id="set by another application: wins over destination",
         ),
         pytest.param(
             True, {"group": 40, "mark": OURS}, Start(40, Origin.GROUP, True, False), id="the destination knows nothing: the group's"

@@ -21,7 +21,7 @@ from airflow_provider_connect.worker.delivery.transaction_boundary import Interv
 
 
 class Journal:
-    """A producer that writes down what it is told, and acknowledges everything at once."""
+    """A producer that writes down its calls, and acknowledges everything at once."""
 
     def __init__(self, said: list[str], name: str) -> None:
         self._said, self._name = said, name

@@ -19,7 +19,7 @@ from airflow_provider_connect.sdk.columns import row_numbers
 
 _MOST_REMAINS: Final = 20_000  # deleted rows of a temporary table, which each statement passes; TRUNCATE makes new files each time
 COUNTER: Final = "connect_row"  # a temporary sequence
-ROW_NUMBER: Final = "__connect_place"  # a stage's column of the rows' numbers, from 0 on
+ROW_NUMBER: Final = "__connect_row_index"  # a stage's column of the rows' numbers, from 0 on
 _START_ROWS: Final = 100  # what a statement costs before its first row, in rows: few at a time are less to do again, many start less often
 _ROW_BY_ROW: Final = """
 #variable_conflict use_column
@@ -35,8 +35,8 @@ DECLARE
   refused int := 0;
   bad int; message text; detail text;
 BEGIN
-  IF EXISTS (SELECT FROM (SELECT {place} AS came, row_number() OVER () - 1 AS lies FROM {stage}) s WHERE came <> lies) THEN
-    place := -1;
+  IF EXISTS (SELECT FROM (SELECT {row_index} AS came, row_number() OVER () - 1 AS lies FROM {stage}) s WHERE came <> lies) THEN
+    row_index := -1;
     RETURN NEXT;
     RETURN;
   END IF;
@@ -61,7 +61,7 @@ BEGIN
       IF connect_rows.is_new AND SQLSTATE = '23505' THEN  -- the same rows again
         connect_rows.is_new := false;
       ELSIF connect_rows.size = 1 THEN
-        place := connect_rows.first;
+        row_index := connect_rows.first;
         reason := concat_ws(' ', 'ERROR:', message, 'DETAIL: ' || nullif(detail, ''));
         RETURN NEXT;
         connect_rows.refused := connect_rows.refused + 1;
@@ -171,11 +171,11 @@ class StageStatements:
 
 def row_function(name: str, stage: str, statements: StageStatements, keys: Sequence[str], mode: InsertMode) -> str:
     """The statement that creates a function: of the ``total`` rows of a stage, which lie in it in their order, it writes what the table
-    takes, as if row by row, and returns the ``place`` of each row that is refused with the ``reason``.
+    takes, as if row by row, and returns the ``row_index`` of each row that is refused with the ``reason``.
 
     It tries many rows at once. After a failure it tries them again and counts them by a sequence, which no failure takes back: that names
     the row. Where it cannot, because a constraint is checked when all rows are there, it halves what it tries. Rows to be merged are
-    inserted until one is there already. Errors that are not about values go out. A single ``place`` of -1: nothing was done, since the
+    inserted until one is there already. Errors that are not about values go out. A single ``row_index`` of -1: nothing was done, since the
     rows do not lie in the order of their ``ROW_NUMBER``.
     """
     behind = f"FROM {stage} WHERE ctid >= connect_rows.spot"
@@ -183,7 +183,7 @@ def row_function(name: str, stage: str, statements: StageStatements, keys: Seque
     counted = f"(SELECT * FROM {some} r WHERE nextval('pg_temp.{COUNTER}') > 0)"
     body = _ROW_BY_ROW.format(
         row=COUNTER,
-        place=ROW_NUMBER,
+        row_index=ROW_NUMBER,
         stage=stage,
         start_rows=_START_ROWS,
         advance=f"SELECT ctid INTO connect_rows.spot {behind} OFFSET connect_rows.size LIMIT 1",
@@ -193,7 +193,7 @@ def row_function(name: str, stage: str, statements: StageStatements, keys: Seque
         statement=statements.write(some, keys, mode),
         counted=statements.write(counted, keys, mode),
     )
-    head = f"CREATE OR REPLACE FUNCTION {name}(total int) RETURNS TABLE (place int, reason text) LANGUAGE plpgsql"
+    head = f"CREATE OR REPLACE FUNCTION {name}(total int) RETURNS TABLE (row_index int, reason text) LANGUAGE plpgsql"
     return f"{head} AS {text_literal(body, statements.dialect)}"
 
 

@@ -274,7 +274,7 @@ def _piece_of(
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The changes that records make to a table: ``deleted`` rows go first, ``written`` rows come then. Both are rising places among the
+    """The changes that records make to a table: ``deleted`` rows go first, ``written`` rows come then. Both are rising indices among the
     records; ``written`` None: all of them. ``keyed``: for each of ``written`` the first record of its key, whose key a new row keeps though
     the last record may write it in another way; None: there is only one way."""
 

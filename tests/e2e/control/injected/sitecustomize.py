@@ -19,7 +19,7 @@ STEPS: list[str] = json.loads(os.environ.get("KILL_STEPS", "[]"))
 
 
 def strike_if_told(step: str, when: str) -> None:
-    """The file is moved first, so that whoever has it is the only one to die of it."""
+    """The file is moved first, so that only the process that has it dies of it."""
     with contextlib.suppress(FileNotFoundError):
         request = json.loads(FILE.read_text())
         if (request["step"], request["when"]) == (step, when):

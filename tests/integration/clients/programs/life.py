@@ -1,4 +1,4 @@
-"""What every program here is told on its command line, and patience. The standard library only: a client's environment has nothing else.
+"""The command line of every program here, and its waits. The standard library only: a client's environment has nothing else.
 
 Arguments: the API's address, a connector's name, a file, a topic, and ``user:password`` where the API asks for it.
 """
@@ -15,7 +15,7 @@ named = {**config, "name": name}
 
 
 def until(answer, wanted, seconds=120):
-    """Ask until the answer is ``wanted``. A Kafka Connect that was just told to make a connector has no status of it for a moment."""
+    """Ask until the answer is ``wanted``. A Kafka Connect that has just created a connector has no status of it at first."""
     deadline = time.monotonic() + seconds
     while True:
         try:

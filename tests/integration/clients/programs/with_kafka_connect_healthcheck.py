@@ -1,4 +1,4 @@
-"""kafka-connect-healthcheck: told to watch one connector run, then fail, then run again. It only reads; the changes are made beside it."""
+"""kafka-connect-healthcheck: set to watch one connector run, then fail, then run again. It only reads; the changes are made beside it."""
 
 import requests
 from kafka_connect_healthcheck.health import Health

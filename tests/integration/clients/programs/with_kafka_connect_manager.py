@@ -1,4 +1,4 @@
-"""kafka-connect-manager, by its command line: errors told by ``error_code`` in the body, a worker behind every state."""
+"""kafka-connect-manager, by its command line: errors known by ``error_code`` in the body, a worker behind every state."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""kafkaconnect: made by PUT to its config, errors told by their status codes, every body that is there is JSON."""
+"""kafkaconnect: made by PUT to its config, errors known by their status codes, every body that is there is JSON."""
 
 import json
 
