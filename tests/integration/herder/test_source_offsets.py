@@ -5,15 +5,23 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
-from airflow_provider_connect.errors import BadRequestException, ConflictException, ConnectException, NotFoundException
+from airflow_provider_connect.errors import (
+    BadRequestException,
+    ConflictException,
+    ConnectException,
+    NotFoundException,
+    StoreTimeoutException,
+)
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.herder.offsets import OffsetKeeper
 from airflow_provider_connect.model.ids import partition_for
 from airflow_provider_connect.model.run import RunState
+from airflow_provider_connect.stores.offset_change import OffsetChange
 from airflow_provider_connect.wire import offset_topic
 from tests.integration.herder.conftest import AskedHere, RunsByHand, ordered, shown, views
 from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, values_of
@@ -212,6 +220,28 @@ def test_a_run_waits_for_a_change_that_is_being_committed(
     assert herder.alter_offsets(environment.connector, views((file, {"position": 8}))) == ALTERED
     thread.join(60)
     assert values_of(environment.bootstrap, unique) == [*LINES, "three"]
+
+
+@pytest.mark.usefixtures("probe")
+@pytest.mark.parametrize("is_written", [True, False])
+def test_a_change_that_the_broker_does_not_confirm_is_searched_for(
+    environment: RunEnvironment, herder: Herder, unique: str, monkeypatch: pytest.MonkeyPatch, is_written: bool
+) -> None:
+    file = stopped_source(environment, herder, unique)
+
+    def unconfirmed(self: OffsetChange, *arguments: Any, write: Callable[..., None] = OffsetChange.write, **keywords: Any) -> None:
+        if is_written:
+            write(self, *arguments, **keywords)
+        raise StoreTimeoutException("no answer", stage="committing")
+
+    monkeypatch.setattr(OffsetChange, "write", unconfirmed)
+    wanted = views((file, {"position": 4}))
+    if is_written:
+        assert herder.alter_offsets(environment.connector, wanted) == ALTERED
+    else:
+        with pytest.raises(StoreTimeoutException, match="no answer"):
+            herder.alter_offsets(environment.connector, wanted)
+    assert shown(herder.offsets(environment.connector)) == [(file, {"position": 4 if is_written else 14})]
 
 
 def test_several_at_once_end_with_the_offsets_of_one(environment: RunEnvironment, probe: AskedHere, unique: str) -> None:

@@ -16,7 +16,7 @@ import pytest
 from airflow_provider_connect.errors import RetriableException, TaskException
 from airflow_provider_connect.model.run import Claim, TaskResult
 from airflow_provider_connect.worker.application import spark_engine
-from airflow_provider_connect.worker.application.spark_engine import SparkEngine, body
+from airflow_provider_connect.worker.application.spark_engine import SparkEngine, body, starter
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
 
 
@@ -111,10 +111,11 @@ def test_on_this_machine_plugins_and_log_stay_where_they_are(
 
 
 def test_the_plugins_of_a_run_travel_to_executors_once(context: Context, ran: list[TaskPayload], plugin: Path) -> None:
-    engine = SparkEngine("orders")
+    started: list[SparkEngine] = []
+    run = starter("orders", started)
     for task in (0, 1):
-        engine.run(payload(plugin, task=task))
-    assert context.sent == 1
+        run(payload(plugin, task=task))
+    assert (len(started), context.sent) == (1, 1)
     for given in ran:
         [location] = given.locations
         assert location != str(plugin)
