@@ -31,29 +31,29 @@ TYPES = (
 
 
 @pytest.fixture
-def place(postgres: PostgresServer, unique: str) -> Iterator[Target]:
+def database(postgres: PostgresServer, unique: str) -> Iterator[Target]:
     with closing(Target(postgres, f"s_{unique[-16:]}".replace("-", "_").lower())) as target:
         for statement in TYPES:
             target.do(statement)
         yield target
 
 
-def fill(place: Target, columns: tuple[FuzzedColumn, ...]) -> None:
+def fill(database: Target, columns: tuple[FuzzedColumn, ...]) -> None:
     definitions = ", ".join(f'"{column.name}" {column.type}' for column in columns)
-    place.do(f"CREATE TABLE origin (id bigint PRIMARY KEY, {definitions})")
+    database.do(f"CREATE TABLE origin (id bigint PRIMARY KEY, {definitions})")
     template = ", ".join(f"%s::{column.type}" for column in columns)
-    with place._connection.cursor() as cursor:
+    with database._connection.cursor() as cursor:
         execute_values(cursor, "INSERT INTO origin VALUES %s", rows(columns, ROWS, SEED), f"(%s, {template})", page_size=200)
 
 
-def source_config(place: Target, connector: str, columns: tuple[FuzzedColumn, ...], guarantee: str) -> dict[str, str]:
+def source_config(database: Target, connector: str, columns: tuple[FuzzedColumn, ...], guarantee: str) -> dict[str, str]:
     return {
         "name": connector,
         "connector.class": "JdbcSource",
-        "connection.url": place.url,
+        "connection.url": database.url,
         "mode": "incrementing",
         "incrementing.column.name": "id",
-        "table.include": f"{place.name}.origin",
+        "table.include": f"{database.name}.origin",
         "topic.prefix": f"{connector}-",
         "columns.as.text": ",".join(column.name for column in columns if column.as_text),
         "delivery.guarantee": guarantee,
@@ -62,7 +62,7 @@ def source_config(place: Target, connector: str, columns: tuple[FuzzedColumn, ..
     }
 
 
-def sink_config(place: Target, connector: str, topic: str, guarantee: str, tolerance: str) -> dict[str, str]:
+def sink_config(database: Target, connector: str, topic: str, guarantee: str, tolerance: str) -> dict[str, str]:
     errors = {
         "errors.tolerance": "all",
         "errors.deadletterqueue.topic.name": f"{connector}-letters",
@@ -72,7 +72,7 @@ def sink_config(place: Target, connector: str, topic: str, guarantee: str, toler
     return {
         "name": connector,
         "connector.class": "JdbcSink",
-        "connection.url": place.url,
+        "connection.url": database.url,
         "topics": topic,
         "table.name.format": "target",
         "delivery.guarantee": guarantee,
@@ -99,29 +99,29 @@ def sink_config(place: Target, connector: str, topic: str, guarantee: str, toler
     ],
 )
 def test_source_and_target_are_equal_but_for_dead_letters(
-    environment: RunEnvironment, place: Target, guarantee: str, tolerance: str, timings: list[str]
+    environment: RunEnvironment, database: Target, guarantee: str, tolerance: str, timings: list[str]
 ) -> None:
     began, unique = time.monotonic(), environment.connector
     columns = COLUMNS if tolerance == "none" else (*COLUMNS, *PICKY)
-    fill(place, columns)
+    fill(database, columns)
     source, sink = f"source-{unique}", f"sink-{unique}"
     topic = make_topic(environment.bootstrap, f"{source}-origin", 1)
     environment.connector = source
-    result = environment.run(source_config(place, source, columns, guarantee))
+    result = environment.run(source_config(database, source, columns, guarantee))
     assert (result.state, result.error) == (RunState.DONE, None)
     there = ", ".join(f'"{column.name}" {column.target or column.type}' for column in columns)
     check = "" if tolerance == "none" else ", CHECK (id % 50 <> 7)"
-    place.do(f"CREATE TABLE target (id bigint, {there}{check})")  # without a key: a row that comes twice is there twice
+    database.do(f"CREATE TABLE target (id bigint, {there}{check})")  # without a key: a row that comes twice is there twice
     environment.connector = sink
-    result = environment.run(sink_config(place, sink, topic, guarantee, tolerance))
+    result = environment.run(sink_config(database, sink, topic, guarantee, tolerance))
     assert (result.state, result.error) == (RunState.DONE, None), result.tasks[0].trace
 
     refused = dead_letters(environment, f"{sink}-letters") if tolerance == "all" else {}
-    arrived = [row[0] for row in place.do("SELECT id FROM target")]
+    arrived = [row[0] for row in database.do("SELECT id FROM target")]
     assert Counter([*arrived, *refused]) == Counter(range(1, ROWS + 1))  # none lost, none doubled
     assert all(refused.values())  # each has its reason
     assert refused.keys() >= ({id for id in range(1, ROWS + 1) if id % 50 == 7} if refused else set())
-    assert changed(place, columns) == []
+    assert changed(database, columns) == []
     assert len(arrived) >= ROWS // 20
     seconds = time.monotonic() - began
     timings.append(f"seed {SEED}: {ROWS} rows, {len(arrived)} equal in the target, {len(refused)} dead-letter records, {seconds:.0f} s")
@@ -137,12 +137,12 @@ def dead_letters(environment: RunEnvironment, topic: str) -> dict[int, str]:
     return found
 
 
-def changed(place: Target, columns: tuple[FuzzedColumn, ...]) -> list[tuple[str, int, str, str]]:
+def changed(database: Target, columns: tuple[FuzzedColumn, ...]) -> list[tuple[str, int, str, str]]:
     """Column, row and both values where these differ."""
     found = []
     for column in columns:
         here = column.shown.format(f'o."{column.name}"')
         there = (column.shown_there or column.shown).format(f't."{column.name}"')
         sql = f"SELECT o.id, {here}, {there} FROM origin o JOIN target t USING (id) WHERE {here} IS DISTINCT FROM {there} LIMIT 3"
-        found += [(column.name, *row) for row in place.do(sql)]
+        found += [(column.name, *row) for row in database.do(sql)]
     return found
