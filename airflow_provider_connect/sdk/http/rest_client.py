@@ -84,7 +84,13 @@ def _without_headers(record: logging.LogRecord) -> bool:
 
 def _shown_url(url: Any) -> str:
     """An URL of httpx without user, query and fragment."""
-    return f"{url.scheme}://{url.netloc.decode('ascii')}{url.path}"
+    return f"{url.scheme}://{url.netloc.decode('ascii')}{_raw_path(url)}"
+
+
+def _raw_path(url: Any) -> str:
+    """The path as it is sent: what is encoded in it, such as line breaks, stays so."""
+    path: str = url.raw_path.decode("ascii").partition("?")[0]
+    return path
 
 
 class RestClient:
@@ -125,7 +131,7 @@ class RestClient:
 
     def target_of(self, path: str) -> str:
         """The path, and the query if it has one, of a resource below the base URL."""
-        return f"{self._base.path.rstrip('/')}/{path.lstrip('/')}"
+        return f"{_raw_path(self._base).rstrip('/')}/{path.lstrip('/')}"
 
     def target_of_url(self, url: str, answered: str) -> str:
         """The same of an URL that an answer has, relative to ``answered``, the URL of the request. It has no credentials.
@@ -146,8 +152,9 @@ class RestClient:
     def get(self, target: str, params: Mapping[str, Position]) -> Answer:
         """The body at ``target``, a path below the host and perhaps a query, with more parameters.
 
-        Raises RetriableException for errors that pass: lost connections, timeouts, the statuses 408, 425, 429 and 500 to 504. It has the
-        answer's ``Retry-After``. RefusedException: any other status. DataException: the body is no JSON."""
+        Raises RetriableException for errors that pass: lost connections, timeouts, the statuses 408, 425, 429, 500 and 502 to 504, and 403
+        with ``Retry-After``; it has the pause that the answer asks for. RefusedException: any other status. DataException: the body is not
+        JSON."""
         self._next_at = max(self._next_at, self._now()) + self._interval
         received, url = self._redirected(target, params)
         if received.status == 401 and self._credentials.renew():
@@ -220,9 +227,9 @@ class RestClient:
         text = self._credentials.masked(received.content[:100_000].decode("utf-8", "replace")) if shows_body else ""
         if text.strip():
             message += ": " + "".join(c if c.isprintable() else " " for c in text[:_SHOWN])
-        if status not in _TRANSIENT:
-            raise RefusedException(message, status=status)
         seconds = retry_after_seconds(received.headers.get("retry-after"), datetime.now(UTC))
+        if status not in _TRANSIENT and (status != 403 or seconds is None):  # some APIs limit rates by 403
+            raise RefusedException(message, status=status)
         raise RetriableException(message, retry_after_ms=None if seconds is None else seconds * 1000)
 
     def _text_of(self, error: Exception) -> str:

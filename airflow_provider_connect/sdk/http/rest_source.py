@@ -105,7 +105,7 @@ def rest_source(
     Raises TypeError for declarations that contradict one another.
     """
     by_name = {resource.name: resource for resource in resources}
-    _refuse_contradictions(name, resources, {key.name for key in settings})
+    _refuse_contradictions(name, resources, {key.name for key in settings if key.type is not Type.PASSWORD})
     own = [
         ConfigKey(
             TOPIC,
@@ -202,7 +202,9 @@ def _refuse_contradictions(name: str, resources: Sequence[Resource], settings: s
             raise TypeError(f"{title}: parent_fields are for a resource with a parent")
         unknown = {each for each in resource.placeholders() if not (resource.parent and each.startswith(PARENT)) and each not in settings}
         if unknown:
-            raise TypeError(f"{title}: nothing fills {', '.join(f'{{{each}}}' for each in sorted(unknown))}")
+            raise TypeError(
+                f"{title}: nothing fills {', '.join(f'{{{each}}}' for each in sorted(unknown))}; a secret cannot, for URLs are shown"
+            )
 
 
 def _names_resource(name: str, value: Any) -> None:

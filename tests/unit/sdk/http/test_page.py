@@ -100,6 +100,64 @@ def test_children(api: Api, plugins: PluginCatalog) -> None:
     assert [(post.key["thread_id"], post.value["path"]) for post in posts] == [(7, "/threads/7/posts"), (8, "/threads/8/posts")]
 
 
+def test_github(api: Api, plugins: PluginCatalog) -> None:
+    first = {"id": 1, "number": 1347, "title": "Broken", "user": {"login": "ada"}, "updated_at": "2026-01-01T10:00:00Z", "milestone": None}
+    second = {**first, "id": 2, "number": 1348, "updated_at": "2026-01-01T10:00:05Z"}
+
+    def answer(asked: Asked) -> Any:
+        assert (asked.headers["authorization"], asked.headers["accept"]) == ("Bearer gh", "application/vnd.github+json")
+        if asked.path == "/repos/octo/hello/issues" and "since" in asked.params:
+            return [second]
+        if asked.path == "/repos/octo/hello/issues":
+            assert asked.params == {"state": "all", "sort": "updated", "direction": "asc", "per_page": "100"}
+            following = f"{api.url}/repositories/1296269/issues?state=all&per_page=100&after=Y3Vyc29y&page=2"
+            return Answered([first], headers={"Link": f'<{following}>; rel="next"'})
+        if asked.path == "/repositories/1296269/issues":
+            return Answered([second], headers={"Link": f'<{api.url}/repositories/1296269/issues?page=1>; rel="prev"'})
+        return [{"id": int(asked.path.split("/")[5]), "body": "Me as well", "user": {"login": "bob"}}]
+
+    api.answer = answer
+    config = {"base.url": api.url, "topic": "github.${resource}", "token": "gh", "owner": "octo", "repo": "hello"}
+    done = run(declared(plugins, "GitHubIssues"), config, tasks=2)
+    assert (ids(done, "github.issues"), ids(done, "github.comments")) == ([1, 2], [1347, 1348])
+    again = run(declared(plugins, "GitHubIssues"), config, tasks=2, offsets=done.offsets)
+    assert (ids(again, "github.issues"), ids(again, "github.comments")) == ([2], [1348])
+    assert {asked.params["since"] for asked in api.asked if "since" in asked.params} == {"2026-01-01T10:00:05Z"}
+
+
+def test_stripe(api: Api, plugins: PluginCatalog) -> None:
+    charges: list[dict[str, Any]] = [{"id": f"ch_{n}", "amount": 1099, "created": 1_679_090_500 + n} for n in (4, 3, 2, 1)]
+
+    def answer(asked: Asked) -> Any:
+        assert asked.headers["authorization"] == "Bearer sk_test"
+        after, since = asked.params.get("starting_after"), int(asked.params.get("created[gte]", "0"))
+        found = [charge for charge in charges if charge["created"] >= since and (after is None or charge["id"] < after)]
+        return {"object": "list", "url": "/v1/charges", "has_more": len(found) > 2, "data": found[:2]}
+
+    api.answer = answer
+    config = {"base.url": f"{api.url}/v1", "topic": "charges", "token": "sk_test"}
+    done = run(declared(plugins, "StripeCharges"), config)
+    assert ids(done, "charges") == ["ch_4", "ch_3", "ch_2", "ch_1"]
+    charges.insert(0, {**charges[0], "id": "ch_5"})  # in the same second
+    assert ids(run(declared(plugins, "StripeCharges"), config, offsets=done.offsets), "charges") == ["ch_5", "ch_4"]
+
+
+def test_hubspot(api: Api, plugins: PluginCatalog) -> None:
+    def contact(id: str) -> dict[str, Any]:
+        return {"id": id, "properties": {"email": f"{id}@example.com"}, "updatedAt": "2026-01-01T10:00:00.000Z", "archived": False}
+
+    def answer(asked: Asked) -> Any:
+        assert asked.path == "/crm/v3/objects/contacts"
+        if asked.params.get("after") == "NTI1Cg==":
+            return {"results": [contact("525")]}
+        return {"results": [contact("512")], "paging": {"next": {"after": "NTI1Cg==", "link": f"{api.url}?after=NTI1Cg%3D%3D"}}}
+
+    api.answer = answer
+    config = {"base.url": api.url, "topic": "contacts", "token": "pat"}
+    for _ in range(2):
+        assert ids(run(declared(plugins, "HubSpotContacts"), config), "contacts") == ["512", "525"]
+
+
 @pytest.mark.parametrize(
     "line", ['Other = rest_source("Shop")', '_Shop = rest_source("_Shop")', 'Shop = other("Shop")', "Shop = rest_source(name)"]
 )

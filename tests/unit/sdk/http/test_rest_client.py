@@ -222,7 +222,7 @@ def test_a_token_that_no_header_can_hold_is_named_and_not_shown(api: Api, token:
     assert token not in "".join(traceback.format_exception(caught.value))
 
 
-@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
+@pytest.mark.parametrize("status", [403, 408, 425, 429, 500, 502, 503, 504])
 def test_errors_that_pass_are_retriable(api: Api, status: int) -> None:
     answers = [Answered([{"id": 2}]), Answered({"error": "later"}, status, {"Retry-After": "7"})]
     api.answer = lambda asked: answers.pop() if answers else []
@@ -257,6 +257,15 @@ def test_other_errors_end_the_task(api: Api, status: int) -> None:
     with pytest.raises(ConnectException, match=f"status {status}") as caught:
         read(api)
     assert not isinstance(caught.value, RetriableException)
+
+
+def test_a_line_break_in_a_path_stays_encoded(api: Api) -> None:
+    api.answer = lambda asked: [{"id": "a\nb"}] if asked.path == "/v%2F1/parents" else Answered(b"", 400)
+    resources = [Resource("parents", "/parents"), Resource("rows", "/rows/{parent.id}", parent="parents")]
+    source = rest_source("Shop", base_url=f"{api.url}/v%2F1", resources=resources)()
+    with pytest.raises(ConnectException) as caught:
+        run(source, {"topic": "${resource}"})
+    assert str(caught.value) == f"GET {api.url}/v%2F1/rows/a%0Ab: status 400"
 
 
 def test_a_lost_connection_is_retriable() -> None:

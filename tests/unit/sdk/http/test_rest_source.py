@@ -21,6 +21,7 @@ from airflow_provider_connect.sdk import (
     Resource,
     SinglePage,
     SourceConnector,
+    Type,
     pa,
     rest_source,
 )
@@ -334,3 +335,9 @@ def test_offsets_of_another_form_are_refused(partition: dict[str, str], offset: 
     else:
         with pytest.raises(ConnectException, match=r"source partition is|has keys among"):
             connector.alter_offsets({}, [(partition, offset)])
+
+
+def test_a_secret_cannot_stand_in_a_path() -> None:
+    secret = ConfigKey("bot.token", Type.PASSWORD)
+    with pytest.raises(TypeError, match=r"nothing fills \{bot\.token\}; a secret cannot"):
+        rest_source("Bot", base_url=None, settings=[secret], resources=[Resource("updates", "/bot{bot.token}/updates")])
