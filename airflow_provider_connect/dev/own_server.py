@@ -1,6 +1,8 @@
 """A server process with its data in a folder of its own, and free TCP ports of the loopback interface."""
 
+import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -11,21 +13,32 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.spark.parent_death import dies_with_parent
 
 LOOPBACK = "127.0.0.1"
+_LOWEST_PORT, _USUAL_LOWEST = 10_000, 32_768
 
 
 def free_ports(count: int) -> list[int]:
-    """As many different ports on which no process listens now. Nothing reserves them: use them at once."""
-    sockets = [socket.socket() for _ in range(count)]
+    """As many different ports on which no process listens now. Nothing reserves them. None is one that the kernel gives to connections,
+    unless it gives nearly all."""
+    found: list[int] = []
+    for port in random.SystemRandom().sample(range(_LOWEST_PORT, _lowest_of_connections()), 50 + 20 * count):
+        with contextlib.suppress(OSError), socket.socket() as one:
+            one.bind((LOOPBACK, port))
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise ConnectException(f"There are no {count} free ports from {_LOWEST_PORT} to {_lowest_of_connections() - 1}")
+
+
+def _lowest_of_connections() -> int:
     try:
-        for one in sockets:
-            one.bind((LOOPBACK, 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+        lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except OSError:  # not Linux
+        return _USUAL_LOWEST
+    return lowest if lowest > 2 * _LOWEST_PORT else _USUAL_LOWEST
 
 
 def is_listening(port: int) -> bool:
