@@ -87,6 +87,7 @@ from airflow_provider_connect.sdk.schema import Schema as Schema
 from airflow_provider_connect.sdk.schema import SchemaType as SchemaType
 from airflow_provider_connect.sdk.schema import Struct as Struct
 from airflow_provider_connect.sdk.schema import decimal_schema as decimal_schema
+from airflow_provider_connect.sdk.sql_sink import SqlSink as SqlSink
 from airflow_provider_connect.sdk.task import ErrantRecordReporter as ErrantRecordReporter
 from airflow_provider_connect.sdk.task import Refusal as Refusal
 from airflow_provider_connect.sdk.task import RolledBackException as RolledBackException
@@ -96,6 +97,8 @@ from airflow_provider_connect.sdk.task import SourceTask as SourceTask
 from airflow_provider_connect.sdk.task import SourceTaskContext as SourceTaskContext
 from airflow_provider_connect.sdk.task import TransactionContext as TransactionContext
 from airflow_provider_connect.sdk.task import WentBack as WentBack
+from airflow_provider_connect.sdk.transactional_sink import OffsetRow as OffsetRow
+from airflow_provider_connect.sdk.transactional_sink import TransactionalSink as TransactionalSink
 from airflow_provider_connect.sdk.transformations import Predicate as Predicate
 from airflow_provider_connect.sdk.transformations import Transformation as Transformation
 

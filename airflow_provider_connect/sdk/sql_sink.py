@@ -1,0 +1,184 @@
+"""Exactly-once sinks into SQL databases, by any DBAPI connection (PEP 249) or connection of SQLAlchemy.
+
+Offset rows are kept in a table beside the author's. Its key is a hash, since databases differ in which texts they hold equal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, ClassVar, Final
+
+from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.transactional_sink import OffsetRow, TransactionalSink
+
+_SAVEPOINT: Final = "connect_batch"
+_COLUMNS: Final = (
+    "id CHAR(64) NOT NULL PRIMARY KEY, kafka_partition INTEGER NOT NULL, next_offset BIGINT, claim_order BIGINT NOT NULL, "
+    "claim VARCHAR(1000) NOT NULL, connector VARCHAR(1000) NOT NULL, topic VARCHAR(249) NOT NULL"
+)
+_MOST_KEYS: Final = 500  # in one statement
+
+
+class SqlSink(TransactionalSink):
+    """An author defines ``open``, which returns a connection that does not commit by itself, and ``write``.
+
+    ``write`` is given a cursor, or the connection itself if that is SQLAlchemy's. Errors of the driver are told apart by PEP 249's classes:
+    DataError and IntegrityError refuse records, OperationalError and InterfaceError open another connection, others fail the task. The
+    table of offset rows is created unless it exists.
+    """
+
+    offsets_table: ClassVar[str] = "connect_sink_offsets"
+    """The table's name as it stands in statements. Several connectors may share a table."""
+    lock_clause: ClassVar[str] = "FOR UPDATE"
+    """The end of a SELECT that locks its rows and reads their newest version. Left out for SQLite, whose transactions lock the database."""
+    _is_sqlite = False
+    _has_table = False
+    _stored: frozenset[TopicPartition] = frozenset()  # whose rows existed in the transaction under way
+
+    def begin(self, connection: Any) -> Any:
+        """SQLite takes its lock at once: two transactions that read and then write would refuse each other."""
+        raw = _driver_connection(connection)
+        if _commits_each_statement(raw):
+            raise ConnectException(f"{type(self).__name__}.open returned a connection that commits each statement; turn autocommit off")
+        transaction = connection if _is_sqlalchemy(connection) else connection.cursor()
+        self._is_sqlite = hasattr(raw, "in_transaction")
+        if self._is_sqlite and not raw.in_transaction:
+            _execute(transaction, "BEGIN IMMEDIATE")
+        return transaction
+
+    def commit(self, connection: Any) -> None:
+        connection.commit()
+
+    def close(self, connection: Any) -> None:
+        """A rollback comes first: a database of SQLite keeps its lock after ``close`` while a cursor of the connection exists."""
+        with suppress(Exception):  # the connection may be gone
+            connection.rollback()
+        connection.close()
+
+    def create_offsets(self, connection: Any) -> None:
+        """The right to create tables is needed only where the table is absent."""
+        is_there = self._finds_table(self.begin(connection))
+        connection.rollback()
+        if is_there:
+            return
+        try:
+            _execute(self.begin(connection), f"CREATE TABLE {self.offsets_table} ({_COLUMNS})")
+            connection.commit()
+        except Exception as error:
+            if isinstance(self.translated(error), RetriableException):
+                raise
+            connection.rollback()
+            if not self._finds_table(self.begin(connection)):  # else another task was faster
+                text = f"There is no table {self.offsets_table} for offsets, and it cannot be created: {error}"
+                raise ConfigException(f"{text}. Create it ({_COLUMNS}), or set delivery.guarantee to at_least_once.") from error
+            connection.rollback()
+
+    def read_offsets(self, transaction: Any, connector: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRow]:
+        self._stored = frozenset()
+        if not self._finds_table(transaction):
+            return {}
+        by_id = {_row_id(connector, partition): partition for partition in partitions}
+        found: dict[TopicPartition, OffsetRow] = {}
+        ids = sorted(by_id)
+        for start in range(0, len(ids), _MOST_KEYS):
+            where = f"WHERE id IN ({', '.join(map(repr, ids[start : start + _MOST_KEYS]))}) ORDER BY id"
+            sql = f"SELECT id, next_offset, claim, claim_order FROM {self.offsets_table} {where}"
+            for row_id, *values in _execute(transaction, sql if self._is_sqlite else f"{sql} {self.lock_clause}").fetchall():
+                found[by_id[row_id]] = OffsetRow(*values)
+        self._stored = frozenset(found)
+        return found
+
+    def write_offsets(self, transaction: Any, connector: str, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
+        """Follows ``read_offsets`` of the same partitions, which found the rows that are updated here."""
+        table = self.offsets_table
+        for partition, row in sorted(rows.items()):
+            row_id = _row_id(connector, partition)
+            if row is None:
+                _execute(transaction, f"DELETE FROM {table} WHERE id = '{row_id}'")
+                continue
+            next_offset = "NULL" if row.next_offset is None else row.next_offset
+            if partition in self._stored:
+                changes = f"next_offset = {next_offset}, claim_order = {row.claim_order}, claim = "
+                _execute(transaction, f"UPDATE {table} SET {changes}", [row.claim], f" WHERE id = '{row_id}'")
+            else:
+                values = f"'{row_id}', {partition.partition}, {next_offset}, {row.claim_order}, "
+                _execute(transaction, f"INSERT INTO {table} VALUES ({values}", [row.claim, connector, partition.topic], ")")
+
+    def _finds_table(self, transaction: Any) -> bool:
+        """Whether the table exists. Where it does not, some databases end the transaction."""
+        if not self._has_table:
+            try:
+                _execute(transaction, f"SELECT id FROM {self.offsets_table} WHERE 1 = 0").fetchall()
+            except Exception:
+                return False
+            self._has_table = True
+        return True
+
+    @contextmanager
+    def savepoint(self, transaction: Any) -> Iterator[None]:
+        _execute(transaction, f"SAVEPOINT {_SAVEPOINT}")
+        try:
+            yield
+        except Exception:
+            _execute(transaction, f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
+            raise
+        _execute(transaction, f"RELEASE SAVEPOINT {_SAVEPOINT}")
+
+    def translated(self, error: Exception) -> Exception:
+        """By the names of classes: each driver has its own, and SQLAlchemy wraps them in others of these names."""
+        if isinstance(error, ConnectException):
+            return error
+        names = {kind.__name__ for kind in type(error).__mro__}
+        text = f"{type(error).__name__}: {' '.join(str(getattr(error, 'orig', None) or error).split())}"
+        if names & {"DataError", "IntegrityError"}:
+            return DataException(text)
+        return RetriableException(text) if names & {"OperationalError", "InterfaceError"} else error
+
+
+def _row_id(connector: str, partition: TopicPartition) -> str:
+    return hashlib.sha256(f"{partition.topic}/{partition.partition}/{connector}".encode()).hexdigest()
+
+
+def _is_sqlalchemy(connection: Any) -> bool:
+    return hasattr(connection, "exec_driver_sql")
+
+
+def _driver_connection(connection: Any) -> Any:
+    return connection.connection.driver_connection if _is_sqlalchemy(connection) else connection
+
+
+def _commits_each_statement(raw: Any) -> bool:
+    """By the attribute that most drivers have, or MySQL's drivers' method. sqlite3's obeys BEGIN in its older mode."""
+    autocommit = raw.get_autocommit() if hasattr(raw, "get_autocommit") else getattr(raw, "autocommit", False)
+    return autocommit is True
+
+
+def _execute(transaction: Any, sql: str, texts: Sequence[str] = (), rest: str = "") -> Any:  # what has fetchall
+    """Execute ``sql``, the texts as parameters, and ``rest``, which are one statement."""
+    style = transaction.engine.dialect.paramstyle if _is_sqlalchemy(transaction) else _paramstyle(type(transaction))
+    names = [f"text{number}" for number in range(len(texts))]
+    marks = {
+        "named": [f":{name}" for name in names],
+        "numeric": [f":{number + 1}" for number in range(len(texts))],
+        "qmark": ["?"] * len(texts),
+    }
+    statement = sql + ", ".join(marks.get(style, ["%s"] * len(texts))) + rest
+    parameters: Any = dict(zip(names, texts, strict=True)) if style == "named" else tuple(texts)
+    execute = transaction.exec_driver_sql if _is_sqlalchemy(transaction) else transaction.execute
+    result = execute(statement, parameters) if texts else execute(statement)
+    return result if _is_sqlalchemy(transaction) else transaction
+
+
+def _paramstyle(cursor: type) -> str:
+    """Of the driver's module: the package that a class of the cursor lies in."""
+    for kind in cursor.__mro__:
+        parts = kind.__module__.split(".")
+        for count in range(len(parts), 0, -1):
+            style = getattr(sys.modules.get(".".join(parts[:count])), "paramstyle", None)
+            if style is not None:
+                return str(style)
+    raise ConnectException(f"The module of {cursor.__qualname__} has no paramstyle: it is not a driver by PEP 249")
