@@ -1,79 +1,58 @@
 """``@source``: a generator of rows as a source connector.
 
-The decorator returns a connector class over the protocol of every source. Each of its tasks calls the function once for each source
-partition that it has, at most, in a run; what the function yields becomes records, and the cursor of the last one the source offset.
+The decorator returns a connector class over the protocol of every source. In a run each of its tasks calls the function once for each of
+its source partitions, and again after a RetriableException. What the function yields becomes records, and the cursor of the last one
+becomes the source offset.
 """
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any, ClassVar, Final, overload
 
-from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
-from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.arrow_schema import arrow_type, schema_of
+from airflow_provider_connect.errors import ConnectException, RetriableException
+from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import REQUIRED, Config, ConfigDef, ConfigKey, Importance, NonEmptyString, Type
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetOf, SourceConnector
-from airflow_provider_connect.sdk.functions.cursor import CURSOR, CursorOrder, cursor_of, offset_of
-from airflow_provider_connect.sdk.functions.rows import RowSchema, decoded_schema, encoded_schema, given_schema
-from airflow_provider_connect.sdk.functions.signature import Signature, called, parameters_of, refuse_unknown, types_of
-from airflow_provider_connect.sdk.schema import Schema
+from airflow_provider_connect.sdk.functions.cursor import CURSOR, cursor_of
+from airflow_provider_connect.sdk.functions.partition_rows import (
+    FIELDS,
+    PARTITION,
+    SCHEMA,
+    TOPIC,
+    WHOLE,
+    Partition,
+    PartitionRows,
+    Partitions,
+    SavedSchema,
+    SourceFunction,
+    cursor_argument,
+    source_partition_of,
+    text_of,
+)
+from airflow_provider_connect.sdk.functions.rows import RowSchema, decoded_schema, given_schema
+from airflow_provider_connect.sdk.functions.signature import Signature, called, parameters_of, refuse_unknown
 from airflow_provider_connect.sdk.task import SourceTask
 
-TOPIC, PARTITION, TASK_PARTITIONS = "topic", "partition", "task.partitions"
-SCHEMA, FIELDS = "schema", "fields"
-"""The source partition and offset that remember the fields of a partition's rows."""
-WHOLE: Final = "all"
-"""The source partition of a source that has no partitions."""
-MOST_ROWS, MOST_SECONDS = 5_000, 1.0  # of single dicts that become one batch
+__all__ = [
+    "FIELDS",
+    "PARTITION",
+    "SCHEMA",
+    "TASK_PARTITIONS",
+    "TOPIC",
+    "FunctionSource",
+    "FunctionSourceTask",
+    "Partition",
+    "SourceFunction",
+    "source",
+]
+
+TASK_PARTITIONS: Final = "task.partitions"
 _GIVEN: Final = (PARTITION, CURSOR, "context", "allowed_paths")
 """The parameters of a function that are not settings."""
-
-Partition = str | int | Mapping[str, object]
-Partitions = Sequence[Partition] | Callable[..., Iterable[Partition]]
-
-
-@dataclass(frozen=True, slots=True)
-class SourceFunction:
-    """What the author declared."""
-
-    function: Callable[..., Any]
-    signature: Signature
-    partitions: Partitions | None
-    cursor: str | None
-    key: str | Sequence[str] | None
-    has_new_data: Callable[..., bool | None] | None
-    schema: pa.Schema | type | None
-
-    @property
-    def has_cursor(self) -> bool:
-        """Whether there is a position to resume from."""
-        return self.cursor is not None or CURSOR in parameters_of(self.function)
-
-    def partition_values(self, config: Config) -> list[Partition]:
-        """The source partitions, each once, in the author's order."""
-        if self.partitions is None:
-            return [WHOLE]
-        found = called(self.partitions, self.signature.arguments(config)) if callable(self.partitions) else self.partitions
-        return list({text_of(value): value for value in found}.values())
-
-
-def text_of(partition: Partition) -> str:
-    """It as text, which identifies it."""
-    return json.dumps(partition, sort_keys=True)
-
-
-def source_partition_of(partition: Partition) -> dict[str, object]:
-    """The source partition. One that is a dict is it itself: source partitions hold no nested values."""
-    return dict(partition) if isinstance(partition, Mapping) else {PARTITION: partition}
 
 
 class FunctionSourceTask(SourceTask):
@@ -82,8 +61,8 @@ class FunctionSourceTask(SourceTask):
     declared: ClassVar[SourceFunction]
 
     def __init__(self) -> None:
-        self._rows: _PartitionRows | None = None
-        self._before: _PartitionRows | None = None  # an earlier call for the same partition, which ended with RetriableException
+        self._rows: PartitionRows | None = None
+        self._before: PartitionRows | None = None  # an earlier call for the same partition, which ended with RetriableException
         self._is_stopped = False
         self._reading = Lock()
 
@@ -130,19 +109,20 @@ class FunctionSourceTask(SourceTask):
         topic: str = self._config[TOPIC]
         return topic
 
-    def _partition_rows(self, partition: Partition) -> _PartitionRows:
+    def _partition_rows(self, partition: Partition) -> PartitionRows:
         if self._before is not None:
             reached, schema = self._before.reached, self._before.schema
         else:
             reached, schema = cursor_of(self.context.offset(source_partition_of(partition))), self._row_schema(partition)
-        return _PartitionRows(self, self._config, partition, reached=reached, schema=schema)
+        declared, topic = self.declared_for(partition), self.topic_of(partition)
+        return PartitionRows(self, declared, self._config, partition, topic=topic, reached=reached, schema=schema)
 
-    def _row_schema(self, partition: Partition) -> _SavedSchema:
+    def _row_schema(self, partition: Partition) -> SavedSchema:
         """The fields that are given, or those of earlier runs."""
         source_partition: dict[str, object] = {SCHEMA: text_of(partition) if isinstance(partition, Mapping) else partition}
         fields = (self.context.offset(source_partition) or {}).get(FIELDS)
         remembered = None if fields is None else decoded_schema(fields)
-        return _SavedSchema(source_partition, RowSchema(given_schema(self.declared_for(partition).schema), remembered=remembered))
+        return SavedSchema(source_partition, RowSchema(given_schema(self.declared_for(partition).schema), remembered=remembered))
 
     def _begin_again(self, error: RetriableException) -> None:
         """The function has ended by the error: the next ``poll`` calls it from the last cursor that was returned."""
@@ -156,176 +136,6 @@ class FunctionSourceTask(SourceTask):
         rows, self._rows = self._rows, None
         if rows is not None:
             rows.close()
-
-
-class _SavedSchema:
-    """The fields of a source partition, and the source partition in whose offset they are remembered."""
-
-    def __init__(self, source_partition: Mapping[str, object], rows: RowSchema) -> None:
-        self.rows = rows
-        self._source_partition = source_partition
-        self._saved = rows.known
-
-    def changed(self, first: Batch) -> list[Batch]:
-        """What remembers the fields if they are new: no record, and an offset that is committed with those of ``first``."""
-        if self.rows.known is self._saved:
-            return []
-        self._saved = self.rows.known
-        offset = {FIELDS: encoded_schema(self._saved)}
-        return [first.slice(0, 0).replace(source_partition=self._source_partition, source_offset=offset)]
-
-
-class _PartitionRows:
-    """One call of the function: the rows of a source partition as batches."""
-
-    def __init__(
-        self,
-        task: FunctionSourceTask,
-        config: Config,
-        partition: Partition,
-        *,
-        reached: Any,
-        schema: _SavedSchema,
-    ) -> None:
-        declared = task.declared_for(partition)
-        self.title = f"{declared.function.__qualname__}, partition {partition}"
-        self.reached = reached
-        self.schema = schema
-        self.has_returned = False
-        self.declared = declared
-        self._topic = task.topic_of(partition)
-        self._source_partition = source_partition_of(partition)
-        self._order = None if declared.cursor is None else CursorOrder(declared.cursor, reached, self.title)
-        self._columns: dict[pa.DataType, tuple[Schema, pa.DataType]] = {}
-        given = {**declared.signature.arguments(config), "context": task.context, "allowed_paths": task.allowed_paths}
-        given[PARTITION] = partition
-        if CURSOR in parameters_of(declared.function):
-            given |= _cursor_argument(declared.function, reached)
-        self._groups = _grouped(_yielded(declared.function, given), task.context.stopping)
-
-    def next(self) -> list[Batch] | None:
-        """The batches of the next rows, which may be none; None at the end."""
-        try:
-            group = next(self._groups, None)
-            if group is not None:
-                batches = self._batches(*group)
-            else:
-                batches = [] if self._order is None else [self._batch(*waited) for waited in self._order.rest()]
-        except DataException as error:  # a tolerated one would lose what follows: a generator that raised has ended
-            raise ConnectException(f"{self.title}: {error}") from error
-        for batch in batches:
-            self.has_returned = True
-            self.reached = self.reached if batch.source_offset is None else cursor_of(batch.source_offset)
-        if group is None and not batches:
-            return None
-        return [*self.schema.changed(batches[0]), *batches] if batches else []
-
-    def close(self) -> None:
-        """End the function where it stands: its ``finally`` blocks run."""
-        self._groups.close()
-
-    def _batches(self, rows: Any, cursor: Any) -> list[Batch]:
-        if isinstance(rows, Batch):
-            offset = rows.source_offset if cursor is None else offset_of(cursor)
-            found = [rows.replace(source_partition=self._source_partition, source_offset=offset)]
-        else:
-            table = self.schema.rows.table(rows)
-            if self._order is not None:
-                return [self._batch(*ready) for ready in self._order.ready(table)]
-            found = [self._batch(table, cursor)] if len(table) or cursor is not None else []
-        if self.declared.has_cursor and any(batch.source_offset is None for batch in found):
-            raise DataException("rows come without a cursor: yield them as a pair, rows and cursor, or name their field as the cursor")
-        return found
-
-    def _batch(self, table: pa.Table, cursor: Any) -> Batch:
-        value, value_schema = self._column(table.to_struct_array())
-        key, key_schema = self._key(table)
-        return Batch(
-            self._topic,
-            value,
-            key,
-            value_schema,
-            key_schema,
-            source_partition=self._source_partition,
-            source_offset=None if cursor is None else offset_of(cursor),
-        )
-
-    def _key(self, table: pa.Table) -> tuple[pa.Array | None, Schema | None]:
-        """The key's field, or a struct of several."""
-        named = self.declared.key
-        if named is None:
-            return None, None
-        names = [named] if isinstance(named, str) else list(named)
-        missing = [name for name in names if name not in table.column_names or table.column(name).null_count]
-        if missing:
-            raise DataException(f"field {missing[0]!r}, of the key, is missing or null in a row")
-        return self._column(table.column(named) if isinstance(named, str) else table.select(names).to_struct_array())
-
-    def _column(self, values: pa.ChunkedArray) -> tuple[pa.Array, Schema]:
-        """The values as one array, and their required schema. Digits of times below a millisecond are cut off, as Connect's have none."""
-        column = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
-        if column.type not in self._columns:
-            schema = schema_of(pa.field("rows", column.type, nullable=False))
-            self._columns[column.type] = schema, arrow_type(schema)
-        schema, wanted = self._columns[column.type]
-        if column.type.equals(wanted):
-            return column, schema
-        return pc.cast(column, options=pc.CastOptions(wanted, allow_time_truncate=True)), schema
-
-
-def _yielded(function: Callable[..., Any], given: Mapping[str, Any]) -> Generator[Any]:
-    """What the function yields; one that returns rows yields them once."""
-    result = called(function, given)
-    if isinstance(result, Iterator) and not hasattr(result, "__arrow_c_stream__"):
-        yield from result
-    elif result is not None:
-        yield result
-
-
-def _grouped(yielded: Generator[Any], stopping: Callable[[], bool]) -> Generator[tuple[Any, Any]]:
-    """Rows and the cursor that came with them. Single dicts are collected until there are many, or a second has passed."""
-    single: list[Any] = []
-    last: Any = None
-    begun = time.monotonic()
-    with closing(yielded):
-        for each in yielded:
-            rows, cursor = each if _is_pair(each) else (each, None)
-            if isinstance(rows, Mapping):
-                single.append(rows)
-                last = cursor
-                if len(single) < MOST_ROWS and time.monotonic() - begun < MOST_SECONDS and not stopping():
-                    continue
-                rows, single = single, []
-            elif single:
-                yield single, last
-                single = []
-            yield rows, cursor
-            begun = time.monotonic()
-    if single:
-        yield single, last
-
-
-def _is_pair(yielded: Any) -> bool:
-    """Rows and a cursor; two dicts are two rows, and two record batches are rows as well."""
-    if not isinstance(yielded, tuple) or len(yielded) != 2:
-        return False
-    return not isinstance(yielded[1], pa.RecordBatch) and not all(isinstance(each, Mapping) for each in yielded)
-
-
-def _cursor_argument(function: Callable[..., Any], reached: Any) -> dict[str, Any]:
-    """The parameter ``cursor``: its own default where there is no offset yet; times and decimals as its annotation has them."""
-    parameter = parameters_of(function)[CURSOR]
-    if reached is None:
-        return {} if parameter.default is not parameter.empty else {CURSOR: None}
-    parse = next((_PARSERS[type] for type in types_of(function, CURSOR) if type in _PARSERS), None)
-    return {CURSOR: parse(reached) if parse is not None and isinstance(reached, str) else reached}
-
-
-_PARSERS: Final[Mapping[object, Callable[[str], object]]] = {
-    datetime: datetime.fromisoformat,
-    date: date.fromisoformat,
-    Decimal: Decimal,
-}
 
 
 class FunctionSource(SourceConnector):
@@ -359,7 +169,7 @@ class FunctionSource(SourceConnector):
         answers: list[bool | None] = []
         for partition in self.declared.partition_values(config):
             reached = cursor_of(offsets(source_partition_of(partition)))
-            cursor = _cursor_argument(check, reached) if CURSOR in parameters_of(check) else {}
+            cursor = cursor_argument(check, reached) if CURSOR in parameters_of(check) else {}
             answers.append(called(check, {**arguments, **cursor, PARTITION: partition}))
             if answers[-1]:
                 return True

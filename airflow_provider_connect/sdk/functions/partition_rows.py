@@ -1,0 +1,238 @@
+"""One call of a source's function: the rows of a source partition as batches with its offsets."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from airflow_provider_connect.errors import ConnectException, DataException
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.arrow_schema import arrow_type, schema_of
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.config_def import Config
+from airflow_provider_connect.sdk.functions.cursor import CURSOR, CursorOrder, cursor_of, offset_of
+from airflow_provider_connect.sdk.functions.rows import RowSchema, encoded_schema
+from airflow_provider_connect.sdk.functions.signature import Signature, called, parameters_of, types_of
+from airflow_provider_connect.sdk.schema import Schema
+from airflow_provider_connect.sdk.task import SourceTask
+
+TOPIC, PARTITION = "topic", "partition"
+SCHEMA, FIELDS = "schema", "fields"
+"""The source partition and offset that remember the fields of a partition's rows."""
+WHOLE: Final = "all"
+"""The source partition of a source that has no partitions."""
+MOST_ROWS, MOST_SECONDS = 5_000, 1.0  # of single dicts that become one batch
+Partition = str | int | Mapping[str, object]
+Partitions = Sequence[Partition] | Callable[..., Iterable[Partition]]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFunction:
+    """What the author declared."""
+
+    function: Callable[..., Any]
+    signature: Signature
+    partitions: Partitions | None
+    cursor: str | None
+    key: str | Sequence[str] | None
+    has_new_data: Callable[..., bool | None] | None
+    schema: pa.Schema | type | None
+
+    @property
+    def has_cursor(self) -> bool:
+        """Whether there is a position to resume from."""
+        return self.cursor is not None or CURSOR in parameters_of(self.function)
+
+    def partition_values(self, config: Config) -> list[Partition]:
+        """The source partitions, each once, in the author's order."""
+        if self.partitions is None:
+            return [WHOLE]
+        found = called(self.partitions, self.signature.arguments(config)) if callable(self.partitions) else self.partitions
+        return list({text_of(value): value for value in found}.values())
+
+
+def text_of(partition: Partition) -> str:
+    """It as text, which identifies it."""
+    return json.dumps(partition, sort_keys=True)
+
+
+def source_partition_of(partition: Partition) -> dict[str, object]:
+    """The source partition. One that is a dict is it itself: source partitions hold no nested values."""
+    return dict(partition) if isinstance(partition, Mapping) else {PARTITION: partition}
+
+
+class SavedSchema:
+    """The fields of a source partition, and the source partition in whose offset they are remembered."""
+
+    def __init__(self, source_partition: Mapping[str, object], rows: RowSchema) -> None:
+        self.rows = rows
+        self._source_partition = source_partition
+        self._saved = rows.known
+
+    def changed(self, first: Batch) -> list[Batch]:
+        """What remembers the fields if they are new: no record, and an offset that is committed with those of ``first``."""
+        if self.rows.known is self._saved:
+            return []
+        self._saved = self.rows.known
+        offset = {FIELDS: encoded_schema(self._saved)}
+        return [first.slice(0, 0).replace(source_partition=self._source_partition, source_offset=offset)]
+
+
+class PartitionRows:
+    """One call of the function: the rows of a source partition as batches."""
+
+    def __init__(
+        self,
+        task: SourceTask,
+        declared: SourceFunction,
+        config: Config,
+        partition: Partition,
+        *,
+        topic: str,
+        reached: Any,
+        schema: SavedSchema,
+    ) -> None:
+        self.title = f"{declared.function.__qualname__}, partition {partition}"
+        self.reached = reached
+        self.schema = schema
+        self.has_returned = False
+        self.declared = declared
+        self._topic = topic
+        self._source_partition = source_partition_of(partition)
+        self._order = None if declared.cursor is None else CursorOrder(declared.cursor, reached, self.title)
+        self._columns: dict[pa.DataType, tuple[Schema, pa.DataType]] = {}
+        given = {**declared.signature.arguments(config), "context": task.context, "allowed_paths": task.allowed_paths}
+        given[PARTITION] = partition
+        if CURSOR in parameters_of(declared.function):
+            given |= cursor_argument(declared.function, reached)
+        self._groups = _grouped(_yielded(declared.function, given), task.context.stopping)
+
+    def next(self) -> list[Batch] | None:
+        """The batches of the next rows, which may be none; None at the end."""
+        try:
+            group = next(self._groups, None)
+            if group is not None:
+                batches = self._batches(*group)
+            else:
+                batches = [] if self._order is None else [self._batch(*waited) for waited in self._order.rest()]
+        except DataException as error:  # a tolerated one would lose what follows: a generator that raised has ended
+            raise ConnectException(f"{self.title}: {error}") from error
+        for batch in batches:
+            self.has_returned = True
+            self.reached = self.reached if batch.source_offset is None else cursor_of(batch.source_offset)
+        if group is None and not batches:
+            return None
+        return [*self.schema.changed(batches[0]), *batches] if batches else []
+
+    def close(self) -> None:
+        """End the function where it stands: its ``finally`` blocks run."""
+        self._groups.close()
+
+    def _batches(self, rows: Any, cursor: Any) -> list[Batch]:
+        if isinstance(rows, Batch):
+            offset = rows.source_offset if cursor is None else offset_of(cursor)
+            found = [rows.replace(source_partition=self._source_partition, source_offset=offset)]
+        else:
+            table = self.schema.rows.table(rows)
+            if self._order is not None:
+                return [self._batch(*ready) for ready in self._order.ready(table)]
+            found = [self._batch(table, cursor)] if len(table) or cursor is not None else []
+        if self.declared.has_cursor and any(batch.source_offset is None for batch in found):
+            raise DataException("rows come without a cursor: yield them as a pair, rows and cursor, or name their field as the cursor")
+        return found
+
+    def _batch(self, table: pa.Table, cursor: Any) -> Batch:
+        value, value_schema = self._column(table.to_struct_array())
+        key, key_schema = self._key(table)
+        return Batch(
+            self._topic,
+            value,
+            key,
+            value_schema,
+            key_schema,
+            source_partition=self._source_partition,
+            source_offset=None if cursor is None else offset_of(cursor),
+        )
+
+    def _key(self, table: pa.Table) -> tuple[pa.Array | None, Schema | None]:
+        """The key's field, or a struct of several."""
+        named = self.declared.key
+        if named is None:
+            return None, None
+        names = [named] if isinstance(named, str) else list(named)
+        missing = [name for name in names if name not in table.column_names or table.column(name).null_count]
+        if missing:
+            raise DataException(f"field {missing[0]!r}, of the key, is missing or null in a row")
+        return self._column(table.column(named) if isinstance(named, str) else table.select(names).to_struct_array())
+
+    def _column(self, values: pa.ChunkedArray) -> tuple[pa.Array, Schema]:
+        """The values as one array, and their required schema. Digits of times below a millisecond are cut off, as Connect's have none."""
+        column = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+        if column.type not in self._columns:
+            schema = schema_of(pa.field("rows", column.type, nullable=False))
+            self._columns[column.type] = schema, arrow_type(schema)
+        schema, wanted = self._columns[column.type]
+        if column.type.equals(wanted):
+            return column, schema
+        return pc.cast(column, options=pc.CastOptions(wanted, allow_time_truncate=True)), schema
+
+
+def _yielded(function: Callable[..., Any], given: Mapping[str, Any]) -> Generator[Any]:
+    """What the function yields; one that returns rows yields them once."""
+    result = called(function, given)
+    if isinstance(result, Iterator) and not hasattr(result, "__arrow_c_stream__"):
+        yield from result
+    elif result is not None:
+        yield result
+
+
+def _grouped(yielded: Generator[Any], stopping: Callable[[], bool]) -> Generator[tuple[Any, Any]]:
+    """Rows and the cursor that came with them. Single dicts are collected until there are many, or a second has passed."""
+    single: list[Any] = []
+    last: Any = None
+    begun = time.monotonic()
+    with closing(yielded):
+        for each in yielded:
+            rows, cursor = each if _is_pair(each) else (each, None)
+            if isinstance(rows, Mapping):
+                single.append(rows)
+                last = cursor
+                if len(single) < MOST_ROWS and time.monotonic() - begun < MOST_SECONDS and not stopping():
+                    continue
+                rows, single = single, []
+            elif single:
+                yield single, last
+                single = []
+            yield rows, cursor
+            begun = time.monotonic()
+    if single:
+        yield single, last
+
+
+def _is_pair(yielded: Any) -> bool:
+    """Rows and a cursor; two dicts are two rows, and two record batches are rows as well."""
+    if not isinstance(yielded, tuple) or len(yielded) != 2:
+        return False
+    return not isinstance(yielded[1], pa.RecordBatch) and not all(isinstance(each, Mapping) for each in yielded)
+
+
+def cursor_argument(function: Callable[..., Any], reached: Any) -> dict[str, Any]:
+    """The parameter ``cursor``: its own default where there is no offset yet; times and decimals as its annotation has them."""
+    parameter = parameters_of(function)[CURSOR]
+    if reached is None:
+        return {} if parameter.default is not parameter.empty else {CURSOR: None}
+    parse = next((_PARSERS[type] for type in types_of(function, CURSOR) if type in _PARSERS), None)
+    return {CURSOR: parse(reached) if parse is not None and isinstance(reached, str) else reached}
+
+
+_PARSERS: Final[Mapping[object, Callable[[str], object]]] = {
+    datetime: datetime.fromisoformat,
+    date: date.fromisoformat,
+    Decimal: Decimal,
+}
