@@ -155,10 +155,6 @@ def _size(file: Path) -> int:
         return 0
 
 
-if __name__ == "__main__":
-    ensure_archive()
-
-
 QUIET = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
 _LOG_SETTINGS = """\
@@ -195,3 +191,7 @@ def _log_settings(cache: Path) -> Path:
 
 def _write_log_settings(file: Path) -> None:
     file.write_text(_LOG_SETTINGS)
+
+
+if __name__ == "__main__":
+    ensure_archive()
