@@ -88,7 +88,8 @@ def _killed_at(line: int, folder: str) -> Iterator[None]:
         return each_line
 
     def each_call(frame: FrameType, event: str, argument: object) -> Any:
-        return each_line if os.path.dirname(frame.f_code.co_filename) == folder else None
+        file = frame.f_code.co_filename
+        return each_line if os.path.dirname(file) == folder and file != __file__ else None  # else the end of this block might be killed
 
     before = sys.gettrace()
     sys.settrace(each_call)

@@ -94,7 +94,8 @@ class AirflowRuns:
     def define(self, configs: Sequence[Mapping[str, str]]) -> None:
         """DAGs that never run by themselves, and are tried again soon; waits until Airflow knows them."""
         steering = {"airflow.schedule": "none", "airflow.retries": "6", "airflow.retry.delay": "1 s"}
-        dags = [f"ConnectorDag({config['name']!r}, { ({**config, **steering})!r})\n" for config in configs]
+        texts = [{key: str(value) for key, value in {**config, **steering}.items()} for config in configs]  # repr of an enum is no Python
+        dags = [f"ConnectorDag({text['name']!r}, {text!r})\n" for text in texts]
         partial = self.stack.dags_folder / f"{uuid.uuid4().hex}.tmp"
         partial.write_text("from airflow_provider_connect import ConnectorDag\n\n" + "".join(dags))
         partial.rename(partial.with_suffix(".py"))

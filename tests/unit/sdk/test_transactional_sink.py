@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import itertools
 import sqlite3
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -403,6 +404,30 @@ def test_the_suites_find_the_mistake(suite: type[Any], wrong: type[Transactional
     tried.name = wrong.__name__
     with pytest.raises((AssertionError, ConnectException, sqlite3.Error)):
         getattr(tried, f"test_{test}")()
+
+
+def test_kills_by_line_leave_the_trace_function_as_it_was(config: dict[str, str]) -> None:
+    """The lines of a TransactionalSink's task are in the folder of the testing code itself: coverage would end with the first kill."""
+
+    class OfThePackage(TableSink):
+        pass
+
+    OfThePackage.task_class.__module__ = TransactionalSink.__module__  # whose folder has the lines to be killed at
+
+    def of_others(*_: object) -> None:
+        return None
+
+    before = sys.gettrace()
+    sys.settrace(of_others)
+    try:
+        for step in (CommitStep.PUT, CommitStep.PRE_COMMIT):
+            for line in itertools.count():
+                done = run(OfThePackage(), config, batches=BATCHES, exactly_once=True, fault=Fault(step, line=line))
+                assert sys.gettrace() is of_others, (step, line)
+                if not done.is_killed:
+                    break
+    finally:
+        sys.settrace(before)
 
 
 # Behind the framework's own loop of a transaction
