@@ -32,9 +32,13 @@ class OffsetRow:
     claim: str
     claim_order: int
 
+    def is_newer_than(self, claim: str, claim_order: int) -> bool:
+        """Whether the row's claim is newer; claims of different config topics cannot be compared."""
+        return self.claim.rpartition(":")[0] == claim.rpartition(":")[0] and self.claim_order > claim_order
+
     def taken(self, partition: TopicPartition, claim: str, claim_order: int) -> OffsetRow:
         """The row with another claim. Raises FencedException if its own claim is newer."""
-        if self.claim.rpartition(":")[0] == claim.rpartition(":")[0] and self.claim_order > claim_order:
+        if self.is_newer_than(claim, claim_order):
             raise FencedException(f"{partition} belongs to the newer claim {self.claim}, claim {claim} may no longer write")
         return OffsetRow(self.next_offset, claim, claim_order)
 

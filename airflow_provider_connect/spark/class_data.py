@@ -26,6 +26,20 @@ _DRIVER, _LAUNCHER, _SIZES, _FAILED = "driver.jsa", "launcher.jsa", "sizes.json"
 _CLASS_PATH_VARIABLES = ("SPARK_DIST_CLASSPATH", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_PREPEND_CLASSES")
 _CRASHES = frozenset({signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL})
 _BUILD_SECONDS = 180
+QUIET = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
+FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
+_LOG_SETTINGS = """\
+# Warnings and worse; spark.log.level, if given, sets another level once Spark is up.
+rootLogger.level = WARN
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = ERROR
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,22 +167,6 @@ def _size(file: Path) -> int:
         return file.stat().st_size
     except OSError:
         return 0
-
-
-QUIET = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
-FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
-_LOG_SETTINGS = """\
-# Warnings and worse; spark.log.level, if given, sets another level once Spark is up.
-rootLogger.level = WARN
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
-logger.native.name = org.apache.hadoop.util.NativeCodeLoader
-logger.native.level = ERROR
-"""
 
 
 def driver_options(spark: SparkHome, cache: Path, *, frame: bool = False) -> list[str]:

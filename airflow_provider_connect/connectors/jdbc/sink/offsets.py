@@ -18,20 +18,12 @@ from airflow_provider_connect.connectors.jdbc.sink.target import text_literal
 from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, RetriableException
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA
-
-_ALTERED = " altered"
+from airflow_provider_connect.sdk.transactional_sink import OffsetRow
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
-    offset: int | None
-    claim: str
-    order: int
+class _Row(OffsetRow):
     session: str
-
-    @property
-    def scope(self) -> str:
-        return self.claim.rpartition(":")[0]
 
 
 class OffsetsTable:
@@ -55,14 +47,13 @@ class OffsetsTable:
             self._create()
         store, session = self._store, self._store.session
         for row in self._rows(partitions, locked=False).values():  # 2
-            if row.session and row.session != session and not _is_newer(row, claim, order):
+            if row.session and row.session != session and not row.is_newer_than(claim, order):
                 store.end_session(row.session)
         store.begin()  # 3
         try:
             found = self._rows(partitions, locked=True)
             for partition, row in found.items():
-                if _is_newer(row, claim, order):
-                    raise FencedException(f"{partition} belongs to the newer claim {row.claim}, claim {claim} may no longer write")
+                row.taken(partition, claim, order)
             owner = f"claim = {self._text(claim)}, claim_order = {order}, session = {self._text(session)}"
             if found:
                 store.execute(f"UPDATE {self._table} SET {owner} WHERE {self._where(found)}")
@@ -75,7 +66,7 @@ class OffsetsTable:
         except ConnectException:
             _rollback(store)
             raise
-        return {partition: row.offset for partition, row in found.items() if row.offset is not None}
+        return {partition: row.next_offset for partition, row in found.items() if row.next_offset is not None}
 
     def write(self, offsets: Mapping[TopicPartition, int], claim: str) -> None:
         """Set the offsets, in the transaction under way. Raises FencedException unless every row has this very claim."""
@@ -93,7 +84,7 @@ class OffsetsTable:
             if row is None or row.claim != claim:
                 now = "to no claim" if row is None else f"to claim {row.claim}"
                 raise FencedException(f"{partition} belongs {now} now, claim {claim} may no longer write")
-        return {partition: row.offset for partition, row in found.items()}
+        return {partition: row.next_offset for partition, row in found.items()}
 
     def renew(self, partitions: Collection[TopicPartition], claim: str) -> dict[TopicPartition, int]:
         """Go on with a new connection; the offsets. Raises FencedException unless every row still has this very claim."""
@@ -112,9 +103,9 @@ class OffsetsTable:
         store.begin()
         try:
             for partition, row in self._rows(offsets, locked=True).items():
-                claim = row.claim if row.claim.endswith(_ALTERED) else row.claim + _ALTERED
-                value = "NULL" if offsets[partition] is None else str(offsets[partition])
-                changes = f"next_offset = {value}, claim = {self._text(claim)}"
+                altered = row.altered(offsets[partition])
+                value = "NULL" if altered.next_offset is None else str(altered.next_offset)
+                changes = f"next_offset = {value}, claim = {self._text(altered.claim)}"
                 store.execute(f"UPDATE {self._table} SET {changes} WHERE {self._where([partition])}")
             store.commit()
         except ConnectException:
@@ -174,10 +165,6 @@ class OffsetsTable:
 
     def _text(self, text: str) -> str:
         return text_literal(text, self._store.dialect)
-
-
-def _is_newer(row: _Row, claim: str, order: int) -> bool:
-    return row.scope == claim.rpartition(":")[0] and row.order > order
 
 
 def _rollback(store: SinkStore) -> None:
