@@ -15,6 +15,7 @@ from airflow_provider_connect.stores.transactional_producer import init_transact
 from airflow_provider_connect.wire import config_topic
 
 TRANSACTION_TIMEOUT_MS = 10_000
+_NO_RECORD = b"open-transaction-ended"  # a key that says nothing to readers of uncommitted records
 
 
 class NotWrittenException(ConnectException):
@@ -81,6 +82,17 @@ class ConfigLeader:
             raise _not_written(error, []) from error
         self._commit(offsets, deadline)
         return offsets
+
+    def end_open_transaction(self, timeout_seconds: float) -> None:
+        """Aborts what a former transaction under this id left without a marker, by a transaction that no reader will see. Raises
+        NotWrittenException."""
+        try:
+            self._producer.begin_transaction()
+            self._producer.produce(self._topic, None, _NO_RECORD, 0)
+            self._producer.flush(timeout_seconds)
+            self._producer.abort_transaction(timeout_seconds)
+        except (KafkaException, SystemError) as error:
+            raise _not_written(error, []) from error
 
     def _commit(self, offsets: list[int], deadline: float) -> None:
         while True:

@@ -5,6 +5,10 @@ A change is one transaction under Connect's own leader id, ``connect-cluster-«g
 decision is based on the newest state. Taking over also ends the open transaction of a writer that died, which would block every reader. A
 commit returns before its marker lies on the topic. The broker makes the next owner of the id wait for it. For its own next change, and for
 the next reader, this store waits: 5 read what was written.
+
+A broker that restarts may lose the marker of a transaction (Kafka 4.3 skips it while the only replica's broker is fenced): its records
+stay hidden, and all behind them. So what is still hidden at 2 is ended by a transaction that is aborted; its writer, which never passed 5,
+writes again.
 """
 
 import logging
@@ -30,7 +34,8 @@ from airflow_provider_connect.wire import config_topic
 
 _CONTENTION = Backoff(initial_ms=10, max_ms=500, multiplier=1.5, jitter=0.9)
 _CALL_SECONDS = 10.0
-_MARKER_SECONDS = 0.001
+_POLL_SECONDS = 0.001
+_MARKER_SECONDS = 10.0
 _STAGE = "writing to the config topic"
 _FAILED = "Failed to write to config topic; this may be due to a transient error and the request can be safely retried"
 
@@ -62,7 +67,6 @@ class ConfigStore(ConfigChanges):
         self._topic_log: TopicLog | None = None
         self._leader: ConfigLeader | None = None
         self._fold = ConfigLog(only=only)
-        self._written = -1
         self.skipped = SkippedRecords(settings.config_topic)
 
     def read(self, timeout_seconds: float | None = None) -> ClusterConfigState:
@@ -98,7 +102,7 @@ class ConfigStore(ConfigChanges):
         while True:
             try:
                 leader = self._owner(deadline)  # 1
-                seen = self._read_past(self._written, deadline, uncertain)  # 2
+                seen = self._read_unhidden(leader, deadline, uncertain)  # 2
                 if uncertain and uncertain[-1] in seen:
                     return uncertain
                 uncertain = []
@@ -106,8 +110,7 @@ class ConfigStore(ConfigChanges):
                 if not records:
                     return []
                 offsets = leader.write(list(records), min(_CALL_SECONDS, _left(deadline)))  # 4
-                self._written = offsets[-1]
-                self._read_past(self._written, deadline)  # 5
+                self._read_past(offsets, min(deadline, time.monotonic() + _MARKER_SECONDS))  # 5
                 return offsets
             except NotWrittenException as error:
                 self._drop_leader()
@@ -119,15 +122,38 @@ class ConfigStore(ConfigChanges):
             time.sleep(_CONTENTION.delay_ms(attempt, self._random) / 1000)
             attempt += 1
 
-    def _read_past(self, offset: int, deadline: float, awaited: Collection[int] = ()) -> set[int]:
-        """Reads to the end, which must lie behind ``offset``. Returns those of ``awaited`` that were new. Raises StoreTimeoutException."""
+    def _read_unhidden(self, leader: ConfigLeader, deadline: float, awaited: Collection[int]) -> set[int]:
+        """Reads to the end, and no open transaction hides records. Returns those of ``awaited`` that were new. Raises
+        NotWrittenException, StoreTimeoutException."""
         seen = self._read(_left(deadline), awaited)
-        while self._fold.state.offset <= offset:
-            if time.monotonic() > deadline:
-                raise StoreTimeoutException("Error trying to read to end of config log", stage="waiting for a transaction marker")
-            time.sleep(_MARKER_SECONDS)
+        if not self._hides_records():
+            return seen
+        _log.warning("A transaction on config topic %s was left without its marker; ending it", self._settings.config_topic)
+        leader.end_open_transaction(min(_CALL_SECONDS, _left(deadline)))
+        limit = min(deadline, time.monotonic() + _MARKER_SECONDS)
+        while self._hides_records():
+            if time.monotonic() > limit:
+                raise NotWrittenException("an open transaction of another client hides records", may_pass=True, uncertain=[*awaited])
+            time.sleep(_POLL_SECONDS)
             seen |= self._read(_left(deadline), awaited)
         return seen
+
+    def _hides_records(self) -> bool:
+        return self._topic_log is not None and self._topic_log.hides_records
+
+    def _read_past(self, offsets: list[int], deadline: float) -> None:
+        """Reads to the end, which must lie behind ``offsets``. Raises NotWrittenException."""
+        while True:
+            try:
+                self._read(_left(deadline))
+            except StoreTimeoutException as error:
+                if self._fold.state.offset <= offsets[-1]:
+                    raise NotWrittenException(str(error), may_pass=True, uncertain=offsets) from error
+            if self._fold.state.offset > offsets[-1]:
+                return
+            if time.monotonic() > deadline:
+                raise NotWrittenException("the marker of the transaction is not on the topic", may_pass=True, uncertain=offsets)
+            time.sleep(_POLL_SECONDS)
 
     def _owner(self, deadline: float) -> ConfigLeader:
         """The wait is short for a broker that has never answered, and long for one that has."""
@@ -157,7 +183,7 @@ class ConfigStore(ConfigChanges):
         except LogTruncatedException:
             _log.warning("Config topic %s was created anew; reading it from its beginning", self._settings.config_topic)
             self._close_log()
-            self._fold, self._written, self._known = ConfigLog(only=self._only), -1, None
+            self._fold, self._known = ConfigLog(only=self._only), None
             seen.clear()
             self._opened(timeout_seconds).read_on(take, timeout_seconds)
         return seen

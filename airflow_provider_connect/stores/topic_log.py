@@ -133,6 +133,11 @@ class TopicLog(Closing):
             records, _ = consumer.read(starts, timeout_seconds)
         return {record.partition: record.offset for record in records if wanted(record.key)}
 
+    @property
+    def hides_records(self) -> bool:
+        """Whether a transaction was open at the last read."""
+        return any(end.high > end.position for end in self._ends.values())
+
     def rewind(self) -> None:
         """The next read starts at the beginning again."""
         self._ends = {}

@@ -28,6 +28,7 @@ from airflow_provider_connect.rest.secrets import Secrets
 ROOT = Path(airflow_provider_connect.__file__).parent
 LENGTH = 1 << 16
 MOST_SECONDS = 0.2  # of processor time; the goal is 0.05, and quadratic expressions take seconds
+ATTEMPTS = 3  # a machine shared with others charges a thread for their caches
 METHODS = {"match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
 FLAGS = {"IGNORECASE": re.IGNORECASE, "DOTALL": re.DOTALL, "MULTILINE": re.MULTILINE, "ASCII": re.ASCII}
 NAMED = (codes.LITERAL, codes.RANGE)
@@ -201,8 +202,12 @@ def use(compiled: re.Pattern[Any], method: str, text: str | bytes) -> None:
         getattr(compiled, method)(text)
 
 
-def is_slow(work: Callable[[], object], seconds: float = MOST_SECONDS) -> bool:
-    """Whether ``work`` takes more than ``seconds`` of this thread's processor time; it is interrupted then."""
+def is_slow(work: Callable[[], object]) -> bool:
+    """Whether ``work`` takes more than ``MOST_SECONDS`` of this thread's processor time, and each time anew; it is interrupted then."""
+    return all(_exceeds(work, MOST_SECONDS) for _ in range(ATTEMPTS))
+
+
+def _exceeds(work: Callable[[], object], seconds: float) -> bool:
     begun = time.thread_time()
 
     def check(*_: object) -> None:
@@ -325,6 +330,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("part", HOSTILE)
 @pytest.mark.parametrize("end", ["", "!", "}", "@h"])
 def test_no_stored_config_makes_hiding_its_secrets_slow(part: str, end: str) -> None:

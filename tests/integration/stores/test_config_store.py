@@ -3,6 +3,7 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from airflow_provider_connect.stores.config_store import ConfigStore
 from airflow_provider_connect.stores.topic_admin import TopicAdmin
 from tests.conftest import CACHE, worker_properties
 from tests.integration.stores.conftest import Produce
+from tests.integration.stores.open_transaction import UNVERIFIED, leave_open
 
 CONFIG = {"name": "c", "connector.class": "X"}
 SPAWN = multiprocessing.get_context("spawn")
@@ -225,17 +227,34 @@ def test_no_change_is_lost_or_doubled_when_the_broker_dies(tmp_path: Path, uniqu
                     store.change(lambda state: [ConnectorRecord("c", {**CONFIG, "n": str(int(state.connector_configs["c"]["n"]) + 1)})])
                     done[0] += 1
 
-            thread = threading.Thread(target=increment)
-            thread.start()
-            for wait in waits:
-                time.sleep(wait)
-                server.kill()
-                server.restart()
-            before, deadline = done[0], time.monotonic() + 60
-            while done[0] < before + 10 and time.monotonic() < deadline:
-                time.sleep(0.05)
-            stop.set()
-            thread.join(200)
-            assert not thread.is_alive()
+            with ThreadPoolExecutor() as pool:
+                changes = pool.submit(increment)
+                for wait in waits:
+                    time.sleep(wait)
+                    server.kill()
+                    server.restart()
+                before, deadline = done[0], time.monotonic() + 140
+                while done[0] < before + 10 and time.monotonic() < deadline and not changes.done():
+                    time.sleep(0.05)
+                stop.set()
+            changes.result()
             assert done[0] >= before + 10, "changes go on after the broker is back"
             assert store.read().connector_configs["c"]["n"] == str(done[0])
+
+
+def test_a_transaction_whose_marker_the_broker_lost_holds_no_change_up(tmp_path: Path, unique: str) -> None:
+    with KafkaServer(tmp_path / "kafka", CACHE, UNVERIFIED) as server:
+        settings = WorkerSettings.of(worker_properties(server.bootstrap_servers, unique))
+        TopicAdmin(settings).ensure_internal_topics()
+        with ConfigStore(settings) as store:
+            store.create_connector("lost", CONFIG)
+            leave_open(server, settings.config_topic, config_leader_id(settings.group_id))
+            store.create_connector("own", CONFIG)
+            leave_open(server, settings.config_topic, config_leader_id(settings.group_id))
+            with ConfigStore(settings) as other:
+                other.create_connector("others", CONFIG)
+                assert set(other.read().connector_configs) == {"lost", "own", "others"}
+            assert set(store.read().connector_configs) == {"lost", "own", "others"}
+            store.delete_connector("lost")
+        with ConfigStore(settings) as reader:
+            assert set(reader.read().connector_configs) == {"own", "others"}
