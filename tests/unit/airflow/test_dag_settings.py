@@ -213,7 +213,7 @@ def test_secrets_written_out_are_found_and_variables_are_not() -> None:
 def test_thousands_of_unknown_keys_are_refused_at_once() -> None:
     chance = random.Random(1)
     keys = {f"airflow.{''.join(chance.sample('retry.delay.max.multiplier', 26))}" for _ in range(10_000)}
-    started = time.process_time()
+    started = time.thread_time()
     errors = steering_errors("c", dict.fromkeys(keys, ""), DagLimits())
-    assert time.process_time() - started < 1.0
+    assert time.thread_time() - started < 1.0
     assert errors.keys() == keys

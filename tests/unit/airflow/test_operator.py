@@ -118,7 +118,7 @@ def test_spark_submit_dies_with_the_task_process_and_has_a_process_group_of_its_
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    assert is_gone(child, within_seconds=2)
+    assert is_gone(child, within_seconds=30)
 
 
 class Submitted:

@@ -82,20 +82,20 @@ def test_what_was_found_is_kept() -> None:
 def test_an_expression_that_is_slow_for_many_topics_is_given_up_after_the_time_for_one() -> None:
     slow = {"topics.regex": r"(?:(?:\w\w?|[.]){0,25}[A-Z]|shop.*)"}
     topics = [f"shop.orders.europe.germany.{number:04d}" for number in range(200)]
-    started = time.process_time()
+    started = time.thread_time()
     assert unconsumed(topics, slow) == [], "unknown, so nothing is forgotten"
-    assert time.process_time() - started < 2.0
-    started = time.process_time()
+    assert time.thread_time() - started < 2.0
+    started = time.thread_time()
     assert unconsumed(reversed(topics), slow) == []
-    assert time.process_time() - started < 0.1
+    assert time.thread_time() - started < 0.1
 
 
 @pytest.mark.parametrize("expression", ["(?i)" + "[!-\uffff]" * 1900, "(?i)[" + "!-\uffff" * 3000 + "]", "(?i)" + r"[!-\uffff]" * 600])
 def test_classes_of_characters_that_take_long_to_lay_out_are_refused(expression: str) -> None:
-    started = time.process_time()
+    started = time.thread_time()
     with pytest.raises(re.error, match=r"100 ranges|10000 characters"):
         BoundedRegex(expression, "topics.regex")
-    assert time.process_time() - started < 0.5
+    assert time.thread_time() - started < 0.5
 
 
 def test_large_expressions_are_not_kept_when_nobody_uses_them_any_more() -> None:
