@@ -128,8 +128,8 @@ class ConfigStore(ConfigChanges):
         seen = self._read(_left(deadline), awaited)
         if not self._hides_records():
             return seen
-        _log.warning("A transaction on config topic %s was left without its marker; ending it", self._settings.config_topic)
-        leader.end_open_transaction(min(_CALL_SECONDS, _left(deadline)))
+        leader.end_open_transaction(min(_CALL_SECONDS, _left(deadline)))  # fenced, if another process is writing
+        _log.warning("Config topic %s had a transaction without its marker; it was aborted", self._settings.config_topic)
         limit = min(deadline, time.monotonic() + _MARKER_SECONDS)
         while self._hides_records():
             if time.monotonic() > limit:
