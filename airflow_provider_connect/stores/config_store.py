@@ -102,9 +102,10 @@ class ConfigStore(ConfigChanges):
         while True:
             try:
                 leader = self._owner(deadline)  # 1
-                seen = self._read_unhidden(leader, deadline, uncertain)  # 2
+                seen = self._read(_left(deadline), uncertain)  # 2
                 if uncertain and uncertain[-1] in seen:
                     return uncertain
+                self._end_hidden(leader, deadline)
                 uncertain = []
                 records = decide(self._fold.state.copy())  # 3
                 if not records:
@@ -122,21 +123,18 @@ class ConfigStore(ConfigChanges):
             time.sleep(_CONTENTION.delay_ms(attempt, self._random) / 1000)
             attempt += 1
 
-    def _read_unhidden(self, leader: ConfigLeader, deadline: float, awaited: Collection[int]) -> set[int]:
-        """Reads to the end, and no open transaction hides records. Returns those of ``awaited`` that were new. Raises
-        NotWrittenException, StoreTimeoutException."""
-        seen = self._read(_left(deadline), awaited)
+    def _end_hidden(self, leader: ConfigLeader, deadline: float) -> None:
+        """Ends the transaction that hides records, if one does, and reads to the end. Raises NotWrittenException, StoreTimeoutException."""
         if not self._hides_records():
-            return seen
+            return
         leader.end_open_transaction(min(_CALL_SECONDS, _left(deadline)))  # fenced, if another process is writing
         _log.warning("Config topic %s had a transaction without its marker; it was aborted", self._settings.config_topic)
         limit = min(deadline, time.monotonic() + _MARKER_SECONDS)
         while self._hides_records():
             if time.monotonic() > limit:
-                raise NotWrittenException("an open transaction of another client hides records", may_pass=True, uncertain=[*awaited])
+                raise NotWrittenException("an open transaction of another client hides records", may_pass=True)
             time.sleep(_POLL_SECONDS)
-            seen |= self._read(_left(deadline), awaited)
-        return seen
+            self._read(_left(deadline))
 
     def _hides_records(self) -> bool:
         return self._topic_log is not None and self._topic_log.hides_records
