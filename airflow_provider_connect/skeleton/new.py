@@ -29,6 +29,7 @@ ARGUMENTS: Final[tuple[tuple[tuple[str, ...], dict[str, Any]], ...]] = (
     (("--both",), {"action": "store_true", "help": "With a source and a sink"}),
     (("--transformation",), {"action": "store_true", "help": "With a transformation"}),
     (("--converter",), {"action": "store_true", "help": "With a converter"}),
+    (("--decorated",), {"action": "store_true", "help": "With decorated functions in place of classes; not for a converter"}),
     (("--directory",), {"default": ".", "metavar": "DIR", "help": "Create the package's directory in DIR; else in the current directory"}),
 )
 _ENDING: Final = re.compile(r"(?<=.)-(connector|transformation|converter)$")
@@ -53,9 +54,10 @@ class Kind(StrEnum):
         """The name in configs of a package's plugin of this kind."""
         return f"{stem}{self.capitalize()}"
 
-    def entry_point(self, stem: str, module: str) -> str:
-        name = self.name_of(stem)
-        return f'"{self}:{name}" = "{module}.{self}:{name}{"Connector" if self.is_connector else ""}"'
+    def entry_point(self, names: Names, *, decorated: bool) -> str:
+        name = self.name_of(names.stem)
+        attribute = f"{names.function}_{self}" if decorated else f"{name}Connector" if self.is_connector else name
+        return f'"{self}:{name}" = "{names.module}.{self}:{attribute}"'
 
 
 _EVERY: Final = {
@@ -67,7 +69,12 @@ _EVERY: Final = {
     "tests/test_package.py": "test_package.py",
 }
 _OF_KIND: Final = {"src/{module}/{kind}.py": "{kind}.py", "tests/test_{kind}.py": "test_{kind}.py"}
-_OF_CONNECTOR: Final = {**_OF_KIND, "dags/{module}_{kind}.py": "dag_{kind}.py"}
+_OF_FUNCTION: Final = {path: template.replace("{kind}", "{kind}_function") for path, template in _OF_KIND.items()}
+_OF_CONNECTOR: Final = {"dags/{module}_{kind}.py": "dag_{kind}.py"}
+_OF_FUNCTION_CONNECTOR: Final = {**_OF_CONNECTOR, "worker.properties": "worker.properties", "{kind}.properties": "{kind}.properties"}
+_STRINGS: Final = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
+_STRUCTS: Final = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
+"""The converter of the example DAGs: values of classes are texts, those of functions have fields."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -82,7 +89,7 @@ def new(options: argparse.Namespace) -> None:
     """Carry the command out, its arguments parsed, and print what was created."""
     asked = {kind for kind in Kind if getattr(options, kind) or (options.both and kind.is_connector)} or {Kind.SOURCE}
     try:
-        texts = package_files(options.name, asked, framework=__version__)
+        texts = package_files(options.name, asked, framework=__version__, decorated=options.decorated)
         target = Path(options.directory) / options.name
         write_package(target, texts)
     except ConnectException as error:
@@ -92,29 +99,45 @@ def new(options: argparse.Namespace) -> None:
     print(f"Next: cd {target}, pip install -e '.[test]', pytest; README.md has the rest")
 
 
-def package_files(package: str, kinds: Collection[Kind], *, framework: str) -> dict[str, str]:
+def package_files(package: str, kinds: Collection[Kind], *, framework: str, decorated: bool = False) -> dict[str, str]:
     """The texts of a package's files by their path in it. ``framework`` is the version of this package that they are created for.
 
-    Raises BadRequestException for a wrong name.
+    Raises BadRequestException for a wrong name, and for a decorated converter.
     """
     names = Names.of(package)
     chosen = [kind for kind in Kind if kind in kinds]
+    if decorated and Kind.CONVERTER in chosen:
+        raise BadRequestException(
+            "A converter cannot be one decorated function: it has two directions, from values to bytes and back. "
+            "Leave --decorated out, or create the converter in a package of its own"
+        )
     values = {
         "package": names.package,
         "module": names.module,
         "label": names.label,
         "stem": names.stem,
+        "function": names.function,
         "framework": framework,
-        "entry_points": "\n".join(kind.entry_point(names.stem, names.module) for kind in chosen),
+        "converter": "\n".join(f'        "{key}": "{value}",' for key, value in (_STRUCTS if decorated else _STRINGS).items()),
+        "entry_points": "\n".join(kind.entry_point(names, decorated=decorated) for kind in chosen),
         "plugins": " and ".join(f"`{kind.name_of(names.stem)}`" for kind in chosen),
     }
-    usages = dict.fromkeys("connector" if kind.is_connector else kind for kind in chosen)
-    values["usage"] = "\n".join(_filled(f"usage_{usage}.md", values) for usage in usages)
+    values["usage"] = "\n".join(_filled(f"usage_{usage}.md", values) for usage in _usages(chosen, decorated=decorated))
     paths = dict(_EVERY)
     for kind in chosen:
-        files_of_kind = _OF_CONNECTOR if kind.is_connector else _OF_KIND
+        of_kind = _OF_FUNCTION if decorated else _OF_KIND
+        of_connector = _OF_FUNCTION_CONNECTOR if decorated else _OF_CONNECTOR
+        files_of_kind = {**of_kind, **(of_connector if kind.is_connector else {})}
         paths |= {path.replace("{kind}", kind): template.replace("{kind}", kind) for path, template in files_of_kind.items()}
     return {path.format(module=names.module): _filled(template, values) for path, template in sorted(paths.items())}
+
+
+def _usages(kinds: Sequence[Kind], *, decorated: bool) -> list[str]:
+    """The README's sections on use, by the names of their templates."""
+    general = ["connector"] if any(kind.is_connector for kind in kinds) else []
+    if decorated:
+        return [f"{usage}_function" for usage in (*kinds, *general)]
+    return [*general, *(kind for kind in kinds if not kind.is_connector)]
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
@@ -169,6 +192,11 @@ class Names:
             raise BadRequestException(f"{package!r} is not a name for a package: there is a module {module}; take {package}-connector")
         label = _ENDING.sub("", package)
         return cls(package, module, label, "".join(word.capitalize() for word in label.split("-")))
+
+    @property
+    def function(self) -> str:
+        """How the names of decorated functions begin (``my``)."""
+        return self.label.replace("-", "_")
 
 
 def _instead(package: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from airflow_provider_connect.skeleton.new import Kind, main
 from tests.conftest import CACHE, CHECKOUT
 from tests.integration.pages import steps
 
+FUNCTIONS = (Kind.SOURCE, Kind.SINK, Kind.TRANSFORMATION)
 CHECKS = (
     ("ruff", "check"),
     ("ruff", "format", "--check"),
@@ -30,21 +32,25 @@ def checked(package: Path, module: str, *arguments: str, **environment: str) -> 
     return done.stdout
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_a_package_passes_its_own_tests(kind: Kind, tmp_path: Path) -> None:
-    main(["my-connector", f"--{kind}", "--directory", str(tmp_path)])
+@pytest.mark.parametrize(
+    "arguments", [*([f"--{kind}"] for kind in Kind), *([f"--{kind}", "--decorated"] for kind in FUNCTIONS)], ids=" ".join
+)
+def test_a_package_passes_its_own_tests(arguments: list[str], tmp_path: Path) -> None:
+    main(["my-connector", *arguments, "--directory", str(tmp_path)])
     assert " passed" in checked(tmp_path / "my-connector", "pytest", "-q")
 
 
-def test_a_package_with_all_kinds_passes_all_checks_and_is_found_where_it_is_installed(tmp_path: Path) -> None:
-    main(["my-connector", *(f"--{kind}" for kind in Kind), "--directory", str(tmp_path)])
+@pytest.mark.parametrize("kinds", [Kind, FUNCTIONS], ids=["classes", "functions"])
+def test_a_package_with_all_kinds_passes_all_checks_and_is_found_where_it_is_installed(kinds: Iterable[Kind], tmp_path: Path) -> None:
+    decorated = ["--decorated"] if kinds is FUNCTIONS else []
+    main(["my-connector", *(f"--{kind}" for kind in kinds), *decorated, "--directory", str(tmp_path)])
     package, location = tmp_path / "my-connector", tmp_path / "plugins" / "my-connector-0.1.0"
     for check in CHECKS:
         checked(package, *check, MYPYPATH=str(CHECKOUT))  # mypy does not see what is installed for editing
     checked(package, "pip", "install", "--no-deps", "--no-build-isolation", "--target", str(location), ".")
     catalog = PluginCatalog([str(location.parent)])
-    found = {str(plugin.kind): plugin.version for plugin in catalog.plugins() if "my_connector" in plugin.class_name}
-    assert found == dict.fromkeys(map(str, Kind), "0.1.0")
+    found = {str(plugin.kind): plugin.version for plugin in catalog.plugins() if "my_connector" in plugin.reference}
+    assert found == dict.fromkeys(map(str, kinds), "0.1.0")
 
 
 def test_the_code_of_the_pages_for_authors_passes_its_tests(tmp_path: Path) -> None:

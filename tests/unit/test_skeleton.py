@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_connect.config.properties import parse_properties
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException
 from airflow_provider_connect.skeleton.new import Kind, Names, main, package_files, write_package
 
@@ -61,6 +62,25 @@ def test_entry_points_name_what_was_asked_for() -> None:
         assert {f"src/my_connector/{kind}.py" in texts and f"tests/test_{kind}.py" in texts for kind in kinds} == {True}
         assert {path for path in texts if path.startswith("dags/")} == {f"dags/my_connector_{k}.py" for k in kinds if k.is_connector}
         assert not [path for path, text in texts.items() if "${" in text]
+
+
+def test_a_decorated_plugin_is_a_function_of_few_lines() -> None:
+    texts = package_files("s3-lake-connector", [Kind.SOURCE, Kind.SINK, Kind.TRANSFORMATION], framework="1.2.3", decorated=True)
+    named = tomllib.loads(texts["pyproject.toml"])["project"]["entry-points"]["airflow_provider_connect.plugins"]
+    for kind in ("source", "sink", "transformation"):
+        assert named[f"{kind}:S3Lake{kind.capitalize()}"] == f"s3_lake_connector.{kind}:s3_lake_{kind}"
+        lines = texts[f"src/s3_lake_connector/{kind}.py"].split("from airflow_provider_connect.sdk")[1].splitlines()[1:]
+        assert len([line for line in lines if line]) <= 15
+    configs = {path: parse_properties(text.encode()) for path, text in texts.items() if path.endswith(".properties")}
+    assert [configs[f"{kind}.properties"]["connector.class"] for kind in ("sink", "source")] == ["S3LakeSink", "S3LakeSource"]
+    assert set(configs["worker.properties"]) == {"bootstrap.servers", "offset.storage.file.filename"}
+    assert not [path for path, text in texts.items() if "${" in text]
+
+
+def test_a_decorated_converter_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="has two directions, from values to bytes and back"):
+        main(["my-connector", "--source", "--converter", "--decorated", "--directory", str(tmp_path)])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
