@@ -114,7 +114,7 @@ def _parameter(function: Callable[..., object], parameter: inspect.Parameter, do
     hint = parameter.annotation
     if isinstance(hint, str):
         hint = _evaluated(hint, function, parameter.name)
-    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint) and hint not in _TYPES:  # Password is a dataclass itself
         return _Group(hint, dict(_fields(hint)))
     return _setting(parameter.name, hint, parameter.default, docs.get(parameter.name, ""), _title(function))
 

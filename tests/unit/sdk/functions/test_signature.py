@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.sdk import REQUIRED, Importance, Password, Range
+from airflow_provider_connect.sdk import REQUIRED, Importance, Password, Range, Type
 from airflow_provider_connect.sdk.functions.signature import Signature
 
 
@@ -143,3 +143,12 @@ def test_what_cannot_be_a_setting() -> None:
     ):
         with pytest.raises(TypeError, match=message):
             Signature.of(function)
+
+
+def test_a_required_password_is_one_setting_of_its_type() -> None:
+    def function(token: Password) -> None: ...
+
+    found = Signature.of(function)
+    [key] = found.config_def.keys.values()
+    assert (key.name, key.type, key.default) == ("token", Type.PASSWORD, REQUIRED)
+    assert found.arguments(found.config_def.parse({"token": "pw"})) == {"token": Password("pw")}
