@@ -57,8 +57,8 @@ class PreviewedTopic:
 
 @dataclass(frozen=True, slots=True)
 class PreviewedRecord:
-    """One record as far as it is shown. ``offset`` None: it is not on Kafka yet. Values that JSON has no word for are text; ``is_cut``:
-    something of it was too long."""
+    """One record as far as it is shown. ``offset`` None: it is not on Kafka yet. ``source_offset`` None: the record is of a sink, or its
+    source cannot resume behind it. Values that JSON has no word for are text; ``is_cut``: something of it was too long."""
 
     task: int
     topic: str
@@ -69,6 +69,7 @@ class PreviewedRecord:
     value: Any
     headers: Sequence[Mapping[str, object]] = ()
     is_cut: bool = False
+    source_offset: Any = None  # an object, or the beginning of its text where it is too long
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,9 @@ DONE, FAILED, WRONG, LATER, SIGNALLED = 0, 1, 2, 75, 143
 """Exit codes: all done or nothing to do; FAILED for good; a config that cannot run; FAILED, but a later try may succeed (EX_TEMPFAIL);
 ended by a signal, with offsets committed (a shell's code for SIGTERM)."""
 
+PREVIEWED = 10
+"""Records of a preview, unless the command line has a number."""
+
 _LOOPBACK = "127.0.0.1"
 log = logging.getLogger(__name__)
 
@@ -49,11 +52,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="connect-run", description=__doc__.partition("\n")[0])
     parser.add_argument("connector", type=Path, help="the connector's config: properties, or JSON as Kafka Connect takes it")
     parser.add_argument("--worker", type=Path, metavar="worker.properties", help="the worker's settings; without it, the defaults")
+    parser.add_argument("--preview", type=int, nargs="?", const=PREVIEWED, metavar="N", help="print the next N records, and write nothing")
     options = parser.parse_args(arguments)
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         properties = with_data_folder({}, Path.cwd()) if options.worker is None else read_properties(options.worker)
-        code = _exit_code(run_once(read_connector_file(options.connector), properties))
+        connector = read_connector_file(options.connector)
+        if options.preview is None:
+            code = _exit_code(run_once(connector, properties))
+        else:
+            from airflow_provider_connect.standalone.preview import print_preview
+
+            print_preview(connector, _settings(properties), options.preview)
+            code = DONE
     except ConnectException as error:
         log.error("%s", error.message)  # noqa: TRY400  (the message has the reason)
         code = WRONG if isinstance(error, ConfigException) else LATER if error.retriable else FAILED
@@ -66,9 +77,13 @@ def run_once(connector: ConnectorFile, properties: Mapping[str, str]) -> RunResu
 
     Raises ConfigException for settings that are wrong, ConnectException when the state cannot be read.
     """
-    settings = standalone_settings(properties) if properties.get(SETTING, "").strip() else WorkerSettings.of(properties)
+    settings = _settings(properties)
     with ExitStack() as opened:
         return _run(connector, settings, opened_backing(settings, opened))
+
+
+def _settings(properties: Mapping[str, str]) -> WorkerSettings:
+    return standalone_settings(properties) if properties.get(SETTING, "").strip() else WorkerSettings.of(properties)
 
 
 def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing) -> RunResult:

@@ -39,10 +39,7 @@ class OffsetFile:
     def read(self, connector: str) -> SourceOffsets:
         """The connector's offsets, as they were last committed."""
         with self._lock:
-            found = [offset_topic.decode(key, value) for key, value in self._values.items()]
-        offsets = [record for record in found if isinstance(record, OffsetRecord)]
-        mine = {record.key: record for record in offsets if record.connector == connector and record.offset is not None}
-        return SourceOffsets(connector, mine)
+            return _offsets_of(connector, self._values)
 
     def put(self, changes: Mapping[bytes, bytes | None]) -> None:
         """Commit: it holds when this returns. None removes an offset. Raises RetriableException when the file cannot be written: nothing
@@ -84,6 +81,17 @@ class OffsetFile:
 
     def _beside(self, ending: str) -> Path:
         return self.path.with_name(f".{self.path.name}.{ending}")
+
+
+def read_offset_file(path: Path, connector: str) -> SourceOffsets:
+    """The connector's offsets as they were last committed, without the lock. Raises ConfigException as OffsetFile for its content."""
+    return _offsets_of(connector, _loaded(path.absolute()))
+
+
+def _offsets_of(connector: str, values: Mapping[bytes, bytes | None]) -> SourceOffsets:
+    found = [offset_topic.decode(key, value) for key, value in values.items()]
+    offsets = [record for record in found if isinstance(record, OffsetRecord)]
+    return SourceOffsets(connector, {each.key: each for each in offsets if each.connector == connector and each.offset is not None})
 
 
 class FileOffsets:

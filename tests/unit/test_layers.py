@@ -161,7 +161,7 @@ MAY_IMPORT_LATE = {
     "worker/application/spark_engine": "Spark starts while the plan is made",
     "worker/task/task_body": "one kind of task is hosted",
     "worker/application/upgrade_trial": "most runs compare no versions",
-    "standalone/one_run": "what tasks need comes after the plugins, whose compiled code may have to come first",
+    "standalone/one_run": "what tasks and previews need comes after the plugins, whose compiled code may have to come first",
 }
 
 FORBIDDEN_WORDS = {

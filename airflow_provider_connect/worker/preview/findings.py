@@ -85,11 +85,14 @@ class Findings:
         cut = _Cut(self._mask)
         headers = [{"key": header.key, "value": cut(header.value)} for header in list(record.headers)[:MOST_HEADERS]]
         offset = record.kafka_offset if isinstance(record, SinkRecord) else None
+        source_offset = cut(record.source_offset) if isinstance(record, SourceRecord) else None
         key, value = cut(record.key), cut(record.value)
         is_cut = cut.was_cut or len(record.headers) > MOST_HEADERS
         self._room -= cut.length
         self.shown.append(
-            PreviewedRecord(task, record.topic, record.kafka_partition, offset, record.timestamp, key, value, headers, is_cut)
+            PreviewedRecord(
+                task, record.topic, record.kafka_partition, offset, record.timestamp, key, value, headers, is_cut, source_offset
+            )
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 
 from airflow_provider_connect.config import config_providers
 from airflow_provider_connect.config.masking import Mask, secret_values
@@ -38,9 +38,12 @@ from airflow_provider_connect.worker.task.task_configs import PlanningContext, t
 MOST_RECORDS = 10_000
 
 
-def make_preview(request: PreviewRequest, settings: WorkerSettings, secrets: Mapping[str, str], mask: Mask) -> Preview:
+def make_preview(
+    request: PreviewRequest, settings: WorkerSettings, secrets: Mapping[str, str], mask: Mask, *, offsets: SourceOffsets | None = None
+) -> Preview:
     """Raises ConfigException for a config that could not run, and whatever the plugins raise. No text of the preview has a secret in it;
-    ``mask`` is given all secrets before code that knows them runs, and what is raised has to pass through it."""
+    ``mask`` is given all secrets before code that knows them runs, and what is raised has to pass through it (``mask_failure``).
+    ``offsets`` are those of a source that keeps them in a file; None: they are on the topics."""
     started = time.monotonic()
     if not 0 < request.records <= MOST_RECORDS:
         raise ConfigException.of("records", request.records, f"give a number from 1 to {MOST_RECORDS}")
@@ -50,7 +53,7 @@ def make_preview(request: PreviewRequest, settings: WorkerSettings, secrets: Map
     version = {} if request.version is None else {f"{CONNECTOR}.{VERSION_ENDING}": request.version}
     config = {**request.config, **version}
     checked = check_connector(request.connector, config, settings, secrets, providers=providers, hide=mask.add)
-    offsets = _offsets(checked, settings)
+    offsets = _offsets(checked, settings) if offsets is None else offsets
     configs = task_configs(checked, PlanningContext(request.connector, lambda _: offsets), settings)
     converters = converters_of(checked, settings)
     findings = Findings(converters.header, mask)
@@ -88,6 +91,13 @@ def make_preview(request: PreviewRequest, settings: WorkerSettings, secrets: Map
     return _masked(preview, mask)
 
 
+def mask_failure(mask: Mask, request: PreviewRequest, settings: WorkerSettings, secrets: Mapping[str, str]) -> None:
+    """Give ``mask`` what must not be shown of a preview that failed, also where it failed before its secrets were known."""
+    for config in (settings.originals, request.config):
+        with suppress(ConfigException):  # a variable that cannot be resolved has no value to hide
+            mask.add(secret_values(config, settings.config_providers(request.connector), secrets))
+
+
 def _masked(preview: Preview, mask: Mask) -> Preview:
     """The preview as a whole: names of topics and fields, keys, headers and partitions may be made of secrets as well as values."""
     return dataclasses.replace(
@@ -104,6 +114,7 @@ def _masked(preview: Preview, mask: Mask) -> Preview:
                 key=mask.whole(record.key),
                 value=mask.whole(record.value),
                 headers=[{"key": mask(str(header["key"])), "value": mask.whole(header["value"])} for header in record.headers],
+                source_offset=mask.whole(record.source_offset),
             )
             for record in preview.records
         ],

@@ -1,10 +1,12 @@
 """``connect-run``: one bounded run, an exit code; on the internal topics, or with offsets in a file."""
 
+import json
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,12 +24,12 @@ class Runs:
         worker = {"connectors.allowed.paths": str(folder), **worker, "key.converter": STRING, "value.converter": STRING}
         (folder / "worker.properties").write_text(properties(worker))
 
-    def start(self, **config: str) -> subprocess.Popen[str]:
+    def start(self, *options: str, **config: str) -> subprocess.Popen[str]:
         file = self.folder / f"{config['name']}.properties"
         file.write_text(properties({name.replace("_", "."): value for name, value in config.items()}))
         command = [sys.executable, "-m", "airflow_provider_connect.standalone.one_run", str(file)]
         return subprocess.Popen(
-            [*command, "--worker", str(self.folder / "worker.properties")],
+            [*command, "--worker", str(self.folder / "worker.properties"), *options],
             env=without_airflow(self.folder),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -35,9 +37,9 @@ class Runs:
             text=True,
         )
 
-    def run(self, **config: str) -> tuple[int, str]:
+    def run(self, *options: str, **config: str) -> tuple[int, str]:
         """Exit code and output."""
-        process = self.start(**config)
+        process = self.start(*options, **config)
         output, _ = process.communicate(timeout=120)
         return process.returncode, output
 
@@ -82,3 +84,50 @@ def test_a_run_that_is_told_to_end_commits_what_it_has_done(worker_settings: Wor
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 143, output
     assert (tmp_path / "offsets").stat().st_size > 0
+
+
+@pytest.mark.parametrize("location", ["file", "topics"])
+def test_a_preview_shows_what_the_next_run_moves_and_writes_nothing(
+    location: str, worker_settings: WorkerSettings, tmp_path: Path, unique: str
+) -> None:
+    worker = worker_settings()
+    if location == "file":
+        worker = {"bootstrap.servers": worker["bootstrap.servers"], SETTING: str(tmp_path / "offsets")}
+    runs = Runs(tmp_path, worker)
+    source = {"name": f"{unique}-in", "connector_class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": unique}
+    sink = {"name": f"{unique}-out", "connector_class": "FileStreamSink", "file": str(tmp_path / "out.txt"), "topics": unique}
+    (tmp_path / "in.txt").write_text("one\ntwo\nthree\n")
+    for _ in range(2):
+        code, output = runs.run("--preview", "2", **source)
+        assert (code, shown(output)) == (0, ["one", "two"]), output
+    code, output = runs.run(**source)
+    assert code == 0, output
+    code, output = runs.run("--preview", **source)
+    assert (code, shown(output)) == (0, []), output
+    for _ in range(2):
+        code, output = runs.run("--preview", **sink)
+        assert (code, shown(output)) == (0, ["one", "two", "three"]), output
+        assert [record["offset"] for record in records_of(output)] == [0, 1, 2]
+    assert not (tmp_path / "out.txt").exists()
+    code, output = runs.run(**sink)
+    assert code == 0, output
+    assert (tmp_path / "out.txt").read_text().splitlines() == ["one", "two", "three"]
+
+
+def test_a_preview_that_fails_ends_with_the_cause_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("from airflow_provider_connect.sdk import source\n\n@source\ndef rows():\n    yield [1 / 0]\n")
+    runs = Runs(tmp_path, {SETTING: str(tmp_path / "offsets"), "plugin.path": str(tmp_path)})
+    code, output = runs.run("--preview", name="c", connector_class="broken.rows", topic="t")
+    assert (code, len(output.splitlines())) == (1, 1), output
+    assert f"ZeroDivisionError: division by zero ({tmp_path / 'broken.py'}, line 5)" in output
+    code, output = runs.run("--preview", name="c", connector_class="broken.rows")
+    assert (code, len(output.splitlines())) == (2, 1), output
+    assert 'Missing required configuration "topic"' in output
+
+
+def records_of(output: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+
+
+def shown(output: str) -> list[str]:
+    return [record["value"] for record in records_of(output)]

@@ -1,0 +1,83 @@
+"""``connect-run --preview``: the next records of one connector as text, and nothing written: no record, no offset, no status, no claim.
+
+Loads Arrow, as the connector's plugins may do in another version: a run that moves records never imports this module.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from airflow_provider_connect.config.masking import Mask, mask_output
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
+from airflow_provider_connect.model.previews import Fields, Preview, PreviewedRecord, PreviewRequest
+from airflow_provider_connect.standalone.files import ConnectorFile
+from airflow_provider_connect.stores.offset_file import SETTING, read_offset_file
+from airflow_provider_connect.worker.preview.preview import make_preview, mask_failure
+
+
+def print_preview(connector: ConnectorFile, settings: WorkerSettings, records: int) -> None:
+    """Read up to ``records`` records in this process, from the committed offsets, and print them.
+
+    All that the process prints and logs from now on is masked. Raises ConfigException and ConnectException, without secrets, with a
+    message of one line; what a plugin raised is a ConnectException that names it and its line of code.
+    """
+    mask = Mask()
+    mask_output(mask)
+    request = PreviewRequest(connector.name, connector.config, records, settings.plugin_probe_timeout_ms / 1000)
+    path = settings.values.get(SETTING, "").strip()
+    try:
+        offsets = read_offset_file(Path(path), connector.name) if path else None
+        print("\n".join(_lines(make_preview(request, settings, {}, mask, offsets=offsets))))
+    except Exception as error:  # (plugins' code may raise anything)
+        mask_failure(mask, request, settings, {})
+        retriable = RetriableException if isinstance(error, ConnectException) and error.retriable else ConnectException
+        kind = ConfigException if isinstance(error, ConfigException) else retriable
+        raise kind(mask(_in_one_line(error))) from None
+
+
+def _lines(preview: Preview) -> Iterator[str]:
+    version = preview.versions["connector"]
+    yield f"{preview.type} {preview.class_name} {version}: {preview.read} records read in {preview.seconds:g} s, nothing written"
+    for task in preview.tasks:
+        yield f"task {task.task}: {task.records} records, ended by {task.end.name}; partitions {_json(task.partitions)}"
+    for topic in preview.topics:
+        yield f"topic {topic.topic}: {topic.records} records, {topic.bytes} bytes"
+        yield from (f"  {part}: {_types(fields)}" for part, fields in (("key", topic.key), ("value", topic.value)) if fields)
+    if preview.skipped:
+        yield f"{preview.skipped} records failed and are left out:"
+        yield from (f"  {failure}" for failure in preview.failures)
+    yield from (_json(_shown(record)) for record in preview.records)
+
+
+def _shown(record: PreviewedRecord) -> Mapping[str, object]:
+    """What there is of a record. ``offset`` is that of the source, or of the topic."""
+    offset = record.source_offset if record.offset is None else record.offset
+    there = {"partition": record.partition, "offset": offset, "timestamp": record.timestamp, "headers": list(record.headers) or None}
+    known = {name: value for name, value in there.items() if value is not None}
+    return {"topic": record.topic, **known, "key": record.key, "value": record.value, **({"is_cut": True} if record.is_cut else {})}
+
+
+def _types(fields: Fields) -> str:
+    return ", ".join(f"{path} {kind}" for path, kind in fields.items())
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _in_one_line(error: Exception) -> str:
+    """The message; of an exception that is not Kafka Connect's, or was caused by such a one, also its class and its line of code."""
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    message = "" if cause is error and not isinstance(error, ConnectException) else " ".join(str(error).split())
+    if isinstance(cause, ConnectException):
+        return message
+    frame = traceback.extract_tb(cause.__traceback__)[-1:]
+    where = f" ({frame[0].filename}, line {frame[0].lineno})" if frame else ""
+    text = f"{type(cause).__name__}: {' '.join(str(cause).split())}{where}"
+    return f"{message}; cause: {text}" if message else text

@@ -1,0 +1,128 @@
+"""``connect-run --preview`` of a source whose offsets lie in a file: no broker, and nothing written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
+from airflow_provider_connect.standalone import preview
+from airflow_provider_connect.standalone.files import ConnectorFile, standalone_settings
+from airflow_provider_connect.stores.offset_file import SETTING, OffsetFile
+from airflow_provider_connect.wire import offset_topic
+
+SECRET = "let me in, please"
+PLUGIN = """
+from airflow_provider_connect.sdk import Password, RetriableException, source, transformation
+
+
+@source(cursor="id", key="id", topic="orders")
+def orders(token: Password, count: int = 3, cursor: int = 0):
+    for number in range(cursor + 1, count + 1):
+        yield [{"id": number, "item": f"tea for {token.value}"}]
+
+
+@source
+def broken(token: Password):
+    yield [{"id": 1}]
+    raise KeyError(f"no {token.value}")
+
+
+@source
+def absent(token: Password):
+    raise RetriableException(f"no answer\\nfor {token.value}")
+    yield
+
+
+@transformation
+def loud(row: dict) -> dict | None:
+    return {**row, "item": row["item"].upper()} if row["id"] != 2 else None
+"""
+
+
+@pytest.fixture(autouse=True)
+def plain_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The output of the tests' process stays as it is; what is printed here is masked before."""
+    monkeypatch.setattr(preview, "mask_output", lambda mask: None)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> WorkerSettings:
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "shop.py").write_text(PLUGIN)
+    offsets = {SETTING: str(tmp_path / "offsets"), "bootstrap.servers": "127.0.0.1:1"}
+    return standalone_settings({**offsets, "plugin.path": str(tmp_path / "plugins")})
+
+
+def connector(function: str = "orders", **config: str) -> ConnectorFile:
+    """With ``_`` for ``.`` in names of settings."""
+    given = {name.replace("_", "."): value for name, value in config.items()}
+    topic = {} if function == "orders" else {"topic": "orders"}
+    return ConnectorFile("c", {"name": "c", "connector.class": f"shop.{function}", "token": SECRET, **topic, **given})
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> tuple[str, list[Mapping[str, Any]]]:
+    """What was printed: the text before the records, and the records."""
+    lines = capsys.readouterr().out.splitlines()
+    records = [json.loads(line) for line in lines if line.startswith("{")]
+    return "\n".join(lines[: len(lines) - len(records)]), records
+
+
+def test_records_are_shown_after_transformations_with_their_offsets(
+    settings: WorkerSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(tmp_path.rglob("*.*"))
+    preview.print_preview(connector(transforms="loud", transforms_loud_type="shop.loud"), settings, 10)
+    text, records = shown(capsys)
+    assert "source shop.orders 0-" in text
+    assert "3 records read" in text
+    assert "value: $ struct, id int64?, item string?" in text
+    assert records == [
+        {"topic": "orders", "offset": {"cursor": number}, "key": number, "value": {"id": number, "item": "TEA FOR LET ME IN, PLEASE"}}
+        for number in (1, 3)
+    ]
+    assert [path for path in sorted(tmp_path.rglob("*.*")) if "__pycache__" not in path.parts] == before
+
+
+def test_the_number_of_records_is_the_callers_and_secrets_are_hidden(settings: WorkerSettings, capsys: pytest.CaptureFixture[str]) -> None:
+    preview.print_preview(connector(), settings, 2)
+    text, records = shown(capsys)
+    assert "ended by RECORDS" in text
+    assert [record["value"] for record in records] == [{"id": 1, "item": "tea for [hidden]"}, {"id": 2, "item": "tea for [hidden]"}]
+
+
+def test_a_preview_continues_behind_the_committed_offset_beside_a_worker_that_has_the_file(
+    settings: WorkerSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = OffsetFile(tmp_path / "offsets")
+    wire = offset_topic.encode("c", {"partition": "all"}, {"cursor": 2})
+    file.put({wire.key: wire.value})
+    before = (tmp_path / "offsets").read_bytes()
+    for _ in range(2):
+        preview.print_preview(connector(), settings, 10)
+        assert [record["key"] for record in shown(capsys)[1]] == [3]
+    assert (tmp_path / "offsets").read_bytes() == before
+    file.close()
+
+
+def test_what_a_plugin_raises_is_one_line_with_its_line_of_code_and_no_secret(settings: WorkerSettings, tmp_path: Path) -> None:
+    with pytest.raises(ConnectException) as raised:
+        preview.print_preview(connector("broken"), settings, 10)
+    assert raised.value.message == f"KeyError: 'no [hidden]' ({tmp_path / 'plugins' / 'shop.py'}, line 14)"
+    with pytest.raises(RetriableException, match=r"^no answer for \[hidden\]$"):
+        preview.print_preview(connector("absent"), settings, 10)
+
+
+@pytest.mark.parametrize(
+    ("config", "records", "reported"),
+    [({"count": "many"}, 10, "Invalid value many for configuration count"), ({}, 0, "give a number from 1 to 10000")],
+)
+def test_a_wrong_config_is_refused_as_by_a_run(settings: WorkerSettings, config: dict[str, str], records: int, reported: str) -> None:
+    with pytest.raises(ConfigException, match=reported) as raised:
+        preview.print_preview(connector(**config), settings, records)
+    assert "\n" not in raised.value.message
