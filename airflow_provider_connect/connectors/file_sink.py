@@ -108,10 +108,10 @@ class AppendedFile:
 
 
 class FileStreamSinkTask(SinkTask):
-    """Writes the file. Each value is one line: its text (``value_text``) and ``\\n``; null is the word null, as in Connect."""
+    """Writes the file. Each value is one line: its text (``convert_to_string``) and ``\\n``; null is the word null, as in Connect."""
 
     class_name = "org.apache.kafka.connect.file.FileStreamSinkTask"
-    reads: ClassVar[frozenset[str]] = frozenset()  # nothing but values
+    required_columns: ClassVar[frozenset[str]] = frozenset()  # nothing but values
 
     def start(self, config: Config) -> None:
         """Raises ConfigException if the file cannot be written to."""
@@ -124,7 +124,7 @@ class FileStreamSinkTask(SinkTask):
             if self.context.exactly_once:
                 os.close(folder.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666))
                 _refuse_read_only(folder, _STATE)
-                self._claimed = ClaimedFile(folder, name, self.context.claim, self.context.claim_order, is_shared=is_shared)
+                self._claimed = ClaimedFile(folder, name, self.context.claim, self.context.claim_epoch, is_shared=is_shared)
             else:
                 self._appended = AppendedFile(folder, name, is_shared=is_shared)
         except OSError as error:
@@ -134,7 +134,7 @@ class FileStreamSinkTask(SinkTask):
         """Exactly once: take the file over. Of the offsets found in it those of ``partitions`` are returned, if they are known there."""
         if self._claimed is None:
             return None
-        found = self._claimed.take_over(keep_all=self.context.moved_by_others)
+        found = self._claimed.take_over(keep_all=self.context.has_external_commits)
         return {partition: found[partition] for partition in partitions if partition in found}
 
     def put(self, batch: Batch) -> None:

@@ -18,19 +18,18 @@ from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey
 from airflow_provider_connect.sdk.converter import NULL, ColumnRun, Converter, HeaderConverter, SchemaAndValue
 from airflow_provider_connect.sdk.java_text import decode_utf8, text_of
 from airflow_provider_connect.sdk.schema import (
+    BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
-    OPTIONAL_BOOLEAN_SCHEMA,
-    OPTIONAL_BYTES_SCHEMA,
-    OPTIONAL_FLOAT32_SCHEMA,
-    OPTIONAL_FLOAT64_SCHEMA,
-    OPTIONAL_INT16_SCHEMA,
-    OPTIONAL_INT32_SCHEMA,
-    OPTIONAL_INT64_SCHEMA,
-    OPTIONAL_STRING_SCHEMA,
+    FLOAT32_SCHEMA,
+    FLOAT64_SCHEMA,
+    INT16_SCHEMA,
+    INT32_SCHEMA,
+    INT64_SCHEMA,
+    STRING_SCHEMA,
     Schema,
     SchemaType,
 )
-from airflow_provider_connect.sdk.value_text import parse_value, values_text
+from airflow_provider_connect.sdk.values import convert_to_string, parse_string
 
 CONVERTER_TYPE: Final = "converter.type"
 TYPE_KEY: Final = ConfigKey(CONVERTER_TYPE, Type.STRING, importance=Importance.LOW, doc="How this converter will be used.")
@@ -94,7 +93,7 @@ class StringConverter(DataConverter):
         return None if value is None else self._encode(text_of(value, schema))
 
     def to_connect_data(self, topic: str, data: bytes | None) -> SchemaAndValue:
-        return SchemaAndValue(OPTIONAL_STRING_SCHEMA, None if data is None else self._decode(data))
+        return SchemaAndValue(STRING_SCHEMA.as_optional(), None if data is None else self._decode(data))
 
     def from_connect_column(self, topic: str, schema: Schema | None, column: pa.Array) -> pa.Array:
         text = _text_column(column, schema)
@@ -105,7 +104,7 @@ class StringConverter(DataConverter):
     def to_connect_column(self, topic: str, column: pa.Array) -> list[ColumnRun]:
         if len(column) == 0:
             return []
-        return [ColumnRun(len(column), OPTIONAL_STRING_SCHEMA, self._decoded(column))]
+        return [ColumnRun(len(column), STRING_SCHEMA.as_optional(), self._decoded(column))]
 
     def _decoded(self, column: pa.Array) -> pa.Array:
         if self._encoding == "utf-8":
@@ -150,7 +149,7 @@ class ByteArrayConverter(DataConverter):
         return None if value is None else bytes(value)
 
     def to_connect_data(self, topic: str, data: bytes | None) -> SchemaAndValue:
-        return SchemaAndValue(OPTIONAL_BYTES_SCHEMA, data)
+        return SchemaAndValue(BYTES_SCHEMA.as_optional(), data)
 
     def from_connect_column(self, topic: str, schema: Schema | None, column: pa.Array) -> pa.Array:
         _refuse_other_schema(schema)
@@ -159,7 +158,7 @@ class ByteArrayConverter(DataConverter):
         return column.cast(pa.binary())
 
     def to_connect_column(self, topic: str, column: pa.Array) -> list[ColumnRun]:
-        return [ColumnRun(len(column), OPTIONAL_BYTES_SCHEMA, column)] if len(column) else []
+        return [ColumnRun(len(column), BYTES_SCHEMA.as_optional(), column)] if len(column) else []
 
 
 def _refuse_other_schema(schema: Schema | None) -> None:
@@ -181,7 +180,7 @@ class NumberConverter(DataConverter):
     def __init_subclass__(cls, *, schema: Schema, width: int) -> None:
         short = cls.__name__.removesuffix("Converter")
         cls.class_name, cls.aliases = f"org.apache.kafka.connect.converters.{cls.__name__}", (cls.__name__, short)
-        cls.type_name, cls.data_schema, cls.width = short.lower(), schema, width
+        cls.type_name, cls.data_schema, cls.width = short.lower(), schema.as_optional(), width
         cls.deserializer = "Deserializer" if short in ("Float", "Double") else f"{short}Deserializer"
 
     def from_connect_column(self, topic: str, schema: Schema | None, column: pa.Array) -> pa.Array:
@@ -235,27 +234,27 @@ class NumberConverter(DataConverter):
         return numbers.tobytes()
 
 
-class ShortConverter(NumberConverter, schema=OPTIONAL_INT16_SCHEMA, width=2):
+class ShortConverter(NumberConverter, schema=INT16_SCHEMA, width=2):
     """INT16 in two bytes."""
 
 
-class IntegerConverter(NumberConverter, schema=OPTIONAL_INT32_SCHEMA, width=4):
+class IntegerConverter(NumberConverter, schema=INT32_SCHEMA, width=4):
     """INT32 in four bytes."""
 
 
-class LongConverter(NumberConverter, schema=OPTIONAL_INT64_SCHEMA, width=8):
+class LongConverter(NumberConverter, schema=INT64_SCHEMA, width=8):
     """INT64 in eight bytes."""
 
 
-class FloatConverter(NumberConverter, schema=OPTIONAL_FLOAT32_SCHEMA, width=4):
+class FloatConverter(NumberConverter, schema=FLOAT32_SCHEMA, width=4):
     """FLOAT32 in four bytes."""
 
 
-class DoubleConverter(NumberConverter, schema=OPTIONAL_FLOAT64_SCHEMA, width=8):
+class DoubleConverter(NumberConverter, schema=FLOAT64_SCHEMA, width=8):
     """FLOAT64 in eight bytes."""
 
 
-class BooleanConverter(NumberConverter, schema=OPTIONAL_BOOLEAN_SCHEMA, width=1):
+class BooleanConverter(NumberConverter, schema=BOOLEAN_SCHEMA, width=1):
     """BOOLEAN in one byte, 0 or 1."""
 
     def _checked(self, schema: Schema | None, column: pa.Array) -> pa.Array:
@@ -291,7 +290,7 @@ class SimpleHeaderConverter(HeaderConverter):
     aliases = ("SimpleHeaderConverter", "Simple")
 
     def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
-        return None if value is None else values_text(schema, value).encode("utf-8", "replace")
+        return None if value is None else convert_to_string(schema, value).encode("utf-8", "replace")
 
     def from_connect_header_column(self, topic: str, key: str, schema: Schema | None, column: pa.Array) -> pa.Array:
         if schema is None or schema.logical_name is not None or schema.type not in _PRINTED_BY_ARROW:
@@ -302,7 +301,7 @@ class SimpleHeaderConverter(HeaderConverter):
         if data is None:
             return NULL
         try:
-            return parse_value(decode_utf8(data))
+            return parse_string(decode_utf8(data))
         except (ValueError, ArithmeticError, RecursionError) as error:
             log.warning("Failed to deserialize value for header '%s' on topic '%s', so using byte array: %s", key, topic, error)
             return SchemaAndValue(BYTES_SCHEMA, data)

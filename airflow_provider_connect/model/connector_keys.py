@@ -14,7 +14,6 @@ from airflow_provider_connect.sdk.config_def import (
     ConfigDef,
     ConfigKey,
     Importance,
-    Lambda,
     NonEmptyString,
     OneOf,
     Range,
@@ -68,7 +67,7 @@ def _if_given(validator: Validator) -> Validator:
         if value is not None:
             validator(name, value)
 
-    return Lambda(check)
+    return check
 
 
 def _key(group: str, order: int, width: Width, display_name: str, importance: Importance = MEDIUM) -> dict[str, Any]:
@@ -94,7 +93,7 @@ def _converter_keys(kind: str, order: int) -> list[ConfigKey]:
 _CONNECTOR_KEYS: Final = (
     ConfigKey(
         "name",
-        validator=Lambda(_check_name),
+        validator=_check_name,
         doc="Globally unique name of the connector.",
         **_key(COMMON, 1, WIDE, "Connector name", HIGH),
     ),
@@ -127,7 +126,7 @@ _CONNECTOR_KEYS: Final = (
         "transforms",
         Type.LIST,
         "",
-        validator=Lambda(check_aliases),
+        validator=check_aliases,
         doc="Aliases of the transformations that records go through, in this order.",
         **_key(TRANSFORMS, 12, LONG, "Transforms", LOW),
     ),
@@ -135,7 +134,7 @@ _CONNECTOR_KEYS: Final = (
         "predicates",
         Type.LIST,
         "",
-        validator=Lambda(check_aliases),
+        validator=check_aliases,
         doc="Aliases of the predicates that transformations refer to.",
         **_key(PREDICATES, 13, LONG, "Predicates", LOW),
     ),
@@ -188,14 +187,14 @@ _SINK_KEYS: Final = (
         "topics",
         Type.LIST,
         "",
-        validator=Lambda(_check_topics),
+        validator=_check_topics,
         doc="The topics to read, separated by commas.",
         **_key(COMMON, 4, LONG, "Topics", HIGH),
     ),
     ConfigKey(
         "topics.regex",
         default="",
-        validator=Lambda(_check_regex),
+        validator=_check_regex,
         doc="Regular expression that the whole name of a topic to be read matches. Either this or topics.",
         **_key(COMMON, 4, LONG, "Topics regex", HIGH),
     ),
@@ -226,7 +225,7 @@ _SOURCE_KEYS: Final = (
         "topic.creation.groups",
         Type.LIST,
         "",
-        validator=Lambda(check_aliases),
+        validator=check_aliases,
         doc="Groups of settings for topics that the connector makes.",
         **_key(TOPIC_CREATION, 1, LONG, "Topic Creation Groups", LOW),
     ),

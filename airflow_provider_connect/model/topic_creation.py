@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
-from airflow_provider_connect.sdk.config_def import REQUIRED, ConfigDef, ConfigKey, Lambda, Type, parse_type
+from airflow_provider_connect.sdk.config_def import REQUIRED, ConfigDef, ConfigKey, Type, Validator, parse_type
 from airflow_provider_connect.sdk.java_text import regex_error, text_of
 
 PREFIX: Final = "topic.creation."
@@ -89,7 +89,9 @@ def _parsed(config: Mapping[str, str], group: str, partitions: object, replicas:
     """A group's own four settings, by their names without the prefix; errors are added to ``errors``."""
     prefix = f"{PREFIX}{group}."
     is_default = group == DEFAULT  # which includes every topic and excludes none, by any config
-    patterns = [] if is_default else [ConfigKey(f"{prefix}{key}", Type.LIST, "", validator=_REGEXES) for key in ("include", "exclude")]
+    patterns = (
+        [] if is_default else [ConfigKey(f"{prefix}{key}", Type.LIST, "", validator=_check_regexes) for key in ("include", "exclude")]
+    )
     definition = ConfigDef(
         *patterns,
         ConfigKey(f"{prefix}replication.factor", Type.SHORT, replicas, validator=_positive(_REPLICATION)),
@@ -108,15 +110,12 @@ def _check_regexes(name: str, value: Any) -> None:
             raise ConfigException.of(name, text_of(value), f"Syntax error in regular expression: {regex_error(pattern, error)}") from error
 
 
-_REGEXES: Final = Lambda(_check_regexes, "regular expressions")
-
-
-def _positive(reason: str) -> Lambda:
+def _positive(reason: str) -> Validator:
     def check(name: str, value: Any) -> None:
         if value is not None and value != BROKERS_DEFAULT and value < 1:
             raise ConfigException.of(name, value, reason)
 
-    return Lambda(check, reason)
+    return check
 
 
 def _group(config: Mapping[str, str], name: str, values: Mapping[str, Any]) -> TopicGroup:

@@ -12,7 +12,7 @@ from typing import Any, Self
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.arrow_schema import schema_of
-from airflow_provider_connect.sdk.columns import column_of, conform, is_json, row_numbers, values_of
+from airflow_provider_connect.sdk.columns import cast_to_schema, column_of, is_json, row_numbers, values_of
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, HeaderConverter
 from airflow_provider_connect.sdk.records import Header, Headers, SinkRecord, SourceRecord, TopicPartition
 from airflow_provider_connect.sdk.schema import Schema
@@ -118,7 +118,7 @@ class Batch:
                 raise _refused(name, "a pyarrow Array or ChunkedArray", column)
             given: Schema | None = rest.get(f"{name}_schema")
             schema = given if given is not None or schemaless or column is None else _schema_of_column(column)
-            rest[name], rest[f"{name}_schema"] = None if column is None else conform(column, schema), schema
+            rest[name], rest[f"{name}_schema"] = None if column is None else cast_to_schema(column, schema), schema
         return cls(topic, **rest)
 
     @property

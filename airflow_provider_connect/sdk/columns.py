@@ -56,8 +56,8 @@ def values_of(column: pa.Array, schema: Schema | None) -> list[Any]:
     return plain if decode is None else [None if value is None else decode(value) for value in plain]
 
 
-def conform(column: pa.Array, schema: Schema | None) -> pa.Array:
-    """``column`` as the one Arrow array that its schema asks for; the same object, uncopied, where it is that already."""
+def cast_to_schema(column: pa.Array, schema: Schema | None) -> pa.Array:
+    """``column``, which may be chunked, as one array of the Arrow type of ``schema``; the same object if it is one already."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if schema is None:

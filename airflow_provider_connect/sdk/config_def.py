@@ -8,14 +8,15 @@ Knows nothing of files, providers or plugins: a mapping of texts comes in, typed
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.config_type import Password, Type, class_name_of, parse_type, shown
 from airflow_provider_connect.sdk.java_text import text_of
+from airflow_provider_connect.sdk.old_names import adopt_old_attributes, with_old_names
 
 __all__ = [
     "REQUIRED",
@@ -24,7 +25,6 @@ __all__ = [
     "ConfigKey",
     "ConfigValue",
     "Importance",
-    "Lambda",
     "ListOf",
     "NonEmptyString",
     "OneOf",
@@ -39,6 +39,9 @@ __all__ = [
     "parse_type",
     "shown",
 ]
+
+if not TYPE_CHECKING:  # a type checker is to find the old names
+    __getattr__ = with_old_names(__name__)
 
 
 class Importance(StrEnum):
@@ -69,9 +72,11 @@ REQUIRED: Final = _Required()
 
 
 class Validator(Protocol):
-    """Limits of a setting. Called with the parsed value, or None where the setting is missing or cannot be parsed."""
+    """Limits of a setting: a function, or an object that can be called.
 
-    def __call__(self, name: str, value: Any) -> None:
+    Called with the parsed value, or None where the setting is missing or cannot be parsed."""
+
+    def __call__(self, name: str, value: Any, /) -> None:
         """Return if ``value`` is good, else raise ConfigException (``ConfigException.of`` words it as Connect does)."""
 
 
@@ -139,17 +144,6 @@ class ListOf:
             OneOf(*self.values)(name, entry)
         if self.unique and len(set(value)) < len(value):
             raise ConfigException.of(name, text_of(value), "Duplicate alias provided.")
-
-
-@dataclass(frozen=True, slots=True)
-class Lambda:
-    """A validator from a function, with a text that documents it."""
-
-    check: Callable[[str, Any], None]
-    description: str = ""
-
-    def __call__(self, name: str, value: Any) -> None:
-        self.check(name, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,3 +343,7 @@ class Plugin:
     version: ClassVar[str | None] = None
     """None: the version of the plugin's distribution."""
     config_def: ClassVar[ConfigDef] = ConfigDef()
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        adopt_old_attributes(cls)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.columns import column_of, values_of
 from airflow_provider_connect.sdk.config_def import Plugin
-from airflow_provider_connect.sdk.schema import OPTIONAL_BYTES_SCHEMA, Schema
+from airflow_provider_connect.sdk.old_names import keeping_old_attributes
+from airflow_provider_connect.sdk.schema import BYTES_SCHEMA, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,6 +39,7 @@ class ColumnRun:
     column: pa.Array
 
 
+@keeping_old_attributes
 class Converter(Plugin):
     """Bytes on a topic ↔ data, for keys or for values.
 
@@ -74,10 +76,10 @@ class Converter(Plugin):
         self._need_one_of("to_connect_data", "to_connect_column")
         return list(column_runs(self.to_connect_data(topic, data) for data in column.to_pylist()))
 
-    def unreadable(self, topic: str, column: pa.Array) -> Mapping[int, Exception]:
-        """Records that ``to_connect_data`` raises for, each with what it raises, where that is found out much faster than by converting.
+    def find_invalid_rows(self, topic: str, column: pa.Array) -> Mapping[int, Exception]:
+        """Rows that ``to_connect_data`` raises for, each with what it raises, where finding them is much faster than converting.
 
-        The framework asks before it converts a column, and leaves these out. Whatever is not found here fails there.
+        Called before a column is converted. The framework leaves these rows out. A row that is not found here fails there.
         """
         return {}
 
@@ -120,7 +122,7 @@ class RawHeaderConverter(HeaderConverter):
         return None if value is None else value.encode() if isinstance(value, str) else bytes(value)
 
     def to_connect_header(self, topic: str, key: str, data: bytes | None) -> SchemaAndValue:
-        return NULL if data is None else SchemaAndValue(OPTIONAL_BYTES_SCHEMA, data)
+        return NULL if data is None else SchemaAndValue(BYTES_SCHEMA.as_optional(), data)
 
 
 RAW_HEADERS: Final = RawHeaderConverter()

@@ -12,9 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_connect.errors import DataException, SchemaException
+from airflow_provider_connect.sdk.old_names import with_old_names
+
+if not TYPE_CHECKING:  # a type checker is to find the old names
+    __getattr__ = with_old_names(__name__)
 
 
 class SchemaType(StrEnum):
@@ -76,6 +80,7 @@ class Schema:
     value_schema: Schema | None = None
     fields: tuple[Field, ...] = ()
     _by_name: dict[str, Field] | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
+    _optional: Schema | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.parameters is not None:
@@ -112,7 +117,10 @@ class Schema:
         return cls(SchemaType.STRUCT, fields=tuple(Field(name, i, s) for i, (name, s) in enumerate(fields.items())), **attributes)
 
     def as_optional(self) -> Schema:
-        return dataclasses.replace(self, optional=True)
+        """The schema whose values may be null: the same object at each call, for use with each record."""
+        if self._optional is None:
+            object.__setattr__(self, "_optional", self if self.optional else dataclasses.replace(self, optional=True))
+        return self._optional or self
 
     def as_required(self) -> Schema:
         return dataclasses.replace(self, optional=False)
@@ -165,15 +173,6 @@ FLOAT64_SCHEMA: Final = Schema(SchemaType.FLOAT64)
 BOOLEAN_SCHEMA: Final = Schema(SchemaType.BOOLEAN)
 STRING_SCHEMA: Final = Schema(SchemaType.STRING)
 BYTES_SCHEMA: Final = Schema(SchemaType.BYTES)
-OPTIONAL_INT8_SCHEMA: Final = INT8_SCHEMA.as_optional()
-OPTIONAL_INT16_SCHEMA: Final = INT16_SCHEMA.as_optional()
-OPTIONAL_INT32_SCHEMA: Final = INT32_SCHEMA.as_optional()
-OPTIONAL_INT64_SCHEMA: Final = INT64_SCHEMA.as_optional()
-OPTIONAL_FLOAT32_SCHEMA: Final = FLOAT32_SCHEMA.as_optional()
-OPTIONAL_FLOAT64_SCHEMA: Final = FLOAT64_SCHEMA.as_optional()
-OPTIONAL_BOOLEAN_SCHEMA: Final = BOOLEAN_SCHEMA.as_optional()
-OPTIONAL_STRING_SCHEMA: Final = STRING_SCHEMA.as_optional()
-OPTIONAL_BYTES_SCHEMA: Final = BYTES_SCHEMA.as_optional()
 DATE_SCHEMA: Final = Schema(SchemaType.INT32, name=DATE, version=1)
 TIME_SCHEMA: Final = Schema(SchemaType.INT32, name=TIME, version=1)
 TIMESTAMP_SCHEMA: Final = Schema(SchemaType.INT64, name=TIMESTAMP, version=1)

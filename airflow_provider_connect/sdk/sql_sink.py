@@ -102,10 +102,10 @@ class SqlSink(TransactionalSink):
                 continue
             next_offset = "NULL" if row.next_offset is None else row.next_offset
             if partition in self._stored:
-                changes = f"next_offset = {next_offset}, claim_order = {row.claim_order}, claim = "
+                changes = f"next_offset = {next_offset}, claim_order = {row.claim_epoch}, claim = "
                 _execute(transaction, f"UPDATE {table} SET {changes}", [row.claim], f" WHERE id = '{row_id}'")
             else:
-                values = f"'{row_id}', {partition.partition}, {next_offset}, {row.claim_order}, "
+                values = f"'{row_id}', {partition.partition}, {next_offset}, {row.claim_epoch}, "
                 _execute(transaction, f"INSERT INTO {table} VALUES ({values}", [row.claim, connector, partition.topic], ")")
 
     def _finds_table(self, transaction: Any) -> bool:

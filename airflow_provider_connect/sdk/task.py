@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedPaths
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, HeaderConverter
+from airflow_provider_connect.sdk.old_names import adopt_old_attributes, keeping_old_attributes
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sdk.batch import Batch
@@ -52,6 +53,10 @@ class Task:
     """Set by the framework before ``start``; used where batches become records."""
     allowed_paths: AllowedPaths = NOTHING_ALLOWED
     """The files of the host that this task may open. Set by the framework before ``initialize``."""
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        adopt_old_attributes(cls)
 
 
 class TransactionContext(Protocol):
@@ -133,19 +138,19 @@ class ErrantRecordReporter(Protocol):
 class SinkTaskContext(Protocol):
     """What the framework offers a sink task.
 
-    ``claim`` names the right to write that this task was started with, ``claim_order`` is larger for a newer claim.
+    ``claim`` names the right to write that this task was started with, ``claim_epoch`` is larger for a newer one.
     ``guarantee`` is ``delivery.guarantee``: ``exactly_once``, ``at_least_once`` or ``at_most_once``. With ``exactly_once`` the destination
     commits data, offsets and claim together; with ``at_most_once`` the offsets are already committed when ``put`` is called, so a task must
-    not repeat a write of which it does not know that it failed. ``moved_by_others``, known before ``open``: another program's sink, such as
-    a real Kafka Connect's, has committed offsets of this group since; what it has written to the destination stays.
+    not repeat a write of which it does not know that it failed. ``has_external_commits``, known before ``open``: another program's sink,
+    such as a real Kafka Connect's, has committed offsets of this group since; what it has written to the destination stays.
     """
 
     config: Mapping[str, str]
     claim: str
-    claim_order: int
+    claim_epoch: int
     guarantee: str
     exactly_once: bool
-    moved_by_others: bool
+    has_external_commits: bool
     errant_record_reporter: ErrantRecordReporter | None
 
     @property
@@ -194,6 +199,7 @@ class RolledBackException(ConnectException):
         self.why = why
 
 
+@keeping_old_attributes
 class SinkTask(Task):
     """Writes to a destination. ``initialize`` → ``start`` → ``open`` → ``put`` … ``pre_commit`` … → ``close`` → ``stop``.
 
@@ -201,7 +207,7 @@ class SinkTask(Task):
     """
 
     context: SinkTaskContext
-    reads: ClassVar[frozenset[str]] = frozenset({"key", "headers", "timestamp"})
+    required_columns: ClassVar[frozenset[str]] = frozenset({"key", "headers", "timestamp"})
     """What ``put`` reads besides the value. A task that names less spares the reader those columns; they are then None."""
     is_transactional: ClassVar[bool] = False
     """Whether what is put between two commits is one transaction of the destination. The framework then keeps it, and puts it again after a

@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.old_names import keeping_old_attributes, keeping_old_keywords
 from airflow_provider_connect.sdk.records import SinkRecord, TopicPartition
 from airflow_provider_connect.sdk.task import ErrantRecordReporter, TransactionContext
 
@@ -83,15 +84,17 @@ class FakeReporter:
             self.report(records, error)
 
 
+@keeping_old_attributes
 class MemorySinkContext:
     """A sink task's context; what it is asked for is kept in attributes."""
 
+    @keeping_old_keywords(claim_order="claim_epoch")
     def __init__(
         self,
         config: Mapping[str, str],
         assignment: Collection[TopicPartition],
         *,
-        claim_order: int = 1,
+        claim_epoch: int = 1,
         exactly_once: bool = False,
         guarantee: str | None = None,
         errant_record_reporter: ErrantRecordReporter | None = None,
@@ -99,11 +102,11 @@ class MemorySinkContext:
         """``guarantee`` None: ``exactly_once`` or else ``at_least_once``."""
         self.config = config
         self.assignment = assignment
-        self.claim_order = claim_order
-        self.claim = f"suite:{claim_order}"
+        self.claim_epoch = claim_epoch
+        self.claim = f"suite:{claim_epoch}"
         self.guarantee = guarantee or ("exactly_once" if exactly_once else "at_least_once")
         self.exactly_once = self.guarantee == "exactly_once"
-        self.moved_by_others = False
+        self.has_external_commits = False
         self.errant_record_reporter = errant_record_reporter
         self.rewinds: dict[TopicPartition, int] = {}
         self.paused: set[TopicPartition] = set()

@@ -7,7 +7,7 @@
     assert run(FeedSource(), {"feed": path, "topic": "t"}, tasks=2, offsets=first.offsets).records == []
 
     killed = run(TableSink(), config, batches=batches, fault=Fault(CommitStep.PRE_COMMIT, line=3), exactly_once=True)
-    run(TableSink(), config, batches=batches, offsets=killed.offsets, claim_order=2, exactly_once=True)
+    run(TableSink(), config, batches=batches, offsets=killed.offsets, claim_epoch=2, exactly_once=True)
     assert rows_of_the_table() == expected
 """
 
@@ -22,6 +22,7 @@ from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED, AllowedPaths
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.connector import Connector, SinkConnector, SourceConnector, listed_tasks, task_texts
+from airflow_provider_connect.sdk.old_names import keeping_old_keywords
 from airflow_provider_connect.sdk.records import SourceRecord, TopicPartition
 from airflow_provider_connect.sdk.task import CommitStep, SourceTask
 from airflow_provider_connect.sdk.testing_calls import Fault, Killed, SinkCalls, Steps, offsets_after, polls, started
@@ -79,13 +80,14 @@ def run(
     batches: Iterable[Batch],
     tasks: int = 1,
     offsets: Mapping[TopicPartition, int] | None = None,
-    claim_order: int = 1,
+    claim_epoch: int = 1,
     exactly_once: bool = False,
     fault: Fault | None = None,
     allowed_paths: AllowedPaths = ALL_ALLOWED,
 ) -> SinkRun: ...
 
 
+@keeping_old_keywords(claim_order="claim_epoch")
 def run(
     connector: SourceConnector | SinkConnector,
     config: Mapping[str, str],
@@ -93,14 +95,14 @@ def run(
     tasks: int = 1,
     batches: Iterable[Batch] = (),
     offsets: Any = None,  # of a source's or a sink's form
-    claim_order: int = 1,
+    claim_epoch: int = 1,
     exactly_once: bool = False,
     fault: Fault | None = None,
     allowed_paths: AllowedPaths = ALL_ALLOWED,
 ) -> SourceRun | SinkRun:
     """Run ``connector`` once, with at most ``tasks`` tasks, to the end of its data.
 
-    Each later run of a sink needs a larger ``claim_order``.
+    Each later run of a sink needs a larger ``claim_epoch``.
     A source's task commits after each ``poll``. ``offsets`` are the committed ones; None: there are none. A sink's task gets the
     ``batches`` of its partitions in their order. It commits after every second one and at the end. What lies before the offsets of the
     destination, or else before ``offsets``, is left out. The config's ``errors.tolerance`` decides about refused records. A ``fault`` ends
@@ -118,7 +120,7 @@ def run(
         for number, task_config in enumerate(task_configs):
             own = partitions[number :: len(task_configs)]
             context = MemorySinkContext(
-                task_config, own, claim_order=claim_order, exactly_once=exactly_once, errant_record_reporter=reporter
+                task_config, own, claim_epoch=claim_epoch, exactly_once=exactly_once, errant_record_reporter=reporter
             )
             task = started(connector, task_config, context, allowed_paths)
             stack.callback(task.stop)

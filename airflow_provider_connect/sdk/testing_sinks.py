@@ -15,6 +15,7 @@ from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import column_of
 from airflow_provider_connect.sdk.connector import SinkConnector
+from airflow_provider_connect.sdk.old_names import keeping_old_keywords
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import STRING_SCHEMA, Schema
 from airflow_provider_connect.sdk.task import CommitStep, SinkTask
@@ -46,18 +47,19 @@ class SinkConnectorSuite(ConnectorSuite):
         """What lies in the destination now, in the order put: what ``values`` gave."""
         raise NotImplementedError
 
+    @keeping_old_keywords(claim_order="claim_epoch")
     def task(
-        self, claim_order: int = 1, partitions: Collection[TopicPartition] | None = None, reporter: FakeReporter | None = None
+        self, claim_epoch: int = 1, partitions: Collection[TopicPartition] | None = None, reporter: FakeReporter | None = None
     ) -> SinkTask:
         """A started task, the only one of its plan."""
         [config] = self.planned()
-        return self._started(config, claim_order, [self.partition] if partitions is None else partitions, reporter)
+        return self._started(config, claim_epoch, [self.partition] if partitions is None else partitions, reporter)
 
     def _started(
-        self, config: Mapping[str, str], claim_order: int, partitions: Collection[TopicPartition], reporter: FakeReporter | None = None
+        self, config: Mapping[str, str], claim_epoch: int, partitions: Collection[TopicPartition], reporter: FakeReporter | None = None
     ) -> SinkTask:
         context = MemorySinkContext(
-            config, partitions, claim_order=claim_order, exactly_once=self.exactly_once, errant_record_reporter=reporter
+            config, partitions, claim_epoch=claim_epoch, exactly_once=self.exactly_once, errant_record_reporter=reporter
         )
         task: SinkTask = started(self.connector(), config, context, self.allowed_paths)
         return task
@@ -367,10 +369,10 @@ class SinkConnectorSuite(ConnectorSuite):
         topic, first = self.partition
         return [TopicPartition(topic, first + number) for number in range(count)]
 
-    def _opened(self, claim_order: int = 1, partitions: Collection[TopicPartition] | None = None) -> SinkCalls:
+    def _opened(self, claim_epoch: int = 1, partitions: Collection[TopicPartition] | None = None) -> SinkCalls:
         """The calls to a task whose partitions are open."""
         partitions = [self.partition] if partitions is None else partitions
-        calls = SinkCalls(self.task(claim_order, partitions), partitions)
+        calls = SinkCalls(self.task(claim_epoch, partitions), partitions)
         calls.open()
         return calls
 

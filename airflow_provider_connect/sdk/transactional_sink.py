@@ -16,6 +16,7 @@ from airflow_provider_connect.errors import ConnectException, DataException, Fen
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
+from airflow_provider_connect.sdk.old_names import keeping_old_attributes
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import RolledBackException, SinkTask, WentBack
 
@@ -23,30 +24,32 @@ _ALTERED = " altered"
 _Result = TypeVar("_Result")
 
 
+@keeping_old_attributes
 @dataclass(frozen=True, slots=True)
 class OffsetRow:
-    """The state of one partition in the destination. ``next_offset`` None: no offset is known. ``claim_order`` orders the claims of one
+    """The state of one partition in the destination. ``next_offset`` None: no offset is known. ``claim_epoch`` orders the claims of one
     config topic, whose id is the part of ``claim`` before the last colon."""
 
     next_offset: int | None
     claim: str
-    claim_order: int
+    claim_epoch: int
 
-    def is_newer_than(self, claim: str, claim_order: int) -> bool:
+    def is_newer_than(self, claim: str, claim_epoch: int) -> bool:
         """Whether the row's claim is newer; claims of different config topics cannot be compared."""
-        return self.claim.rpartition(":")[0] == claim.rpartition(":")[0] and self.claim_order > claim_order
+        return self.claim.rpartition(":")[0] == claim.rpartition(":")[0] and self.claim_epoch > claim_epoch
 
-    def taken(self, partition: TopicPartition, claim: str, claim_order: int) -> OffsetRow:
+    def taken(self, partition: TopicPartition, claim: str, claim_epoch: int) -> OffsetRow:
         """The row with another claim. Raises FencedException if its own claim is newer."""
-        if self.is_newer_than(claim, claim_order):
+        if self.is_newer_than(claim, claim_epoch):
             raise FencedException(f"{partition} belongs to the newer claim {self.claim}, claim {claim} may no longer write")
-        return OffsetRow(self.next_offset, claim, claim_order)
+        return OffsetRow(self.next_offset, claim, claim_epoch)
 
     def altered(self, next_offset: int | None) -> OffsetRow:
         """The row with another offset, and a claim that no task has: a task that still writes is fenced."""
         return replace(self, next_offset=next_offset, claim=self.claim.removesuffix(_ALTERED) + _ALTERED)
 
 
+@keeping_old_attributes
 class TransactionalSink(SinkConnector):
     """A connector together with the calls that its tasks make to the destination.
 
@@ -60,8 +63,8 @@ class TransactionalSink(SinkConnector):
     records are searched by halving batches.
     """
 
-    reads: ClassVar[frozenset[str]] = SinkTask.reads
-    """What ``write`` reads besides values, as in ``SinkTask.reads``."""
+    required_columns: ClassVar[frozenset[str]] = SinkTask.required_columns
+    """What ``write`` reads besides values, as in ``SinkTask.required_columns``."""
     max_retries: ClassVar[int] = 10
     """How many RetriableExceptions may follow each other without a commit; the next one fails the task."""
 
@@ -69,7 +72,7 @@ class TransactionalSink(SinkConnector):
         super().__init_subclass__(**named)
         if "task_class" not in cls.__dict__:
             name = f"{cls.__name__}Task"
-            attributes = {"__module__": cls.__module__, "__qualname__": name, "sink_class": cls, "reads": cls.reads}
+            attributes = {"__module__": cls.__module__, "__qualname__": name, "sink_class": cls, "required_columns": cls.required_columns}
             cls.task_class = type(name, (TransactionalSinkTask,), attributes)
 
     # An author's methods
@@ -222,8 +225,8 @@ class TransactionalSinkTask(SinkTask):
         for partition in self._rows.keys() & partitions:
             if found.get(partition) not in (self._rows[partition], self._uncertain.get(partition, self._rows[partition])):
                 raise _fenced(partition, found.get(partition), context.claim)
-        unknown = OffsetRow(None, context.claim, context.claim_order)
-        taken = {p: found.get(p, unknown).taken(p, context.claim, context.claim_order) for p in partitions}
+        unknown = OffsetRow(None, context.claim, context.claim_epoch)
+        taken = {p: found.get(p, unknown).taken(p, context.claim, context.claim_epoch) for p in partitions}
         try:
             self._sink.write_offsets(transaction, self._connector, {p: row for p, row in taken.items() if found.get(p) != row})
         except Exception as error:

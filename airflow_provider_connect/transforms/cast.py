@@ -14,8 +14,8 @@ from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import column_of, conform, values_of
-from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Lambda, Type
+from airflow_provider_connect.sdk.columns import cast_to_schema, column_of, values_of
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Type
 from airflow_provider_connect.sdk.java_text import double_texts, in_hash_order, text_of
 from airflow_provider_connect.sdk.schema import DATE, DECIMAL, INTEGER_BITS, TIME, TIMESTAMP, Field, Schema, SchemaType
 from airflow_provider_connect.transforms.cast_values import FLOATS, OUTPUTS, cast_value, check_input, names_of
@@ -75,7 +75,7 @@ class Cast(OneSide):
         ConfigKey(
             SPEC,
             Type.LIST,
-            validator=Lambda(_check_spec, "list of colon-delimited pairs, e.g. <code>foo:bar,abc:xyz</code>"),
+            validator=_check_spec,
             importance=Importance.HIGH,
             doc="List of fields and the type to cast them to of the form field1:type,field2:type to cast fields of Maps or Structs. "
             "A single type to cast the entire value. Valid types are int8, int16, int32, int64, float32, float64, boolean, and string. "
@@ -94,7 +94,7 @@ class Cast(OneSide):
             cast = cast_column(column, schema, self._whole)
             kept = {"name": schema.name, "version": schema.version, "doc": schema.doc, "parameters": schema.parameters}
             after = _cast_schema(schema, self._whole, **kept)
-            return self.replaced(batch, conform(cast, after), after)
+            return self.replaced(batch, cast_to_schema(cast, after), after)
         if schema.type is not SchemaType.STRUCT:
             raise DataException("Cannot list fields on non-struct type")
         if schema.default is not None:

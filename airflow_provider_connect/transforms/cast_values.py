@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.java_text import as_single, parse_double, parse_integer, single_text, text_of, wrapped
 from airflow_provider_connect.sdk.schema import DATE, INTEGER_BITS, TIME, TIMESTAMP, Schema, SchemaType
-from airflow_provider_connect.sdk.value_text import values_text
+from airflow_provider_connect.sdk.values import convert_to_string
 from airflow_provider_connect.transforms.requirements import class_of_schema, class_of_value
 
 FLOATS: Final = frozenset({SchemaType.FLOAT32, SchemaType.FLOAT64})
@@ -90,7 +90,7 @@ def _as_text(value: Any, schema: Schema | None) -> str:
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(value).decode()
     if isinstance(value, datetime.date | datetime.time):
-        return values_text(schema, value)
+        return convert_to_string(schema, value)
     return text_of(value, schema)
 
 

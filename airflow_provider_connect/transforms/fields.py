@@ -13,7 +13,7 @@ from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import column_of
-from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Lambda, NonEmptyString, Type
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, NonEmptyString, Type
 from airflow_provider_connect.sdk.java_text import as_single, in_hash_order, parse_decimal, text_of, wrapped
 from airflow_provider_connect.sdk.schema import (
     DATE,
@@ -175,7 +175,7 @@ class ReplaceField(OneSide):
             RENAMES,
             Type.LIST,
             [],
-            validator=Lambda(_check_renames, "list of colon-delimited pairs, e.g. <code>foo:bar,abc:xyz</code>"),
+            validator=_check_renames,
             doc="Field rename mappings.",
         ),
         REPLACE_NULL,

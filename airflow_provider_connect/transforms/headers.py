@@ -13,11 +13,11 @@ from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch, headers_type
 from airflow_provider_connect.sdk.columns import row_numbers
-from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Lambda, OneOf, Type
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, OneOf, Type
 from airflow_provider_connect.sdk.java_text import in_hash_order
 from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.transformations import Transformation
-from airflow_provider_connect.sdk.value_text import parse_value
+from airflow_provider_connect.sdk.values import parse_string
 from airflow_provider_connect.transforms.one_side import REPLACE_NULL, OneSide, of_key_and_value, one_by_one
 from airflow_provider_connect.transforms.requirements import Names, check_not_empty, require_map, require_struct
 from airflow_provider_connect.transforms.struct_columns import child, schema_like, struct_column
@@ -52,14 +52,14 @@ class HeaderFrom(OneSide):
         ConfigKey(
             FIELDS,
             Type.LIST,
-            validator=Lambda(check_not_empty, "non-empty list"),
+            validator=check_not_empty,
             importance=Importance.HIGH,
             doc="Field names in the record whose values are to be copied or moved to headers.",
         ),
         ConfigKey(
             HEADERS,
             Type.LIST,
-            validator=Lambda(check_not_empty, "non-empty list"),
+            validator=check_not_empty,
             importance=Importance.HIGH,
             doc="Header names, in the same order as the field names listed in the fields configuration property.",
         ),
@@ -126,10 +126,10 @@ class InsertHeader(Transformation):
 
     class_name = "org.apache.kafka.connect.transforms.InsertHeader"
     config_def = ConfigDef(
-        ConfigKey(HEADER, validator=Lambda(_check_given), importance=Importance.HIGH, doc="The name of the header."),
+        ConfigKey(HEADER, validator=_check_given, importance=Importance.HIGH, doc="The name of the header."),
         ConfigKey(
             VALUE,
-            validator=Lambda(_check_given),
+            validator=_check_given,
             importance=Importance.HIGH,
             doc="The literal value that is to be set as the header value on all records.",
         ),
@@ -137,7 +137,7 @@ class InsertHeader(Transformation):
 
     def configure(self, config: Config) -> None:
         self._key: str = config[HEADER]
-        self._schema, self._value = parse_value(config[VALUE])
+        self._schema, self._value = parse_string(config[VALUE])
 
     def apply_batch(self, batch: Batch) -> Batch:
         if not batch.num_records:

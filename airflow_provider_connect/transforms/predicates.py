@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Lambda, NonEmptyString
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, NonEmptyString
 from airflow_provider_connect.sdk.transformations import Predicate, Transformation
 from airflow_provider_connect.transforms.headers import have_header
 from airflow_provider_connect.transforms.java_regex import TopicPattern, check_regex
@@ -24,7 +24,7 @@ class TopicNameMatches(Predicate):
     config_def = ConfigDef(
         ConfigKey(
             "pattern",
-            validator=Lambda(_check_pattern),
+            validator=_check_pattern,
             doc="A Java regular expression for matching against the name of a record's topic.",
         )
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Lambda
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance
 from airflow_provider_connect.sdk.transformations import Transformation
 from airflow_provider_connect.transforms.java_regex import Replacement, TopicPattern, check_regex
 from airflow_provider_connect.transforms.one_side import runs_of
@@ -24,7 +24,7 @@ class RegexRouter(Transformation):
 
     class_name = "org.apache.kafka.connect.transforms.RegexRouter"
     config_def = ConfigDef(
-        ConfigKey(REGEX, validator=Lambda(check_regex), importance=Importance.HIGH, doc="Regular expression to use for matching."),
+        ConfigKey(REGEX, validator=check_regex, importance=Importance.HIGH, doc="Regular expression to use for matching."),
         ConfigKey(REPLACEMENT, importance=Importance.HIGH, doc="Replacement string."),
     )
 

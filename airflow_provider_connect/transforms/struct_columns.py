@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.arrow_schema import arrow_type
-from airflow_provider_connect.sdk.columns import column_of, conform, row_numbers
+from airflow_provider_connect.sdk.columns import cast_to_schema, column_of, row_numbers
 from airflow_provider_connect.sdk.schema import Field, Schema, SchemaType
 
 
@@ -71,5 +71,5 @@ def struct_column(schema: Schema, columns: Sequence[pa.Array], within: pa.Array)
     if not columns:
         empty = pa.StructArray.from_buffers(type, len(within), [None], children=[])
         return empty if mask is None else pc.if_else(mask, pa.scalar(None, type), empty)
-    arrays = [conform(column, field.schema) for field, column in zip(schema.fields, columns, strict=True)]
+    arrays = [cast_to_schema(column, field.schema) for field, column in zip(schema.fields, columns, strict=True)]
     return pa.StructArray.from_arrays(arrays, fields=list(type), mask=mask)

@@ -14,7 +14,7 @@ from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import conform
+from airflow_provider_connect.sdk.columns import cast_to_schema
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, OneOf, Type
 from airflow_provider_connect.sdk.java_text import in_hash_order
 from airflow_provider_connect.sdk.schema import Field, Schema, SchemaType, Struct
@@ -134,7 +134,7 @@ class HoistField(OneSide):
         if column.null_count and not schema.optional:
             raise DataException(f'Invalid value: null used for required field: "{self._field}", schema type: {schema.type.name}')
         after = Schema.struct({self._field: schema})
-        hoisted = pa.StructArray.from_arrays([conform(column, schema)], fields=list(arrow_type(after)))
+        hoisted = pa.StructArray.from_arrays([cast_to_schema(column, schema)], fields=list(arrow_type(after)))
         return self.replaced(batch, hoisted, after)
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
@@ -285,7 +285,7 @@ class SetSchemaMetadata(OneSide):
         after = _renamed(schema, self._changes)
         if schema.type is SchemaType.STRUCT:
             column = struct_column(after, children(column, schema, fill=self.fills_null), column)
-        return self.replaced(batch, conform(column, after), after)
+        return self.replaced(batch, cast_to_schema(column, after), after)
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
         if any(value is not None for value in values):

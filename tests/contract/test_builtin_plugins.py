@@ -36,16 +36,10 @@ from airflow_provider_connect.sdk.schema import (
     BYTES_SCHEMA,
     DATE_SCHEMA,
     FLOAT32_SCHEMA,
+    FLOAT64_SCHEMA,
+    INT16_SCHEMA,
     INT32_SCHEMA,
     INT64_SCHEMA,
-    OPTIONAL_BOOLEAN_SCHEMA,
-    OPTIONAL_BYTES_SCHEMA,
-    OPTIONAL_FLOAT32_SCHEMA,
-    OPTIONAL_FLOAT64_SCHEMA,
-    OPTIONAL_INT16_SCHEMA,
-    OPTIONAL_INT32_SCHEMA,
-    OPTIONAL_INT64_SCHEMA,
-    OPTIONAL_STRING_SCHEMA,
     STRING_SCHEMA,
     TIME_SCHEMA,
     TIMESTAMP_SCHEMA,
@@ -119,22 +113,22 @@ class TestFileStreamSinkExactlyOnce(TestFileStreamSink):
     exactly_once = True
 
 
-PLACE = Schema.struct({"x": INT32_SCHEMA, "y": OPTIONAL_INT64_SCHEMA.with_default(7)}, optional=True)
+PLACE = Schema.struct({"x": INT32_SCHEMA, "y": INT64_SCHEMA.as_optional().with_default(7)}, optional=True)
 VALUES: Sequence[tuple[Schema | None, Any]] = [
     (STRING_SCHEMA, "text"),
     (STRING_SCHEMA, 'é😀 "\\\n\x1f'),
-    (OPTIONAL_STRING_SCHEMA, None),
+    (STRING_SCHEMA.as_optional(), None),
     (INT64_SCHEMA, -(2**63)),
     (FLOAT32_SCHEMA, 0.10000000149011612),
-    (OPTIONAL_FLOAT64_SCHEMA, 1e300),
-    (OPTIONAL_FLOAT64_SCHEMA, None),
+    (FLOAT64_SCHEMA.as_optional(), 1e300),
+    (FLOAT64_SCHEMA.as_optional(), None),
     (BOOLEAN_SCHEMA, True),
     (BYTES_SCHEMA, b"\x00\xff"),
     (decimal_schema(3), Decimal("-12.345")),
     (DATE_SCHEMA, datetime.date(1969, 12, 31)),
     (TIME_SCHEMA, datetime.time(23, 59, 59, 999000)),
     (TIMESTAMP_SCHEMA, datetime.datetime(2020, 2, 29, 12, tzinfo=datetime.UTC)),
-    (Schema.array(OPTIONAL_STRING_SCHEMA), ["a", None]),
+    (Schema.array(STRING_SCHEMA.as_optional()), ["a", None]),
     (Schema.map(STRING_SCHEMA, INT32_SCHEMA), {"a": 1}),
     (Schema.map(INT32_SCHEMA, STRING_SCHEMA), {1: "a"}),
     (PLACE, Struct(PLACE, {"x": 1, "y": 2})),
@@ -179,10 +173,15 @@ class TestStringConverter(ConverterSuite):
         return configured(StringConverter)
 
     def values(self) -> Sequence[tuple[Schema | None, Any]]:
-        return [(OPTIONAL_STRING_SCHEMA, "text"), (OPTIONAL_STRING_SCHEMA, ""), (OPTIONAL_STRING_SCHEMA, None), (INT32_SCHEMA, 5)]
+        return [
+            (STRING_SCHEMA.as_optional(), "text"),
+            (STRING_SCHEMA.as_optional(), ""),
+            (STRING_SCHEMA.as_optional(), None),
+            (INT32_SCHEMA, 5),
+        ]
 
     def read_back(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
-        return OPTIONAL_STRING_SCHEMA, None if value is None else str(value)
+        return STRING_SCHEMA.as_optional(), None if value is None else str(value)
 
 
 class TestByteArrayConverter(ConverterSuite):
@@ -192,7 +191,7 @@ class TestByteArrayConverter(ConverterSuite):
         return configured(ByteArrayConverter)
 
     def values(self) -> Sequence[tuple[Schema | None, Any]]:
-        return [(OPTIONAL_BYTES_SCHEMA, b""), (OPTIONAL_BYTES_SCHEMA, b"\x00\xff"), (OPTIONAL_BYTES_SCHEMA, None)]
+        return [(BYTES_SCHEMA.as_optional(), b""), (BYTES_SCHEMA.as_optional(), b"\x00\xff"), (BYTES_SCHEMA.as_optional(), None)]
 
 
 class NumberSuite(ConverterSuite):
@@ -210,27 +209,27 @@ class NumberSuite(ConverterSuite):
 
 
 class TestShortConverter(NumberSuite):
-    cls, schema, numbers = ShortConverter, OPTIONAL_INT16_SCHEMA, (0, -1, 32767)
+    cls, schema, numbers = ShortConverter, INT16_SCHEMA.as_optional(), (0, -1, 32767)
 
 
 class TestIntegerConverter(NumberSuite):
-    cls, schema, numbers = IntegerConverter, OPTIONAL_INT32_SCHEMA, (0, -1, 2**31 - 1)
+    cls, schema, numbers = IntegerConverter, INT32_SCHEMA.as_optional(), (0, -1, 2**31 - 1)
 
 
 class TestLongConverter(NumberSuite):
-    cls, schema, numbers = LongConverter, OPTIONAL_INT64_SCHEMA, (0, -1, 2**63 - 1)
+    cls, schema, numbers = LongConverter, INT64_SCHEMA.as_optional(), (0, -1, 2**63 - 1)
 
 
 class TestFloatConverter(NumberSuite):
-    cls, schema, numbers = FloatConverter, OPTIONAL_FLOAT32_SCHEMA, (0.0, -1.5)
+    cls, schema, numbers = FloatConverter, FLOAT32_SCHEMA.as_optional(), (0.0, -1.5)
 
 
 class TestDoubleConverter(NumberSuite):
-    cls, schema, numbers = DoubleConverter, OPTIONAL_FLOAT64_SCHEMA, (0.0, 1e300)
+    cls, schema, numbers = DoubleConverter, FLOAT64_SCHEMA.as_optional(), (0.0, 1e300)
 
 
 class TestBooleanConverter(NumberSuite):
-    cls, schema, numbers = BooleanConverter, OPTIONAL_BOOLEAN_SCHEMA, (True, False)
+    cls, schema, numbers = BooleanConverter, BOOLEAN_SCHEMA.as_optional(), (True, False)
     bad_data: ClassVar[Sequence[bytes]] = (b"", b"\x02", b"11")
 
 

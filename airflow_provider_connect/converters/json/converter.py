@@ -27,11 +27,11 @@ from airflow_provider_connect.converters.plain import TYPE_KEY, DataConverter
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.arrow_schema import schema_of
-from airflow_provider_connect.sdk.columns import conform, is_json, values_of
+from airflow_provider_connect.sdk.columns import cast_to_schema, is_json, values_of
 from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, Importance, OneOf, Type, Width
 from airflow_provider_connect.sdk.converter import NULL, ColumnRun, SchemaAndValue, column_runs
 from airflow_provider_connect.sdk.json_text import MAX_DEPTH
-from airflow_provider_connect.sdk.schema import OPTIONAL_BOOLEAN_SCHEMA, OPTIONAL_INT64_SCHEMA, OPTIONAL_STRING_SCHEMA, Schema
+from airflow_provider_connect.sdk.schema import BOOLEAN_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema
 
 SCHEMAS_ENABLE, CACHE_SIZE, SCHEMA_CONTENT = "schemas.enable", "schemas.cache.size", "schema.content"
 DECIMAL_FORMAT, REPLACE_NULL = "decimal.format", "replace.null.with.default"
@@ -163,7 +163,7 @@ class JsonConverter(DataConverter):
             return pa.array([], type=pa.binary())
         before, after = (self._envelope(schema), "}") if self._has_schemas else ("", "")
         if schema is not None:
-            return column_text(schema, conform(column, schema), self._rules, before=before, after=after).cast(pa.binary())
+            return column_text(schema, cast_to_schema(column, schema), self._rules, before=before, after=after).cast(pa.binary())
         return self._from_schemaless(column, before, after)
 
     def _from_schemaless(self, column: pa.Array, before: str, after: str) -> pa.Array:
@@ -173,7 +173,7 @@ class JsonConverter(DataConverter):
             values = values_of(column, None)
             return texts_of(None if v is None else f"{before}{self._write(None, v)}{after}" for v in values)
         schema = schema_of(pa.field("value", column.type, nullable=True))
-        texts = column_text(schema, conform(column, schema), self._rules, before=before, after=after)
+        texts = column_text(schema, cast_to_schema(column, schema), self._rules, before=before, after=after)
         return pc.if_else(column.is_valid(), texts.cast(pa.binary()), None) if column.null_count else texts.cast(pa.binary())
 
     def _new_envelope(self, schema: Schema | None) -> str:
@@ -210,7 +210,7 @@ class JsonConverter(DataConverter):
             self._prechecked = _PRECHECKED_COLUMNS
             raise
 
-    def unreadable(self, topic: str, column: pa.Array) -> dict[int, Exception]:
+    def find_invalid_rows(self, topic: str, column: pa.Array) -> dict[int, Exception]:
         """Those that do not begin or end as the others do, and are broken. No record is checked until one could not be read."""
         if not self._prechecked:
             return {}
@@ -291,7 +291,7 @@ class JsonConverter(DataConverter):
             check_documents(texts)
             return json_column(texts)
         first = payloads[0].as_py().lstrip()[:1]
-        schema = OPTIONAL_STRING_SCHEMA if first == b'"' else OPTIONAL_BOOLEAN_SCHEMA if first in (b"t", b"f") else OPTIONAL_INT64_SCHEMA
+        schema = (STRING_SCHEMA if first == b'"' else BOOLEAN_SCHEMA if first in (b"t", b"f") else INT64_SCHEMA).as_optional()
         return read_column(schema, payloads, self._rules, after=after)
 
     def _exact(self, records: _Records) -> list[ColumnRun]:

@@ -15,12 +15,11 @@ from airflow_provider_connect.model.versions import requirement
 from airflow_provider_connect.plugins.catalog.chosen_plugins import CONVERTER_KINDS, VERSION_ENDING, PluginChoice
 from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, Plugin, PluginKind
 from airflow_provider_connect.plugins.validation.class_keys import ClassCheck, ClassChoices, VersionChoices, check_range, found, instance_of
-from airflow_provider_connect.sdk.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Lambda, Recommender, Type, Validator, Width
+from airflow_provider_connect.sdk.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Recommender, Type, Validator, Width
 
 CLASS_KEY: Final = "connector.class"
 VERSION_KEY: Final = f"connector.{VERSION_ENDING}"
 PREDICATE, NEGATE = "predicate", "negate"
-_RANGE: Final = Lambda(check_range, "a version or a range of them")
 _OF_EVERY_TRANSFORMATION: Final = (
     ConfigKey(PREDICATE, default=None, doc="The alias of a predicate used to determine whether to apply this transformation."),
     ConfigKey(NEGATE, Type.BOOLEAN, False, doc="Whether the configured predicate should be negated."),
@@ -76,7 +75,7 @@ class ConnectorDefinition:
     def _version_key(self, key: ConfigKey) -> ConfigKey:
         default = self._version(lambda: self._choice.connector(self._config.get("name"), {CLASS_KEY: self._config[CLASS_KEY]}))
         recommended = VersionChoices(lambda name: self._choice.catalog.named(name, CONNECTOR_KINDS), CLASS_KEY)
-        return dataclasses.replace(key, default=default, validator=_RANGE, recommender=recommended)
+        return dataclasses.replace(key, default=default, validator=check_range, recommender=recommended)
 
     def _version(self, choose: Callable[[], Plugin]) -> str | None:
         try:
@@ -94,7 +93,7 @@ class ConnectorDefinition:
         )
         versions = VersionChoices(lambda named: catalog.named(named, (kind,)), name)
         of_version = f"{name}.{VERSION_ENDING}"
-        keys[of_version] = dataclasses.replace(keys[of_version].with_default(version), validator=_RANGE, recommender=versions)
+        keys[of_version] = dataclasses.replace(keys[of_version].with_default(version), validator=check_range, recommender=versions)
 
     def _stage_keys(self, stages: Stages) -> Iterator[ConfigKey]:
         listed = self._config.get(stages.key) or ""
@@ -123,7 +122,7 @@ class ConnectorDefinition:
         yield ConfigKey(
             of_version,
             default=self._version(lambda: self._choice.other(stages.kind, str(named).strip(), None)) if named else None,
-            validator=_RANGE,
+            validator=check_range,
             importance=Importance.HIGH,
             doc=f"Version of the '{alias}' {word}.",
             group=group,

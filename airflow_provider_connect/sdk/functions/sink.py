@@ -75,9 +75,9 @@ def _connector_class(author: Callable[..., Any]) -> type[FunctionSink]:
     if not first:
         raise TypeError(f"{author.__qualname__}: a sink needs a first parameter, which takes the records")
     signature = Signature.of(author, without=(first, *_GIVEN))
-    reads = SinkTask.reads if first in author.__annotations__ and _names_batch(author.__annotations__[first]) else frozenset[str]()
+    required = SinkTask.required_columns if _names_batch(author.__annotations__.get(first)) else frozenset[str]()
     shared = {"__module__": author.__module__, "__doc__": author.__doc__, "function": staticmethod(author)}
-    task = {**shared, "__qualname__": f"{author.__qualname__}Task", "signature": signature, "reads": reads}
+    task = {**shared, "__qualname__": f"{author.__qualname__}Task", "signature": signature, "required_columns": required}
     connector = {
         **shared,
         "__qualname__": author.__qualname__,

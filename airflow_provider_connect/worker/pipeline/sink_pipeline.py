@@ -79,7 +79,7 @@ class SinkPipeline:
         if not count:
             return raw, [], None
         operation = Operation(stage, class_name_of(type(converter)))
-        broken = converter.unreadable(raw.partition.topic, column)
+        broken = converter.find_invalid_rows(raw.partition.topic, column)
         if broken:
             for index, error in sorted(broken.items(), key=itemgetter(0)):
                 self.errors.failed(Failure(operation, error, raw.record(index)))

@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_provider_connect.model.connector_settings import Guarantee
 from airflow_provider_connect.model.run import Claim
+from airflow_provider_connect.sdk.old_names import keeping_old_attributes
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import ErrantRecordReporter, TransactionContext
 from airflow_provider_connect.stores.offset_store import SourceOffsets
@@ -37,6 +38,7 @@ class TaskSourceContext:
         return [self._offsets.get(partition) for partition in partitions]
 
 
+@keeping_old_attributes
 class TaskSinkContext:
     """A sink task's context. The loop carries out what the task asks for after the task's call returns."""
 
@@ -47,16 +49,16 @@ class TaskSinkContext:
         *,
         guarantee: Guarantee,
         assignment: Collection[TopicPartition] = (),
-        moved_by_others: bool = False,
+        has_external_commits: bool = False,
         errant_record_reporter: ErrantRecordReporter | None = None,
     ) -> None:
         self.config = config
         self.claim = str(claim)
-        self.claim_order = claim.offset
+        self.claim_epoch = claim.offset
         self.guarantee = str(guarantee)
         self.exactly_once = guarantee == Guarantee.EXACTLY_ONCE
         self.assignment = assignment
-        self.moved_by_others = moved_by_others
+        self.has_external_commits = has_external_commits
         self.errant_record_reporter = errant_record_reporter
         self._rewinds: dict[TopicPartition, int] = {}
         self._pauses: set[TopicPartition] = set()

@@ -66,12 +66,12 @@ _FORCED = {"enable.auto.commit": "false", "enable.auto.offset.store": "false", "
 @dataclass(frozen=True, slots=True)
 class KnownPartitions:
     """What is known of a sink's offsets outside its destination: those of the group and, where the group has lost them, those of the batch
-    log; ``unfinished`` where a change over REST was. ``moved_by_others``: another program has committed, or deleted what was committed."""
+    log; ``unfinished`` where a change over REST was. ``has_external_commits``: another program has committed offsets, or deleted them."""
 
     committed: Mapping[TopicPartition, CommittedOffset]
     lost: Mapping[TopicPartition, int] = field(default_factory=dict)
     unfinished: Collection[TopicPartition] = ()
-    moved_by_others: bool = False
+    has_external_commits: bool = False
 
 
 class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
@@ -116,9 +116,9 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         with closing(self._environment.backing.batch_log()) as store:
             gone = {p for p in store.last(name) if p not in committed and reads(p.topic)}
             if not gone:
-                return KnownPartitions(committed, moved_by_others=moved)
+                return KnownPartitions(committed, has_external_commits=moved)
             lost = store.lost(name, self._groups.retention_seconds(), time.time())
-            return KnownPartitions(committed, lost, store.unfinished(name), moved_by_others=moved or not gone <= lost.keys())
+            return KnownPartitions(committed, lost, store.unfinished(name), has_external_commits=moved or not gone <= lost.keys())
 
     def start(self, known: KnownPartitions) -> SinkLoop:
         environment, payload = self._environment, self._environment.payload
@@ -133,7 +133,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
             payload.claim,
             guarantee=Guarantee(payload.guarantee),
             assignment=partitions,
-            moved_by_others=known.moved_by_others,
+            has_external_commits=known.has_external_commits,
             errant_record_reporter=None if task.is_transactional else errant_records_of(environment, errors),
         )
         self._stop_at_end(task)
@@ -238,10 +238,10 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         return starts
 
     def _columns(self, task: SinkTask) -> frozenset[str]:
-        """A task may declare that it reads less than everything (``SinkTask.reads``); transformations and dead-letter records need all."""
+        """A task may declare that it needs fewer (``required_columns``). Transformations and dead-letter records need all."""
         if self._environment.connector_settings.transforms:
             return ALL_COLUMNS
-        return frozenset(task.reads) | columns_of(self._environment)
+        return frozenset(task.required_columns) | columns_of(self._environment)
 
     def _batch_log_of(self, offsets: Offsets) -> Sequence[ProducerRecord]:
         self._logged.update(offsets)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from airflow_provider_connect.sdk.records import Headers, SourceRecord
-from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_STRING_SCHEMA, STRING_SCHEMA, Schema, Struct
+from airflow_provider_connect.sdk.schema import INT64_SCHEMA, STRING_SCHEMA, Schema, Struct
 from airflow_provider_connect.sdk.testing import TransformationSuite
 from airflow_provider_connect.sdk.transformations import Transformation
 from airflow_provider_connect.transforms.cast import CastValue
@@ -12,7 +12,7 @@ from airflow_provider_connect.transforms.headers import DropHeaders, HeaderFromV
 from airflow_provider_connect.transforms.routing import TimestampRouter
 from airflow_provider_connect.transforms.structs import ValueToKey
 
-ROW = Schema.struct({"id": INT64_SCHEMA, "name": OPTIONAL_STRING_SCHEMA}, optional=True)
+ROW = Schema.struct({"id": INT64_SCHEMA, "name": STRING_SCHEMA.as_optional()}, optional=True)
 DAY_MS = 86_400_000
 
 

@@ -17,14 +17,14 @@ from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import column_of
 from airflow_provider_connect.sdk.records import SinkRecord, TopicPartition
-from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_STRING_SCHEMA, Schema
+from airflow_provider_connect.sdk.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
 from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext
 from airflow_provider_connect.worker.errors.failures import PUT, ConsumedRecord, Failure
 from airflow_provider_connect.worker.errors.sink_transaction import SinkTransaction
 from airflow_provider_connect.worker.errors.tolerance import STRICT, Tolerance
 from tests.reaching import reaching
 
-NOTE = Schema.struct({"id": INT64_SCHEMA, "text": OPTIONAL_STRING_SCHEMA})
+NOTE = Schema.struct({"id": INT64_SCHEMA, "text": STRING_SCHEMA.as_optional()})
 KEY = Schema.struct({"id": INT64_SCHEMA})
 UPSERT = {"insert.mode": "upsert", "pk.mode": "record_key", "auto.create": "true"}
 
@@ -89,7 +89,7 @@ class Sink:
     target: TargetDatabase
     settings: dict[str, str]
     topics: tuple[str, ...] = ("notes",)
-    claim_order: int = 1
+    claim_epoch: int = 1
     exactly_once: bool = True
     guarantee: str | None = None
     reported: Reported | None = None
@@ -108,7 +108,7 @@ class Sink:
         partitions = [TopicPartition(topic, 0) for topic in self.topics]
         task = reaching(JdbcSinkTask())
         self.context = SinkContext(
-            config, partitions, claim_order=self.claim_order, exactly_once=self.exactly_once, guarantee=self.guarantee
+            config, partitions, claim_epoch=self.claim_epoch, exactly_once=self.exactly_once, guarantee=self.guarantee
         )
         task.initialize(self.context)
         task.start(JdbcSinkConnector.task_config(config))

@@ -13,7 +13,7 @@ from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSource
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.sdk.connector import Connector
-from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_STRING_SCHEMA, Schema
+from airflow_provider_connect.sdk.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
 from tests.integration.jdbc.sinks import UPSERT, Sink, TargetDatabase
 from tests.integration.worker.test_jdbc_source import polled, started
 from tests.reaching import reaching
@@ -153,10 +153,10 @@ def test_an_address_that_could_run_code_is_refused_at_its_key(sqlite_target: Tar
 def test_names_stay_names(orders: TargetDatabase) -> None:
     """A table and columns called like statements are just that, for a sink and for a source."""
     table, more = ODD.replace(".", ""), f"{ODD} more"
-    fields = {"id": INT64_SCHEMA, ODD: OPTIONAL_STRING_SCHEMA}
+    fields = {"id": INT64_SCHEMA, ODD: STRING_SCHEMA.as_optional()}
     task = Sink(orders, {**UPSERT, "table.name.format": table, "delete.enabled": "true", "auto.evolve": "true"})
     task.put([{"id": 1, ODD: "one"}, {"id": 2, ODD: "two"}], Schema.struct(fields), keys=[{"id": 1}, {"id": 2}])
-    task.put([{"id": 3, ODD: "three", more: ODD}], Schema.struct({**fields, more: OPTIONAL_STRING_SCHEMA}), keys=[{"id": 3}])
+    task.put([{"id": 3, ODD: "three", more: ODD}], Schema.struct({**fields, more: STRING_SCHEMA.as_optional()}), keys=[{"id": 3}])
     task.put_deletes(2)
     task.commit()
     task.end()

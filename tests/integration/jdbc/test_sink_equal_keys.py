@@ -14,7 +14,6 @@ from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.sdk.schema import (
     DATE_SCHEMA,
     INT64_SCHEMA,
-    OPTIONAL_STRING_SCHEMA,
     STRING_SCHEMA,
     TIMESTAMP_SCHEMA,
     Schema,
@@ -65,7 +64,7 @@ def put(sink: Sink, schema: Schema, changes: list[Change]) -> None:
     rows = [None if text is None else {"k": key, "text": text} for key, text in changes]
     sink.put(
         rows,
-        Schema.struct({"k": schema, "text": OPTIONAL_STRING_SCHEMA}),
+        Schema.struct({"k": schema, "text": STRING_SCHEMA.as_optional()}),
         keys=[{"k": key} for key, _ in changes],
         key_schema=key_of(schema),
     )
@@ -78,7 +77,7 @@ def both_ways(
     found = []
     for order, size in enumerate((1000, 1), 1):
         target.run("DELETE FROM notes", "DROP TABLE IF EXISTS connect_sink_offsets", *before)
-        sink = Sink(target, {**settings, "batch.size": str(size)}, claim_order=order, reported=(reported := Reported()))
+        sink = Sink(target, {**settings, "batch.size": str(size)}, claim_epoch=order, reported=(reported := Reported()))
         for piece in [changes] if size > 1 else [[change] for change in changes]:
             put(sink, schema, piece)
         sink.commit()
@@ -126,7 +125,7 @@ def test_a_key_that_is_too_long_is_no_shorter_one(postgresql_target: TargetDatab
     """A cast cuts it off: then its delete takes another row away, and its update changes one."""
     postgresql_target.run(f"CREATE TABLE notes (k {type} PRIMARY KEY, text text)", "INSERT INTO notes VALUES ('101', 'stays')")
     for order, mode in enumerate(("upsert", "update"), 1):
-        sink = Sink(postgresql_target, {**UPSERT, "insert.mode": mode}, claim_order=order, reported=Reported())
+        sink = Sink(postgresql_target, {**UPSERT, "insert.mode": mode}, claim_epoch=order, reported=Reported())
         put(sink, STRING_SCHEMA, [("1011", None), ("1010", "changed")])
         sink.commit()
         sink.end()

@@ -89,7 +89,7 @@ def test_dates_and_times_of_day_at_their_ends(postgresql_target: TargetDatabase)
     assert reported.errors.keys() == {4, 5}
     postgresql_target.run("DROP TABLE notes", "CREATE TABLE notes (id bigint PRIMARY KEY, x time)")
     sink.end()
-    sink = Sink(postgresql_target, {"pk.mode": "record_key"}, claim_order=2, reported=(reported := Reported()))
+    sink = Sink(postgresql_target, {"pk.mode": "record_key"}, claim_epoch=2, reported=(reported := Reported()))
     put_numbers(sink, TIME_SCHEMA, [86400000, 0, 86399999, -1, 86400001])
     sink.commit()
     sink.end()
@@ -136,7 +136,7 @@ def test_an_exception_about_what_waits_never_blames_the_batch_at_hand(
     assert not isinstance(raised.value, DataException)
     sink.end()
     assert sink.notes() == [(1, "a"), (2, "a")]
-    assert Sink(postgresql_target, {}, claim_order=2).offsets == {"notes": 2}
+    assert Sink(postgresql_target, {}, claim_epoch=2).offsets == {"notes": 2}
 
 
 def test_a_batch_that_cannot_be_rows_leaves_what_waits_as_it_is(postgresql_target: TargetDatabase) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_connect.connectors.jdbc.sink.postgresql_store import PostgresqlStore
 from airflow_provider_connect.errors import ConnectException, FencedException, RetriableException, TaskException
-from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_INT32_SCHEMA, OPTIONAL_STRING_SCHEMA, Schema
+from airflow_provider_connect.sdk.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema
 from tests.integration.jdbc.sinks import UPSERT, Reported, Sink, TargetDatabase, opened
 from tests.integration.worker.environment import eventually
 
@@ -20,7 +20,7 @@ MODES = {
     "upsert of values": {"insert.mode": "upsert", "pk.mode": "record_value", "pk.fields": "id"},
     "insert and delete": {**UPSERT, "insert.mode": "insert", "delete.enabled": "true"},
 }
-MORE = Schema.struct({"id": INT64_SCHEMA, "text": OPTIONAL_STRING_SCHEMA, "more": OPTIONAL_INT32_SCHEMA})
+MORE = Schema.struct({"id": INT64_SCHEMA, "text": STRING_SCHEMA.as_optional(), "more": INT32_SCHEMA.as_optional()})
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -41,7 +41,7 @@ def test_bad_records_are_reported_and_the_others_written(target: TargetDatabase,
 def test_values_that_do_not_fit_are_bad(postgresql_target: TargetDatabase) -> None:
     postgresql_target.run("CREATE TABLE notes (id smallint, text varchar(3))", "INSERT INTO notes VALUES (4, 'old')")
     for order, settings in enumerate(({}, {"insert.mode": "update", "pk.mode": "record_key"}), 1):
-        sink = Sink(postgresql_target, settings, claim_order=order, reported=(reported := Reported()))
+        sink = Sink(postgresql_target, settings, claim_epoch=order, reported=(reported := Reported()))
         first = sink.offsets.get("notes", 0)
         sink.put_notes((1, "a"), (2, "\0"), (40000, "b"), (4, "long text"), (4, "c"), (5, "d"))
         sink.commit()
@@ -59,7 +59,7 @@ def test_what_only_the_commit_refuses_fails_the_task(postgresql_target: TargetDa
         sink.commit()
     sink.end()
     assert postgresql_target.rows("SELECT id FROM notes") == []
-    again = Sink(postgresql_target, {}, claim_order=2, reported=(reported := Reported()))
+    again = Sink(postgresql_target, {}, claim_epoch=2, reported=(reported := Reported()))
     assert again.offsets == {}
     postgresql_target.run("INSERT INTO kinds VALUES (1)")
     again.put_notes((1, "a"), (2, "b"))
@@ -126,7 +126,7 @@ def test_what_was_put_comes_again_after_a_lost_connection(postgresql_target: Tar
     sink.commit()
     sink.end()
     assert len(sink.notes()) == 10
-    assert Sink(postgresql_target, INSERT, claim_order=2).offsets == {"notes": 10}
+    assert Sink(postgresql_target, INSERT, claim_epoch=2).offsets == {"notes": 10}
 
 
 def test_a_connection_lost_while_a_table_is_created_or_changed(postgresql_target: TargetDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,7 +268,7 @@ def test_an_older_claim_writes_nothing(postgresql_target: TargetDatabase, has_wr
     older = Sink(postgresql_target, {**UPSERT, "auto.evolve": "true", "batch.size": "1"})
     if has_written:
         older.put_notes((1, "old"), (2, "old"))
-    newer = Sink(postgresql_target, UPSERT, claim_order=2)
+    newer = Sink(postgresql_target, UPSERT, claim_epoch=2)
     newer.put_notes((1, "new"))
     newer.commit()
 
@@ -292,10 +292,10 @@ def test_offsets_of_at_least_once_are_not_kept_beside_older_ones(target: TargetD
     sink.put_notes((1, "a"))
     sink.commit()
     sink.end()
-    second = Sink(target, UPSERT, exactly_once=False, claim_order=2)
+    second = Sink(target, UPSERT, exactly_once=False, claim_epoch=2)
     assert second.offsets == {}
     second.end()
-    third = Sink(target, UPSERT, claim_order=3)
+    third = Sink(target, UPSERT, claim_epoch=3)
     assert third.offsets == {}
     third.end()
 

@@ -40,7 +40,7 @@ def test_changes_deletes_new_columns_and_wider_numbers(target: TargetDatabase) -
     rows = [(1, "b", None), (3, "it's 100% \\ fine", None), (5, "n", 5), (2**40, "n", 2**40)]
     assert target.rows("SELECT id, text, n FROM notes ORDER BY id") == rows
     sink.end()
-    updates = Sink(target, {"insert.mode": "update", "pk.mode": "record_key"}, claim_order=2)
+    updates = Sink(target, {"insert.mode": "update", "pk.mode": "record_key"}, claim_epoch=2)
     updates.put_notes((1, "c"), (9, "c"))
     updates.commit()
     assert target.rows("SELECT id, text FROM notes WHERE text = 'c'") == [(1, "c")]
@@ -60,13 +60,13 @@ def test_bad_records_are_reported_and_the_others_written(target: TargetDatabase)
 def test_an_older_claim_writes_nothing(target: TargetDatabase) -> None:
     older = Sink(target, UPSERT)
     older.put_notes((1, "old"))
-    newer = Sink(target, UPSERT, claim_order=2)
+    newer = Sink(target, UPSERT, claim_epoch=2)
     newer.put_notes((2, "new"))
     newer.commit()
     with pytest.raises(FencedException):
         older.commit()
     assert newer.notes() == [(2, "new")]
-    assert Sink(target, UPSERT, claim_order=3).offsets == {"notes": 1}
+    assert Sink(target, UPSERT, claim_epoch=3).offsets == {"notes": 1}
     newer.end()
     older.end()
 

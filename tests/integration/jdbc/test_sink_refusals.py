@@ -13,10 +13,10 @@ import pytest
 from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.connectors.jdbc.sink.postgresql_stages import COUNTER, ROW_NUMBER, StageStatements, row_function
 from airflow_provider_connect.connectors.jdbc.sink.settings import InsertMode
-from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_INT64_SCHEMA, OPTIONAL_STRING_SCHEMA, Schema
+from airflow_provider_connect.sdk.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
 from tests.integration.jdbc.sinks import UPSERT, Reported, Sink, TargetDatabase, opened
 
-ROW = Schema.struct({"id": INT64_SCHEMA, "size": OPTIONAL_INT64_SCHEMA, "text": OPTIONAL_STRING_SCHEMA})
+ROW = Schema.struct({"id": INT64_SCHEMA, "size": INT64_SCHEMA.as_optional(), "text": STRING_SCHEMA.as_optional()})
 Row = tuple[int, int | None, str | None]
 COUNT = 100
 MODES = {

@@ -11,8 +11,6 @@ from airflow_provider_connect.sdk.schema import (
     INT16_SCHEMA,
     INT32_SCHEMA,
     INT64_SCHEMA,
-    OPTIONAL_INT32_SCHEMA,
-    OPTIONAL_STRING_SCHEMA,
     STRING_SCHEMA,
     Schema,
     decimal_schema,
@@ -23,7 +21,7 @@ EVOLVE = {**UPSERT, "auto.evolve": "true"}
 
 
 def note(**more: Schema) -> Schema:
-    return Schema.struct({"id": INT64_SCHEMA, "text": OPTIONAL_STRING_SCHEMA, **more})
+    return Schema.struct({"id": INT64_SCHEMA, "text": STRING_SCHEMA.as_optional(), **more})
 
 
 def test_a_table_is_made_with_key_nullability_and_defaults(target: TargetDatabase) -> None:
@@ -43,7 +41,7 @@ def test_a_table_is_made_with_key_nullability_and_defaults(target: TargetDatabas
 def test_new_fields_become_columns_while_rows_wait_for_their_commit(target: TargetDatabase) -> None:
     sink = Sink(target, {**EVOLVE, "batch.size": "2"})
     sink.put_notes((1, "a"), (2, "a"), (3, "a"))
-    schema = note(more=OPTIONAL_INT32_SCHEMA, size=INT32_SCHEMA.with_default(7))
+    schema = note(more=INT32_SCHEMA.as_optional(), size=INT32_SCHEMA.with_default(7))
     sink.put([{"id": 3, "text": "b", "more": 5, "size": 6}], schema, keys=[{"id": 3}])
     sink.put_notes((1, "c"))  # one that was made before
     sink.commit()
@@ -65,7 +63,7 @@ def test_several_tasks_make_and_change_one_table_at_a_time(postgresql_target: Ta
 
     def run(number: int) -> None:
         for step in range(3):
-            fields = dict.fromkeys((f"more{each}" for each in range(step)), OPTIONAL_INT32_SCHEMA)
+            fields = dict.fromkeys((f"more{each}" for each in range(step)), INT32_SCHEMA.as_optional())
             id = 10 * number + step
             sinks[number].put([{"id": id, "text": "a"}], note(**fields), keys=[{"id": id}], topic=f"t{number}")
             sinks[number].commit()

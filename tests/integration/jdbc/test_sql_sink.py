@@ -75,8 +75,8 @@ def batch(*values: str, first: int = 0) -> Batch:
     return Batch.from_sink_records(records)[0]
 
 
-def opened(config: dict[str, str], claim_order: int) -> SinkCalls:
-    context = MemorySinkContext(config, [P], claim_order=claim_order, exactly_once=True)
+def opened(config: dict[str, str], claim_epoch: int) -> SinkCalls:
+    context = MemorySinkContext(config, [P], claim_epoch=claim_epoch, exactly_once=True)
     calls = SinkCalls(started(TableSink(), config, context, ALL_ALLOWED), [P])
     calls.open()
     return calls
@@ -90,7 +90,7 @@ FAULTS = [*(Fault(step, "before") for step in STEPS), *(Fault(step, "after") for
 def test_kills_around_each_step_of_a_commit_lose_and_double_nothing(fault: Fault, address: str) -> None:
     config, batches = {"url": address, "name": "shop"}, [batch("a", "b"), batch("c", first=2), batch("d", "e", first=3)]
     killed = run(TableSink(), config, batches=batches, exactly_once=True, fault=fault)
-    run(TableSink(), config, batches=batches, exactly_once=True, claim_order=2, offsets=killed.offsets)
+    run(TableSink(), config, batches=batches, exactly_once=True, claim_epoch=2, offsets=killed.offsets)
     assert values_in(address) == ["a", "b", "c", "d", "e"]
 
 
@@ -113,7 +113,7 @@ def test_a_zombie_that_wakes_up_between_its_rows_and_its_commit_writes_nothing(a
             newer.commit()
             super().write(transaction, batch)
 
-    context = MemorySinkContext(config, [P], claim_order=2, exactly_once=True)
+    context = MemorySinkContext(config, [P], claim_epoch=2, exactly_once=True)
     zombie = SinkCalls(started(Sleeps(), config, context, ALL_ALLOWED), [P])
     zombie.open()
     zombie.put(batch("b", "c", first=1))

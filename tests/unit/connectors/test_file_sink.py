@@ -25,7 +25,6 @@ from airflow_provider_connect.sdk.schema import (
     FLOAT32_SCHEMA,
     FLOAT64_SCHEMA,
     INT32_SCHEMA,
-    OPTIONAL_STRING_SCHEMA,
     STRING_SCHEMA,
     Schema,
     Struct,
@@ -57,7 +56,7 @@ class Tasks:
     def __call__(self, claim: int = 1, *, exactly_once: bool = True, scope: str = "topic", tasks: int = 1) -> FileStreamSinkTask:
         config = {"file": str(self.path), "tasks.max": str(tasks)}
         task = reaching(FileStreamSinkTask())
-        context = MemorySinkContext(config, [ZERO, ONE], claim_order=claim, exactly_once=exactly_once)
+        context = MemorySinkContext(config, [ZERO, ONE], claim_epoch=claim, exactly_once=exactly_once)
         context.claim = f"{scope}:{claim}"
         task.initialize(context)
         task.start(FileStreamSinkConnector.config_def.parse(config))
@@ -94,14 +93,14 @@ def states(path: Path) -> list[str]:
 
 # What a line is
 
-PLACE = Schema.struct({"x": INT32_SCHEMA, "y": OPTIONAL_STRING_SCHEMA})
+PLACE = Schema.struct({"x": INT32_SCHEMA, "y": STRING_SCHEMA.as_optional()})
 
 
 @pytest.mark.parametrize(
     ("schema", "values", "text"),
     [
         (STRING_SCHEMA, ["one", "zwö", ""], "one\nzwö\n\n"),
-        (OPTIONAL_STRING_SCHEMA, [None, "x"], "null\nx\n"),
+        (STRING_SCHEMA.as_optional(), [None, "x"], "null\nx\n"),
         (INT32_SCHEMA, [1, -2], "1\n-2\n"),
         (FLOAT64_SCHEMA, [1.0, 1e10, 1e-5], "1.0\n1.0E10\n1.0E-5\n"),
         (FLOAT32_SCHEMA, [0.10000000149011612], "0.1\n"),

@@ -35,7 +35,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 def started(path: Path, claim: int, tasks: int = 1) -> FileStreamSinkTask:
     config = {"file": str(path), "tasks.max": str(tasks)}
     task = reaching(FileStreamSinkTask())
-    task.initialize(MemorySinkContext(config, [], claim_order=claim, exactly_once=True))
+    task.initialize(MemorySinkContext(config, [], claim_epoch=claim, exactly_once=True))
     task.start(FileStreamSinkConnector.config_def.parse(config))
     return task
 

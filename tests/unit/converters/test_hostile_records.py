@@ -233,7 +233,7 @@ class _Sink:
         self.task = reaching(FileStreamSinkTask())
         config = {"file": str(path)}
         self.partition = TopicPartition("t", 0)
-        self.task.initialize(MemorySinkContext(config, [self.partition], claim_order=1, exactly_once=False))
+        self.task.initialize(MemorySinkContext(config, [self.partition], claim_epoch=1, exactly_once=False))
         self.task.start(FileStreamSinkConnector.task_config(config))
         self.path = path
 

@@ -26,16 +26,13 @@ from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.columns import column_of, is_json, values_of
 from airflow_provider_connect.sdk.schema import (
     BOOLEAN_SCHEMA,
+    BYTES_SCHEMA,
     DATE_SCHEMA,
     FLOAT32_SCHEMA,
     FLOAT64_SCHEMA,
     INT8_SCHEMA,
     INT32_SCHEMA,
     INT64_SCHEMA,
-    OPTIONAL_BYTES_SCHEMA,
-    OPTIONAL_FLOAT64_SCHEMA,
-    OPTIONAL_INT32_SCHEMA,
-    OPTIONAL_STRING_SCHEMA,
     STRING_SCHEMA,
     TIME_SCHEMA,
     TIMESTAMP_SCHEMA,
@@ -139,8 +136,8 @@ def test_column_is_read_and_written_as_records_are(row: dict[str, Any]) -> None:
 ORDER = Schema.struct(
     {
         "id": INT64_SCHEMA,
-        "name": OPTIONAL_STRING_SCHEMA,
-        "amount": OPTIONAL_FLOAT64_SCHEMA,
+        "name": STRING_SCHEMA.as_optional(),
+        "amount": FLOAT64_SCHEMA.as_optional(),
         "weight": FLOAT32_SCHEMA,
         "paid": BOOLEAN_SCHEMA,
         "small": INT8_SCHEMA,
@@ -148,11 +145,11 @@ ORDER = Schema.struct(
         "day": DATE_SCHEMA,
         "at": TIME_SCHEMA,
         "moment": TIMESTAMP_SCHEMA.as_optional(),
-        "picture": OPTIONAL_BYTES_SCHEMA,
-        "tags": Schema.array(OPTIONAL_STRING_SCHEMA, optional=True),
-        "counts": Schema.map(STRING_SCHEMA, OPTIONAL_INT32_SCHEMA),
+        "picture": BYTES_SCHEMA.as_optional(),
+        "tags": Schema.array(STRING_SCHEMA.as_optional(), optional=True),
+        "counts": Schema.map(STRING_SCHEMA, INT32_SCHEMA.as_optional()),
         "pairs": Schema.map(INT32_SCHEMA, STRING_SCHEMA, optional=True),
-        "place": Schema.struct({"x": INT32_SCHEMA, "y": OPTIONAL_INT32_SCHEMA.with_default(7)}, optional=True),
+        "place": Schema.struct({"x": INT32_SCHEMA, "y": INT32_SCHEMA.as_optional().with_default(7)}, optional=True),
     },
     name="shop.Order",
     version=2,
@@ -281,13 +278,13 @@ def test_broken_records_are_found_among_good_ones(enable: bool, good: str, broke
         texts[100 * number + 7] = text.encode()
     texts[50], texts[51] = None, good.encode() + b" "
     column = pa.array(texts, pa.binary())
-    assert reader.unreadable("t", column) == {}  # nothing was broken so far
+    assert reader.find_invalid_rows("t", column) == {}  # nothing was broken so far
     with pytest.raises(DataException):
         reader.to_connect_column("t", column)
-    found = reader.unreadable("t", column)
+    found = reader.find_invalid_rows("t", column)
     assert list(found) == [100 * number + 7 for number in range(len(broken))]
     assert all(isinstance(error, DataException) for error in found.values())
-    assert reader.unreadable("t", column.filter(pc.invert(pc.is_in(column, pa.array([text.encode() for text in broken]))))) == {}
+    assert reader.find_invalid_rows("t", column.filter(pc.invert(pc.is_in(column, pa.array([text.encode() for text in broken]))))) == {}
 
 
 def test_records_that_look_different_are_not_broken() -> None:
@@ -295,7 +292,7 @@ def test_records_that_look_different_are_not_broken() -> None:
     with pytest.raises(DataException):
         reader.to_connect_column("t", pa.array([b"{"]))
     for texts in ([b"1", b"2"], [b'{"a":1}', b"1", b"true"], [b' {"a":1}', b'{"a":1}\n'], [None, None], [b'{"a":1}'] * 10 + [b"[1]"] * 10):
-        assert reader.unreadable("t", pa.array(texts, pa.binary())) == {}
+        assert reader.find_invalid_rows("t", pa.array(texts, pa.binary())) == {}
 
 
 def test_schemaless_columns_have_the_type_of_their_records() -> None:

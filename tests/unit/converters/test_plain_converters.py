@@ -30,8 +30,6 @@ from airflow_provider_connect.sdk.schema import (
     INT16_SCHEMA,
     INT32_SCHEMA,
     INT64_SCHEMA,
-    OPTIONAL_BYTES_SCHEMA,
-    OPTIONAL_STRING_SCHEMA,
     STRING_SCHEMA,
     TIME_SCHEMA,
     TIMESTAMP_SCHEMA,
@@ -121,13 +119,13 @@ def test_bytes_go_through_uncopied() -> None:
     converter = configured(ByteArrayConverter)
     column = pa.array([b"a", None, b"\xff"])
     [run] = converter.to_connect_column("t", column)
-    assert (run.schema, run.column) == (OPTIONAL_BYTES_SCHEMA, column)
-    assert converter.from_connect_column("t", OPTIONAL_BYTES_SCHEMA, column).buffers()[2].address == column.buffers()[2].address
+    assert (run.schema, run.column) == (BYTES_SCHEMA.as_optional(), column)
+    assert converter.from_connect_column("t", BYTES_SCHEMA.as_optional(), column).buffers()[2].address == column.buffers()[2].address
     with pytest.raises(DataException, match="Invalid schema type for ByteArrayConverter: STRING"):
         converter.from_connect_column("t", STRING_SCHEMA, pa.array(["a"]))
 
 
-PLACE = Schema.struct({"x": INT32_SCHEMA, "y": OPTIONAL_STRING_SCHEMA})
+PLACE = Schema.struct({"x": INT32_SCHEMA, "y": STRING_SCHEMA.as_optional()})
 JAVA_TEXTS: list[tuple[Schema | None, Any, str]] = [
     (STRING_SCHEMA, "é😀", "é😀"),
     (INT32_SCHEMA, -5, "-5"),
@@ -165,7 +163,7 @@ def test_utf8_text_is_not_copied() -> None:
     assert data.type == pa.binary()
     assert data.buffers()[2].address == column.buffers()[2].address
     [run] = converter.to_connect_column("t", data)
-    assert run.schema == OPTIONAL_STRING_SCHEMA
+    assert run.schema == STRING_SCHEMA.as_optional()
     assert run.column.buffers()[2].address == column.buffers()[2].address
 
 

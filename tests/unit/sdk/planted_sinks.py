@@ -39,7 +39,7 @@ class StoreTask(SinkTask):
 
     def open(self, partitions: Collection[TopicPartition]) -> Offsets | None:
         self.refuse_newer()
-        self.store.write(claim=self.context.claim_order)
+        self.store.write(claim=self.context.claim_epoch)
         known = self.store.read()["next"]
         return {partition: known[str(partition)] for partition in partitions if str(partition) in known}
 
@@ -64,8 +64,8 @@ class StoreTask(SinkTask):
 
     def refuse_newer(self) -> None:
         newest = self.store.read()["claim"]
-        if newest > self.context.claim_order:
-            raise FencedException(f"claim {newest} is newer than {self.context.claim_order}")
+        if newest > self.context.claim_epoch:
+            raise FencedException(f"claim {newest} is newer than {self.context.claim_epoch}")
 
     def close(self, partitions: Collection[TopicPartition]) -> None:
         self.rows = []
@@ -233,12 +233,12 @@ class ClaimsAtItsFirstCommit(StoreTask):
         return {partition: known[str(partition)] for partition in partitions if str(partition) in known}
 
     def commit(self, offsets: Offsets) -> None:
-        self.store.write(rows=self.all_rows(), next=self.merged(offsets), claim=self.context.claim_order)
+        self.store.write(rows=self.all_rows(), next=self.merged(offsets), claim=self.context.claim_epoch)
 
 
 class OpensOverANewerClaim(StoreTask):
     def open(self, partitions: Collection[TopicPartition]) -> Offsets | None:
-        self.store.write(claim=self.context.claim_order)
+        self.store.write(claim=self.context.claim_epoch)
         return super().open(partitions)
 
 

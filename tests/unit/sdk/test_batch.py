@@ -12,8 +12,6 @@ from airflow_provider_connect.sdk.converter import RAW_HEADERS, HeaderConverter,
 from airflow_provider_connect.sdk.records import Headers, SinkRecord, SourceRecord, TopicPartition
 from airflow_provider_connect.sdk.schema import (
     INT64_SCHEMA,
-    OPTIONAL_INT64_SCHEMA,
-    OPTIONAL_STRING_SCHEMA,
     STRING_SCHEMA,
     TIMESTAMP_SCHEMA,
     Schema,
@@ -45,13 +43,13 @@ def sink(**changes: Any) -> Batch:
 
 def test_schemas_are_taken_from_columns() -> None:
     batch = source()
-    assert (batch.value_schema, batch.key_schema) == (STRING_SCHEMA, OPTIONAL_INT64_SCHEMA)
-    assert source(value_schema=OPTIONAL_STRING_SCHEMA).value_schema == OPTIONAL_STRING_SCHEMA
+    assert (batch.value_schema, batch.key_schema) == (STRING_SCHEMA, INT64_SCHEMA.as_optional())
+    assert source(value_schema=STRING_SCHEMA.as_optional()).value_schema == STRING_SCHEMA.as_optional()
     assert source(schemaless=True).value_schema is None
     assert Batch.of("t", json_column(["{}"])).value_schema is None
     assert Batch.of("t", pa.nulls(2)).value_schema is None
     nested = Batch.of("t", pa.array([{"a": 1}]))
-    assert nested.value_schema == Schema.struct({"a": OPTIONAL_INT64_SCHEMA})
+    assert nested.value_schema == Schema.struct({"a": INT64_SCHEMA.as_optional()})
 
 
 def test_columns_are_cast_to_their_schema() -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.columns import column_of, conform, is_json, json_column, values_of
+from airflow_provider_connect.sdk.columns import cast_to_schema, column_of, is_json, json_column, values_of
 from airflow_provider_connect.sdk.schema import (
     BYTES_SCHEMA,
     DATE_SCHEMA,
@@ -18,7 +18,6 @@ from airflow_provider_connect.sdk.schema import (
     INT16_SCHEMA,
     INT32_SCHEMA,
     INT64_SCHEMA,
-    OPTIONAL_STRING_SCHEMA,
     STRING_SCHEMA,
     TIME_SCHEMA,
     TIMESTAMP_SCHEMA,
@@ -204,12 +203,12 @@ def test_values_that_need_a_schema_are_refused_without_one(value: object) -> Non
 
 def test_column_of_the_right_type_is_not_copied() -> None:
     column = pa.array(["a"])
-    assert conform(column, STRING_SCHEMA) is column
-    assert conform(column, None) is column
+    assert cast_to_schema(column, STRING_SCHEMA) is column
+    assert cast_to_schema(column, None) is column
 
 
 CONFORMED = [
-    (pa.array(["a", None], pa.large_string()), OPTIONAL_STRING_SCHEMA, ["a", None]),
+    (pa.array(["a", None], pa.large_string()), STRING_SCHEMA.as_optional(), ["a", None]),
     (pa.array(["a", "a"]).dictionary_encode(), STRING_SCHEMA, ["a", "a"]),
     (pa.chunked_array([[1], [2]]), INT64_SCHEMA, [1, 2]),
     (pa.array([255], pa.uint8()), INT16_SCHEMA, [255]),
@@ -224,7 +223,7 @@ CONFORMED = [
 
 @pytest.mark.parametrize(("column", "schema", "values"), CONFORMED)
 def test_columns_of_nearby_types_are_cast(column: pa.Array, schema: Schema, values: list[Any]) -> None:
-    conformed = conform(column, schema)
+    conformed = cast_to_schema(column, schema)
     assert isinstance(conformed, pa.Array)
     assert values_of(conformed, schema) == values
 
@@ -235,4 +234,4 @@ def test_columns_of_nearby_types_are_cast(column: pa.Array, schema: Schema, valu
 )
 def test_columns_that_would_lose_something_are_refused(column: pa.Array, schema: Schema) -> None:
     with pytest.raises(DataException, match="does not fit schema type"):
-        conform(column, schema)
+        cast_to_schema(column, schema)

@@ -13,7 +13,6 @@ from airflow_provider_connect.sdk.config_def import (
     ConfigDef,
     ConfigKey,
     Importance,
-    Lambda,
     ListOf,
     NonEmptyString,
     OneOf,
@@ -238,7 +237,7 @@ def test_validator_may_be_a_function() -> None:
         if value == "x":
             raise ConfigException.of(name, value, "not x")
 
-    definition = ConfigDef(ConfigKey("k", validator=Lambda(check, "anything but x")))
+    definition = ConfigDef(ConfigKey("k", validator=check))
     assert definition.parse({"k": "y"})["k"] == "y"
     with pytest.raises(ConfigException, match="not x"):
         definition.parse({"k": "x"})

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.converter import NULL, ColumnRun, Converter, SchemaAndValue, column_runs
-from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_INT64_SCHEMA, OPTIONAL_STRING_SCHEMA, STRING_SCHEMA, Schema
+from airflow_provider_connect.sdk.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
 from airflow_provider_connect.sdk.testing import ConverterSuite
 
 
@@ -40,7 +40,7 @@ class PlainText(Converter):
 
     def to_connect_column(self, topic: str, column: pa.Array) -> list[ColumnRun]:
         try:
-            return [ColumnRun(len(column), OPTIONAL_STRING_SCHEMA, column.cast(pa.string()))]
+            return [ColumnRun(len(column), STRING_SCHEMA.as_optional(), column.cast(pa.string()))]
         except pa.ArrowInvalid as error:
             raise DataException(f"not UTF-8: {error}") from error
 
@@ -55,7 +55,7 @@ class TestTaggedText(ConverterSuite):
         return converter
 
     def values(self) -> Sequence[tuple[Schema | None, Any]]:
-        return [(INT64_SCHEMA, 1), (INT64_SCHEMA, 2), (STRING_SCHEMA, "a"), (INT64_SCHEMA, 3), (OPTIONAL_INT64_SCHEMA, None)]
+        return [(INT64_SCHEMA, 1), (INT64_SCHEMA, 2), (STRING_SCHEMA, "a"), (INT64_SCHEMA, 3), (INT64_SCHEMA.as_optional(), None)]
 
     def read_back(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
         return (None, None) if value is None else (schema, value)
@@ -71,10 +71,10 @@ class TestPlainText(ConverterSuite):
         return converter
 
     def values(self) -> Sequence[tuple[Schema | None, Any]]:
-        return [(STRING_SCHEMA, "a"), (STRING_SCHEMA, "é"), (OPTIONAL_STRING_SCHEMA, None), (INT64_SCHEMA, 7)]
+        return [(STRING_SCHEMA, "a"), (STRING_SCHEMA, "é"), (STRING_SCHEMA.as_optional(), None), (INT64_SCHEMA, 7)]
 
     def read_back(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
-        return OPTIONAL_STRING_SCHEMA, None if value is None else str(value)
+        return STRING_SCHEMA.as_optional(), None if value is None else str(value)
 
 
 def test_columns_are_cut_where_the_schema_changes() -> None:

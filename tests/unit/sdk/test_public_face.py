@@ -1,15 +1,43 @@
-"""The example of the documentation as it stands there, and what an import of the package costs."""
+"""The example of the documentation as it stands there, what an import costs, and the rule that authors import the sdk alone."""
 
+import ast
+import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+import pytest
 
 from airflow_provider_connect import sdk
 from airflow_provider_connect.sdk import Batch, Config, ConfigDef, ConfigKey, Range, SourceConnector, SourceTask, Type, pa
 from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.testing import MemoryConnectorContext, SourceConnectorSuite
 from airflow_provider_connect.spark.code_archives import code_archive
+
+ROOT = Path(__file__).resolve().parents[3]
+PACKAGE = "airflow_provider_connect"
+FOR_AUTHORS = {PACKAGE, f"{PACKAGE}.sdk", f"{PACKAGE}.sdk.testing"}
+FOR_DAGS = {f"{PACKAGE}.{unit}" for unit in ("hooks.connect", "operators.config", "operators.control", "sensors.connect")}
+EXAMPLES = (
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "README.md",
+    *sorted((ROOT / PACKAGE / "skeleton" / "templates").glob("*.py.tmpl")),
+    *sorted((ROOT / "dags").glob("*.py")),
+)
+OF_CONNECTS_OWN_BYTES = ("sdk.java_text", "sdk.json_text")
+"""Modules for those who print or parse exactly what Kafka Connect's Java does."""
+NOT_FOR_AUTHORS = {
+    "INTEGER_BITS",
+    "Match",  # in annotations
+    "NOTHING_ALLOWED",
+    "PRECISION",
+    "SCALE",
+    "SETTING",
+    "StoreException",  # ConnectException will do
+    "as_data_exception",
+}
+"""What our own connectors, converters and transformations import, and an author of such plugins does not need."""
 
 
 class NumbersTask(SourceTask):
@@ -124,3 +152,40 @@ def test_import_loads_nothing_heavy() -> None:
         "assert not hasattr(pa, '__wrapped__')\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def _imports(text: str) -> Iterator[tuple[str, str]]:
+    """The modules of ours that ``text`` imports from, each with a name."""
+    for module, whole, line in re.findall(rf"^ *from ({PACKAGE}[\w.]*) import (?:\(([^)]*)\)|(.*))$", text, re.MULTILINE):
+        yield from ((module, name) for name in re.findall(r"\w+", whole or line.partition("#")[0]))
+    yield from ((module, "") for module in re.findall(rf"^ *import ({PACKAGE}[\w.]*)", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_examples_import_the_sdk_alone(example: Path) -> None:
+    allowed = FOR_AUTHORS | (FOR_DAGS if example.name == "hooks.md" or example.parent.name == "dags" else set())
+    found = list(_imports(example.read_text(encoding="utf-8")))
+    assert [module for module, _ in found if module not in allowed] == []
+    assert [name for module, name in found if module == f"{PACKAGE}.sdk" and name not in sdk.__all__] == []
+
+
+def test_the_check_of_examples_finds_imports() -> None:
+    text = "from airflow_provider_connect.model.ids import (\n    A,\n    B,\n)\nimport airflow_provider_connect.worker.metrics\n"
+    assert list(_imports(text)) == [
+        ("airflow_provider_connect.model.ids", "A"),
+        ("airflow_provider_connect.model.ids", "B"),
+        ("airflow_provider_connect.worker.metrics", ""),
+    ]
+    assert sum(len(list(_imports(example.read_text(encoding="utf-8")))) for example in EXAMPLES) > 50
+
+
+@pytest.mark.parametrize("unit", ["connectors", "converters", "transforms"])
+def test_what_our_plugins_import_authors_can_import(unit: str) -> None:
+    private = set()
+    for file in (ROOT / PACKAGE / unit).rglob("*.py"):
+        froms = (node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.ImportFrom))
+        for node in froms:
+            module = node.module or ""
+            if module.startswith((f"{PACKAGE}.sdk", f"{PACKAGE}.errors")) and not module.endswith(OF_CONNECTS_OWN_BYTES):
+                private |= {alias.name for alias in node.names} - set(sdk.__all__)
+    assert private - NOT_FOR_AUTHORS == set()

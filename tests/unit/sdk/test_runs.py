@@ -95,7 +95,7 @@ def test_records_and_offsets_of_a_killed_source_agree(step: CommitStep, side: st
 def test_tasks_share_the_partitions_of_a_sink(tasks: int, stored: dict[str, str]) -> None:
     done = run(StoreSink(), stored, batches=BATCHES, tasks=tasks, exactly_once=True)
     assert (done.offsets, stored_rows(stored)) == ({P: 3, Q: 10}, list("abcxyz"))
-    run(StoreSink(), stored, batches=[*BATCHES, batch("c", "d", first=2)], claim_order=2, exactly_once=True)
+    run(StoreSink(), stored, batches=[*BATCHES, batch("c", "d", first=2)], claim_epoch=2, exactly_once=True)
     assert stored_rows(stored) == list("abcdxyz"), "what lies before the offsets of the destination is left out"
 
 
@@ -108,7 +108,7 @@ def killed_at_each_line(task: type[StoreTask], folder: Path, step: CommitStep) -
         if not done.is_killed:
             return killed
         killed.append(done)
-        run(sink(task)(), config, batches=BATCHES, exactly_once=True, claim_order=2)
+        run(sink(task)(), config, batches=BATCHES, exactly_once=True, claim_epoch=2)
         assert stored_rows(config) == list("abcxyz"), line
     raise AssertionError
 
@@ -129,7 +129,7 @@ def test_a_kill_before_the_group_commits_leaves_its_offsets(stored: dict[str, st
     killed = run(StoreSink(), stored, batches=BATCHES, exactly_once=True, fault=Fault(CommitStep.COMMIT_GROUP, "before"))
     assert (killed.is_killed, killed.offsets) == (True, {})
     assert Store(stored["file"]).read()["next"] == {"t-0": 3}
-    done = run(StoreSink(), stored, batches=BATCHES, exactly_once=True, claim_order=2, offsets=killed.offsets)
+    done = run(StoreSink(), stored, batches=BATCHES, exactly_once=True, claim_epoch=2, offsets=killed.offsets)
     assert (done.offsets, stored_rows(stored)) == ({P: 3, Q: 10}, list("abcxyz"))
 
 

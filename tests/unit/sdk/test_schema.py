@@ -20,8 +20,6 @@ from airflow_provider_connect.sdk.schema import (
     INT16_SCHEMA,
     INT32_SCHEMA,
     INT64_SCHEMA,
-    OPTIONAL_INT32_SCHEMA,
-    OPTIONAL_STRING_SCHEMA,
     STRING_SCHEMA,
     TIME_SCHEMA,
     TIMESTAMP_SCHEMA,
@@ -33,7 +31,7 @@ from airflow_provider_connect.sdk.schema import (
 )
 
 NOON = datetime.datetime(2024, 5, 1, 12, tzinfo=datetime.UTC)
-POINT = Schema.struct({"x": INT32_SCHEMA, "y": OPTIONAL_INT32_SCHEMA, "z": INT32_SCHEMA.with_default(7)}, name="point")
+POINT = Schema.struct({"x": INT32_SCHEMA, "y": INT32_SCHEMA.as_optional(), "z": INT32_SCHEMA.with_default(7)}, name="point")
 
 ARROW_TYPES = [
     (INT8_SCHEMA, pa.int8()),
@@ -51,9 +49,9 @@ ARROW_TYPES = [
     (decimal_schema(2), pa.decimal128(38, 2)),
     (decimal_schema(2, parameters={"scale": "2", "connect.decimal.precision": "50"}), pa.decimal256(50, 2)),
     (Schema.array(STRING_SCHEMA), pa.list_(pa.field("item", pa.string(), nullable=False))),
-    (Schema.map(STRING_SCHEMA, OPTIONAL_INT32_SCHEMA), pa.map_(pa.string(), pa.int32())),
+    (Schema.map(STRING_SCHEMA, INT32_SCHEMA.as_optional()), pa.map_(pa.string(), pa.int32())),
     (
-        Schema.struct({"a": STRING_SCHEMA, "b": OPTIONAL_INT32_SCHEMA}),
+        Schema.struct({"a": STRING_SCHEMA, "b": INT32_SCHEMA.as_optional()}),
         pa.struct([pa.field("a", pa.string(), nullable=False), pa.field("b", pa.int32())]),
     ),
 ]
@@ -178,13 +176,13 @@ FITTING = [
     (BOOLEAN_SCHEMA, False),
     (BYTES_SCHEMA, bytearray(b"x")),
     (BYTES_SCHEMA, memoryview(b"x")),
-    (OPTIONAL_STRING_SCHEMA, None),
+    (STRING_SCHEMA.as_optional(), None),
     (decimal_schema(2), Decimal("1.50")),
     (DATE_SCHEMA, datetime.date(2024, 1, 1)),
     (TIME_SCHEMA, datetime.time(1, 2)),
     (TIMESTAMP_SCHEMA, NOON),
     (Schema.array(STRING_SCHEMA), ("a", "b")),
-    (Schema.map(STRING_SCHEMA, OPTIONAL_INT32_SCHEMA), {"a": None}),
+    (Schema.map(STRING_SCHEMA, INT32_SCHEMA.as_optional()), {"a": None}),
     (POINT, Struct(POINT, {"x": 1})),
 ]
 

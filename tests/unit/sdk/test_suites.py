@@ -170,7 +170,7 @@ class JsonTask(SinkTask):
 
     def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         content = self._content()
-        self.file.write({**content, "claim": self.context.claim_order})
+        self.file.write({**content, "claim": self.context.claim_epoch})
         return {partition: content["next"][str(partition)] for partition in partitions if str(partition) in content["next"]}
 
     def put_records(self, records: list[SinkRecord]) -> None:
@@ -188,8 +188,8 @@ class JsonTask(SinkTask):
 
     def _content(self) -> dict[str, Any]:
         content = self.file.read()
-        if content["claim"] > self.context.claim_order:
-            raise FencedException(f"claim {content['claim']} is newer than {self.context.claim_order}")
+        if content["claim"] > self.context.claim_epoch:
+            raise FencedException(f"claim {content['claim']} is newer than {self.context.claim_epoch}")
         return content
 
 

@@ -58,9 +58,9 @@ ALL = ["a", "b", "c", "d", "e", "f"]
 
 
 def opened(
-    config: dict[str, str], connector: type[TransactionalSink] = TableSink, *, claim_order: int = 1, exactly_once: bool = True
+    config: dict[str, str], connector: type[TransactionalSink] = TableSink, *, claim_epoch: int = 1, exactly_once: bool = True
 ) -> SinkCalls:
-    task = started(connector(), config, MemorySinkContext(config, [P], claim_order=claim_order, exactly_once=exactly_once), ALL_ALLOWED)
+    task = started(connector(), config, MemorySinkContext(config, [P], claim_epoch=claim_epoch, exactly_once=exactly_once), ALL_ALLOWED)
     calls = SinkCalls(task, [P])
     calls.open()
     return calls
@@ -77,7 +77,7 @@ FAULTS = [Fault(step, side) for step in (CommitStep.PUT, CommitStep.PRE_COMMIT, 
 def test_kills_around_each_step_of_a_commit_lose_and_double_nothing(fault: Fault, nth: int, config: dict[str, str]) -> None:
     fault = Fault(fault.step, fault.side, nth)
     killed = run(TableSink(), config, batches=BATCHES, tasks=2, exactly_once=True, fault=fault)
-    run(TableSink(), config, batches=BATCHES, exactly_once=True, claim_order=2, offsets=killed.offsets)
+    run(TableSink(), config, batches=BATCHES, exactly_once=True, claim_epoch=2, offsets=killed.offsets)
     assert sorted(values_in(config["url"])) == ALL
 
 
@@ -90,7 +90,7 @@ def test_kills_before_each_line_of_the_framework_lose_and_double_nothing(tmp_pat
         killed = run(TableSink(), config, batches=BATCHES, exactly_once=True, fault=Fault(CommitStep.PRE_COMMIT, line=line))
         if not killed.is_killed:
             break
-        run(TableSink(), config, batches=BATCHES, exactly_once=True, claim_order=2, offsets=killed.offsets)
+        run(TableSink(), config, batches=BATCHES, exactly_once=True, claim_epoch=2, offsets=killed.offsets)
         assert sorted(values_in(config["url"])) == ALL, line
         count += 1
     assert count > 40
@@ -180,7 +180,7 @@ def test_offsets_that_an_admin_sets_fence_a_task_that_still_writes(config: dict[
     with pytest.raises(FencedException, match="altered"):
         calls.commit()
     calls.task.close([P])
-    assert opened(config, claim_order=2).start == {P: 0}  # Q was unknown
+    assert opened(config, claim_epoch=2).start == {P: 0}  # Q was unknown
     assert values_in(config["url"]) == ["a", "b"]
 
 
@@ -196,7 +196,7 @@ def test_connectors_share_a_table_and_no_rows(config: dict[str, str]) -> None:
     calls.put(batch("a"))
     calls.commit()
     assert opened({**config, "name": "Shop"}).start == {}
-    assert opened(config, claim_order=2).start == {P: 1}
+    assert opened(config, claim_epoch=2).start == {P: 1}
 
 
 def test_at_least_once_keeps_no_offsets_and_needs_no_table(config: dict[str, str]) -> None:
@@ -208,8 +208,8 @@ def test_at_least_once_keeps_no_offsets_and_needs_no_table(config: dict[str, str
     exact = opened(config)
     exact.put(batch("b", first=1))
     exact.commit()
-    opened(config, claim_order=2, exactly_once=False)
-    assert opened(config, claim_order=3).start == {}
+    opened(config, claim_epoch=2, exactly_once=False)
+    assert opened(config, claim_epoch=3).start == {}
     assert values_in(config["url"]) == ["a", "b"]
 
 

@@ -159,10 +159,10 @@ class TableSuite(SinkConnectorSuite):
         return {"url": self.address, "name": "it's"}
 
     def task(
-        self, claim_order: int = 1, partitions: Collection[TopicPartition] | None = None, reporter: FakeReporter | None = None
+        self, claim_epoch: int = 1, partitions: Collection[TopicPartition] | None = None, reporter: FakeReporter | None = None
     ) -> SinkTask:
         """Kills come before the lines of the sdk, not before those of the sink."""
-        task = super().task(claim_order, partitions, reporter)
+        task = super().task(claim_epoch, partitions, reporter)
         type(task).__module__ = TransactionalSink.__module__
         return task
 

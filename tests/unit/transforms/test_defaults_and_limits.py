@@ -12,7 +12,7 @@ from airflow_provider_connect.sdk.columns import column_of, values_of
 from airflow_provider_connect.sdk.schema import (
     FLOAT64_SCHEMA,
     INT32_SCHEMA,
-    OPTIONAL_STRING_SCHEMA,
+    STRING_SCHEMA,
     TIMESTAMP_SCHEMA,
     Schema,
     SchemaType,
@@ -27,7 +27,7 @@ from airflow_provider_connect.transforms.timestamp_converter import TimestampCon
 from tests.columns import there
 
 NOON = datetime.datetime(2020, 1, 1, 12, tzinfo=datetime.UTC)
-PLAIN = Schema.struct({"at": TIMESTAMP_SCHEMA, "name": OPTIONAL_STRING_SCHEMA}, optional=True)
+PLAIN = Schema.struct({"at": TIMESTAMP_SCHEMA, "name": STRING_SCHEMA.as_optional()}, optional=True)
 WITH_DEFAULT = PLAIN.with_default(Struct(PLAIN, {"at": NOON, "name": "d"}))
 
 
@@ -122,7 +122,7 @@ def test_expressions_that_python_reads_otherwise_are_refused(expression: str) ->
 
 def test_a_failing_record_is_named_whatever_lies_before_it() -> None:
     """Counted from the first record of the batch, though batches are cut at null values."""
-    schema = Schema.struct({"n": OPTIONAL_STRING_SCHEMA}, optional=True)
+    schema = Schema.struct({"n": STRING_SCHEMA.as_optional()}, optional=True)
     rows = [Struct(schema, {"n": "1"}), None, Struct(schema, {"n": "2"}), Struct(schema, {"n": "x"})]
     schemaless = [{"n": "1"}, None, {"n": "2"}, {"n": "x"}]
     for of_rows, values in ((schema, rows), (None, schemaless)):

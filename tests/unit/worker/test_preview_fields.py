@@ -1,7 +1,7 @@
 """What records look like, as types by path."""
 
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.schema import INT64_SCHEMA, OPTIONAL_STRING_SCHEMA, STRING_SCHEMA, Schema, decimal_schema
+from airflow_provider_connect.sdk.schema import INT64_SCHEMA, STRING_SCHEMA, Schema, decimal_schema
 from airflow_provider_connect.worker.preview.fields import merged, schema_fields, value_fields
 from airflow_provider_connect.worker.preview.sink import shares
 
@@ -9,7 +9,12 @@ from airflow_provider_connect.worker.preview.sink import shares
 def test_a_schema_tells_the_types_of_everything_in_it() -> None:
     line = Schema.struct({"price": decimal_schema(2)})
     schema = Schema.struct(
-        {"id": INT64_SCHEMA, "note": OPTIONAL_STRING_SCHEMA, "lines": Schema.array(line), "tags": Schema.map(STRING_SCHEMA, INT64_SCHEMA)}
+        {
+            "id": INT64_SCHEMA,
+            "note": STRING_SCHEMA.as_optional(),
+            "lines": Schema.array(line),
+            "tags": Schema.map(STRING_SCHEMA, INT64_SCHEMA),
+        }
     )
     assert schema_fields(schema) == {
         "$": "struct", "id": "int64", "note": "string?", "lines": "array", "lines[]": "struct", "lines[].price": "Decimal(2)",

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from airflow_provider_connect.connectors.jdbc.database.database_url import parse_url
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
-from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Lambda, NonEmptyString, OneOf, Range, Type
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, NonEmptyString, OneOf, Range, Type
 
 URL, USER, PASSWORD = "connection.url", "connection.user", "connection.password"
 INSERT_MODE, DELETE_ENABLED, BATCH_SIZE = "insert.mode", "delete.enabled", "batch.size"
@@ -131,7 +131,7 @@ CONFIG_DEF = ConfigDef(
     ConfigKey(
         URL,
         importance=Importance.HIGH,
-        validator=Lambda(_url, "a database URL"),
+        validator=_url,
         group="Connection",
         doc="Where the database is: jdbc:postgresql://host:5432/database, jdbc:sqlite:/path/to/file.db, jdbc:mariadb://host/database, or a "
         "SQLAlchemy or Airflow URL such as postgresql://user:password@host/database. ${airflow:conn_id:uri} takes it from an Airflow "
@@ -176,7 +176,7 @@ CONFIG_DEF = ConfigDef(
         TABLE_PATTERN,
         Type.STRING,
         "",
-        validator=Lambda(_pattern, "a regular expression"),
+        validator=_pattern,
         group="Tables",
         doc="Regular expression for whole topic names. What its first group finds, or else all of it, is what ${topic} stands for.",
     ),
@@ -217,7 +217,7 @@ CONFIG_DEF = ConfigDef(
         TIME_ZONE,
         Type.STRING,
         "UTC",
-        validator=Lambda(_time_zone, "a time zone"),
+        validator=_time_zone,
         group="Writes",
         doc="Time zone of timestamps in columns that have no zone themselves.",
     ),

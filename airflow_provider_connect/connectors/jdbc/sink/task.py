@@ -57,7 +57,7 @@ def open_store(config: Config, allowed: AllowedPaths) -> SinkStore:
 class JdbcSinkTask(SinkTask):
     """Writes rows. ``put`` writes once enough has come for a statement, ``pre_commit`` writes the rest and commits."""
 
-    reads: ClassVar[frozenset[str]] = frozenset({"key"})
+    required_columns: ClassVar[frozenset[str]] = frozenset({"key"})
     is_transactional: ClassVar[bool] = True
 
     def start(self, config: Config) -> None:
@@ -70,7 +70,7 @@ class JdbcSinkTask(SinkTask):
             SinkSettings.of(config),
             offsets_table=config[OFFSETS_TABLE],
             connector=config.originals.get("name", ""),
-            claim=(context.claim, context.claim_order) if context.exactly_once else None,
+            claim=(context.claim, context.claim_epoch) if context.exactly_once else None,
         )
 
     def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:

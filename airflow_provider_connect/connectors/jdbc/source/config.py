@@ -10,7 +10,7 @@ from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TABLE_
 from airflow_provider_connect.connectors.jdbc.database.database_url import URL, parse_url
 from airflow_provider_connect.connectors.jdbc.database.dialect import QUOTE_IDENTIFIERS
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, Importance, Lambda, OneOf, Range, Type
+from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, Importance, OneOf, Range, Type
 
 USER, PASSWORD = "connection.user", "connection.password"
 ATTEMPTS, BACKOFF = "connection.attempts", "connection.backoff.ms"
@@ -79,7 +79,7 @@ CONFIG_DEF: Final = ConfigDef(
     ConfigKey(
         URL,
         Type.STRING,
-        validator=Lambda(_check_url),
+        validator=_check_url,
         importance=Importance.HIGH,
         group=_DATABASE,
         doc="Where the database is: jdbc:postgresql://host:5432/database, jdbc:sqlite:/path/to/file.db, jdbc:mariadb://host/database, or a "
@@ -111,7 +111,7 @@ CONFIG_DEF: Final = ConfigDef(
         Type.LIST,
         "",
         alias="table.whitelist",
-        validator=Lambda(_check_patterns),
+        validator=_check_patterns,
         group=_DATABASE,
         doc="The tables to read: names, with or without schema and database, and regular expressions of whole names. Empty: all tables.",
     ),
@@ -120,7 +120,7 @@ CONFIG_DEF: Final = ConfigDef(
         Type.LIST,
         "",
         alias="table.blacklist",
-        validator=Lambda(_check_patterns),
+        validator=_check_patterns,
         group=_DATABASE,
         doc="The tables not to read, in the same form. Stronger than table.include.",
     ),
@@ -152,7 +152,7 @@ CONFIG_DEF: Final = ConfigDef(
         NUMERIC_MAPPING,
         Type.STRING,
         None,
-        validator=Lambda(lambda name, value: None if value is None else OneOf(*NumericMapping, case_sensitive=False)(name, value)),
+        validator=lambda name, value: None if value is None else OneOf(*NumericMapping, case_sensitive=False)(name, value),
         importance=Importance.LOW,
         group=_DATABASE,
         doc="What becomes of NUMERIC and DECIMAL columns: none (Connect's Decimal), precision_only (integers of up to 18 digits become "
@@ -171,7 +171,7 @@ CONFIG_DEF: Final = ConfigDef(
         TIME_ZONE,
         Type.STRING,
         "UTC",
-        validator=Lambda(_check_zone),
+        validator=_check_zone,
         group=_DATABASE,
         doc="The time zone of columns that hold date and time without a zone.",
     ),

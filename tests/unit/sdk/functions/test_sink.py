@@ -97,7 +97,7 @@ NULLS = {"id": None, "name": None}
 def test_the_form_is_that_of_the_annotation(connector: type[FunctionSink], last: Any, batch: Callable[[], Batch]) -> None:
     task = put(connector, batch())
     assert [[*ROWS[:2], last]] == SEEN
-    assert task.reads == frozenset()
+    assert task.required_columns == frozenset()
 
 
 def test_whole_batches_have_keys_and_offsets() -> None:
@@ -108,7 +108,7 @@ def test_whole_batches_have_keys_and_offsets() -> None:
     given = structs()
     task = put(as_batch, given)
     assert [(given, "at_least_once")] == SEEN
-    assert "key" in task.reads
+    assert "key" in task.required_columns
 
 
 @pytest.mark.parametrize(

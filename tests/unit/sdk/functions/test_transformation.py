@@ -12,7 +12,7 @@ from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk import Batch, Schema, SourceRecord, pa, pc, transformation
 from airflow_provider_connect.sdk.columns import json_column, values_of
 from airflow_provider_connect.sdk.functions.transformation import FunctionTransformation
-from airflow_provider_connect.sdk.schema import INT32_SCHEMA, OPTIONAL_STRING_SCHEMA, STRING_SCHEMA, Struct
+from airflow_provider_connect.sdk.schema import INT32_SCHEMA, STRING_SCHEMA, Struct
 from airflow_provider_connect.sdk.testing import TransformationSuite
 
 
@@ -61,7 +61,7 @@ EACH: list[tuple[type[FunctionTransformation], dict[str, str]]] = [
     (in_polars, {}),
     (as_batch, {}),
 ]
-ORDER = Schema.struct({"amount": INT32_SCHEMA, "name": OPTIONAL_STRING_SCHEMA})
+ORDER = Schema.struct({"amount": INT32_SCHEMA, "name": STRING_SCHEMA.as_optional()})
 
 
 def order(amount: int, name: str | None) -> Struct:

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 
 from airflow_provider_connect.errors import DataException
@@ -46,8 +47,8 @@ _RANKS: Final = {
 }
 
 
-def values_text(schema: Schema | None, value: Any, *, is_inner: bool = False) -> str:  # Any: a value of any schema
-    """The text of a value: strings and bytes (base64) are quoted inside others only, dates and times are ISO 8601."""
+def convert_to_string(schema: Schema | None, value: Any, *, is_inner: bool = False) -> str:  # Any: a value of any schema
+    """The text of a value. Strings and bytes (base64) are quoted inside others only (``is_inner``), dates and times are ISO 8601."""
     if value is None:
         return "null"
     if isinstance(value, Struct | Mapping | list | tuple):
@@ -63,16 +64,14 @@ def values_text(schema: Schema | None, value: Any, *, is_inner: bool = False) ->
 
 
 def _collection_text(schema: Schema | None, value: Any) -> str:
+    inner = partial(convert_to_string, is_inner=True)
     keys, values = (None, None) if schema is None else (schema.key_schema, schema.value_schema)
     if isinstance(value, Struct):
-        fields = (
-            f"{values_text(None, field.name, is_inner=True)}:{values_text(field.schema, value.get(field.name), is_inner=True)}"
-            for field in value.schema.fields
-        )
+        fields = (f"{inner(None, field.name)}:{inner(field.schema, value.get(field.name))}" for field in value.schema.fields)
         return f"{{{','.join(fields)}}}"
     if isinstance(value, Mapping):
-        return f"{{{','.join(f'{values_text(keys, k, is_inner=True)}:{values_text(values, v, is_inner=True)}' for k, v in value.items())}}}"
-    return f"[{','.join(values_text(values, entry, is_inner=True) for entry in value)}]"
+        return f"{{{','.join(f'{inner(keys, key)}:{inner(values, entry)}' for key, entry in value.items())}}}"
+    return f"[{','.join(inner(values, entry) for entry in value)}]"
 
 
 def _date_text(value: datetime.date | datetime.time) -> str:
@@ -89,7 +88,7 @@ def _date_text(value: datetime.date | datetime.time) -> str:
     return day.isoformat() if time == datetime.time() else f"{day.isoformat()}T{of_day}"
 
 
-def parse_value(text: str) -> SchemaAndValue:
+def parse_string(text: str) -> SchemaAndValue:
     """The value of ``text``. Lists and maps whose entries have no schema in common are schemaless. Raises ValueError, ArithmeticError or
     DataException for lists and maps that lie too deep within one another (``json_text``) and for numbers that have no value here."""
     if not text:
@@ -316,7 +315,7 @@ _ALIGN: Final[Mapping[SchemaType, Callable[[Any], Any]]] = {
     SchemaType.INT64: int,
     SchemaType.FLOAT32: float,
     SchemaType.FLOAT64: float,
-    SchemaType.STRING: lambda value: values_text(None, value),
+    SchemaType.STRING: lambda value: convert_to_string(None, value),
 }
 
 
