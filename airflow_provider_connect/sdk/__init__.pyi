@@ -69,6 +69,7 @@ from airflow_provider_connect.sdk.http.pages import SinglePage as SinglePage
 from airflow_provider_connect.sdk.http.resource import Incremental as Incremental
 from airflow_provider_connect.sdk.http.resource import Resource as Resource
 from airflow_provider_connect.sdk.http.rest_source import rest_source as rest_source
+from airflow_provider_connect.sdk.keyed_sink import KeyedSink as KeyedSink
 from airflow_provider_connect.sdk.records import Header as Header
 from airflow_provider_connect.sdk.records import Headers as Headers
 from airflow_provider_connect.sdk.records import SinkRecord as SinkRecord

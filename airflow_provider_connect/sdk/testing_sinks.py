@@ -30,6 +30,8 @@ class SinkConnectorSuite(ConnectorSuite):
     connector_class: ClassVar[type[SinkConnector]]
     exactly_once: ClassVar[bool] = False
     """Whether the destination commits data, offsets and claim together."""
+    overwrites: ClassVar[bool] = False
+    """Whether a record that comes again takes its own place, as with ``KeyedSink``. Then a kill doubles nothing."""
     value_schema: ClassVar[Schema | None] = STRING_SCHEMA
     partition: ClassVar[TopicPartition] = TopicPartition("suite", 0)
     most_tasks: ClassVar[int] = 3
@@ -320,6 +322,22 @@ class SinkConnectorSuite(ConnectorSuite):
                 if killed is None:
                     break
 
+    def test_records_that_come_again_after_a_kill_take_their_own_place(self) -> None:
+        """They come in other batches. The last kill is between the commit and the offsets of the consumer group."""
+        if not self.overwrites:
+            pytest.skip("the suite does not declare that the connector overwrites")
+        for first, step in ((0, CommitStep.PUT), (3, CommitStep.PRE_COMMIT), (6, CommitStep.COMMIT_GROUP)):
+            calls = SinkCalls(self.task(first), [self.partition], fault=Fault(step, "before"))
+            calls.open()
+            assert self._killed(calls, first)
+            self.end(calls.task)
+            after = self._opened(first + 1)
+            after.put(self.batch(first, 1))
+            after.put(self.batch(first + 1, 2))
+            after.commit()
+            self.end(after.task)
+            assert self.delivered() == self.values(0, first + 3), f"killed before {step}, and the same records came again"
+
     def _killed(self, calls: SinkCalls, first: int) -> Killed | None:
         """Deliver three records; what ends the task."""
         try:
@@ -378,7 +396,7 @@ class SinkConnectorSuite(ConnectorSuite):
 
     def _need_delivered(self, count: int) -> None:
         """So many records are there: once each, or at least once."""
-        if self.exactly_once:
+        if self.exactly_once or self.overwrites:
             assert self.delivered() == self.values(0, count)
         assert set(map(repr, self.delivered())) == set(map(repr, self.values(0, count)))
 

@@ -14,7 +14,7 @@ from airflow_provider_connect.plugins.loading.plugin_path import Location, Locat
 
 _BASES = {
     "SourceConnector": PluginKind.SOURCE,
-    "SinkConnector": PluginKind.SINK,
+    **dict.fromkeys(("SinkConnector", "TransactionalSink", "SqlSink", "KeyedSink"), PluginKind.SINK),
     "Transformation": PluginKind.TRANSFORMATION,
     "Predicate": PluginKind.PREDICATE,
     "Converter": PluginKind.CONVERTER,

@@ -259,6 +259,15 @@ def test_functions_of_a_module_are_found_by_their_decorators_and_nothing_is_impo
     assert "shop" not in sys.modules
 
 
+@pytest.mark.parametrize("base", ["SinkConnector", "TransactionalSink", "SqlSink", "KeyedSink", "sdk.SqlSink"])
+def test_a_class_of_a_module_is_a_sink_by_each_base_of_the_sdk(tmp_path: Path, base: str) -> None:
+    (tmp_path / "shop.py").write_text(
+        f"from airflow_provider_connect import sdk\nfrom airflow_provider_connect.sdk import *\nclass Shelf({base}):\n    pass\n"
+    )
+    [found] = [plugin for plugin in catalog(tmp_path).plugins() if plugin.location is not None]
+    assert (str(found.kind), found.class_name) == ("sink", "shop.Shelf")
+
+
 def test_a_module_without_a_version_has_that_of_its_content(tmp_path: Path) -> None:
     file = tmp_path / "shop.py"
     found = catalog(tmp_path)
