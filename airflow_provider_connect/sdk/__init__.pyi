@@ -15,7 +15,6 @@ from airflow_provider_connect.sdk.arrow_schema import arrow_field as arrow_field
 from airflow_provider_connect.sdk.arrow_schema import arrow_type as arrow_type
 from airflow_provider_connect.sdk.arrow_schema import schema_of as schema_of
 from airflow_provider_connect.sdk.batch import Batch as Batch
-from airflow_provider_connect.sdk.batch import headers_type as headers_type
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex as BoundedRegex
 from airflow_provider_connect.sdk.columns import cast_to_schema as cast_to_schema
 from airflow_provider_connect.sdk.columns import column_of as column_of
@@ -70,6 +69,7 @@ from airflow_provider_connect.sdk.http.resource import Incremental as Incrementa
 from airflow_provider_connect.sdk.http.resource import Resource as Resource
 from airflow_provider_connect.sdk.http.rest_source import rest_source as rest_source
 from airflow_provider_connect.sdk.keyed_sink import KeyedSink as KeyedSink
+from airflow_provider_connect.sdk.record_columns import headers_type as headers_type
 from airflow_provider_connect.sdk.records import Header as Header
 from airflow_provider_connect.sdk.records import Headers as Headers
 from airflow_provider_connect.sdk.records import SinkRecord as SinkRecord

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.arrow_schema import schema_of
-from airflow_provider_connect.sdk.columns import cast_to_schema, column_of, is_json, row_numbers, values_of
+from airflow_provider_connect.sdk.columns import cast_to_schema, is_json, row_numbers
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, HeaderConverter
-from airflow_provider_connect.sdk.records import Header, Headers, SinkRecord, SourceRecord, TopicPartition
+from airflow_provider_connect.sdk.record_columns import Row, columns_of, headers_type, rows_of
+from airflow_provider_connect.sdk.records import SinkRecord, SourceRecord, TopicPartition
+from airflow_provider_connect.sdk.rows import Values, column_from
 from airflow_provider_connect.sdk.schema import Schema
 
-_COLUMNS = ("value", "key", "headers", "timestamp", "kafka_offset")
+CREATE_TIME = "CreateTime"
 
 
 @dataclass(slots=True)
@@ -31,11 +32,11 @@ class Batch:
     ``headers`` are list<struct<key: string, value: binary>>, bytes as on the topic. ``timestamp`` is int64 or timestamp('ms', 'UTC');
     None lets the producer decide. An empty batch may still carry the position of its source.
 
-    Source: ``source_offset`` is the position after the whole batch, ``source_offsets`` one per record (None: no position to resume from)
-    for tasks whose records may be dropped or fail one by one. Sink: the Kafka offsets from ``first_offset`` up to and without
-    ``next_offset`` are covered; ``kafka_offset`` has each record's own, None means one after the other from ``first_offset``.
-    ``original_topic`` and ``original_partition`` are set where a transformation has changed them: offsets are committed by
-    ``topic_partition``.
+    ``source_offset`` is the position after the whole batch, ``source_offsets`` one per record (None: no position to resume from)
+    for tasks whose records may be dropped or fail one by one.
+
+    A batch that a sink or its transformations are given comes from Kafka, as do those derived from it by ``replace``, ``filter`` and
+    ``slice``. It also has the offsets of its records.
     """
 
     topic: str
@@ -49,12 +50,10 @@ class Batch:
     source_partition: Mapping[str, object] | None = None
     source_offset: Mapping[str, object] | None = None
     source_offsets: Sequence[Mapping[str, object] | None] | None = None
-    first_offset: int | None = None
-    next_offset: int | None = None
-    kafka_offset: pa.Array | None = None
-    timestamp_type: str = "CreateTime"
-    original_topic: str | None = None
-    original_partition: int | None = None
+
+    is_from_kafka: ClassVar[bool] = False
+    """Whether these records were read from Kafka (a sink's) rather than from a source."""
+    _COLUMNS: ClassVar[tuple[str, ...]] = ("value", "key", "headers", "timestamp")
 
     def __post_init__(self) -> None:
         if not isinstance(self.topic, str) or not self.topic:
@@ -71,12 +70,12 @@ class Batch:
 
     def _check_columns(self) -> None:
         of_first, count = "", -1
-        columns = (self.value, self.key, self.headers, self.timestamp, self.kafka_offset)
-        for name, column in zip(_COLUMNS, columns, strict=True):
+        for name in self._COLUMNS:
+            column = getattr(self, name)
             if column is None:
                 continue
             if not isinstance(column, pa.Array):
-                raise _refused(name, "one pyarrow Array (Batch.of joins chunks, column_of takes Python values)", column)
+                raise _refused(name, "one pyarrow Array (Batch.of takes other forms)", column)
             if count < 0:
                 of_first, count = name, len(column)
             elif len(column) != count:
@@ -106,26 +105,56 @@ class Batch:
             raise ConnectException(f"Batch: {name} needs a source_partition: an offset without a partition is never committed")
 
     @classmethod
-    def of(cls, topic: str, value: Any = None, key: Any = None, *, schemaless: bool = False, **rest: Any) -> Self:
-        """A batch whose schemas are taken from the columns' Arrow types unless ``value_schema`` or ``key_schema`` is given.
+    def of(
+        cls,
+        topic: str,
+        value: Values | None = None,
+        key: Values | None = None,
+        *,
+        value_schema: Schema | None = None,
+        key_schema: Schema | None = None,
+        schemaless: bool = False,
+        headers: pa.Array | None = None,
+        timestamp: pa.Array | None = None,
+        kafka_partition: int | None = None,
+        source_partition: Mapping[str, object] | None = None,
+        source_offset: Mapping[str, object] | None = None,
+        source_offsets: Sequence[Mapping[str, object] | None] | None = None,
+    ) -> Self:
+        """A batch of values and keys in any of these forms: an Arrow array, also chunked; an Arrow table, record batches, or a frame of
+        polars, pandas or another library with Arrow's C stream, whose rows become structs; a list of dicts or of other Python values.
 
-        A schema taken from a column is optional if the column has nulls; give the schema where that should not change between batches.
-        With ``schemaless`` columns keep schema None. Columns are cast where their type is not quite their schema's
-        (large_string, timestamp('us') …), and chunked ones are joined. ``rest`` are further attributes.
+        Schemas are taken from the columns' types unless they are given. One that is taken is optional if the column has nulls; give the
+        schema where that should not change between batches. A field of dicts that is null throughout is left out. With ``schemaless``
+        schemas are None, and lists of dicts are JSON. Columns are cast where their type is not quite their schema's (large_string,
+        timestamp('us') …). Raises DataException for values that do not fit, ConnectException for other forms.
         """
-        for name, column in (("value", value), ("key", key)):
-            if column is not None and not isinstance(column, pa.Array | pa.ChunkedArray):
-                raise _refused(name, "a pyarrow Array or ChunkedArray", column)
-            given: Schema | None = rest.get(f"{name}_schema")
-            schema = given if given is not None or schemaless or column is None else _schema_of_column(column)
-            rest[name], rest[f"{name}_schema"] = None if column is None else cast_to_schema(column, schema), schema
-        return cls(topic, **rest)
+        if value is not None:
+            value, value_schema = _column_and_schema("value", value, value_schema, schemaless)
+        if key is not None:
+            key, key_schema = _column_and_schema("key", key, key_schema, schemaless)
+        return cls(
+            topic,
+            value,
+            key,
+            value_schema,
+            key_schema,
+            headers,
+            timestamp,
+            kafka_partition,
+            source_partition,
+            source_offset,
+            source_offsets,
+        )
 
     @property
     def num_records(self) -> int:
         """How many records there are."""
-        column = next((getattr(self, name) for name in _COLUMNS if getattr(self, name) is not None), None)
-        return 0 if column is None else len(column)
+        for name in self._COLUMNS:
+            column = getattr(self, name)
+            if column is not None:
+                return len(column)
+        return 0
 
     def __len__(self) -> int:
         return self.num_records
@@ -138,29 +167,41 @@ class Batch:
         """The position after a source's batch: ``source_offset``, or else the last of ``source_offsets``; None: there is none."""
         return self.source_offset if self.source_offset is not None else _last_offset(self.source_offsets or ())
 
-    @property
-    def is_from_kafka(self) -> bool:
-        """Whether these records were read from Kafka (a sink's) rather than from a source."""
-        return self.first_offset is not None or self.kafka_offset is not None
-
-    @property
-    def kafka_offsets(self) -> pa.Array:
-        """The offset of each record, int64; only where ``is_from_kafka``."""
-        return row_numbers(self.num_records, self.first_offset or 0) if self.kafka_offset is None else self.kafka_offset
+    # What a sink reads
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The partition of a sink's records in Kafka, before transformations."""
-        partition = self.kafka_partition if self.original_partition is None else self.original_partition
-        return TopicPartition(self.topic if self.original_topic is None else self.original_topic, 0 if partition is None else partition)
+        """The partition of a sink's records in Kafka, before transformations. Offsets are committed by it."""
+        return TopicPartition(self.topic, self.kafka_partition or 0)
+
+    @property
+    def first_offset(self) -> int | None:
+        """The Kafka offset from which on a sink's batch covers its partition; None for a batch of a source."""
+        return None
+
+    @property
+    def next_offset(self) -> int | None:
+        """The offset to read after a sink's batch: beyond its last record, where that was dropped or offsets have gaps."""
+        return None
+
+    @property
+    def kafka_offsets(self) -> pa.Array:
+        """The offset of each record, int64; those of a batch that is not from Kafka count from 0."""
+        return row_numbers(self.num_records)
+
+    def kafka_offset_at(self, index: int) -> int:
+        """The offset of record ``index``."""
+        return index
+
+    @property
+    def timestamp_type(self) -> str:
+        """``CreateTime`` or ``LogAppendTime``."""
+        return CREATE_TIME
+
+    # Other batches
 
     def replace(self, **changes: Any) -> Self:  # Any: the batch's own attributes
         """A batch with some attributes changed. A sink's batch remembers its topic and partition as they were first."""
-        if self.is_from_kafka:
-            if "topic" in changes and self.original_topic is None:
-                changes.setdefault("original_topic", self.topic)
-            if "kafka_partition" in changes and self.original_partition is None:
-                changes.setdefault("original_partition", self.kafka_partition)
         return dataclasses.replace(self, **changes)
 
     def slice(self, start: int, length: int | None = None) -> Self:
@@ -170,40 +211,25 @@ class Batch:
         count = self.num_records
         start = min(start, count)
         stop = count if length is None else min(start + length, count)
+        return dataclasses.replace(self, **self._slice_of(start, stop, count))
+
+    def _slice_of(self, start: int, stop: int, count: int) -> dict[str, Any]:
+        """The attributes that change in a slice."""
         changes: dict[str, Any] = {
-            name: column.slice(start, stop - start) for name in _COLUMNS if (column := getattr(self, name)) is not None
+            name: column.slice(start, stop - start) for name in self._COLUMNS if (column := getattr(self, name)) is not None
         }
         if self.source_offsets is not None:
             changes["source_offsets"] = self.source_offsets[start:stop]
         if stop < count:
             changes["source_offset"] = _last_offset(self.source_offsets[:stop]) if self.source_offsets is not None else None
-        changes |= self._kafka_range(start, stop, count)
-        return dataclasses.replace(self, **changes)
+        return changes
 
     def filter(self, mask: pa.BooleanArray) -> Self:
         """The records whose mask is true (null counts as false). What the batch covers, its offsets, stays as it is."""
-        batch = self
-        if self.first_offset is not None and self.kafka_offset is None:
-            batch = dataclasses.replace(self, kafka_offset=self.kafka_offsets)
-        changes: dict[str, Any] = {name: column.filter(mask) for name in _COLUMNS if (column := getattr(batch, name)) is not None}
+        changes: dict[str, Any] = {name: column.filter(mask) for name in self._COLUMNS if (column := getattr(self, name)) is not None}
         if self.source_offsets is not None:
             changes["source_offsets"] = list(itertools.compress(self.source_offsets, mask.to_pylist()))
-        return dataclasses.replace(batch, **changes)
-
-    def _kafka_range(self, start: int, stop: int, count: int) -> dict[str, int]:
-        if self.first_offset is None:
-            return {}
-        first = self.first_offset if start == 0 else self._kafka_offset_at(start, count)
-        ends = stop == count and self.next_offset is not None
-        return {"first_offset": first, "next_offset": int(self.next_offset or 0) if ends else self._kafka_offset_at(stop, count)}
-
-    def _kafka_offset_at(self, index: int, count: int) -> int:
-        """The offset of record ``index``; behind the last record, the offset after it."""
-        if self.kafka_offset is None:
-            return int(self.first_offset or 0) + index
-        if index < count:
-            return int(self.kafka_offset[index].as_py())
-        return int(self.kafka_offset[index - 1].as_py()) + 1 if index else int(self.first_offset or 0)
+        return dataclasses.replace(self, **changes)
 
     # The record form
 
@@ -211,7 +237,6 @@ class Batch:
         """The records one by one. Without ``source_offsets`` only the last has an offset: the others are no positions to resume from."""
         count = self.num_records
         offsets: Sequence[Mapping[str, object] | None] = self.source_offsets or [None] * (count - 1) + [self.source_offset] * min(count, 1)
-        rows = zip(self._rows(header_converter), offsets, strict=True)
         return [
             SourceRecord(
                 self.source_partition,
@@ -225,18 +250,17 @@ class Batch:
                 timestamp=timestamp,
                 headers=headers,
             )
-            for (value, key, timestamp, headers), offset in rows
+            for (value, key, timestamp, headers), offset in zip(self._rows(header_converter), offsets, strict=True)
         ]
 
     def sink_records(self, header_converter: HeaderConverter = RAW_HEADERS) -> list[SinkRecord]:
         """The records one by one."""
-        first, partition = self.first_offset or 0, self.topic_partition.partition
-        offsets = range(first, first + self.num_records) if self.kafka_offset is None else self.kafka_offset.to_pylist()
-        rows = zip(self._rows(header_converter), offsets, strict=True)
+        original = self.topic_partition
+        partition = original.partition if self.kafka_partition is None else self.kafka_partition
         return [
             SinkRecord(
                 self.topic,
-                partition if self.kafka_partition is None else self.kafka_partition,
+                partition,
                 offset,
                 key,
                 value,
@@ -245,71 +269,127 @@ class Batch:
                 timestamp,
                 self.timestamp_type,
                 headers,
-                original_topic=self.original_topic,
-                original_kafka_partition=partition,
+                original_topic=original.topic,
+                original_kafka_partition=original.partition,
             )
-            for (value, key, timestamp, headers), offset in rows
+            for (value, key, timestamp, headers), offset in zip(self._rows(header_converter), self.kafka_offsets.to_pylist(), strict=True)
         ]
 
-    def _rows(self, converter: HeaderConverter) -> Iterable[tuple[Any, Any, int | None, Headers]]:
-        count = self.num_records
-        value = [None] * count if self.value is None else values_of(self.value, self.value_schema)
-        key = [None] * count if self.key is None else values_of(self.key, self.key_schema)
-        timestamp = [None] * count if self.timestamp is None else self.timestamp.cast(pa.int64()).to_pylist()
-        return zip(value, key, timestamp, self._headers(converter), strict=True)
-
-    def _headers(self, converter: HeaderConverter) -> list[Headers]:
-        if self.headers is None:
-            return [Headers() for _ in range(self.num_records)]
-
-        def decode(key: str, data: bytes | None) -> Header:
-            schema, value = converter.to_connect_header(self.topic, key, data)
-            return Header(key, value, schema)
-
-        rows = self.headers.to_pylist()
-        return [Headers.of_wire([(entry["key"], entry["value"]) for entry in row or ()], decode) for row in rows]
-
-    @classmethod
-    def from_source_records(cls, records: Iterable[SourceRecord], header_converter: HeaderConverter = RAW_HEADERS) -> list[Self]:
-        """Consecutive records of one topic, partition, schemas and source partition as one batch each, in order."""
-        groups = itertools.groupby(records, key=lambda r: (r.topic, r.kafka_partition, r.source_partition, r.value_schema, r.key_schema))
-        return [cls._of_source_group(list(group), header_converter) for _, group in groups]
-
-    @classmethod
-    def _of_source_group(cls, records: list[SourceRecord], converter: HeaderConverter) -> Self:
-        first = records[0]
-        offsets = [record.source_offset for record in records]
-        return cls(
-            **_columns_of(records, converter),
-            kafka_partition=first.kafka_partition,
-            source_partition=first.source_partition,
-            source_offset=_last_offset(offsets),
-            source_offsets=None if all(offset is None for offset in offsets[:-1]) else offsets,
+    def _rows(self, converter: HeaderConverter) -> Iterable[Row]:
+        return rows_of(
+            self.num_records,
+            self.topic,
+            value=(self.value, self.value_schema),
+            key=(self.key, self.key_schema),
+            timestamp=self.timestamp,
+            headers=self.headers,
+            converter=converter,
         )
 
     @classmethod
-    def from_sink_records(cls, records: Iterable[SinkRecord], header_converter: HeaderConverter = RAW_HEADERS) -> list[Self]:
+    def from_source_records(cls, records: Iterable[SourceRecord], header_converter: HeaderConverter = RAW_HEADERS) -> list[Batch]:
+        """Consecutive records of one topic, partition, schemas and source partition as one batch each, in order."""
+        groups = itertools.groupby(records, key=lambda r: (r.topic, r.kafka_partition, r.source_partition, r.value_schema, r.key_schema))
+        return [_batch_of_source(list(group), header_converter) for _, group in groups]
+
+    @classmethod
+    def from_sink_records(cls, records: Iterable[SinkRecord], header_converter: HeaderConverter = RAW_HEADERS) -> list[Batch]:
         """Consecutive records of one topic, partition and schemas as one batch each, in order. Each covers the offsets of its records."""
         groups = itertools.groupby(
             records,
             key=lambda r: (r.topic, r.kafka_partition, r.topic_partition, r.value_schema, r.key_schema, r.timestamp_type),
         )
-        return [cls._of_sink_group(list(group), header_converter) for _, group in groups]
+        return [_batch_of_sink(list(group), header_converter) for _, group in groups]
 
-    @classmethod
-    def _of_sink_group(cls, records: list[SinkRecord], converter: HeaderConverter) -> Self:
-        first, last = records[0], records[-1]
-        original = first.topic_partition
-        return cls(
-            **_columns_of(records, converter),
-            kafka_partition=first.kafka_partition,
-            first_offset=first.kafka_offset,
-            next_offset=last.kafka_offset + 1,
-            kafka_offset=pa.array([record.kafka_offset for record in records], type=pa.int64()),
-            timestamp_type=first.timestamp_type,
-            original_topic=None if original.topic == first.topic else original.topic,
-            original_partition=None if original.partition == first.kafka_partition else original.partition,
-        )
+
+@dataclass(slots=True)
+class KafkaBatch(Batch):
+    """Records that were read from Kafka. The framework creates it; authors know it as a Batch.
+
+    It covers the Kafka offsets from ``first_offset`` up to and without ``next_offset``; ``kafka_offset`` has each record's own, None
+    means one after the other from ``first_offset``. ``original_topic`` and ``original_partition`` are set where a transformation has
+    changed them.
+    """
+
+    first_offset: int | None = None
+    next_offset: int | None = None
+    kafka_offset: pa.Array | None = None
+    timestamp_type: str = CREATE_TIME
+    original_topic: str | None = None
+    original_partition: int | None = None
+
+    is_from_kafka: ClassVar[bool] = True
+    _COLUMNS: ClassVar[tuple[str, ...]] = (*Batch._COLUMNS, "kafka_offset")
+
+    @property
+    def kafka_offsets(self) -> pa.Array:
+        return row_numbers(self.num_records, self.first_offset or 0) if self.kafka_offset is None else self.kafka_offset
+
+    def kafka_offset_at(self, index: int) -> int:
+        return int(self.first_offset or 0) + index if self.kafka_offset is None else int(self.kafka_offset[index].as_py())
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        partition = self.kafka_partition if self.original_partition is None else self.original_partition
+        return TopicPartition(self.topic if self.original_topic is None else self.original_topic, partition or 0)
+
+    def replace(self, **changes: Any) -> Self:
+        if "topic" in changes and self.original_topic is None:
+            changes.setdefault("original_topic", self.topic)
+        if "kafka_partition" in changes and self.original_partition is None:
+            changes.setdefault("original_partition", self.kafka_partition)
+        return dataclasses.replace(self, **changes)
+
+    def _slice_of(self, start: int, stop: int, count: int) -> dict[str, Any]:
+        changes = Batch._slice_of(self, start, stop, count)
+        if self.first_offset is not None:
+            changes["first_offset"] = self.first_offset if start == 0 else self._offset_before(start, count)
+            if stop < count or self.next_offset is None:
+                changes["next_offset"] = self._offset_before(stop, count)
+        return changes
+
+    def _offset_before(self, index: int, count: int) -> int:
+        """The offset of record ``index``; behind the last record, the offset after it."""
+        if self.kafka_offset is None or index < count:
+            return self.kafka_offset_at(index)
+        return self.kafka_offset_at(index - 1) + 1 if index else int(self.first_offset or 0)
+
+    def filter(self, mask: pa.BooleanArray) -> Self:
+        if self.first_offset is None or self.kafka_offset is not None:
+            return Batch.filter(self, mask)
+        return Batch.filter(dataclasses.replace(self, kafka_offset=self.kafka_offsets), mask)
+
+
+def _batch_of_source(records: list[SourceRecord], converter: HeaderConverter) -> Batch:
+    offsets = [record.source_offset for record in records]
+    return Batch(
+        **columns_of(records, converter),
+        source_partition=records[0].source_partition,
+        source_offset=_last_offset(offsets),
+        source_offsets=None if all(offset is None for offset in offsets[:-1]) else offsets,
+    )
+
+
+def _batch_of_sink(records: list[SinkRecord], converter: HeaderConverter) -> Batch:
+    first, last = records[0], records[-1]
+    original = first.topic_partition
+    return KafkaBatch(
+        **columns_of(records, converter),
+        first_offset=first.kafka_offset,
+        next_offset=last.kafka_offset + 1,
+        kafka_offset=pa.array([record.kafka_offset for record in records], type=pa.int64()),
+        timestamp_type=first.timestamp_type,
+        original_topic=None if original.topic == first.topic else original.topic,
+        original_partition=None if original.partition == first.kafka_partition else original.partition,
+    )
+
+
+def _column_and_schema(name: str, values: Values, given: Schema | None, schemaless: bool) -> tuple[pa.Array, Schema | None]:
+    column = column_from(values, given, schemaless=schemaless)
+    if column is None:
+        raise _refused(name, "an Arrow array or table, record batches, a frame or a list", values)
+    schema = given if given is not None or schemaless else _schema_of_column(column)
+    return cast_to_schema(column, schema), schema
 
 
 def _refused(name: str, wanted: str, value: object) -> ConnectException:
@@ -355,43 +435,3 @@ def _schema_of_column(column: pa.Array) -> Schema | None:
 
 def _last_offset(offsets: Sequence[Mapping[str, object] | None]) -> Mapping[str, object] | None:
     return next((offset for offset in reversed(offsets) if offset is not None), None)
-
-
-def _columns_of(records: Sequence[SourceRecord] | Sequence[SinkRecord], converter: HeaderConverter) -> dict[str, Any]:
-    """Topic, columns and schemas of records that agree in topic and schemas."""
-    first = records[0]
-    values, keys = [record.value for record in records], [record.key for record in records]
-    timestamps = [record.timestamp for record in records]
-    has_key = first.key_schema is not None or any(key is not None for key in keys)
-    return {
-        "topic": first.topic,
-        "value": column_of(values, first.value_schema),
-        "value_schema": first.value_schema,
-        "key": column_of(keys, first.key_schema) if has_key else None,
-        "key_schema": first.key_schema,
-        "timestamp": None if all(timestamp is None for timestamp in timestamps) else pa.array(timestamps, type=pa.int64()),
-        "headers": _header_column(records, converter),
-    }
-
-
-def _header_column(records: Sequence[SourceRecord] | Sequence[SinkRecord], converter: HeaderConverter) -> pa.Array | None:
-    if not any(len(record.headers) for record in records):
-        return None
-    rows = [_wire_headers(record, converter) for record in records]
-    return pa.array(rows, type=headers_type())
-
-
-def _wire_headers(record: SourceRecord | SinkRecord, converter: HeaderConverter) -> list[dict[str, object]]:
-    wire = record.headers.wire()
-    if wire is not None:
-        return [{"key": key, "value": data} for key, data in wire]
-    return [
-        {"key": header.key, "value": converter.from_connect_header(record.topic, header.key, header.schema, header.value)}
-        for header in record.headers
-    ]
-
-
-@functools.cache
-def headers_type() -> pa.DataType:
-    """The Arrow type of a batch's ``headers``."""
-    return pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_connect.errors import ConnectException, FencedException
 from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.columns import column_of
 from airflow_provider_connect.sdk.connector import SinkConnector
 from airflow_provider_connect.sdk.old_names import keeping_old_keywords
@@ -74,7 +74,7 @@ class SinkConnectorSuite(ConnectorSuite):
         """Records at ``offsets``, where not each offset has a record."""
         partition = partition or self.partition
         is_whole = list(offsets) == list(range(next_offset - len(values), next_offset))
-        return Batch(
+        return KafkaBatch(
             partition.topic,
             value=column_of(values, self.value_schema),
             value_schema=self.value_schema,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.config_def import Plugin
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, HeaderConverter
 from airflow_provider_connect.sdk.records import SinkRecord, SourceRecord
@@ -95,14 +95,14 @@ def covering(whole: Batch, pieces: list[Batch]) -> list[Batch]:
     The last piece goes up to the end of ``whole`` though its last records may have been dropped; each begins where the one before it ends.
     Nothing left: one piece without records.
     """
-    if not pieces:
-        return [
-            whole.slice(0, 0).replace(source_offset=whole.source_offset, first_offset=whole.first_offset, next_offset=whole.next_offset)
-        ]
-    if not whole.is_from_kafka:
+    if not isinstance(whole, KafkaBatch):
+        if not pieces:
+            return [whole.slice(0, 0).replace(source_offset=whole.source_offset)]
         if pieces[-1].source_partition == whole.source_partition:
             pieces[-1] = pieces[-1].replace(source_offset=whole.source_offset)
         return pieces
+    if not pieces:
+        return [whole.slice(0, 0).replace(first_offset=whole.first_offset, next_offset=whole.next_offset)]
     first = whole.first_offset
     for index, piece in enumerate(pieces):
         next_offset = whole.next_offset if index == len(pieces) - 1 else piece.next_offset

@@ -11,10 +11,11 @@ from typing import Any
 
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
-from airflow_provider_connect.sdk.batch import Batch, headers_type
+from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import row_numbers
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, OneOf, Type
 from airflow_provider_connect.sdk.java_text import in_hash_order
+from airflow_provider_connect.sdk.record_columns import headers_type
 from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.transformations import Transformation
 from airflow_provider_connect.sdk.values import parse_string

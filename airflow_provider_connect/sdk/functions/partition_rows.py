@@ -17,8 +17,8 @@ from airflow_provider_connect.sdk.arrow_schema import arrow_type, schema_of
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.functions.cursor import CURSOR, CursorOrder, cursor_of, offset_of
-from airflow_provider_connect.sdk.functions.rows import RowSchema, encoded_schema
 from airflow_provider_connect.sdk.functions.signature import Signature, called, parameters_of, types_of
+from airflow_provider_connect.sdk.rows import RowSchema, encoded_schema
 from airflow_provider_connect.sdk.schema import Schema
 from airflow_provider_connect.sdk.task import SourceTask
 

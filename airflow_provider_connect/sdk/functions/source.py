@@ -33,8 +33,8 @@ from airflow_provider_connect.sdk.functions.partition_rows import (
     source_partition_of,
     text_of,
 )
-from airflow_provider_connect.sdk.functions.rows import RowSchema, decoded_schema, given_schema
 from airflow_provider_connect.sdk.functions.signature import Signature, called, parameters_of, refuse_unknown
+from airflow_provider_connect.sdk.rows import RowSchema, decoded_schema, given_schema
 from airflow_provider_connect.sdk.task import SourceTask
 
 __all__ = [
@@ -217,7 +217,7 @@ def source(
 
     The function is called with those of these parameters that it has: ``partition``; ``cursor``, the last committed value, None or the
     parameter's default at first; ``context``, the SourceTaskContext; ``allowed_paths``, the files that it may open. It yields rows (see
-    ``functions.rows``), or a pair of rows and the cursor behind them.
+    ``sdk.rows``), or a pair of rows and the cursor behind them.
 
     ``partitions``: what can be read apart, as texts, numbers or dicts; or a function that returns them, by settings. They are spread over
     at most ``tasks.max`` tasks, and each has its own cursor. ``cursor``: the field by which rows are sorted within a partition, oldest

@@ -16,8 +16,8 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import column_of, is_json
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.functions.forms import VALUE, form_of, table_of_values, values_of_batch
-from airflow_provider_connect.sdk.functions.rows import RowSchema, table_of
 from airflow_provider_connect.sdk.functions.signature import Signature, parameters_of
+from airflow_provider_connect.sdk.rows import RowSchema, table_of
 from airflow_provider_connect.sdk.transformations import Transformation
 
 

@@ -72,7 +72,7 @@ class RawBatch:
 
     def original(self, batch: Batch, index: int) -> ConsumedRecord:
         """The record from which record ``index`` of ``batch`` comes, which converters and transformations have created of this one."""
-        offset = int(batch.kafka_offset[index].as_py()) if batch.kafka_offset is not None else int(batch.first_offset or 0) + index
+        offset = batch.kafka_offset_at(index)
         found = self.index_of(offset)
         if found is None:
             raise TaskException(

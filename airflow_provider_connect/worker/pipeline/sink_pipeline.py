@@ -9,7 +9,7 @@ from operator import itemgetter
 
 import pyarrow as pa
 
-from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.converter import ColumnRun, Converter
 from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
@@ -54,7 +54,7 @@ class SinkPipeline:
         raw, values, kept = self._runs(ErrorStage.VALUE_CONVERTER, self.converters.value, raw, raw.value)
         if kept is not None:
             keys = _taken_runs(keys, kept)
-        whole = Batch(
+        whole = KafkaBatch(
             topic,
             kafka_partition=raw.partition.partition,
             headers=raw.headers,

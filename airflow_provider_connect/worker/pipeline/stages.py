@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import row_numbers
 from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.converter import Converter, HeaderConverter
 from airflow_provider_connect.sdk.transformations import Predicate, Transformation
@@ -149,9 +148,9 @@ def _joined_batch(group: list[Batch]) -> Batch:
     if len(group) == 1:
         return first
     columns = {name: pa.concat_arrays([getattr(b, name) for b in group]) for name in COLUMNS if getattr(first, name) is not None}
-    changes: dict[str, object] = {"source_offset": last.source_offset, "next_offset": last.next_offset, **columns}
+    changes: dict[str, object] = {"source_offset": last.source_offset, **columns}
     if first.is_from_kafka:
-        changes["kafka_offset"] = pa.concat_arrays([_offsets_of(batch) for batch in group])
+        changes |= {"next_offset": last.next_offset, "kafka_offset": pa.concat_arrays([batch.kafka_offsets for batch in group])}
     if any(batch.source_offsets is not None for batch in group):
         changes["source_offsets"] = [offset for batch in group for offset in _source_offsets_of(batch)]
     return first.replace(**changes)
@@ -165,8 +164,8 @@ def _kind_of(batch: Batch) -> tuple[object, ...]:
         batch.key_schema,
         batch.value_schema,
         batch.timestamp_type,
-        batch.original_topic,
-        batch.original_partition,
+        batch.topic_partition,
+        batch.is_from_kafka,
         *(type_of(getattr(batch, name)) for name in COLUMNS),
     )
 
@@ -178,7 +177,3 @@ def type_of(column: pa.Array | None) -> pa.DataType | None:
 def _source_offsets_of(batch: Batch) -> Sequence[Mapping[str, object] | None]:
     count = batch.num_records
     return batch.source_offsets if batch.source_offsets is not None else [None] * (count - 1) + [batch.source_offset] * min(count, 1)
-
-
-def _offsets_of(batch: Batch) -> pa.Array:
-    return row_numbers(batch.num_records, batch.first_offset or 0) if batch.kafka_offset is None else batch.kafka_offset

@@ -14,11 +14,13 @@ import pytest
 from airflow_provider_connect.converters.json.converter import JsonConverter
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.plugins.catalog.plugin_catalog import built_ins
-from airflow_provider_connect.sdk.batch import Batch, headers_type
+from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import column_of
 from airflow_provider_connect.sdk.converter import ColumnRun
+from airflow_provider_connect.sdk.record_columns import headers_type
 from airflow_provider_connect.sdk.schema import STRING_SCHEMA
 from airflow_provider_connect.sdk.transformations import Predicate, Transformation
+from tests.columns import from_kafka
 from tests.contract.transforms.cases import CLASSES, Json, rows
 from tests.contract.transforms.deviations import deviation
 from tests.contract.transforms.record import GOLDEN, mark
@@ -90,7 +92,8 @@ def _batch(case: Json) -> Batch:
     """One record, read as a sink's converters read it."""
     key, value = (_read(case[side]) for side in ("key", "value"))
     headers = [[{"key": name, "value": WITH_SCHEMA.from_connect_data("t", STRING_SCHEMA, text)} for name, text in case["headers"]]]
-    return Batch(
+    is_sink = case["kind"] == "sink"
+    batch = Batch(
         case["topic"],
         value.column,
         key.column,
@@ -99,9 +102,8 @@ def _batch(case: Json) -> Batch:
         headers=pa.array(headers, headers_type()) if case["headers"] else None,
         timestamp=None if case["timestamp"] is None else pa.array([case["timestamp"]]),
         kafka_partition=case["partition"],
-        first_offset=case["offset"] if case["kind"] == "sink" else None,
-        next_offset=case["offset"] + 1 if case["kind"] == "sink" else None,
     )
+    return from_kafka(batch, first_offset=case["offset"], next_offset=case["offset"] + 1) if is_sink else batch
 
 
 def _read(side: Json | None) -> ColumnRun:

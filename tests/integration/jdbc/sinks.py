@@ -14,7 +14,7 @@ from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConn
 from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore
 from airflow_provider_connect.connectors.jdbc.sink.task import JdbcSinkTask, open_store
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
-from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.columns import column_of
 from airflow_provider_connect.sdk.records import SinkRecord, TopicPartition
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
@@ -131,7 +131,7 @@ class Sink:
         first = self.offsets.get(topic, 0)
         is_empty = all(value is None for value in values)
         self.task.put(
-            Batch(
+            KafkaBatch(
                 topic,
                 value=None if is_empty else column_of(values, schema.as_optional() if schema is not None else None),
                 value_schema=None if is_empty else schema,

@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.arrow_schema import arrow_type
-from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.batch import KafkaBatch
 from airflow_provider_connect.sdk.schema import DATE_SCHEMA, INT64_SCHEMA, TIME_SCHEMA, TIMESTAMP_SCHEMA, Schema
 from tests.integration.jdbc.sinks import KEY, Reported, Sink, TargetDatabase
 
@@ -39,7 +39,7 @@ def put_numbers(sink: Sink, schema: Schema, numbers: list[int | None]) -> None:
     value = pa.StructArray.from_arrays([ids, whole], fields=list(arrow_type(value_schema)))
     key = pa.StructArray.from_arrays([ids], fields=list(arrow_type(KEY)))
     last = first + len(numbers)
-    sink.task.put(Batch("notes", value, key, value_schema, KEY, kafka_partition=0, first_offset=first, next_offset=last))
+    sink.task.put(KafkaBatch("notes", value, key, value_schema, KEY, kafka_partition=0, first_offset=first, next_offset=last))
     sink.offsets["notes"] = last
 
 

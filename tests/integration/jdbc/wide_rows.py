@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_provider_connect.sdk.arrow_schema import arrow_type
-from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.records import TopicPartition
 from tests.integration.jdbc.sinks import NOTE, Sink, TargetDatabase
 from tests.integration.worker.test_jdbc_source import started
@@ -43,7 +43,7 @@ def write(target: TargetDatabase, rows: int) -> None:
         count = min(PUT_ROWS, rows - start)
         texts = pa.array([f"{number:0{LENGTH}}" for number in range(start, start + count)])
         value = pa.StructArray.from_arrays([pa.array(range(start, start + count), pa.int64()), texts], fields=list(arrow_type(NOTE)))
-        sink.task.put(Batch("notes", value, value_schema=NOTE, kafka_partition=0, first_offset=start))
+        sink.task.put(KafkaBatch("notes", value, value_schema=NOTE, kafka_partition=0, first_offset=start))
         if sink.context.commit_requests > wanted:
             wanted = sink.context.commit_requests
             sink.task.pre_commit({partition: start + count})

@@ -15,7 +15,7 @@ from airflow_provider_connect.connectors import sidecars
 from airflow_provider_connect.connectors.file_sink import FileStreamSinkConnector, FileStreamSinkTask
 from airflow_provider_connect.connectors.sidecars import Committed, Sidecars
 from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException, StoreException
-from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.columns import column_of
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport
 from airflow_provider_connect.sdk.records import TopicPartition
@@ -79,7 +79,7 @@ def tasks(path: Path) -> Iterator[Tasks]:
 
 def batch(*texts: str | None, first: int = 0) -> Batch:
     column = pa.array(texts, pa.string())
-    return Batch("words", column, value_schema=STRING_SCHEMA, kafka_partition=0, first_offset=first, next_offset=first + len(texts))
+    return KafkaBatch("words", column, value_schema=STRING_SCHEMA, kafka_partition=0, first_offset=first, next_offset=first + len(texts))
 
 
 def deliver(task: FileStreamSinkTask, *texts: str, upto: int) -> None:

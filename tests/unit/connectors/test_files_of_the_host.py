@@ -12,6 +12,7 @@ from airflow_provider_connect.connectors.file_sink import FileStreamSinkConnecto
 from airflow_provider_connect.connectors.file_source import FileStreamSourceConnector, FileStreamSourceTask
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk import STRING_SCHEMA, AllowedPaths, Batch, TopicPartition
+from airflow_provider_connect.sdk.batch import KafkaBatch
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport
 from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext, MemorySourceContext
 
@@ -52,7 +53,7 @@ def source_task(data: Path, path: Path) -> FileStreamSourceTask:
 
 
 def batch(*texts: str) -> Batch:
-    return Batch("words", pa.array(texts), value_schema=STRING_SCHEMA, kafka_partition=0, first_offset=0, next_offset=len(texts))
+    return KafkaBatch("words", pa.array(texts), value_schema=STRING_SCHEMA, kafka_partition=0, first_offset=0, next_offset=len(texts))
 
 
 def test_a_source_reads_no_file_of_the_host(data: Path) -> None:

@@ -25,7 +25,7 @@ from airflow_provider_connect.converters.plain import (
 )
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
 from airflow_provider_connect.model.connector_settings import ErrorSettings
-from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.columns import column_of, json_column, values_of
 from airflow_provider_connect.sdk.converter import Converter
 from airflow_provider_connect.sdk.json_text import MAX_DEPTH, MAX_NUMBER_LENGTH, depth_of, may_have_long_number
@@ -158,7 +158,7 @@ def test_schemas_within_the_limit_pass_the_whole_way(schema: str, payload: str) 
         (run,) = ENVELOPE.to_connect_column("t", pa.array([record], pa.binary()))
         assert len(text_column(run.column, run.schema)) == 1
         assert ENVELOPE.from_connect_column("t", run.schema, run.column)[0].as_py().startswith(b'{"schema":')
-        assert Batch("t", run.column, value_schema=run.schema, first_offset=0).sink_records()[0].value_schema == run.schema
+        assert KafkaBatch("t", run.column, value_schema=run.schema, first_offset=0).sink_records()[0].value_schema == run.schema
 
 
 @pytest.mark.parametrize("scale", ["1000000", "-1000000", "2147483647", "-2147483648", "99999999999", "77", "9" * 5000])
@@ -395,7 +395,7 @@ def test_hostile_records_are_read_changed_and_written_or_refused(seed: int) -> N
                 _allowed(converter.to_connect_data, "t", record)
                 runs = _allowed(converter.to_connect_column, "t", pa.array([record], pa.binary()))
                 for run in runs or ():
-                    batch = Batch("t", run.column, value_schema=run.schema, kafka_partition=0, first_offset=0, next_offset=1)
+                    batch = KafkaBatch("t", run.column, value_schema=run.schema, kafka_partition=0, first_offset=0, next_offset=1)
                     _pass(batch)
                     for transformation in rng.sample(transformations, 6):
                         changed = _allowed(transformation.apply_batch, batch)

@@ -1,23 +1,31 @@
-"""Batches: what slicing and filtering do to columns and positions, and the record form."""
+"""Batches: what slicing and filtering do to columns and positions, the forms of values, and the record form."""
 
+import inspect
 from typing import Any
 
+import numpy
+import pandas  # type: ignore[import-untyped]
+import polars
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect import sdk
 from airflow_provider_connect.errors import ConnectException, DataException
-from airflow_provider_connect.sdk.batch import Batch, headers_type
+from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.columns import json_column
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, HeaderConverter, SchemaAndValue
+from airflow_provider_connect.sdk.record_columns import headers_type
 from airflow_provider_connect.sdk.records import Headers, SinkRecord, SourceRecord, TopicPartition
 from airflow_provider_connect.sdk.schema import (
+    INT32_SCHEMA,
     INT64_SCHEMA,
     STRING_SCHEMA,
     TIMESTAMP_SCHEMA,
     Schema,
 )
-from tests.columns import there
+from tests.columns import from_kafka, there
 
+OF_SOURCES = ("source_partition", "source_offset", "source_offsets")
 HEADERS = pa.array(
     [[{"key": "h", "value": b"1"}], None, [], [{"key": "a", "value": None}, {"key": "a", "value": b"2"}]], type=headers_type()
 )
@@ -36,9 +44,9 @@ def source(**changes: Any) -> Batch:
     return Batch.of("t", **attributes)
 
 
-def sink(**changes: Any) -> Batch:
-    attributes: dict[str, Any] = {"value": pa.array(["a", "b", "c", "d"]), "kafka_partition": 1, "first_offset": 100, "next_offset": 106}
-    return Batch.of("t", **{**attributes, **changes})
+def sink(value: pa.Array | None = None, **changes: Any) -> KafkaBatch:
+    batch = Batch.of("t", pa.array(["a", "b", "c", "d"]) if value is None else value, kafka_partition=1)
+    return from_kafka(batch, **{"first_offset": 100, "next_offset": 106, **changes})
 
 
 def test_schemas_are_taken_from_columns() -> None:
@@ -85,7 +93,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"timestamp": pa.array([1, 2])}, "timestamp has 2 records, but value has 3 records"),
     ({"timestamp": pa.array([1.5] * 3)}, "timestamp must be a column of int64 or timestamp"),
     ({"timestamp": pa.array([1] * 3, pa.timestamp("us", "UTC"))}, "timestamp must be a column of int64 or timestamp"),
-    ({"kafka_offset": pa.array([1, 2])}, "kafka_offset has 2 records, but value has 3 records"),
     ({"value_schema": "string"}, "value_schema must be a Schema or None, got str 'string'"),
     ({"key_schema": str}, "key_schema must be a Schema or None"),
     ({"kafka_partition": -1}, "kafka_partition must be a number of 0 or more"),
@@ -115,10 +122,120 @@ def test_a_wrong_attribute_is_refused_by_its_name(attributes: dict[str, Any], me
         Batch("t", THREE, source_partition={"file": "x"}).replace(**attributes)
 
 
-@pytest.mark.parametrize("column", [["a"], "a", pa.table({"a": [1]})])
-def test_a_column_that_is_no_array_is_refused_before_its_schema_is_sought(column: Any) -> None:
-    with pytest.raises(ConnectException, match="Batch: value must be a pyarrow Array or ChunkedArray"):
-        Batch.of("t", column)
+def test_kafka_offsets_are_as_many_as_records() -> None:
+    with pytest.raises(ConnectException, match=r"^Batch: kafka_offset has 2 records, but value has 3 records"):
+        KafkaBatch("t", THREE, kafka_offset=pa.array([1, 2]))
+
+
+# The forms that ``of`` takes
+
+ROWS = [{"id": 1, "name": "tea"}, {"id": 2, "name": None}]
+TABLE = pa.table({"id": [1, 2], "name": ["tea", None]})
+ROW_SCHEMA = Schema.struct({"id": INT64_SCHEMA.as_optional(), "name": STRING_SCHEMA.as_optional()})
+FORMS: dict[str, Any] = {
+    "a list of dicts": ROWS,
+    "a table": TABLE,
+    "a table of chunks": pa.concat_tables([TABLE.slice(0, 1), TABLE.slice(1)]),
+    "a record batch": TABLE.to_batches()[0],
+    "record batches": [*TABLE.slice(0, 1).to_batches(), *TABLE.slice(1).to_batches()],
+    "a reader of record batches": TABLE.to_reader,  # is read once
+    "a frame of polars": polars.DataFrame(ROWS),
+    "a frame of pandas": pandas.DataFrame(ROWS),
+    "an array of structs": pa.array(ROWS),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_in_any_form_become_structs(form: str) -> None:
+    rows = FORMS[form]() if callable(FORMS[form]) else FORMS[form]
+    batch = Batch.of("t", rows)
+    assert batch.value_schema == ROW_SCHEMA
+    assert there(batch.value).to_pylist() == ROWS
+    assert [record.value.as_dict() for record in batch.source_records()] == ROWS
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [[1, 2], (1, 2), pa.array([1, 2]), pa.chunked_array([[1], [2]]), polars.Series([1, 2]), pandas.Series([1, 2]), numpy.array([1, 2])],
+    ids=lambda keys: f"{type(keys).__module__.partition('.')[0]} {type(keys).__name__}",
+)
+def test_a_column_in_any_form_is_a_key(keys: Any) -> None:
+    batch = Batch.of("t", ["a", "b"], keys)
+    assert (batch.value_schema, batch.key_schema) == (STRING_SCHEMA, INT64_SCHEMA)
+    assert there(batch.key).to_pylist() == [1, 2]
+
+
+def test_a_list_may_hold_nulls() -> None:
+    batch = Batch.of("t", [None, {"id": 1, "name": None}, {"name": "x"}], [None, "k", None])
+    assert there(batch.value).to_pylist() == [None, {"id": 1, "name": None}, {"id": None, "name": "x"}]
+    assert (there(batch.value_schema).optional, there(batch.key_schema).optional) == (True, True)
+    assert there(Batch.of("t", [None, None]).value).null_count == 2
+    assert len(Batch.of("t", [])) == 0
+
+
+def test_a_field_of_dicts_without_a_value_is_left_out() -> None:
+    assert Batch.of("t", [{"id": 1, "name": None}]).value_schema == Schema.struct({"id": INT64_SCHEMA.as_optional()})
+
+
+def test_a_given_schema_decides_what_a_list_becomes() -> None:
+    schema = Schema.struct({"id": INT32_SCHEMA, "tags": Schema.map(STRING_SCHEMA, INT64_SCHEMA).as_optional()})
+    batch = Batch.of("t", [{"id": 1, "tags": {"a": 2}}, {"id": 2}], value_schema=schema)
+    assert batch.value_schema == schema
+    assert [record.value.as_dict() for record in batch.source_records()] == [{"id": 1, "tags": {"a": 2}}, {"id": 2, "tags": None}]
+    assert there(Batch.of("t", TABLE.select(["id"]), value_schema=Schema.struct({"id": INT32_SCHEMA})).value).type[0].type == pa.int32()
+
+
+def test_schemaless_lists_are_json() -> None:
+    batch = Batch.of("t", [{"id": 1}, {"id": "x"}, None], schemaless=True)
+    assert batch.value_schema is None
+    assert [record.value for record in batch.source_records()] == [{"id": 1}, {"id": "x"}, None]
+
+
+@pytest.mark.parametrize("value", ["a", 5, {"a": 1}, iter([{"a": 1}]), object()])
+def test_values_of_no_form_are_refused(value: Any) -> None:
+    with pytest.raises(ConnectException, match=r"^Batch: value must be an Arrow array or table, record batches, a frame or a list, got "):
+        Batch.of("t", value)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([1, "x"], "Values have no common type; give a schema, or schemaless=True: "),
+        ([2**70], "Values have no common type"),
+        ([{"a": 1}, {"a": "x"}], "Field 'a' of row 1 is 'x'"),
+        ([{"a": 1}, 5], "Values have no common type"),
+        ([{}, {}], "Rows have no field with a value"),
+    ],
+)
+def test_values_that_do_not_fit_one_another_are_refused(values: Any, message: str) -> None:
+    with pytest.raises(DataException, match=f"^{message}"):
+        Batch.of("t", values)
+
+
+def test_an_author_sees_what_an_author_gives() -> None:
+    given = list(inspect.signature(Batch).parameters)
+    assert given == [*["topic", "value", "key", "value_schema", "key_schema", "headers", "timestamp", "kafka_partition"], *OF_SOURCES]
+    assert set(inspect.signature(Batch.of).parameters) == {*given, "schemaless"}
+    assert "KafkaBatch" not in sdk.__all__
+
+
+def test_what_an_author_derives_from_a_sinks_batch_keeps_its_offsets() -> None:
+    [batch] = Batch.from_sink_records([SinkRecord("t", 3, offset, value="x") for offset in (5, 7, 8)])
+    for derived in (batch.replace(topic="u"), batch.filter(pa.array([True, True, True])), batch.slice(0, 3)):
+        assert derived.is_from_kafka
+        assert (derived.first_offset, derived.next_offset, derived.kafka_offsets.to_pylist()) == (5, 9, [5, 7, 8])
+        assert (derived.topic_partition, derived.kafka_offset_at(1)) == (TopicPartition("t", 3), 7)
+
+
+def test_a_sources_batch_has_no_offsets_in_kafka() -> None:
+    batch = Batch.of("t", ["a", "b"], kafka_partition=3)
+    assert (batch.first_offset, batch.next_offset, batch.timestamp_type) == (None, None, "CreateTime")
+    assert not batch.is_from_kafka
+    records = batch.sink_records()  # in an author's test of a sink
+    assert [(record.topic_partition, record.kafka_offset, record.value) for record in records] == [
+        (TopicPartition("t", 3), 0, "a"),
+        (TopicPartition("t", 3), 1, "b"),
+    ]
 
 
 def test_a_position_without_records_and_records_without_a_position_are_batches() -> None:
@@ -209,7 +326,7 @@ def test_sinks_batch_remembers_where_it_lies() -> None:
     assert (batch.topic, batch.kafka_partition) == ("v", 9)
     assert batch.topic_partition == TopicPartition("t", 1)
     assert sink().topic_partition == TopicPartition("t", 1)
-    assert source().replace(topic="u").original_topic is None
+    assert source().replace(topic="u").topic_partition == TopicPartition("u", 0)
     assert sink().is_from_kafka
     assert not source().is_from_kafka
 
@@ -267,11 +384,11 @@ def test_batch_with_one_offset_stays_so_through_records() -> None:
     assert there(again.headers).to_pylist() == [row or [] for row in HEADERS.to_pylist()]
 
 
-def test_sink_records_become_batches_that_know_their_place() -> None:
+def test_sink_records_become_batches_that_know_their_partition() -> None:
     records = [SinkRecord("t", 0, 5, None, "a", timestamp=1), SinkRecord("t", 0, 7, None, "b"), SinkRecord("t", 1, 0, None, "c")]
     moved = [record.replace(topic="u") for record in records]
     first, second = Batch.from_sink_records(moved)
-    assert (first.first_offset, first.next_offset, there(first.kafka_offset).to_pylist()) == (5, 8, [5, 7])
+    assert (first.first_offset, first.next_offset, first.kafka_offsets.to_pylist()) == (5, 8, [5, 7])
     assert (first.topic, first.topic_partition) == ("u", TopicPartition("t", 0))
     assert there(first.timestamp).to_pylist() == [1, None]
     assert (second.topic_partition, second.first_offset) == (TopicPartition("t", 1), 0)

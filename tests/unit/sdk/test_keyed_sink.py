@@ -19,9 +19,9 @@ from airflow_provider_connect.sdk import (
     KeyedSink,
     TopicPartition,
 )
-from airflow_provider_connect.sdk.columns import column_of
 from airflow_provider_connect.sdk.keyed_sink import record_keys
 from airflow_provider_connect.sdk.testing import CommitStep, Fault, SinkConnectorSuite, run
+from tests.columns import from_kafka
 
 P = TopicPartition("suite", 0)
 REFUSED = "refused"
@@ -77,7 +77,7 @@ class TestStoreSink(StoreSuite):
 
 
 def batch(*values: str, first: int = 0) -> Batch:
-    return Batch("suite", value=column_of(values, STRING_SCHEMA), value_schema=STRING_SCHEMA, kafka_partition=0, first_offset=first)
+    return from_kafka(Batch.of("suite", values, value_schema=STRING_SCHEMA, kafka_partition=0), first_offset=first)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from airflow_provider_connect.sdk.records import Headers, SinkRecord, SourceReco
 from airflow_provider_connect.sdk.schema import STRING_SCHEMA
 from airflow_provider_connect.sdk.testing import TransformationSuite
 from airflow_provider_connect.sdk.transformations import Predicate, Transformation, covering
-from tests.columns import there
+from tests.columns import from_kafka, there
 
 
 class Upper(Transformation):
@@ -70,7 +70,7 @@ class TestUpperBatch(TestUpper):
 
 
 def sink_batch(values: list[str | None]) -> Batch:
-    return Batch.of("t", pa.array(values, pa.string()), kafka_partition=0, first_offset=10, next_offset=10 + len(values) + 1)
+    return from_kafka(Batch.of("t", pa.array(values, pa.string()), kafka_partition=0), first_offset=10, next_offset=10 + len(values) + 1)
 
 
 @pytest.mark.parametrize("transformation", [TestUpper().transformation(), UpperBatch()])

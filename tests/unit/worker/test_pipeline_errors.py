@@ -16,9 +16,9 @@ from airflow_provider_connect.converters.json.converter import JsonConverter
 from airflow_provider_connect.converters.plain import StringConverter
 from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk import Batch, SourceRecord, Transformation
-from airflow_provider_connect.sdk.batch import headers_type
 from airflow_provider_connect.sdk.columns import values_of
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, SchemaAndValue
+from airflow_provider_connect.sdk.record_columns import headers_type
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import INT64_SCHEMA
 from airflow_provider_connect.sdk.transformations import Record

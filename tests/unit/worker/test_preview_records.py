@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.converter import RAW_HEADERS
 from airflow_provider_connect.sdk.schema import DATE_SCHEMA, INT32_SCHEMA, STRING_SCHEMA, TIMESTAMP_SCHEMA, Schema
 from airflow_provider_connect.worker.preview.findings import Findings
@@ -26,7 +26,7 @@ def times(*milliseconds: int | None) -> pa.Array:
 
 def shown(column: pa.Array, schema: Schema) -> list[Any]:
     keys = pa.array(range(len(column)), pa.int32())
-    batch = Batch("t", value=column, value_schema=schema, key=keys, key_schema=INT32_SCHEMA, first_offset=5)
+    batch = KafkaBatch("t", value=column, value_schema=schema, key=keys, key_schema=INT32_SCHEMA, first_offset=5)
     with pytest.raises(DataException):
         batch.sink_records()
     for records in (shown_records(batch, Batch.sink_records), shown_records(batch, Batch.source_records)):

@@ -10,8 +10,9 @@ import pytest
 
 from airflow_provider_connect.converters.plain import StringConverter
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
-from airflow_provider_connect.sdk import Batch, SinkRecord
-from airflow_provider_connect.sdk.batch import headers_type
+from airflow_provider_connect.sdk import SinkRecord
+from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
+from airflow_provider_connect.sdk.record_columns import headers_type
 from airflow_provider_connect.sdk.records import Headers, TopicPartition
 from airflow_provider_connect.sdk.schema import TIMESTAMP_SCHEMA, Schema
 from airflow_provider_connect.worker.delivery.raw_batch import Originals, RawBatch
@@ -20,6 +21,7 @@ from airflow_provider_connect.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.task.errant_records import ErrantRecords
 from airflow_provider_connect.worker.task.sink_errors import KEPT_BYTES, SinkErrors
+from tests.columns import from_kafka
 from tests.unit.worker.test_pipeline import converters
 from tests.unit.worker.test_tolerance import tolerance
 
@@ -106,7 +108,8 @@ def test_reporter_takes_batches_and_makes_bytes_anew_of_what_it_does_not_know() 
     made, reported = tolerance()
     originals = Originals()
     originals.keep(raw(0, 3))
-    batch = Batch.of("t", pa.array(["x", "y"]), kafka_partition=0, kafka_offset=pa.array([1, 7], pa.int64()), first_offset=1, next_offset=8)
+    offsets = pa.array([1, 7], pa.int64())
+    batch = from_kafka(Batch.of("t", ["x", "y"], kafka_partition=0), kafka_offset=offsets, first_offset=1, next_offset=8)
     ErrantRecords(made, originals, converters()).report(batch, DataException("no"))
     assert [(f.record.offset, f.record.value) for f in reported] == [(1, b"v1"), (7, b"y")]  # type: ignore[attr-defined]
     assert {str(f.operation.stage) for f in reported} == {"TASK_PUT"}
@@ -154,7 +157,7 @@ def test_reporter_takes_values_that_python_cannot_hold(keeps_originals: bool) ->
     if originals is not None:
         originals.keep(raw(0, 3))
     infinity = pa.array([9223372036825200000] * 3, pa.int64()).cast(pa.timestamp("ms", "UTC"))
-    batch = Batch("t", infinity, value_schema=TIMESTAMP_SCHEMA, kafka_partition=0, first_offset=0, next_offset=3, timestamp=infinity)
+    batch = KafkaBatch("t", infinity, value_schema=TIMESTAMP_SCHEMA, kafka_partition=0, first_offset=0, next_offset=3, timestamp=infinity)
     ErrantRecords(made, originals, converters()).report_all([(batch, DataException("no"))])
     found = [(f.record.offset, f.record.value, f.record.timestamp) for f in reported]  # type: ignore[attr-defined]
     kept = [(0, b"v0", 0), (1, b"v1", 1), (2, b"v2", 2)]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException, TaskException
-from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import Refusal, RolledBackException, SinkTask, WentBack
 from airflow_provider_connect.sdk.testing_contexts import MemorySinkContext
@@ -122,7 +122,7 @@ class Behind:
     def put(self, count: int) -> None:
         """Records whose values are their offsets, as the loop puts them."""
         values = pa.array(range(self.next, self.next + count))
-        batch = Batch("t", value=values, kafka_partition=0, first_offset=self.next, next_offset=self.next + count)
+        batch = KafkaBatch("t", value=values, kafka_partition=0, first_offset=self.next, next_offset=self.next + count)
         while True:
             try:
                 self.sink.put(batch)

@@ -15,7 +15,7 @@ from airflow_provider_connect.connectors.jdbc.sink.tables import effect_of
 from airflow_provider_connect.connectors.jdbc.sink.target import literal
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.columns import column_of
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.schema import (
@@ -116,7 +116,7 @@ def test_which_changes_of_a_key_count(changes: str, mode: str, deleted: list[int
 def batch(values: list[Any], first: int, partition: int = 0) -> Batch:
     schema = Schema.struct({"id": INT64_SCHEMA, "word": STRING_SCHEMA})
     column = column_of(values, schema)
-    return Batch("t", column, value_schema=schema, kafka_partition=partition, first_offset=first, next_offset=first + len(values))
+    return KafkaBatch("t", column, value_schema=schema, kafka_partition=partition, first_offset=first, next_offset=first + len(values))
 
 
 def test_records_are_sliced_and_found_across_batches() -> None:

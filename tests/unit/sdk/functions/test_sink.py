@@ -10,10 +10,12 @@ import polars
 import pytest
 
 from airflow_provider_connect.sdk import Batch, ExactlyOnceSupport, pa, sink
+from airflow_provider_connect.sdk.batch import KafkaBatch
 from airflow_provider_connect.sdk.columns import column_of, json_column
 from airflow_provider_connect.sdk.functions.sink import FunctionSink
 from airflow_provider_connect.sdk.schema import STRING_SCHEMA
 from airflow_provider_connect.sdk.testing import MemorySinkContext, SinkConnectorSuite
+from tests.columns import from_kafka
 
 SEEN: list[Any] = []
 
@@ -55,11 +57,11 @@ ROWS: list[Any] = [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}, None]
 
 def structs() -> Batch:
     value = pa.array(ROWS, type=pa.struct([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())]))
-    return Batch.of("t", value=value, key=pa.array(["x", "y", "z"]), first_offset=5, next_offset=8)
+    return from_kafka(Batch.of("t", value, pa.array(["x", "y", "z"])), first_offset=5, next_offset=8)
 
 
 def objects() -> Batch:
-    return Batch("t", json_column(['{"id":1,"name":"a"}', '{"id":2,"name":"b"}', None]), first_offset=5, next_offset=8)
+    return KafkaBatch("t", json_column(['{"id":1,"name":"a"}', '{"id":2,"name":"b"}', None]), first_offset=5, next_offset=8)
 
 
 @sink
@@ -114,9 +116,12 @@ def test_whole_batches_have_keys_and_offsets() -> None:
 @pytest.mark.parametrize(
     ("batch", "rows"),
     [
-        (Batch("t", column_of(["a", "b"], STRING_SCHEMA), value_schema=STRING_SCHEMA, first_offset=0), [{"value": "a"}, {"value": "b"}]),
-        (Batch("t", json_column(["1", "2"]), first_offset=0), [{"value": 1}, {"value": 2}]),
-        (Batch("t", None, pa.array(["k"]), key_schema=STRING_SCHEMA, first_offset=0), [{"value": None}]),
+        (
+            KafkaBatch("t", column_of(["a", "b"], STRING_SCHEMA), value_schema=STRING_SCHEMA, first_offset=0),
+            [{"value": "a"}, {"value": "b"}],
+        ),
+        (KafkaBatch("t", json_column(["1", "2"]), first_offset=0), [{"value": 1}, {"value": 2}]),
+        (KafkaBatch("t", None, pa.array(["k"]), key_schema=STRING_SCHEMA, first_offset=0), [{"value": None}]),
     ],
 )
 def test_values_that_are_not_structs_are_one_column(batch: Batch, rows: list[Any]) -> None:
@@ -140,5 +145,5 @@ def test_a_sink_needs_a_parameter() -> None:
 
 
 def test_a_field_that_is_null_throughout_is_a_column() -> None:
-    put(as_table, Batch("t", json_column(['{"id":1,"name":null}', '{"id":2}']), first_offset=0))
+    put(as_table, KafkaBatch("t", json_column(['{"id":1,"name":null}', '{"id":2}']), first_offset=0))
     assert SEEN == [[{"id": 1, "name": None}, {"id": 2, "name": None}]]

@@ -1,7 +1,8 @@
-"""What an author's function yields, as Arrow tables of one schema that only widens. Knows nothing of cursors and topics.
+"""Rows and values in the forms that authors have them, as Arrow tables and columns. Knows nothing of cursors and topics.
 
 Rows are a list of dicts, a single dict, an Arrow table or record batch, a list of record batches, or a frame of polars, pandas or any
-other library with Arrow's C stream. A field whose values were all null so far has no type yet, and is left out until it has one.
+other library with Arrow's C stream. ``RowSchema`` is one schema of many tables, which only widens. A field whose values were all null so
+far has no type yet, and is left out until it has one.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from typing import Any, Final
 
 from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.columns import column_of
+from airflow_provider_connect.sdk.schema import Schema
 
 Rows = Any  # see above
+Values = Any  # rows, or a column: an Arrow array, a list of Python values, a series
 
 
 class RowSchema:
@@ -92,6 +96,36 @@ def table_of(rows: Rows) -> pa.Table:
     raise DataException(
         f"Rows of type {type(rows).__qualname__} cannot be read; give a list of dicts, a dict, an Arrow table or record batches, or a frame"
     )
+
+
+def column_from(values: Values, schema: Schema | None, *, schemaless: bool) -> pa.Array | pa.ChunkedArray | None:
+    """``values`` as a column, rows as structs; None for another form. Lists are of the ``schema``, or ``schemaless``, or their type is
+    inferred. Raises DataException for values that do not fit."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    if isinstance(values, list | tuple) and not (values and isinstance(values[0], pa.RecordBatch)):
+        return column_of(values, schema) if schema is not None or schemaless else _inferred_column(values)
+    if isinstance(values, list | tuple | pa.Table | pa.RecordBatch) or type(values).__name__ == "DataFrame":
+        return table_of(values).to_struct_array()
+    try:
+        if hasattr(values, "__arrow_c_stream__") and not hasattr(values, "__array__"):
+            return pa.chunked_array(values)
+        return pa.array(values) if hasattr(values, "__array__") else None  # a series, or a column of numpy
+    except (pa.ArrowException, TypeError) as error:
+        raise DataException(f"Values of type {type(values).__qualname__} cannot be read: {error}") from error
+
+
+def _inferred_column(values: Sequence[Any]) -> pa.Array:
+    """Dicts become structs; None among them is null."""
+    try:
+        if not isinstance(next((value for value in values if value is not None), None), Mapping):
+            return pa.array(values)
+        structs = RowSchema().table([{} if value is None else value for value in values]).to_struct_array().combine_chunks()
+    except (pa.ArrowException, OverflowError, TypeError) as error:
+        raise DataException(f"Values have no common type; give a schema, or schemaless=True: {error}") from error
+    if None not in values:
+        return structs
+    return pa.StructArray.from_arrays(structs.flatten(), fields=list(structs.type), mask=pa.array([value is None for value in values]))
 
 
 def _like(found: pa.Array, type: pa.DataType | None) -> pa.Array:
