@@ -10,12 +10,11 @@ from typing import Any, ClassVar, Self
 
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.arrow_schema import schema_of
-from airflow_provider_connect.sdk.columns import cast_to_schema, is_json, row_numbers
+from airflow_provider_connect.sdk.columns import row_numbers
 from airflow_provider_connect.sdk.converter import RAW_HEADERS, HeaderConverter
-from airflow_provider_connect.sdk.record_columns import Row, columns_of, headers_type, rows_of
+from airflow_provider_connect.sdk.record_columns import Row, columns_of, is_headers, is_timestamp, rows_of
 from airflow_provider_connect.sdk.records import SinkRecord, SourceRecord, TopicPartition
-from airflow_provider_connect.sdk.rows import Values, column_from
+from airflow_provider_connect.sdk.rows import Values, column_and_schema
 from airflow_provider_connect.sdk.schema import Schema
 
 CREATE_TIME = "CreateTime"
@@ -80,9 +79,9 @@ class Batch:
                 of_first, count = name, len(column)
             elif len(column) != count:
                 raise ConnectException(f"Batch: {name} has {_records(len(column))}, but {of_first} has {_records(count)}")
-        if self.timestamp is not None and not _is_timestamp(self.timestamp.type):
+        if self.timestamp is not None and not is_timestamp(self.timestamp.type):
             raise _refused("timestamp", "a column of int64 or timestamp('ms', 'UTC')", self.timestamp)
-        if self.headers is not None and self.headers.type != headers_type() and not _is_headers(self.headers.type):
+        if self.headers is not None and not is_headers(self.headers.type):
             raise _refused("headers", "a column of list<struct<key: string, value: binary>>", self.headers)
 
     def _check_source_offsets(self) -> None:
@@ -129,23 +128,10 @@ class Batch:
         schemas are None, and lists of dicts are JSON. Columns are cast where their type is not quite their schema's (large_string,
         timestamp('us') …). Raises DataException for values that do not fit, ConnectException for other forms.
         """
-        if value is not None:
-            value, value_schema = _column_and_schema("value", value, value_schema, schemaless)
-        if key is not None:
-            key, key_schema = _column_and_schema("key", key, key_schema, schemaless)
-        return cls(
-            topic,
-            value,
-            key,
-            value_schema,
-            key_schema,
-            headers,
-            timestamp,
-            kafka_partition,
-            source_partition,
-            source_offset,
-            source_offsets,
-        )
+        value, value_schema = _column_and_schema("value", value, value_schema, schemaless=schemaless)
+        key, key_schema = _column_and_schema("key", key, key_schema, schemaless=schemaless)
+        position = source_partition, source_offset, source_offsets
+        return cls(topic, value, key, value_schema, key_schema, headers, timestamp, kafka_partition, *position)
 
     @property
     def num_records(self) -> int:
@@ -276,15 +262,9 @@ class Batch:
         ]
 
     def _rows(self, converter: HeaderConverter) -> Iterable[Row]:
-        return rows_of(
-            self.num_records,
-            self.topic,
-            value=(self.value, self.value_schema),
-            key=(self.key, self.key_schema),
-            timestamp=self.timestamp,
-            headers=self.headers,
-            converter=converter,
-        )
+        value, key = (self.value, self.value_schema), (self.key, self.key_schema)
+        columns = {"timestamp": self.timestamp, "headers": self.headers}
+        return rows_of(self.num_records, self.topic, value=value, key=key, **columns, converter=converter)
 
     @classmethod
     def from_source_records(cls, records: Iterable[SourceRecord], header_converter: HeaderConverter = RAW_HEADERS) -> list[Batch]:
@@ -384,12 +364,13 @@ def _batch_of_sink(records: list[SinkRecord], converter: HeaderConverter) -> Bat
     )
 
 
-def _column_and_schema(name: str, values: Values, given: Schema | None, schemaless: bool) -> tuple[pa.Array, Schema | None]:
-    column = column_from(values, given, schemaless=schemaless)
-    if column is None:
+def _column_and_schema(name: str, values: Values | None, given: Schema | None, *, schemaless: bool) -> tuple[Any, Schema | None]:
+    if values is None:
+        return None, given
+    found = column_and_schema(values, given, schemaless=schemaless)
+    if found is None:
         raise _refused(name, "an Arrow array or table, record batches, a frame or a list", values)
-    schema = given if given is not None or schemaless else _schema_of_column(column)
-    return cast_to_schema(column, schema), schema
+    return found
 
 
 def _refused(name: str, wanted: str, value: object) -> ConnectException:
@@ -410,27 +391,6 @@ def _check_position(name: str, position: object) -> None:
     for key in position:
         if not isinstance(key, str):
             raise _refused(name, "a mapping whose keys are text", position)
-
-
-def _is_timestamp(type: pa.DataType) -> bool:
-    types = pa.types
-    return bool(types.is_integer(type) or (types.is_timestamp(type) and type.unit == "ms") or types.is_null(type))
-
-
-def _is_headers(type: pa.DataType) -> bool:
-    """Whether headers of a type that is not ``headers_type`` itself can be read as such: large types, for instance."""
-    types = pa.types
-    if types.is_null(type):
-        return True
-    if not types.is_list(type) and not types.is_large_list(type):
-        return False
-    return bool(types.is_struct(type.value_type) and {field.name for field in type.value_type} == {"key", "value"})
-
-
-def _schema_of_column(column: pa.Array) -> Schema | None:
-    if pa.types.is_null(column.type) or is_json(column.type):
-        return None
-    return schema_of(pa.field("column", column.type, nullable=column.null_count > 0))
 
 
 def _last_offset(offsets: Sequence[Mapping[str, object] | None]) -> Mapping[str, object] | None:

@@ -22,6 +22,22 @@ def headers_type() -> pa.DataType:
     return pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 
 
+def is_timestamp(type: pa.DataType) -> bool:
+    """Whether a batch's ``timestamp`` may have this type."""
+    types = pa.types
+    return bool(types.is_integer(type) or (types.is_timestamp(type) and type.unit == "ms") or types.is_null(type))
+
+
+def is_headers(type: pa.DataType) -> bool:
+    """Whether headers of this type can be read as ``headers_type``: large types, for instance."""
+    types = pa.types
+    if type == headers_type() or types.is_null(type):
+        return True
+    if not types.is_list(type) and not types.is_large_list(type):
+        return False
+    return bool(types.is_struct(type.value_type) and {field.name for field in type.value_type} == {"key", "value"})
+
+
 def rows_of(
     count: int,
     topic: str,

@@ -19,7 +19,8 @@ from typing import Any, Final
 
 from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.columns import column_of
+from airflow_provider_connect.sdk.arrow_schema import schema_of
+from airflow_provider_connect.sdk.columns import cast_to_schema, column_of, is_json
 from airflow_provider_connect.sdk.schema import Schema
 
 Rows = Any  # see above
@@ -98,9 +99,19 @@ def table_of(rows: Rows) -> pa.Table:
     )
 
 
-def column_from(values: Values, schema: Schema | None, *, schemaless: bool) -> pa.Array | pa.ChunkedArray | None:
-    """``values`` as a column, rows as structs; None for another form. Lists are of the ``schema``, or ``schemaless``, or their type is
-    inferred. Raises DataException for values that do not fit."""
+def column_and_schema(values: Values, given: Schema | None, *, schemaless: bool) -> tuple[pa.Array, Schema | None] | None:
+    """``values`` as a column, rows as structs, and its schema; None for another form. The schema is ``given``, or None where
+    ``schemaless``, or that of the column's type. Raises DataException for values that do not fit."""
+    column = _column_of(values, given, schemaless=schemaless)
+    if column is None:
+        return None
+    schema = given
+    if given is None and not schemaless and not pa.types.is_null(column.type) and not is_json(column.type):
+        schema = schema_of(pa.field("column", column.type, nullable=column.null_count > 0))
+    return cast_to_schema(column, schema), schema
+
+
+def _column_of(values: Values, schema: Schema | None, *, schemaless: bool) -> pa.Array | pa.ChunkedArray | None:
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
     if isinstance(values, list | tuple) and not (values and isinstance(values[0], pa.RecordBatch)):
