@@ -18,7 +18,7 @@ from airflow_provider_connect.connectors.claimed_file import ClaimedFile, alter_
 from airflow_provider_connect.connectors.lines import as_text
 from airflow_provider_connect.connectors.sidecars import try_lock
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
-from airflow_provider_connect.sdk.allowed_paths import AllowedFolder, add_unreachable
+from airflow_provider_connect.sdk.allowed_paths import AllowedFolder, add_path_errors
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import as_data_exception, is_json, values_of
@@ -198,7 +198,7 @@ class FileStreamSinkConnector(SinkConnector):
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
         values = super().validate(config)
-        add_unreachable(values, FILE, self.allowed_paths)
+        add_path_errors(values, FILE, self.allowed_paths)
         return values
 
     def check(self, config: Mapping[str, str]) -> None:

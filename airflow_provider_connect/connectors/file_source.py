@@ -17,11 +17,11 @@ from typing import Any, ClassVar, Final
 
 from airflow_provider_connect.connectors.lines import Lines, lines_of
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
-from airflow_provider_connect.sdk.allowed_paths import AllowedPaths, add_unreachable
+from airflow_provider_connect.sdk.allowed_paths import AllowedPaths, add_path_errors
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, ConfigValue, Importance, NonEmptyString, Type
-from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetOf, SourceConnector
+from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader, SourceConnector
 from airflow_provider_connect.sdk.schema import STRING_SCHEMA
 from airflow_provider_connect.sdk.task import SourceTask
 
@@ -262,7 +262,7 @@ class FileStreamSourceConnector(SourceConnector):
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
         values = super().validate(config)
-        add_unreachable(values, FILE, self.allowed_paths)
+        add_path_errors(values, FILE, self.allowed_paths)
         return values
 
     def check(self, config: Mapping[str, str]) -> None:
@@ -279,7 +279,7 @@ class FileStreamSourceConnector(SourceConnector):
         """Supported for files; standard input has no positions."""
         return ExactlyOnceSupport.SUPPORTED if self.config_def.parse(config)[FILE] else ExactlyOnceSupport.UNSUPPORTED
 
-    def has_new_data(self, config: Config, offsets: OffsetOf) -> bool | None:
+    def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
         """Whether the file goes on behind the committed position with what may be a complete line. Costs a stat, and where there is more,
         a look at the next bytes: a file whose last line lacks its end must not start a run at every schedule."""
         path = config[FILE]

@@ -8,7 +8,7 @@ from airflow_provider_connect.errors import SchemaException as SchemaException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED as ALL_ALLOWED
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder as AllowedFolder
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths as AllowedPaths
-from airflow_provider_connect.sdk.allowed_paths import add_unreachable as add_unreachable
+from airflow_provider_connect.sdk.allowed_paths import add_path_errors as add_path_errors
 from airflow_provider_connect.sdk.arrow import pa as pa
 from airflow_provider_connect.sdk.arrow import pc as pc
 from airflow_provider_connect.sdk.arrow_schema import arrow_field as arrow_field
@@ -43,7 +43,7 @@ from airflow_provider_connect.sdk.config_provider import ConfigProvider as Confi
 from airflow_provider_connect.sdk.connector import Connector as Connector
 from airflow_provider_connect.sdk.connector import ConnectorContext as ConnectorContext
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport as ExactlyOnceSupport
-from airflow_provider_connect.sdk.connector import OffsetOf as OffsetOf
+from airflow_provider_connect.sdk.connector import OffsetReader as OffsetReader
 from airflow_provider_connect.sdk.connector import SinkConnector as SinkConnector
 from airflow_provider_connect.sdk.connector import SourceConnector as SourceConnector
 from airflow_provider_connect.sdk.converter import NULL as NULL

@@ -15,9 +15,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.old_names import with_old_names
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sdk.config_def import ConfigValue
+else:  # a type checker is to find the old names
+    __getattr__ = with_old_names(__name__)
 
 SETTING: Final = "connectors.allowed.paths"
 DATA_FOLDER: Final = "connect-data"
@@ -97,7 +100,7 @@ ALL_ALLOWED: Final = AllowedPaths(("/",))
 """For an author's own tests."""
 
 
-def add_unreachable(values: Iterable[ConfigValue], key: str, allowed: AllowedPaths, *, folder: bool = False) -> None:
+def add_path_errors(values: Iterable[ConfigValue], key: str, allowed: AllowedPaths, *, folder: bool = False) -> None:
     """Add an error to the value of ``key`` where it leads out of the allowed folders or is a folder instead of a file.
 
     For a connector's ``validate``. With ``folder`` a file is refused instead. What does not exist passes: this process may run on another

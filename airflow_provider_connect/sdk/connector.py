@@ -15,12 +15,14 @@ from airflow_provider_connect.errors import TaskException
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedPaths
 from airflow_provider_connect.sdk.config_def import Config, ConfigValue, Password, Plugin, class_name_of
 from airflow_provider_connect.sdk.java_text import text_of
+from airflow_provider_connect.sdk.old_names import with_old_names
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sdk.task import SinkTask, SourceTask
+else:  # a type checker is to find the old names
+    __getattr__ = with_old_names(__name__)
 
-
-OffsetOf = Callable[[Mapping[str, object]], Mapping[str, object] | None]
+OffsetReader = Callable[[Mapping[str, object]], Mapping[str, object] | None]
 """The committed offset of a source partition; None where there is none."""
 
 
@@ -113,7 +115,7 @@ class SourceConnector(Connector):
         """
         return None
 
-    def has_new_data(self, config: Config, offsets: OffsetOf) -> bool | None:
+    def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
         """Whether a run would find new data, checked cheaply and without pyarrow; None: unknown, so a run starts.
 
         Called inside the Airflow task process before anything is submitted. ``config`` is parsed by ``config_def`` and has its variables
@@ -121,7 +123,7 @@ class SourceConnector(Connector):
         """
         return None
 
-    def check_for_new_data(self, config: Mapping[str, str], offsets: OffsetOf) -> bool | None:
+    def check_for_new_data(self, config: Mapping[str, str], offsets: OffsetReader) -> bool | None:
         """Call ``has_new_data`` with the parsed ``config``. The framework calls this, and so may tests; not to be overridden.
 
         A method whose first parameter is annotated as a mapping of texts, ``Mapping[str, str]`` for one, is given the texts.

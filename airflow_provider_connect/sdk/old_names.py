@@ -21,14 +21,21 @@ def _lambda(check: Callable[[str, Any], None], description: str = "") -> Callabl
     return check
 
 
-def _optional(constant: str) -> object:
-    return getattr(import_module("airflow_provider_connect.sdk.schema"), constant).as_optional()
+def _renamed(module: str, name: str) -> tuple[str, Callable[[], object]]:
+    return name, lambda: getattr(import_module(f"airflow_provider_connect.sdk.{module}"), name)
+
+
+def _optional(name: str) -> tuple[str, Callable[[], object]]:
+    _, required = _renamed("schema", name)
+    return f"{name}.as_optional()", lambda: cast(Any, required()).as_optional()
 
 
 _MODULE_NAMES: Final[Mapping[str, tuple[str, Callable[[], object]]]] = {
     "Lambda": ("the function itself, which is a validator", lambda: _lambda),
+    "OffsetOf": _renamed("connector", "OffsetReader"),
+    "add_unreachable": _renamed("allowed_paths", "add_path_errors"),
     **{
-        f"OPTIONAL_{kind}_SCHEMA": (f"{kind}_SCHEMA.as_optional()", functools.partial(_optional, f"{kind}_SCHEMA"))
+        f"OPTIONAL_{kind}_SCHEMA": _optional(f"{kind}_SCHEMA")
         for kind in ("INT8", "INT16", "INT32", "INT64", "FLOAT32", "FLOAT64", "BOOLEAN", "STRING", "BYTES")
     },
 }

@@ -16,7 +16,7 @@ from airflow_provider_connect.errors import ConnectException, RetriableException
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import REQUIRED, Config, ConfigDef, ConfigKey, Importance, NonEmptyString, Type
-from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetOf, SourceConnector
+from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader, SourceConnector
 from airflow_provider_connect.sdk.functions.cursor import CURSOR, cursor_of
 from airflow_provider_connect.sdk.functions.partition_rows import (
     FIELDS,
@@ -160,7 +160,7 @@ class FunctionSource(SourceConnector):
         """Supported by a cursor; without one each run reads everything again."""
         return ExactlyOnceSupport.SUPPORTED if self.declared.has_cursor else ExactlyOnceSupport.UNSUPPORTED
 
-    def has_new_data(self, config: Config, offsets: OffsetOf) -> bool | None:
+    def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
         """Asks the author's function for each partition, until one has new data."""
         check = self.declared.has_new_data
         if check is None:

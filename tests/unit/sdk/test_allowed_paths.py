@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED, NOTHING_ALLOWED, AllowedPaths, add_unreachable
+from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED, NOTHING_ALLOWED, AllowedPaths, add_path_errors
 from airflow_provider_connect.sdk.config_def import ConfigValue
 
 
@@ -143,7 +143,7 @@ def test_a_key_takes_a_file_or_a_folder_not_the_other(allowed: AllowedPaths, ins
         ("none-yet", True, None),
     ]:
         value = ConfigValue("path", str(inside / given))
-        add_unreachable([value], "path", allowed, folder=folder)
+        add_path_errors([value], "path", allowed, folder=folder)
         if refused is None:
             assert not value.errors
         else:

@@ -39,7 +39,7 @@ from airflow_provider_connect.worker.pipeline.stages import Converters
 from airflow_provider_connect.worker.task.contexts import TaskSinkContext
 
 KINDS = ("INT8", "INT16", "INT32", "INT64", "FLOAT32", "FLOAT64", "BOOLEAN", "STRING", "BYTES")
-MODULE_NAMES = ("Lambda", *(f"OPTIONAL_{kind}_SCHEMA" for kind in KINDS))
+MODULE_NAMES = ("Lambda", "OffsetOf", "add_unreachable", *(f"OPTIONAL_{kind}_SCHEMA" for kind in KINDS))
 
 
 @pytest.mark.parametrize("name", MODULE_NAMES)
@@ -48,6 +48,11 @@ def test_an_old_name_of_the_module_warns_and_is_no_public_name(name: str) -> Non
         assert getattr(sdk, name) is not None
     assert caught[0].filename == __file__
     assert name not in sdk.__all__
+
+
+def test_a_renamed_function_is_the_same_one() -> None:
+    with pytest.warns(DeprecationWarning, match="add_unreachable of airflow_provider_connect.sdk is deprecated, use add_path_errors$"):
+        assert sdk.add_unreachable is sdk.add_path_errors  # type: ignore[attr-defined]
 
 
 def test_optional_schemas_are_those_of_the_required_ones() -> None:
@@ -88,7 +93,8 @@ def test_other_names_are_still_missing() -> None:
 
 def test_names_of_submodules_are_old_names_too() -> None:
     """Authors import the sdk alone; some have reached below it all the same."""
-    for module, name in (("schema", "OPTIONAL_BYTES_SCHEMA"), ("config_def", "Lambda")):
+    names = {"schema": "OPTIONAL_BYTES_SCHEMA", "config_def": "Lambda", "connector": "OffsetOf", "allowed_paths": "add_unreachable"}
+    for module, name in names.items():
         with pytest.warns(DeprecationWarning, match=name):
             assert getattr(importlib.import_module(f"airflow_provider_connect.sdk.{module}"), name) is not None
 

@@ -13,7 +13,7 @@ from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.model.run import Claim
-from airflow_provider_connect.sdk import Config, ConfigDef, ConfigKey, OffsetOf, SourceConnector, Type
+from airflow_provider_connect.sdk import Config, ConfigDef, ConfigKey, OffsetReader, SourceConnector, Type
 from airflow_provider_connect.sdk.testing_contexts import MemoryConnectorContext, MemorySourceContext
 from airflow_provider_connect.standalone.task_loop import TaskLoop
 from airflow_provider_connect.stores.offset_store import SourceOffsets
@@ -31,7 +31,7 @@ class PagesSource(SourceConnector):
 
 
 class Parsed(PagesSource):
-    def has_new_data(self, config: Config, offsets: OffsetOf) -> bool | None:
+    def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
         self.given = config
         return bool(config["deep"] and config["pages"] > 4)
 
@@ -43,13 +43,13 @@ class Unannotated(PagesSource):
 
 
 class Texts(PagesSource):
-    def has_new_data(self, config: Mapping[str, str], offsets: OffsetOf) -> bool | None:
+    def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader) -> bool | None:
         self.given = config
         return config["deep"] == "true" and config["other"] == "x"
 
 
 class Texts2(PagesSource):
-    def has_new_data(self, settings: dict[str, str], offsets: OffsetOf) -> bool | None:  # type: ignore[override]
+    def has_new_data(self, settings: dict[str, str], offsets: OffsetReader) -> bool | None:  # type: ignore[override]
         self.given = settings
         return settings["pages"] == "5"
 
@@ -57,7 +57,7 @@ class Texts2(PagesSource):
 class Broken(PagesSource):
     error: Exception = OSError("no route, with the secret")
 
-    def has_new_data(self, config: Config, offsets: OffsetOf) -> bool | None:
+    def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
         raise type(self.error)(*self.error.args)
 
 

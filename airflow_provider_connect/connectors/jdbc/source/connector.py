@@ -25,7 +25,7 @@ from airflow_provider_connect.connectors.jdbc.source.task import TABLES, JdbcSou
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.config_def import Config, ConfigValue
-from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetOf, SourceConnector
+from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader, SourceConnector
 from airflow_provider_connect.sdk.task import SourceTask
 
 _MOST_ERRORS = 20
@@ -75,7 +75,7 @@ class JdbcSourceConnector(SourceConnector):
         mode = self.config_def.parse(config)["mode"]
         return ExactlyOnceSupport.UNSUPPORTED if mode == Mode.BULK else ExactlyOnceSupport.SUPPORTED
 
-    def has_new_data(self, config: Config, offsets: OffsetOf) -> bool | None:
+    def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
         """Whether any table has a row behind its offset: one short query each, by an index where the key columns have one."""
         settings = SourceSettings.of(config, self.allowed_paths)
         if settings.mode is Mode.BULK:
@@ -129,7 +129,7 @@ def sources(database: Database, settings: SourceSettings) -> list[tuple[RowSourc
 
 
 def _is_behind(
-    database: Database, settings: SourceSettings, source: tuple[RowSource, bool], until: SourceOffset, offsets: OffsetOf
+    database: Database, settings: SourceSettings, source: tuple[RowSource, bool], until: SourceOffset, offsets: OffsetReader
 ) -> bool:
     """Whether a source has rows that were not read. ``source`` comes with ``marked``'s answer."""
     rows, is_only = source

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.database.dialect import TableName
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.sdk.connector import OffsetOf
+from airflow_provider_connect.sdk.connector import OffsetReader
 
 INCREMENTING, TIMESTAMP, NANOS = "incrementing", "timestamp", "timestamp_nanos"
 TABLE, PROTOCOL, QUERY = "table", "protocol", "query"
@@ -64,7 +64,7 @@ def split_partition(table: TableName, low: int, high: int) -> dict[str, object]:
     return {PROTOCOL: "1", TABLE: table.text, SPLIT: f"{low}-{high}"}
 
 
-def known_offset(table: TableName, offset: OffsetOf, *, is_only: bool) -> Mapping[str, object] | None:
+def known_offset(table: TableName, offset: OffsetReader, *, is_only: bool) -> Mapping[str, object] | None:
     """The committed offset of a table under any name that it may have been given. ``is_only``: no other table has the same last name."""
     names = [".".join(table.parts[start:]) for start in range(len(table.parts))]
     partitions: list[dict[str, object]] = [{PROTOCOL: "1", TABLE: name} for name in (names if is_only else names[:-1] or names)]

@@ -22,7 +22,7 @@ from airflow_provider_connect.connectors.jdbc.source.offset import INCREMENTING,
 from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource, table_source
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
-from airflow_provider_connect.sdk.connector import OffsetOf
+from airflow_provider_connect.sdk.connector import OffsetReader
 
 _FOLD: Final = "fold"
 
@@ -83,7 +83,9 @@ def _row(share: Share) -> list[object]:
 _LEAST_RANGES = 3  # two of which are whole, perhaps
 
 
-def planned_shares(database: Database, settings: SourceSettings, shares: Sequence[Share], offset: OffsetOf, max_tasks: int) -> list[Share]:
+def planned_shares(
+    database: Database, settings: SourceSettings, shares: Sequence[Share], offset: OffsetReader, max_tasks: int
+) -> list[Share]:
     """The shares of whole tables, with the ranges of large ones in their place.
 
     A table in ranges that an earlier run has begun stays in ranges until all of them are read, whatever the number of tasks is now.
@@ -94,7 +96,7 @@ def planned_shares(database: Database, settings: SourceSettings, shares: Sequenc
     return [part for share in shares for part in _parts(database, settings, share, offset, may_split=may_split)]
 
 
-def _parts(database: Database, settings: SourceSettings, share: Share, offset: OffsetOf, *, may_split: bool) -> list[Share]:
+def _parts(database: Database, settings: SourceSettings, share: Share, offset: OffsetReader, *, may_split: bool) -> list[Share]:
     source = table_source(database, settings, share.table)
     if not source.is_stored:
         return [share]
@@ -112,7 +114,7 @@ def _parts(database: Database, settings: SourceSettings, share: Share, offset: O
     return [Share(share.table, share.is_only, TablePart(name, each, min(each.high, greatest), since)) for each in ranges]
 
 
-def is_behind(database: Database, settings: SourceSettings, source: RowSource, share: Share, offset: OffsetOf) -> bool:
+def is_behind(database: Database, settings: SourceSettings, source: RowSource, share: Share, offset: OffsetReader) -> bool:
     """Whether a table has a number behind what is read of it, in ranges or whole."""
     since, least, greatest = extent_of(database, settings, source, share, offset)
     if greatest is None:
@@ -122,7 +124,7 @@ def is_behind(database: Database, settings: SourceSettings, source: RowSource, s
 
 
 def extent_of(
-    database: Database, settings: SourceSettings, source: RowSource, share: Share, offset: OffsetOf
+    database: Database, settings: SourceSettings, source: RowSource, share: Share, offset: OffsetReader
 ) -> tuple[int | None, int, int | None]:
     """The table's own offset, and the least and greatest number in it; None as the greatest where it has no rows."""
     since = SourceOffset.of(known_offset(share.table.name, offset, is_only=share.is_only)).incrementing
@@ -179,7 +181,7 @@ class Progress:
     has_gap: bool
 
     @classmethod
-    def of(cls, table: TableName, since: int | None, ranges: Sequence[KeyRange], offset: OffsetOf) -> Progress:
+    def of(cls, table: TableName, since: int | None, ranges: Sequence[KeyRange], offset: OffsetReader) -> Progress:
         position, is_whole, has_gap = since, True, False
         begun = []
         for each in ranges:
