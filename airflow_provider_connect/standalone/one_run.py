@@ -14,13 +14,14 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.model.run import RunResult, RunSpec, RunState, TaskResult
+from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.standalone.files import (
     ConnectorFile,
     opened_backing,
@@ -29,6 +30,7 @@ from airflow_provider_connect.standalone.files import (
     standalone_settings,
     with_data_folder,
 )
+from airflow_provider_connect.standalone.watch import watch
 from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.offset_file import SETTING
 from airflow_provider_connect.worker.application.application import Application, TaskRunner
@@ -49,27 +51,57 @@ log = logging.getLogger(__name__)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script; ends the process."""
-    parser = argparse.ArgumentParser(prog="connect-run", description=__doc__.partition("\n")[0])
-    parser.add_argument("connector", type=Path, help="the connector's config: properties, or JSON as Kafka Connect takes it")
-    parser.add_argument("--worker", type=Path, metavar="worker.properties", help="the worker's settings; without it, the defaults")
-    parser.add_argument("--preview", type=int, nargs="?", const=PREVIEWED, metavar="N", help="print the next N records, and write nothing")
-    options = parser.parse_args(arguments)
+    options = parsed(arguments)
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
-        properties = with_data_folder({}, Path.cwd()) if options.worker is None else read_properties(options.worker)
-        connector = read_connector_file(options.connector)
-        if options.preview is None:
-            code = _exit_code(run_once(connector, properties))
-        else:
-            from airflow_provider_connect.standalone.preview import print_preview
-
-            print_preview(connector, _settings(properties), options.preview)
+        if options.watch:
+            watch(options.connector, options.worker, [] if options.preview is None else ["--preview", str(options.preview)])
             code = DONE
+        else:
+            code = _once(read_connector_file(options.connector), read_worker(options.worker), options.preview)
     except ConnectException as error:
         log.error("%s", error.message)  # noqa: TRY400  (the message has the reason)
         code = WRONG if isinstance(error, ConfigException) else LATER if error.retriable else FAILED
     sys.stdout.flush()
     os._exit(code)  # clients' threads need not be waited for
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line; None: this process's."""
+    parser = argparse.ArgumentParser(prog="connect-run", description=__doc__.partition("\n")[0])
+    parser.add_argument("connector", type=Path, help="the connector's config: properties, or JSON as Kafka Connect takes it")
+    parser.add_argument("--worker", type=Path, metavar="worker.properties", help="the worker's settings; without it, the defaults")
+    parser.add_argument("--preview", type=int, nargs="?", const=PREVIEWED, metavar="N", help="print the next N records, and write nothing")
+    parser.add_argument("--watch", action="store_true", help="run again after each change of the connector's code or properties")
+    return parser.parse_args(arguments)
+
+
+def read_worker(path: Path | None) -> dict[str, str]:
+    """The worker's settings, which may lie in a file. Raises ConfigException when it cannot be read."""
+    return with_data_folder({}, Path.cwd()) if path is None else read_properties(path)
+
+
+def _once(connector: ConnectorFile, properties: Mapping[str, str], previewed: int | None) -> int:
+    """The exit code of a run, or of a preview of so many records."""
+    try:
+        if previewed is None:
+            return _exit_code(run_once(connector, properties))
+        from airflow_provider_connect.standalone.preview import print_preview
+
+        print_preview(connector, _settings(properties), previewed)
+        return DONE
+    except ConfigException:
+        _log_broken_locations(connector, properties)
+        raise
+
+
+def _log_broken_locations(connector: ConnectorFile, properties: Mapping[str, str]) -> None:
+    """Name what on ``plugin.path`` cannot be used, if a plugin of the config is not found: it may be in a file with a syntax error."""
+    with suppress(ConfigException):
+        catalog = PluginCatalog(_settings(properties).plugin_path)
+        named = [text for key, text in connector.config.items() if key == "connector.class" or key.endswith((".type", ".converter"))]
+        for broken in () if all(map(catalog.named, named)) else catalog.broken():
+            log.warning("Plugin location %s: %s", broken.path, broken.reason)
 
 
 def run_once(connector: ConnectorFile, properties: Mapping[str, str]) -> RunResult:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.skeleton.new import Kind, main
 from tests.conftest import CACHE, CHECKOUT
-from tests.integration.pages import steps
+from tests.integration.pages import Shell, run_steps, steps
 
 FUNCTIONS = (Kind.SOURCE, Kind.SINK, Kind.TRANSFORMATION)
 CHECKS = (
@@ -51,6 +53,24 @@ def test_a_package_with_all_kinds_passes_all_checks_and_is_found_where_it_is_ins
     catalog = PluginCatalog([str(location.parent)])
     found = {str(plugin.kind): plugin.version for plugin in catalog.plugins() if "my_connector" in plugin.reference}
     assert found == dict.fromkeys(map(str, kinds), "0.1.0")
+
+
+def test_the_readme_of_a_decorated_package_runs(bootstrap: str, unique: str, tmp_path: Path) -> None:
+    """The lines of its section on use, with the package on ``plugin.path``."""
+    label = f"p{unique[-8:]}"
+    main([f"{label}-connector", "--both", "--decorated", "--directory", str(tmp_path)])
+    package = tmp_path / f"{label}-connector"
+    location = tmp_path / "plugins" / "package-0.1.0"
+    checked(package, "pip", "install", "--no-deps", "--no-build-isolation", "--target", str(location), ".")
+    worker = package / "worker.properties"
+    worker.write_text(worker.read_text().replace("localhost:9092", bootstrap) + f"plugin.path={location.parent}\n")
+    use = (package / "README.md").read_text().split("## Use it")[1].split("## Release it")[0]
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    with Shell(package, environment) as shell:
+        printed = run_steps(shell, steps(use), package, [], compares=False)
+    assert '"value": {"position": 4, "line": "tea"}}' in printed
+    with closing(sqlite3.connect(package / "connect-data" / f"{label}-sink.db")) as database:
+        assert database.execute("SELECT * FROM records ORDER BY position").fetchall() == [(4, "tea"), (10, "bread")]
 
 
 def test_the_code_of_the_pages_for_authors_passes_its_tests(tmp_path: Path) -> None:

@@ -1,0 +1,136 @@
+"""``connect-run --watch``: a run, and the next one whenever the connector's code or a properties file has changed, until a signal.
+
+Each run is a process of its own (``watched_run``), so that edited code is loaded anew, with all that it imports. The process of the next
+run starts ahead of time. Files are polled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.plugins.loading.plugin_path import Location, editable_location, locations
+from airflow_provider_connect.standalone.files import read_connector_file, read_properties
+
+POLL_SECONDS: Final = 0.1
+_END_SECONDS: Final = 15.0  # for a run to end after its batch: more than it gives itself
+_RUN: Final = "airflow_provider_connect.standalone.watched_run"
+
+log = logging.getLogger(__name__)
+
+
+def watch(connector: Path, worker: Path | None, options: Sequence[str]) -> None:
+    """Run until SIGINT or SIGTERM, and leave no process. ``options`` are those of each run. After a run, also one that failed, a change is
+    awaited; one that comes earlier ends the run after its batch."""
+    ends = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ends.set())
+    command = [sys.executable, "-P", "-m", _RUN, str(connector), *([] if worker is None else ["--worker", str(worker)]), *options]
+    run = _Run(command)
+    try:
+        while not ends.is_set():
+            files = WatchedFiles.of(connector, worker)
+            state, started = files.state(), time.monotonic()
+            run.begin()
+            while run.is_alive and not ends.is_set() and files.state() == state:
+                ends.wait(POLL_SECONDS)
+            code = run.end()
+            if not ends.is_set():
+                run = _Run(command)
+                log.info("Exit code %d after %.2f s; waiting for a change of code or properties", code, time.monotonic() - started)
+            _wait_for_change(files, state, ends)
+    finally:
+        run.end()
+
+
+def _wait_for_change(files: WatchedFiles, state: frozenset[tuple[str, object]], ends: threading.Event) -> None:
+    """Returns when the files differ from ``state`` and rest: an editor may save in several steps."""
+    before, now = state, files.state()
+    while not ends.is_set() and (now == state or now != before):
+        ends.wait(POLL_SECONDS)
+        before, now = now, files.state()
+
+
+class _Run:
+    """The process of one run. It starts when created, and waits for ``begin``."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, bufsize=0, start_new_session=True)  # Ctrl-C is for its parent
+        assert self._process.stdin is not None
+        self._input = self._process.stdin
+        self._has_begun = False
+
+    def begin(self) -> None:
+        self._has_begun = True
+        with contextlib.suppress(BrokenPipeError):  # it has ended: ``end`` returns its exit code
+            self._input.write(b"\n")
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def end(self) -> int:
+        """Have it end after its batch if it is still at work. The exit code."""
+        self._input.close()
+        try:
+            return self._process.wait(_END_SECONDS if self._has_begun else 0)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)  # the session is its own
+            return self._process.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedFiles:
+    """What a run reads that its author may edit: properties files, and the code of plugins. ``used`` are the plugins' locations that the
+    properties name; on ``plugin_path`` module files and installations count."""
+
+    properties: tuple[Path, ...]
+    plugin_path: tuple[str, ...] = ()
+    used: tuple[Location, ...] = ()
+
+    @classmethod
+    def of(cls, connector: Path, worker: Path | None) -> WatchedFiles:
+        """The properties files alone, where they cannot be read."""
+        files = (connector,) if worker is None else (connector, worker)
+        try:
+            properties = {} if worker is None else read_properties(worker)
+            named = {text.strip() for text in (*read_connector_file(connector).config.values(), *properties.values())}
+            plugin_path = WorkerSettings.of(properties).plugin_path
+        except ConnectException:  # the run reports it
+            return cls(files)
+        plugins = (plugin for plugin in PluginCatalog(plugin_path).plugins() if plugin.names & named)
+        used = (plugin.location or editable_location(plugin.reference) for plugin in plugins)
+        return cls(files, tuple(plugin_path), tuple(dict.fromkeys(location for location in used if location is not None)))
+
+    def state(self) -> frozenset[tuple[str, object]]:
+        """Another one after each change."""
+        installed = ((location.path, location.stamp) for location in locations(self.plugin_path)[0])
+        code = ((f"{location.path}:", _present(location.fingerprint)) for location in self.used)
+        return frozenset({*installed, *code, *((str(file), _present(partial(_stamp, file))) for file in self.properties)})
+
+
+def _stamp(file: Path) -> tuple[int, int, int]:
+    status = file.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _present(read: Callable[[], object]) -> object:
+    """None where a file is missing: an editor may replace it."""
+    try:
+        return read()
+    except OSError:
+        return None

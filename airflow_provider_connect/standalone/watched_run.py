@@ -1,0 +1,71 @@
+"""The process of one run under ``connect-run --watch``: what runs need is loaded before the run begins, no plugin is.
+
+``watch`` starts it ahead of time. A line on standard input begins the run, with the arguments of ``connect-run``; the end of standard input
+ends it, after the current batch.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.plugins.loading.plugin_path import locations
+from airflow_provider_connect.standalone import one_run
+
+END_SECONDS: Final = 10.0
+"""How long a run may take to end after its batch."""
+
+_PACKAGE: Final = "airflow_provider_connect"
+_LOADED: Final = (
+    *("standalone.preview", "worker.task.task_body", "worker.task.source_runner", "worker.task.sink_runner"),
+    *("plugins.catalog.location_reader", "plugins.loading.plugin_loader", "converters.json.converter", "converters.plain"),
+    *("sdk.functions.source", "sdk.functions.sink", "sdk.functions.transformation"),
+)
+
+
+def main() -> None:
+    """Ends the process, with the exit code of ``connect-run``."""
+    asked = os.fdopen(os.dup(0), "rb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # for the connector's code
+    options = one_run.parsed(None)
+    if not _has_compiled_plugins(options.worker):
+        _load()
+    if not asked.readline():
+        return
+    sys.dont_write_bytecode = True  # Python takes a file of equal size and second for the same code
+    threading.Thread(target=_end_behind, args=(asked,), name="watch", daemon=True).start()
+    one_run.main()
+
+
+def _load() -> None:
+    for name in _LOADED:
+        import_module(f"{_PACKAGE}.{name}")
+    import_module("pyarrow").array([None])  # which loads pandas, where that is installed
+
+
+def _has_compiled_plugins(worker: Path | None) -> bool:
+    """Whether plugins may have to load before Arrow (``plugins.loading.native_locations``)."""
+    try:
+        found, _ = locations(WorkerSettings.of(one_run.read_worker(worker)).plugin_path)
+        return any(location.is_native() for location in found)
+    except (ConnectException, OSError):  # the run reports it
+        return False
+
+
+def _end_behind(asked: BinaryIO) -> None:
+    asked.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(END_SECONDS)
+    os._exit(one_run.SIGNALLED)
+
+
+if __name__ == "__main__":
+    main()
