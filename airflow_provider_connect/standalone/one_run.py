@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         else:
             code = _once(read_connector_file(options.connector), read_worker(options.worker), options.preview)
     except ConnectException as error:
-        log.error("%s", error.message)  # noqa: TRY400  (the message has the reason)
+        log.error("%s", error.message if options.preview is None else " ".join(error.message.split()))  # noqa: TRY400  (it has the reason)
         code = WRONG if isinstance(error, ConfigException) else LATER if error.retriable else FAILED
     sys.stdout.flush()
     os._exit(code)  # clients' threads need not be waited for
@@ -86,9 +86,11 @@ def _once(connector: ConnectorFile, properties: Mapping[str, str], previewed: in
     try:
         if previewed is None:
             return _exit_code(run_once(connector, properties))
+        settings = _settings(properties)
+        check_connector(connector.name, connector.config, settings, {})  # loads its plugins, before Arrow
         from airflow_provider_connect.standalone.preview import print_preview
 
-        print_preview(connector, _settings(properties), previewed)
+        print_preview(connector, settings, previewed)
         return DONE
     except ConfigException:
         _log_broken_locations(connector, properties)

@@ -7,7 +7,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from airflow_provider_connect.stores.offset_file import SETTING
 from tests.integration.standalone.agent import STRING, properties, without_airflow
+from tests.integration.standalone.test_one_run import Runs, shown
 from tests.integration.worker.environment import make_topic, values_of
 from tests.native_plugins import bring_numpy, install
 
@@ -32,3 +34,15 @@ def test_each_run_has_its_own_compiled_code(worker_settings: Callable[..., dict[
         word, file, of_numpy, _ = values_of(worker["bootstrap.servers"], f"{unique}-{version}")
         assert (word, file) == (f"fast {version}", str(module))
         assert (of_numpy == str(numpy)) == (version == "2.0")
+
+
+def test_each_preview_has_its_own_compiled_code(tmp_path: Path) -> None:
+    compiled = {version: install(tmp_path / "plugins", version) for version in ("1.0", "2.0")}
+    numpy = bring_numpy(tmp_path / "plugins" / "2.0")
+    runs = Runs(tmp_path, {SETTING: str(tmp_path / "offsets"), "plugin.path": str(tmp_path / "plugins")})
+    for version, module in compiled.items():
+        config = {"name": "c", "connector.class": "FastSource", "connector.plugin.version": version, "topic": "t"}
+        code, output = runs.run("--preview", **config)
+        assert code == 0, output
+        word, file, of_numpy, _ = shown(output)
+        assert (word, file, of_numpy == str(numpy)) == (f"fast {version}", str(module), version == "2.0")
