@@ -18,6 +18,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
+from airflow_provider_connect.config.masking import Mask, mask_output
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.model.run import RunResult, RunSpec, RunState, TaskResult
@@ -86,11 +87,12 @@ def _once(connector: ConnectorFile, properties: Mapping[str, str], previewed: in
     try:
         if previewed is None:
             return _exit_code(run_once(connector, properties))
-        settings = _settings(properties)
-        check_connector(connector.name, connector.config, settings, {})  # loads its plugins, before Arrow
+        settings, mask = _settings(properties), Mask()
+        mask_output(mask)
+        check_connector(connector.name, connector.config, settings, {}, hide=mask.add)  # loads its plugins, before Arrow
         from airflow_provider_connect.standalone.preview import print_preview
 
-        print_preview(connector, settings, previewed)
+        print_preview(connector, settings, previewed, mask)
         return DONE
     except ConfigException:
         _log_broken_locations(connector, properties)

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from airflow_provider_connect.config.masking import Mask, mask_output
+from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.model.previews import Fields, Preview, PreviewedRecord, PreviewRequest
@@ -19,14 +19,13 @@ from airflow_provider_connect.stores.offset_file import SETTING, read_offset_fil
 from airflow_provider_connect.worker.preview.preview import make_preview, mask_failure
 
 
-def print_preview(connector: ConnectorFile, settings: WorkerSettings, records: int) -> None:
-    """Read up to ``records`` records in this process, from the committed offsets, and print them.
+def print_preview(connector: ConnectorFile, settings: WorkerSettings, records: int, mask: Mask) -> None:
+    """Read up to ``records`` records in this process, from the committed offsets, and print them. ``mask`` is given all secrets before code
+    that knows them runs.
 
-    All that the process prints and logs from now on is masked. Raises ConfigException and ConnectException, without secrets, with a
-    message of one line; what a plugin raised is a ConnectException that names it and its line of code.
+    Raises ConfigException and ConnectException, without secrets, with a message of one line; what a plugin raised is a ConnectException
+    that names it and its line of code.
     """
-    mask = Mask()
-    mask_output(mask)
     request = PreviewRequest(connector.name, connector.config, records, settings.plugin_probe_timeout_ms / 1000)
     path = settings.values.get(SETTING, "").strip()
     try:

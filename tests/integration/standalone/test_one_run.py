@@ -125,6 +125,20 @@ def test_a_preview_that_fails_ends_with_the_cause_in_one_line(tmp_path: Path) ->
     assert 'Missing required configuration "topic"' in output
 
 
+def test_a_preview_hides_secrets_in_what_the_connector_prints(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(
+        "from typing import Annotated\nfrom airflow_provider_connect.sdk import Password, source\n\n\ndef check(name, value):\n"
+        "    print('checks', value.value)\n\n\n"
+        "@source\ndef rows(token: Annotated[Password, check]):\n    print('reads by', token.value)\n    yield {'id': token.value}\n"
+    )
+    runs = Runs(tmp_path, {SETTING: str(tmp_path / "offsets"), "plugin.path": str(tmp_path)})
+    code, output = runs.run("--preview", name="c", connector_class="shop.rows", topic="t", token="hunter2-of-the-shop")
+    assert (code, [record["value"] for record in records_of(output)]) == (0, [{"id": "[hidden]"}]), output
+    assert "checks [hidden]" in output
+    assert "reads by [hidden]" in output
+    assert "hunter2" not in output
+
+
 def records_of(output: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
-from airflow_provider_connect.standalone import preview
 from airflow_provider_connect.standalone.files import ConnectorFile, standalone_settings
+from airflow_provider_connect.standalone.preview import print_preview
 from airflow_provider_connect.stores.offset_file import SETTING, OffsetFile
 from airflow_provider_connect.wire import offset_topic
 
@@ -45,12 +46,6 @@ def loud(row: dict) -> dict | None:
 """
 
 
-@pytest.fixture(autouse=True)
-def plain_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The output of the tests' process stays as it is; what is printed here is masked before."""
-    monkeypatch.setattr(preview, "mask_output", lambda mask: None)
-
-
 @pytest.fixture
 def settings(tmp_path: Path) -> WorkerSettings:
     (tmp_path / "plugins").mkdir()
@@ -77,7 +72,7 @@ def test_records_are_shown_after_transformations_with_their_offsets(
     settings: WorkerSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = sorted(tmp_path.rglob("*.*"))
-    preview.print_preview(connector(transforms="loud", transforms_loud_type="shop.loud"), settings, 10)
+    print_preview(connector(transforms="loud", transforms_loud_type="shop.loud"), settings, 10, Mask())
     text, records = shown(capsys)
     assert "source shop.orders 0-" in text
     assert "3 records read" in text
@@ -90,7 +85,7 @@ def test_records_are_shown_after_transformations_with_their_offsets(
 
 
 def test_the_number_of_records_is_the_callers_and_secrets_are_hidden(settings: WorkerSettings, capsys: pytest.CaptureFixture[str]) -> None:
-    preview.print_preview(connector(), settings, 2)
+    print_preview(connector(), settings, 2, Mask())
     text, records = shown(capsys)
     assert "ended by RECORDS" in text
     assert [record["value"] for record in records] == [{"id": 1, "item": "tea for [hidden]"}, {"id": 2, "item": "tea for [hidden]"}]
@@ -104,7 +99,7 @@ def test_a_preview_continues_behind_the_committed_offset_beside_a_worker_that_ha
     file.put({wire.key: wire.value})
     before = (tmp_path / "offsets").read_bytes()
     for _ in range(2):
-        preview.print_preview(connector(), settings, 10)
+        print_preview(connector(), settings, 10, Mask())
         assert [record["key"] for record in shown(capsys)[1]] == [3]
     assert (tmp_path / "offsets").read_bytes() == before
     file.close()
@@ -112,10 +107,10 @@ def test_a_preview_continues_behind_the_committed_offset_beside_a_worker_that_ha
 
 def test_what_a_plugin_raises_is_one_line_with_its_line_of_code_and_no_secret(settings: WorkerSettings, tmp_path: Path) -> None:
     with pytest.raises(ConnectException) as raised:
-        preview.print_preview(connector("broken"), settings, 10)
+        print_preview(connector("broken"), settings, 10, Mask())
     assert raised.value.message == f"KeyError: 'no [hidden]' ({tmp_path / 'plugins' / 'shop.py'}, line 14)"
     with pytest.raises(RetriableException, match=r"^no answer for \[hidden\]$"):
-        preview.print_preview(connector("absent"), settings, 10)
+        print_preview(connector("absent"), settings, 10, Mask())
 
 
 @pytest.mark.parametrize(
@@ -124,5 +119,5 @@ def test_what_a_plugin_raises_is_one_line_with_its_line_of_code_and_no_secret(se
 )
 def test_a_wrong_config_is_refused_as_by_a_run(settings: WorkerSettings, config: dict[str, str], records: int, reported: str) -> None:
     with pytest.raises(ConfigException, match=reported) as raised:
-        preview.print_preview(connector(**config), settings, records)
+        print_preview(connector(**config), settings, records, Mask())
     assert "\n" not in raised.value.message
