@@ -96,7 +96,7 @@ class Connector(Plugin):
 
 
 class SourceConnector(Connector):
-    """Brings records into Kafka."""
+    """Reads records from another system into Kafka."""
 
     task_class: ClassVar[type[SourceTask]]
 
@@ -134,7 +134,7 @@ class SourceConnector(Connector):
 
 
 class SinkConnector(Connector):
-    """Takes records out of Kafka."""
+    """Writes records from Kafka to another system."""
 
     task_class: ClassVar[type[SinkTask]]
 

@@ -136,21 +136,20 @@ class ErrantRecordReporter(Protocol):
 
 
 class SinkTaskContext(Protocol):
-    """What the framework offers a sink task.
-
-    ``claim`` names the right to write that this task was started with, ``claim_epoch`` is larger for a newer one.
-    ``guarantee`` is ``delivery.guarantee``: ``exactly_once``, ``at_least_once`` or ``at_most_once``. With ``exactly_once`` the destination
-    commits data, offsets and claim together; with ``at_most_once`` the offsets are already committed when ``put`` is called, so a task must
-    not repeat a write of which it does not know that it failed. ``has_external_commits``, known before ``open``: another program's sink,
-    such as a real Kafka Connect's, has committed offsets of this group since; what it has written to the destination stays.
-    """
+    """What the framework offers a sink task."""
 
     config: Mapping[str, str]
     claim: str
+    """The right to write that this task was started with."""
     claim_epoch: int
+    """Larger for a newer claim."""
     guarantee: str
+    """``delivery.guarantee``. ``exactly_once``: the destination commits data, offsets and claim together. ``at_least_once``.
+    ``at_most_once``: offsets are committed before ``put`` is called, so a task repeats only writes that are known to have failed."""
     exactly_once: bool
     has_external_commits: bool
+    """Whether another program's sink, such as a real Kafka Connect's, has committed offsets of this group since. What it has written to
+    the destination stays. Known before ``open``."""
     errant_record_reporter: ErrantRecordReporter | None
 
     @property
@@ -208,7 +207,7 @@ class SinkTask(Task):
 
     context: SinkTaskContext
     required_columns: ClassVar[frozenset[str]] = frozenset({"key", "headers", "timestamp"})
-    """What ``put`` reads besides the value. A task that names less spares the reader those columns; they are then None."""
+    """The columns that ``put`` needs besides the value. The others are not read, and are None."""
     is_transactional: ClassVar[bool] = False
     """Whether what is put between two commits is one transaction of the destination. The framework then keeps it, and puts it again after a
     RolledBackException; and calls the task in a thread of its own, one call at a time, while the next records are read. After ``REFUSED``
@@ -253,7 +252,7 @@ class SinkTask(Task):
         """Make everything put so far durable. ``offsets`` are the next to read."""
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Say which offsets may be committed: by default ``offsets``, after a ``flush``.
+        """Return the offsets that may be committed: by default ``offsets``, after a ``flush``.
 
         An exactly-once sink commits data, ``offsets`` and its claim together here, and raises FencedException where it finds a newer claim.
         """

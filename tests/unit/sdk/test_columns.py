@@ -53,7 +53,7 @@ def test_decimals_come_back_with_their_scale() -> None:
     assert str(found) == "1.500"
 
 
-def test_moments_are_told_in_utc() -> None:
+def test_timestamps_are_in_utc() -> None:
     paris = datetime.timezone(datetime.timedelta(hours=2))
     [found] = values_of(column_of([datetime.datetime(2024, 7, 1, 2, tzinfo=paris)], TIMESTAMP_SCHEMA), TIMESTAMP_SCHEMA)
     assert found == datetime.datetime(2024, 7, 1, tzinfo=datetime.UTC)

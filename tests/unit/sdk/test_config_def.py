@@ -265,7 +265,7 @@ def test_recommender_sees_all_parsed_values() -> None:
     assert definition.validate({"database": "down"})[0].errors == ["Invalid value down for configuration table: cannot be reached"]
 
 
-def test_dependent_that_does_not_exist_is_told() -> None:
+def test_dependent_that_does_not_exist_is_an_error() -> None:
     found = ConfigDef(ConfigKey("a", default=None, dependents=("b", "a"))).validate({})
     assert [value.describe() for value in found[1:]] == [
         {
