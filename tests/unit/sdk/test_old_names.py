@@ -1,9 +1,13 @@
 """Plugins that were written against old names of the sdk load and run, and warn with the new names."""
 
 import importlib
+import re
+import sqlite3
 import warnings
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -11,7 +15,7 @@ import pytest
 
 from airflow_provider_connect import sdk
 from airflow_provider_connect.converters.plain import SimpleHeaderConverter, StringConverter
-from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.errors import ConfigException, DataException, FencedException
 from airflow_provider_connect.model.connector_settings import Guarantee
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk import (
@@ -28,6 +32,7 @@ from airflow_provider_connect.sdk import (
     SinkConnector,
     SinkRecord,
     SinkTask,
+    Struct,
     TopicPartition,
     TransactionalSink,
 )
@@ -245,3 +250,85 @@ def test_a_run_in_an_authors_test_takes_the_old_argument() -> None:
         "MemorySinkContext.claim_order",
         "MemorySinkContext.moved_by_others",
     }
+
+
+OLD_PLUGIN = """
+import sqlite3
+
+from airflow_provider_connect.sdk import (
+    OPTIONAL_STRING_SCHEMA, Batch, ConfigDef, ConfigException, ConfigKey, FencedException, Lambda, OffsetOf, Schema, SinkConnector,
+    SinkTask, add_unreachable,
+)
+
+VALUE = Schema.struct({"text": OPTIONAL_STRING_SCHEMA})
+
+
+def check(name, value):
+    if not str(value).endswith(".db"):
+        raise ConfigException.of(name, value, "a database is called ….db")
+
+
+class OldTask(SinkTask):
+    reads = frozenset()
+
+    def start(self, config):
+        self.database = sqlite3.connect(config["path"])
+        self.database.execute("CREATE TABLE IF NOT EXISTS state (claim INTEGER, next INTEGER)")
+        self.database.execute("CREATE TABLE IF NOT EXISTS records (text TEXT)")
+
+    def open(self, partitions):
+        newest, self.next = self.database.execute("SELECT max(claim), max(next) FROM state").fetchone()
+        if newest is not None and newest > self.context.claim_order:
+            raise FencedException("newer")
+        assert self.context.moved_by_others is False
+        return {} if self.next is None else dict.fromkeys(partitions, self.next)
+
+    def put(self, batch):
+        assert batch.key is None
+        self.database.executemany("INSERT INTO records VALUES (?)", [(value["text"],) for value in batch.value.to_pylist()])
+
+    def pre_commit(self, offsets):
+        self.database.execute("INSERT INTO state VALUES (?, ?)", [self.context.claim_order, max(offsets.values())])
+        self.database.commit()
+        return offsets
+
+    def stop(self):
+        self.database.close()
+
+
+class OldSink(SinkConnector):
+    task_class = OldTask
+    config_def = ConfigDef(ConfigKey("path", validator=Lambda(check, "a database")))
+
+    def validate(self, config):
+        values = super().validate(config)
+        add_unreachable(values, "path", self.allowed_paths)
+        return values
+
+    def task_configs(self, max_tasks):
+        return [self.config] * max_tasks
+"""
+
+
+def test_a_whole_plugin_of_old_names_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "plugin_of_old_names.py").write_text(OLD_PLUGIN, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    old_run: Any = run
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        plugin: Any = importlib.import_module("plugin_of_old_names")
+        config = {"path": str(tmp_path / "old.db")}
+        values = [Struct(plugin.VALUE, {"text": text}) for text in "abc"]
+        [whole] = Batch.from_sink_records([SinkRecord("t", 0, n, value=each, value_schema=plugin.VALUE) for n, each in enumerate(values)])
+        begun = old_run(plugin.OldSink(), config, batches=[whole.slice(0, 2)], exactly_once=True, claim_order=1)
+        after = old_run(plugin.OldSink(), config, batches=[whole], exactly_once=True, claim_order=2)
+        with pytest.raises(FencedException):
+            old_run(plugin.OldSink(), config, batches=[whole], exactly_once=True, claim_order=1)
+        [path] = plugin.OldSink().validate({"path": "/etc/passwd"})
+    assert [done.offsets for done in (begun, after)] == [{TopicPartition("t", 0): 2}, {TopicPartition("t", 0): 3}]
+    with closing(sqlite3.connect(config["path"])) as database:
+        assert [text for (text,) in database.execute("SELECT text FROM records")] == ["a", "b", "c"]
+    assert "a database is called" in path.errors[0]
+    warned = {str(warning.message) for warning in caught if warning.category is DeprecationWarning}
+    for old in ("OPTIONAL_STRING_SCHEMA", "Lambda", "OffsetOf", "add_unreachable", "reads", "claim_order", "moved_by_others"):
+        assert [message for message in warned if re.search(rf"\b{old}\b", message)], old
