@@ -25,7 +25,7 @@ class SparkCluster:
         self.master: subprocess.Popen[bytes] | None = None
         self.workers: list[subprocess.Popen[bytes]] = []
 
-    def start(self, timeout_seconds: float = 60) -> "SparkCluster":
+    def start(self, timeout_seconds: float = 240) -> "SparkCluster":
         """Starts the master, waits until it listens, then starts the workers and waits until it knows all of them."""
         at = ("--host", LOOPBACK, "--webui-port", "0")
         self.master = self._spawn("master", "org.apache.spark.deploy.master.Master", *at, "--port", str(self._port))

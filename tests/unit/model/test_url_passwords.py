@@ -174,7 +174,6 @@ def test_what_our_reader_takes_for_a_password_is_never_shown(form: str, given: s
         assert password in url_passwords(url)
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize(
     "part", [*HOSTILE, *("oracle:x:", ";password={", "://a:b c@h/", "?a=%40", "(password=", "?password='\\", "a://h/?user=@&", "[:]")]
 )
