@@ -49,7 +49,9 @@ def create_app(
     app.state.calls = calls = Calls(herder, access)
     app.state.info, app.state.loggers, app.state.listing = info, loggers or Loggers(), Listing(calls.secrets)
     app.state.warnings = warnings
-    for router in (*_ROUTERS, *((server_routes.admin_router,) if has_admin else ())):
+    routers = (*_ROUTERS, *((server_routes.admin_router,) if has_admin else ()))
+    for router in routers:
         app.include_router(router)
-    app.add_middleware(RequestChecks, access=access, routes=app.routes)
+    routes = [route for router in routers for route in router.routes]  # app.routes has them from FastAPI 0.137 on inside of others
+    app.add_middleware(RequestChecks, access=access, routes=routes)
     return app
