@@ -32,11 +32,12 @@ class RowSchema:
     Arrow does: null to any type, integers to wider ones and to floats, structs by their fields."""
 
     def __init__(self, given: pa.Schema | None = None, *, remembered: pa.Schema | None = None, like: pa.Schema | None = None) -> None:
-        """``like``: types that values of dicts keep where they fit, such as narrow integers, which Python does not have."""
+        """``like``: types that values of dicts keep where they fit, such as narrow integers, which Python does not have. A field without
+        any value so far is written with its type there, which is not remembered."""
         self.known: pa.Schema = remembered or pa.schema([]) if given is None else given
         self.is_given = given is not None
         self._like = {} if like is None else {field.name: field.type for field in like}
-        self._written = _typed_part(self.known)
+        self._written = self._typed()
 
     def table(self, rows: Rows) -> pa.Table:
         """The rows as a table of the schema so far. Raises DataException for a clash, with field, types and row."""
@@ -58,7 +59,13 @@ class RowSchema:
         if known.equals(self.known):
             return
         self.known = known
-        self._written = _typed_part(self.known)
+        self._written = self._typed()
+
+    def _typed(self) -> pa.Schema:
+        """The fields that have a type, at any depth."""
+        filled = [field.with_type(_filled(field.type, self._like.get(field.name))) for field in self.known] if self._like else self.known
+        fields = [typed for field in filled if (typed := _typed_field(field)) is not None]
+        return self.known if fields == list(self.known) else pa.schema(fields)
 
     def _table_of_dicts(self, rows: list[dict[str, Any]]) -> pa.Table:
         names = dict.fromkeys(chain(self.known.names, () if self.is_given else chain.from_iterable(rows)))
@@ -141,13 +148,29 @@ def _inferred_column(values: Sequence[Any]) -> pa.Array:
 
 def _like(found: pa.Array, type: pa.DataType | None) -> pa.Array:
     """As ``type``, which is wider or narrower but of the same kind, if all values fit."""
-    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_timestamp, pa.types.is_decimal, pa.types.is_time, pa.types.is_struct)
-    if type is None or not (pa.types.is_null(found.type) or any(is_kind(type) and is_kind(found.type) for is_kind in kinds)):
-        return found
     try:
-        return found.cast(type)
+        return found if type is None else found.cast(_retyped(found.type, type))
     except pa.ArrowException:
         return found
+
+
+def _retyped(found: pa.DataType, like: pa.DataType) -> pa.DataType:
+    """``like`` where both are of one kind. Fields without a value stay without a type."""
+    if pa.types.is_struct(found) and pa.types.is_struct(like):
+        likes = {each.name: each for each in like}
+        return pa.struct([likes[f.name].with_type(_retyped(f.type, likes[f.name].type)) if f.name in likes else f for f in found])
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_timestamp, pa.types.is_decimal, pa.types.is_time)
+    return like if any(is_kind(found) and is_kind(like) for is_kind in kinds) else found
+
+
+def _filled(type: pa.DataType, like: pa.DataType | None) -> pa.DataType:
+    """``type``, with those of ``like`` for fields without a value."""
+    if like is None or pa.types.is_null(type):
+        return type if like is None else like
+    if not (pa.types.is_struct(type) and pa.types.is_struct(like)):
+        return type
+    likes = {each.name: each.type for each in like}
+    return pa.struct([each.with_type(_filled(each.type, likes.get(each.name))) for each in type])
 
 
 def _is_dicts(rows: Rows) -> bool:
@@ -160,12 +183,6 @@ def _widened(before: pa.Field, found: pa.Field) -> pa.Field:
     except pa.ArrowException as error:
         raise DataException(f"Field {before.name!r} was {before.type} before, and is {found.type} now") from error
     return field
-
-
-def _typed_part(schema: pa.Schema) -> pa.Schema:
-    """The schema without fields of type null, at any depth."""
-    fields = [typed for field in schema if (typed := _typed_field(field)) is not None]
-    return schema if len(fields) == len(schema) and all(map(pa.Field.equals, fields, schema)) else pa.schema(fields)
 
 
 def _typed_field(field: pa.Field) -> pa.Field | None:
@@ -200,7 +217,8 @@ def _clash(name: str, values: Sequence[Any], known: pa.DataType | None, error: E
     """Names the first row that does not fit what came before it."""
     if known is None:  # the rows differ among themselves: the shortest run of rows that has no type ends with the row
         index = bisect_left(range(len(values)), True, key=lambda last: not _fits(values[: last + 1], None))
-        was = "and the rows before it have another type"
+        before = pa.array(values[:index]).type
+        was = "which has no Arrow type" if pa.types.is_null(before) else f"and was {before} before"
     else:
         index = next((row for row, value in enumerate(values) if not _fits([value], known)), len(values))
         was = f"and was {known} before"

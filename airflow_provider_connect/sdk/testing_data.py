@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import column_of, values_of
 from airflow_provider_connect.sdk.converter import Converter
 from airflow_provider_connect.sdk.records import SinkRecord, SourceRecord
-from airflow_provider_connect.sdk.schema import Schema
+from airflow_provider_connect.sdk.schema import Schema, Struct
 from airflow_provider_connect.sdk.transformations import Transformation
 
 
@@ -133,13 +134,13 @@ class TransformationSuite:
         expected = [_seen(after) for record in self._source_records() if (after := transformation.apply(record)) is not None]
         batches = Batch.from_source_records(self._source_records())
         pieces = [piece for batch in batches for piece in _listed(transformation.apply_batch(batch))]
-        assert [_seen(record) for piece in pieces for record in piece.source_records()] == expected
+        _assert_same([_seen(record) for piece in pieces for record in piece.source_records()], expected)
 
     def test_batches_of_a_sink_change_as_records_do(self) -> None:
         transformation = self.transformation()
         expected = [_seen(after) for record in self._sink_records() if (after := transformation.apply(record)) is not None]
         pieces = self._sink_pieces(transformation)
-        assert [_seen(record) for piece in pieces for record in piece.sink_records()] == expected
+        _assert_same([_seen(record) for piece in pieces for record in piece.sink_records()], expected)
 
     def test_offsets_of_a_sink_stay(self) -> None:
         """Offsets are committed by the partition and offset in Kafka, whatever becomes of topic and records."""
@@ -161,20 +162,54 @@ def _listed(batches: Batch | list[Batch] | None) -> list[Batch]:
     return [] if batches is None else batches if isinstance(batches, list) else [batches]
 
 
-def _seen(record: SourceRecord | SinkRecord) -> tuple[object, ...]:
+def _seen(record: SourceRecord | SinkRecord) -> dict[str, object]:
     """What of a record a consumer could see."""
+    names = ("topic", "kafka_partition", "key_schema", "key", "value_schema", "value", "timestamp")
     headers = [(header.key, _text(header.value)) for header in record.headers]
-    return (
-        record.topic,
-        record.kafka_partition,
-        record.key_schema,
-        record.key,
-        record.value_schema,
-        record.value,
-        record.timestamp,
-        headers,
-    )
+    return {**{name: getattr(record, name) for name in names}, "headers": headers}
 
 
 def _text(value: object) -> object:
     return bytes(value) if isinstance(value, bytearray | memoryview) else value.encode() if isinstance(value, str) else value
+
+
+def _assert_same(found: list[dict[str, object]], expected: list[dict[str, object]]) -> None:
+    """Fails with the attributes and fields that differ."""
+    differences = [
+        f"record {number}: {difference}"
+        for number, (batch, record) in enumerate(zip(found, expected, strict=False))
+        for name in record
+        for difference in _differences(name, batch[name], record[name])
+    ]
+    if len(found) != len(expected):
+        differences.append(f"{len(found)} records from apply_batch, {len(expected)} from apply")
+    if differences:
+        raise AssertionError("\n".join(["apply_batch and apply differ:", *differences]))
+
+
+def _differences(name: str, batch: Any, record: Any) -> Iterator[str]:
+    """The innermost fields that differ, with both forms of each."""
+    if batch == record:
+        return
+    if isinstance(batch, Struct) and isinstance(record, Struct) and list(batch) == list(record):
+        for field in batch:
+            yield from _differences(f"{name}.{field}", batch.get_without_default(field), record.get_without_default(field))
+    elif isinstance(batch, Schema) and isinstance(record, Schema) and batch.fields and record.fields:
+        before, after = ({field.name: field.schema for field in schema.fields} for schema in (batch, record))
+        for field in dict.fromkeys([*before, *after]):
+            yield from _differences(f"{name}.{field}", before.get(field), after.get(field))
+        batch, record = dataclasses.replace(batch, fields=()), dataclasses.replace(record, fields=())
+        if batch != record:
+            yield f"{name} is {_shown(batch)} from apply_batch, {_shown(record)} from apply"
+    else:
+        yield f"{name} is {_shown(batch)} from apply_batch, {_shown(record)} from apply"
+
+
+def _shown(value: object) -> str:
+    """A schema by the attributes that it has; anything else as it is."""
+    if not isinstance(value, Schema):
+        return repr(value)
+    given = {
+        field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.repr and field.name not in ("type", "fields")
+    }
+    return ", ".join([value.type.name, *(f"{name}={each!r}" for name, each in given.items() if each not in (None, False))])

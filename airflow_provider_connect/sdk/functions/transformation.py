@@ -87,6 +87,8 @@ class FunctionTransformation(Transformation):
             return kept.replace(value=column_of(left, batch.value_schema))
         if self._rows is None or not self._rows[0].equals(type):
             self._rows = type, RowSchema(like=pa.schema(list(type)) if pa.types.is_struct(type) else None)
+        if not self._rows[1].known.names and all(value is None for value in left):  # no row yet from which to learn fields
+            return kept
         return _with_table(kept, self._rows[1].table([value or {} for value in left]))
 
 

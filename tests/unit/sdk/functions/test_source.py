@@ -173,7 +173,8 @@ def test_rows_that_are_not_in_order_are_refused() -> None:
     ("row", "message"),
     [
         ({"at": None}, "the cursor 'at' is null in row 1"),
-        ({"at": 6, "n": "x"}, "Field 'n' of row 1 is 'x'"),
+        ({"at": 6, "n": "x"}, r"Field 'n' of row 1 is 'x' \(str\), and was int64 before"),
+        ({"at": 6, "o": object()}, r"Field 'o' of row 1 is <object object at .*> \(object\), which has no Arrow type"),
         ({"n": 1}, "the cursor 'at' is null in row 1"),
     ],
 )

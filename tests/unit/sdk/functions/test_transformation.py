@@ -192,3 +192,59 @@ def test_an_object_gains_no_keys_of_others() -> None:
     mixed = Batch("t", json_column(['{"amount":1}', '{"amount":"x"}']))
     with pytest.raises(DataException, match="have no columns"):
         configured(doubled_in_place, {}).apply_batch(mixed)
+
+
+PRICE = pa.struct([("amount", pa.float64()), ("at", pa.struct([("day", pa.float64())]))])
+
+
+def price(amount: float | None) -> dict[str, Any]:
+    return {"amount": amount, "at": {"day": amount}}
+
+
+def in_turn(plugin: type[FunctionTransformation], *batches: list[Any]) -> list[pa.DataType]:
+    """The types of the values of batches that one transformation returns."""
+    changing = configured(plugin, {})
+    found = [changing.apply_batch(Batch.of("t", pa.array(rows, PRICE))) for rows in batches]
+    return [batch.value.type for batch in found if isinstance(batch, Batch) and batch.value is not None and len(batch)]
+
+
+def test_dropped_rows_and_nulls_do_not_change_the_fields_of_later_rows() -> None:
+    @transformation
+    def text(row: dict[str, Any]) -> dict[str, Any] | None:
+        return None if row["amount"] is None else {"amount": str(row["amount"]), "at": {"day": str(row["at"]["day"])}}
+
+    @transformation
+    def cents(row: dict[str, Any]) -> dict[str, Any]:
+        return price(None) if row["amount"] is None else {"amount": round(100 * row["amount"]), "at": {"day": 1}}
+
+    texts = pa.struct([("amount", pa.string()), ("at", pa.struct([("day", pa.string())]))])
+    assert in_turn(text, [price(1.5)], [price(None)], [price(2.5)]) == [texts] * 2
+    assert in_turn(text, [price(None)], [price(None), None], [price(2.5)])[-1] == texts
+    numbers = pa.struct([("amount", pa.int64()), ("at", pa.struct([("day", pa.int64())]))])
+    assert in_turn(cents, [price(1.5)], [price(None)], [price(2.5)]) == [numbers] * 3
+    assert in_turn(cents, [price(None)], [price(2.5)]) == [PRICE, numbers]  # nulls alone have the types that came in
+
+
+def test_the_suite_names_the_fields_that_differ() -> None:
+    class Drifting(FunctionTransformation):
+        def apply(self, record: Any) -> Any:
+            changed = Schema.struct({"amount": STRING_SCHEMA, "name": STRING_SCHEMA.as_optional()})
+            return record.replace(value=Struct(changed, {"amount": "1", "name": record.value.get("name")}), value_schema=changed)
+
+        def apply_batch(self, batch: Batch) -> Batch:
+            return batch
+
+    class Suite(TransformationSuite):
+        def transformation(self) -> Any:
+            return Drifting()
+
+        def records(self) -> Sequence[SourceRecord]:
+            return [SourceRecord({}, {}, "t", order(1, "a"), value_schema=ORDER)]
+
+    with pytest.raises(AssertionError) as caught:
+        Suite().test_batches_of_a_source_change_as_records_do()
+    assert str(caught.value).splitlines() == [
+        "apply_batch and apply differ:",
+        "record 0: value_schema.amount is INT32 from apply_batch, STRING from apply",
+        "record 0: value.amount is 1 from apply_batch, '1' from apply",
+    ]
