@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from airflow_provider_connect.config.masking import Mask, mask_output
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.rest.server import RestListener, rest_server
@@ -36,9 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("connectors", type=Path, nargs="*", metavar="connector.properties", help="configs: properties, or JSON")
     options = parser.parse_args(arguments)
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    ends = _end_signal()
+    ends, mask = _end_signal(), Mask()
+    mask_output(mask)
     try:
-        run_agent(read_properties(options.worker), options.connectors, ends)
+        run_agent(read_properties(options.worker), options.connectors, ends, mask)
         code = ENDED
     except ConnectException as error:
         log.error("%s", error.message)  # noqa: TRY400  (the message has the reason)
@@ -47,8 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     os._exit(code)  # clients' threads, and tasks that are overdue, need not be waited for
 
 
-def run_agent(properties: Mapping[str, str], connectors: Sequence[Path], ends: threading.Event) -> None:
-    """Run the worker until ``ends`` is set. Raises ConnectException when it cannot start: then nothing runs."""
+def run_agent(properties: Mapping[str, str], connectors: Sequence[Path], ends: threading.Event, mask: Mask) -> None:
+    """Run the worker until ``ends`` is set. ``mask`` is given all secrets before code that knows them runs. Raises ConnectException when it
+    cannot start: then nothing runs."""
     files = [read_connector_file(path) for path in connectors]
     settings = standalone_settings(properties)
     listener = RestListener.of(settings.values)
@@ -56,7 +59,7 @@ def run_agent(properties: Mapping[str, str], connectors: Sequence[Path], ends: t
         backing = opened_backing(settings, opened)
         probe = PluginProbe(settings)
         opened.callback(probe.close)
-        worker = StandaloneWorker(settings, backing, probe, worker_id=f"{listener.host}:{listener.port}")
+        worker = StandaloneWorker(settings, backing, probe, worker_id=f"{listener.host}:{listener.port}", mask=mask)
         opened.enter_context(worker)
         rest = rest_server(settings.values, herder=lambda: worker.herder, info=lambda: server_info(settings))
         opened.enter_context(rest)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from airflow_provider_connect.config.masking import Mask, mask_logs, secret_values
+from airflow_provider_connect.config.masking import Mask, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, trace_of
 from airflow_provider_connect.model.metric_names import TOTALS
@@ -46,14 +46,16 @@ class HostedConnector:
 class ConnectorHost:
     """See the module."""
 
-    def __init__(self, name: str, settings: WorkerSettings, backing: Backing, *, worker_id: str, counters: TaskCounters) -> None:
+    def __init__(
+        self, name: str, settings: WorkerSettings, backing: Backing, *, worker_id: str, counters: TaskCounters, mask: Mask
+    ) -> None:
         self._name = name
         self._settings = settings
         self._backing = backing
         self._worker_id = worker_id
         self._counters = counters
         self._configs = backing.configs()
-        self._mask = Mask()
+        self._mask = mask
         self._planner = Planner(settings, backing, self._configs, Fence(settings), hide=self._mask.add)
         self._changed = threading.Condition()
         self._triggered = False
@@ -112,7 +114,6 @@ class ConnectorHost:
     # ── on the host's thread ──
 
     def _run(self) -> None:
-        unmask = mask_logs(self._mask)
         while not self._closed:
             with self._changed:
                 self._triggered = False
@@ -122,8 +123,6 @@ class ConnectorHost:
             with self._changed:
                 self._changed.wait_for(lambda: self._triggered or self._closed, wait)
         self._configs.close()
-        if self._hosted is None or not any(loop.is_alive for loop in self._hosted.loops.values()):
-            unmask()  # a loop that was left behind may still log its secrets
 
     def _host_once(self) -> float | None:
         """Plan, host, and wait until it is over. How long to wait for a trigger before the next time; None: until there is one."""
@@ -266,7 +265,7 @@ class ConnectorHost:
         loop = TaskLoop(
             payload,
             plan.connector,
-            TaskHost(self._backing, self._worker_id, None, self._counters.watch(self._name, task)),
+            TaskHost(self._backing, self._worker_id, None, self._counters.watch(self._name, task), self._mask),
             on_result=lambda result: self._counters.add(self._name, result),
             on_end=self._notice,
         )

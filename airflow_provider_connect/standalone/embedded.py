@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from airflow_provider_connect.config.masking import Mask, mask_logs
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import BadRequestException, ConnectException
 from airflow_provider_connect.herder.herder import Herder
@@ -91,9 +92,16 @@ class Connect:
             backing = opened_backing(self._settings, opened)
             probe = PluginProbe(self._settings)
             opened.callback(probe.close)
-            worker_id = f"{socket.gethostname()}:{os.getpid()}"
-            self._worker = opened.enter_context(StandaloneWorker(self._settings, backing, probe, worker_id=worker_id))
-            self._open = opened.pop_all()
+            worker_id, mask = f"{socket.gethostname()}:{os.getpid()}", Mask()
+            worker = StandaloneWorker(self._settings, backing, probe, worker_id=worker_id, mask=mask)
+            unmask = mask_logs(mask)
+
+            def close() -> None:
+                if worker.close():
+                    unmask()  # else a task that is overdue may still log its secrets
+
+            opened.callback(close)
+            self._worker, self._open = worker, opened.pop_all()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

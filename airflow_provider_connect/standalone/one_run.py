@@ -18,7 +18,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 
-from airflow_provider_connect.config.masking import Mask, mask_output
+from airflow_provider_connect.config.masking import Mask, mask_output, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.model.run import RunResult, RunSpec, RunState, TaskResult
@@ -83,12 +83,13 @@ def read_worker(path: Path | None) -> dict[str, str]:
 
 
 def _once(connector: ConnectorFile, properties: Mapping[str, str], previewed: int | None) -> int:
-    """The exit code of a run, or of a preview of so many records."""
+    """The exit code of a run, or of a preview of so many records. No output of it has a secret."""
+    mask = Mask()
+    mask_output(mask)
     try:
         if previewed is None:
-            return _exit_code(run_once(connector, properties))
-        settings, mask = _settings(properties), Mask()
-        mask_output(mask)
+            return _exit_code(run_once(connector, properties, mask))
+        settings = _settings(properties)
         check_connector(connector.name, connector.config, settings, {}, hide=mask.add)  # loads its plugins, before Arrow
         from airflow_provider_connect.standalone.preview import print_preview
 
@@ -108,23 +109,25 @@ def _log_broken_locations(connector: ConnectorFile, properties: Mapping[str, str
             log.warning("Plugin location %s: %s", broken.path, broken.reason)
 
 
-def run_once(connector: ConnectorFile, properties: Mapping[str, str]) -> RunResult:
-    """Run the connector to the end of what there is. SIGTERM and SIGINT end each task after its batch, where this is the main thread.
+def run_once(connector: ConnectorFile, properties: Mapping[str, str], mask: Mask) -> RunResult:
+    """Run the connector to the end of its data. SIGTERM and SIGINT end each task after its batch, where this is the main thread.
+    ``mask`` is given all secrets before code that knows them runs.
 
     Raises ConfigException for settings that are wrong, ConnectException when the state cannot be read.
     """
     settings = _settings(properties)
+    mask.add(secret_values(settings.originals, settings.config_providers(), {}))
     with ExitStack() as opened:
-        return _run(connector, settings, opened_backing(settings, opened))
+        return _run(connector, settings, opened_backing(settings, opened), mask)
 
 
 def _settings(properties: Mapping[str, str]) -> WorkerSettings:
     return standalone_settings(properties) if properties.get(SETTING, "").strip() else WorkerSettings.of(properties)
 
 
-def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing) -> RunResult:
+def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing, mask: Mask) -> RunResult:
     """1 check the config 2 write it 3 run."""
-    checked = check_connector(connector.name, connector.config, settings, {})  # 1
+    checked = check_connector(connector.name, connector.config, settings, {}, hide=mask.add)  # 1
     guarantee_of(checked, settings, exactly_once=backing.exactly_once)
     check_outside(checked)
     backing.ensure()
@@ -132,7 +135,8 @@ def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing) -
         if configs.read().connector_config(connector.name) != dict(connector.config):
             configs.put_connector(connector.name, connector.config)  # 2
     spec = RunSpec(connector.name, settings.originals, run_id=f"connect-run-{int(time.time() * 1000)}")
-    application = Application(spec, partial(_engine, backing), host=_LOOPBACK, on_claim=lambda _: None, backing=backing)
+    engine = partial(_engine, backing, mask)
+    application = Application(spec, engine, host=_LOOPBACK, on_claim=lambda _: None, backing=backing, mask=mask)
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: application.request_end())
@@ -144,14 +148,15 @@ def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing) -
     return result
 
 
-def _engine(backing: Backing) -> TaskRunner:
+def _engine(backing: Backing, mask: Mask) -> TaskRunner:
     """What runs tasks: this process, in the application's threads. What tasks need is loaded after the connector's plugins, which may bring
     compiled code that must come first."""
 
     def run(payload: TaskPayload) -> TaskResult:
         from airflow_provider_connect.worker.task.task_body import TaskHost, run_task
 
-        return run_task(payload, TaskHost(backing, f"{_LOOPBACK}:{os.getpid()}", StopWire(payload.stop_address, payload.stop_token)))
+        wire = StopWire(payload.stop_address, payload.stop_token)
+        return run_task(payload, TaskHost(backing, f"{_LOOPBACK}:{os.getpid()}", wire, mask=mask))
 
     return run
 

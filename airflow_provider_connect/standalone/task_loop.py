@@ -15,7 +15,6 @@ from contextlib import closing
 from dataclasses import replace
 
 from airflow_provider_connect.config import config_providers
-from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import trace_of
 from airflow_provider_connect.model.connector_keys import strip_framework_keys
@@ -141,7 +140,7 @@ class TaskLoop:
                 known = offsets.read(payload.connector)
             return connector.check_for_new_data(strip_framework_keys(resolved), known.get)
         except Exception as error:  # (the connector's own code)
-            trace = Mask(self._checked.secrets())(trace_of(error))
+            trace = self._host.mask(trace_of(error))
             level, self._last_trace = logging.DEBUG if trace == self._last_trace else logging.WARNING, trace
             log.log(level, "%s: its connector could not check for new data, so it runs\n%s", self._name, trace)
             return None
@@ -150,7 +149,9 @@ class TaskLoop:
         """The connector's config, with values that are resolved again when their time is over."""
         if self._values is None or time.monotonic() >= self._values[1]:
             providers = settings.config_providers(self._payload.connector)
-            resolved = config_providers.resolve(self._payload.connector_config, providers, self._payload.secrets)
+            values = config_providers.variable_values(self._payload.connector_config, providers, self._payload.secrets)
+            self._host.mask.add(values.values())
+            resolved = config_providers.resolve(self._payload.connector_config, secrets=values)
             ttl_ms = config_providers.shortest_ttl_ms(providers)
             self._values = resolved, math.inf if ttl_ms is None else time.monotonic() + ttl_ms / 1000
         return self._values[0]

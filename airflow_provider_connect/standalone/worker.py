@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
+from airflow_provider_connect.config.masking import Mask, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.herder.herder import Herder
 from airflow_provider_connect.herder.ports import Probe
@@ -21,14 +22,16 @@ _END_SECONDS = 2.0  # beyond the graceful time, for threads to end
 
 
 class StandaloneWorker:
-    """See the module. ``worker_id``, ``host:port``, stands in every status."""
+    """See the module. ``worker_id``, ``host:port``, stands in every status. ``mask`` is given the secrets of worker and connectors
+    before code that knows them runs. Raises ConfigException."""
 
-    def __init__(self, settings: WorkerSettings, backing: Backing, probe: Probe, *, worker_id: str) -> None:
+    def __init__(self, settings: WorkerSettings, backing: Backing, probe: Probe, *, worker_id: str, mask: Mask) -> None:
         self.settings = settings
+        mask.add(secret_values(settings.originals, settings.config_providers(), {}))
         previewer = PreviewRunner(settings) if isinstance(backing, TopicBacking) else None
         self.counters = TaskCounters()
         backing.ensure()
-        self._hosts = ConnectorHosts(settings, backing, worker_id=worker_id, counters=self.counters)
+        self._hosts = ConnectorHosts(settings, backing, worker_id=worker_id, counters=self.counters, mask=mask)
         self.herder = Herder(
             settings,
             self._hosts,
@@ -66,11 +69,12 @@ class ConnectorHosts:
     ``counters`` takes what the tasks count. Safe to share between threads.
     """
 
-    def __init__(self, settings: WorkerSettings, backing: Backing, *, worker_id: str, counters: TaskCounters) -> None:
+    def __init__(self, settings: WorkerSettings, backing: Backing, *, worker_id: str, counters: TaskCounters, mask: Mask) -> None:
         self._settings = settings
         self._backing = backing
         self._worker_id = worker_id
         self._counters = counters
+        self._mask = mask
         self._lock = threading.Lock()
         self._hosts: dict[str, ConnectorHost] = {}
         self._closed = False
@@ -96,7 +100,9 @@ class ConnectorHosts:
                 return
             host = self._hosts.get(connector)
             if host is None:
-                host = ConnectorHost(connector, self._settings, self._backing, worker_id=self._worker_id, counters=self._counters)
+                host = ConnectorHost(
+                    connector, self._settings, self._backing, worker_id=self._worker_id, counters=self._counters, mask=self._mask
+                )
                 self._hosts[connector] = host
                 host.start()
         host.trigger(tasks)

@@ -36,7 +36,8 @@ TaskRunner = Callable[[TaskPayload], TaskResult]
 class Application:
     """Runs one ``RunSpec`` to its ``RunResult``. ``start_engine`` starts, in a thread of its own during planning, what runs tasks:
     Spark, or for a single run without it the same process. ``backing`` None: the internal topics. ``on_progress`` gets the result as it
-    would be if the application ended now, after each task but the last; those that go on have ``UNREPORTED`` as their trace."""
+    would be if the application ended now, after each task but the last; those that go on have ``UNREPORTED`` as their trace. ``mask`` is
+    given the run's secrets before code that knows them runs."""
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class Application:
         on_claim: Callable[[Claim], None],
         on_progress: Callable[[RunResult], None] = lambda _: None,
         backing: Backing | None = None,
+        mask: Mask | None = None,
     ) -> None:
         self._spec = spec
         self._settings = WorkerSettings.of(spec.settings, spec.secrets)
@@ -56,7 +58,8 @@ class Application:
         self._on_claim = on_claim
         self._on_progress = on_progress
         self._worker_id = f"{host}:{os.getpid()}"
-        self.mask = self._mask = Mask(spec.secrets.values())
+        self._mask = mask or Mask()
+        self._mask.add(spec.secrets.values())
         self._has_new_config = False
         self._failures: dict[int, int] = {}
         self._state: ClusterConfigState | None = None

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from airflow_provider_connect.config.masking import mask_output
+from airflow_provider_connect.config.masking import Mask, mask_output
 from airflow_provider_connect.model.log_lines import write_logs
 from airflow_provider_connect.model.run import CLAIM_FILE, PID_FILE, PROGRESS_FILE, RESULT_FILE, RUN_FILE, RunSpec
 from airflow_provider_connect.worker.application.application import Application
@@ -26,14 +26,16 @@ def run_with_spark(directory: Path) -> NoReturn:
     spec = RunSpec.from_json((directory / RUN_FILE).read_text())
     write_private(directory / PID_FILE, str(os.getpid()))  # from here on the file with the secrets is not needed any more
     engines: list[SparkEngine] = []
+    mask = Mask()
     application = Application(
         spec,
         lambda: starter(spec.connector, engines),
         host=os.environ.get("SPARK_LOCAL_IP") or own_address(spec.settings.get("bootstrap.servers", "")),
         on_claim=lambda claim: write_private(directory / CLAIM_FILE, str(claim)),
         on_progress=lambda progress: write_private(directory / PROGRESS_FILE, progress.to_json()),
+        mask=mask,
     )
-    mask_output(application.mask)
+    mask_output(mask)
     signal.signal(signal.SIGTERM, lambda *_: application.request_end())
     result = application.run()
     write_private(directory / RESULT_FILE, result.to_json())

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from airflow_provider_connect.config import config_providers
 from airflow_provider_connect.config.config_providers import ConfigProvider
@@ -49,12 +49,14 @@ _SWITCH_SECONDS = 0.0002  # a thread that computes in Arrow asks for the interpr
 
 @dataclass(frozen=True, slots=True)
 class TaskHost:
-    """Where a body runs. ``wire`` None: only the config topic and time end it. ``watch`` gets the counters of the body as it begins."""
+    """Where a body runs. ``wire`` None: only the config topic and time end it. ``watch`` gets the counters of the body as it begins.
+    ``mask`` is given the task's secrets; the process hides them in what it logs and prints."""
 
     backing: Backing
     worker_id: str
     wire: Wire | None
     watch: Callable[[TaskMetrics], None] = lambda _: None
+    mask: Mask = field(default_factory=Mask)
 
 
 def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHook = unobserved) -> TaskResult:
@@ -64,7 +66,8 @@ def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHo
     ``step`` surrounds each step of a commit.
     """
     started, cpu = time.monotonic(), time.process_time()
-    settings, mask = WorkerSettings.of(payload.settings, payload.secrets), Mask(payload.secrets.values())
+    settings, mask = WorkerSettings.of(payload.settings, payload.secrets), Mask() if host is None else host.mask
+    mask.add(payload.secrets.values())
     if host is None:
         sys.setswitchinterval(_SWITCH_SECONDS)
         write_logs()

@@ -107,9 +107,10 @@ class NoOffsets:
 def test_a_hosted_task_logs_a_check_that_fails_again_and_again_once(caplog: pytest.LogCaptureFixture) -> None:
     connector = Broken()
     payload: Any = SimpleNamespace(task=0, connector="c", settings={}, secrets={}, connector_config=TEXTS)
-    checked: Any = SimpleNamespace(connector=connector, secrets=lambda: {"the secret"})
+    checked: Any = SimpleNamespace(connector=connector)
     backing: Any = SimpleNamespace(offsets=lambda location: NoOffsets())
-    loop = TaskLoop(payload, checked, TaskHost(backing, "w", None), on_result=lambda _: None, on_end=lambda: None)
+    host = TaskHost(backing, "w", None, mask=Mask({"the secret"}))
+    loop = TaskLoop(payload, checked, host, on_result=lambda _: None, on_end=lambda: None)
     with caplog.at_level(logging.INFO):
         assert [loop._has_new_data() for _ in range(3)] == [None] * 3
         connector.error = OSError("another")
