@@ -188,6 +188,11 @@ class TooManyTasksException(TaskException):
         )
 
 
+def may_pass(error: BaseException) -> bool:
+    """Whether a later attempt may succeed. Exceptions that are not of this package count as such, but for a module that is missing."""
+    return error.retriable if isinstance(error, ConnectException) else not isinstance(error, ImportError)
+
+
 def trace_of(error: BaseException) -> str:
     """The trace of a FAILED status: class and message in its first line, where Kafka Connect's clients look for them, then Python's."""
     kind = type(error)

@@ -151,9 +151,11 @@ def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing, m
 def _engine(backing: Backing, mask: Mask) -> TaskRunner:
     """What runs tasks: this process, in the application's threads. What tasks need is loaded after the connector's plugins, which may bring
     compiled code that must come first."""
+    loading = threading.Lock()  # a thread that waits for another's import gets half a module if that fails
 
     def run(payload: TaskPayload) -> TaskResult:
-        from airflow_provider_connect.worker.task.task_body import TaskHost, run_task
+        with loading:
+            from airflow_provider_connect.worker.task.task_body import TaskHost, run_task
 
         wire = StopWire(payload.stop_address, payload.stop_token)
         return run_task(payload, TaskHost(backing, f"{_LOOPBACK}:{os.getpid()}", wire, mask=mask))

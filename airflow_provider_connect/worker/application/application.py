@@ -12,7 +12,7 @@ from functools import partial
 
 from airflow_provider_connect.config.masking import Mask, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import ConnectException, FencedException, trace_of
+from airflow_provider_connect.errors import ConnectException, FencedException, may_pass, trace_of
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.config_snapshot import ConfigSnapshot, handed_on
 from airflow_provider_connect.model.log_levels import apply_levels
@@ -201,8 +201,7 @@ class Application:
         if claim is not None:
             version = None if self._state is None else plugin_version(self._settings, name, self._state)
             report_failed(self._backing, ConnectorStatus(name, State.FAILED, self._worker_id, trace=trace, version=version, claim=claim))
-        retriable = error.retriable if isinstance(error, ConnectException) else True
-        result = RunResult(name, RunState.FAILED, claim, error=text, retriable=retriable)
+        result = RunResult(name, RunState.FAILED, claim, error=text, retriable=may_pass(error))
         if trial is not None:
             _judge(result, lambda: trial.failed(last_line(text)))
         return result

@@ -10,6 +10,7 @@ import math
 import os
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,10 +21,10 @@ from airflow_provider_connect.config.config_providers import ConfigProvider
 from airflow_provider_connect.config.masking import Mask, mask_output, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import (
-    ConnectException,
     FencedException,
     RetriableException,
     TransactionExpiredException,
+    may_pass,
     trace_of,
 )
 from airflow_provider_connect.model.log_levels import apply_levels
@@ -43,6 +44,7 @@ from airflow_provider_connect.worker.task.task_payload import TaskPayload
 
 log = logging.getLogger(__name__)
 TAKE_OVERS = 3
+_IMPORT = threading.Lock()  # a thread that waits for another's import gets half a module if that fails, and reports what is missing there
 _ENDED_WELL = (None, StopReason.TIME, StopReason.EXPIRED)
 _SWITCH_SECONDS = 0.0002  # a thread that computes in Arrow asks for the interpreter all the time: 5 ms each time cost 5 % of a sink's speed
 
@@ -121,7 +123,7 @@ def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: M
         statuses.put_task(
             TaskStatus(name, task, State.FAILED, host.worker_id, trace=trace, version=version, claim=claim, failures=failures)
         )
-        result = TaskResult(payload.task, State.FAILED, trace, error.retriable if isinstance(error, ConnectException) else True)
+        result = TaskResult(payload.task, State.FAILED, trace, may_pass(error))
         result.metrics = (counted[-1].by_name() if counted else {}) | {"last-error-timestamp": int(time.time() * 1000)}
     statuses.flush(settings.offset_flush_timeout_ms / 1000)
     result.metrics |= statuses.metrics()
@@ -162,13 +164,19 @@ _EXPIRED = (
 
 
 def _run_once(environment: TaskEnvironment) -> TaskResult:
+    with _IMPORT:
+        run = _runner(environment)
+    return run()
+
+
+def _runner(environment: TaskEnvironment) -> Callable[[], TaskResult]:
     if environment.checked.is_source:
         from airflow_provider_connect.worker.task.source_runner import SourceTaskRunner
 
-        return SourceTaskRunner(environment).run()
+        return SourceTaskRunner(environment).run
     from airflow_provider_connect.worker.task.sink_runner import SinkTaskRunner
 
-    return SinkTaskRunner(environment).run()
+    return SinkTaskRunner(environment).run
 
 
 @dataclass(frozen=True, slots=True)
