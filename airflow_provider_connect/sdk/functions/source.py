@@ -220,17 +220,21 @@ def source(
     ``sdk.rows``), or a pair of rows and the cursor behind them.
 
     ``partitions``: what can be read apart, as texts, numbers or dicts; or a function that returns them, by settings. They are spread over
-    at most ``tasks.max`` tasks, and each has its own cursor. ``cursor``: the field by which rows are sorted within a partition, oldest
-    first. Rows with the same value arrive together, and rows up to the committed one are left out. ``key``: the field, or fields, of the
-    record's key. ``topic``: the default of the setting. ``has_new_data``: returns whether a run would find rows, by settings,
-    ``partition``, ``cursor`` and ``allowed_paths``; None for unknown. It is called in the Airflow task process before each run.
-    ``schema``: the fields of the rows, as an Arrow schema or a dataclass; other fields are left out. Without it they are inferred, only
-    widen, and are remembered among the source offsets.
+    at most ``tasks.max`` tasks, and each has its own cursor; the function needs the parameter ``partition``. ``cursor``: the field by which
+    rows are sorted within a partition, oldest first. Rows with the same value arrive together, and rows up to the committed one are left
+    out. ``key``: the field, or fields, of the record's key. ``topic``: the default of the setting. ``has_new_data``: returns whether a run
+    would find rows, by settings, ``partition``, ``cursor`` and ``allowed_paths``; None for unknown. It is called in the Airflow task
+    process before each run. ``schema``: the fields of the rows, as an Arrow schema or a dataclass; other fields are left out. Without it
+    they are inferred, only widen, and are remembered among the source offsets.
     """
 
     def declare(author: Callable[..., Any]) -> type[FunctionSource]:
         signature = Signature.of(author, without=_GIVEN)
         settings = [name for name in parameters_of(author) if name not in _GIVEN]
+        if partitions is not None and PARTITION not in parameters_of(author):
+            raise TypeError(
+                f"{author.__qualname__}: a source with partitions= needs a parameter 'partition'; else each partition has the same rows"
+            )
         refuse_unknown(partitions if callable(partitions) else None, settings, "partitions")
         refuse_unknown(has_new_data, [*settings, PARTITION, CURSOR, "allowed_paths"], "has_new_data")
         return _connector_class(author, SourceFunction(author, signature, partitions, cursor, key, has_new_data, schema), topic)

@@ -115,6 +115,7 @@ class CommitAfterPut:
         self._group = group
         self._step = step
         self._committed: dict[TopicPartition, int] = {}
+        self._furthest: dict[TopicPartition, int] = {}  # a task that asked for a rewind may still return what it has written
 
     def deliver(self, task: SinkTask, batch: Batch, positions: Offsets) -> None:
         with self._step(CommitStep.PUT):  # 1
@@ -123,7 +124,12 @@ class CommitAfterPut:
     def commit(self, task: SinkTask, positions: Offsets) -> Offsets:
         with self._step(CommitStep.PRE_COMMIT):  # 2
             vouched = checked_offsets("pre_commit", task.pre_commit(dict(positions)))
-        offsets = {p: n for p, n in vouched.items() if p in positions and n <= positions[p]}  # never beyond what was read
+        self._furthest |= {p: max(n, self._furthest.get(p, 0)) for p, n in positions.items()}
+        for partition, offset in vouched.items():
+            if offset > self._furthest.get(partition, offset):
+                read = self._furthest[partition]
+                raise ConnectException(f"pre_commit returned {offset} as the next offset of {partition}, where {read} is the next to read")
+        offsets = {p: n for p, n in vouched.items() if p in positions and n <= positions[p]}
         changed = {p: n for p, n in offsets.items() if self._committed.get(p) != n}
         if changed:
             with self._step(CommitStep.COMMIT_GROUP):  # 3

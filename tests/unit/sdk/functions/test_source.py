@@ -469,6 +469,13 @@ def test_parameters_that_nothing_fills_are_refused() -> None:
         def rows(url: str) -> Any: ...
 
 
+def test_partitions_without_a_parameter_for_them_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"rows: a source with partitions= needs a parameter 'partition'"):
+
+        @source(partitions=["a", "b"])
+        def rows(url: str) -> Any: ...
+
+
 def test_the_context_and_the_files_that_are_allowed() -> None:
     seen: list[Any] = []
 
