@@ -18,6 +18,7 @@ from airflow_provider_connect.config.declared_providers import (
     shortest_ttl_ms,
 )
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.secret_keys import SHORTEST, variable_spans
 from airflow_provider_connect.sdk.config_provider import ConfigProvider
 
@@ -32,6 +33,7 @@ __all__ = [
     "providers_of",
     "resolve",
     "shortest_ttl_ms",
+    "unresolved_warnings",
     "variable_values",
     "variables",
 ]
@@ -126,6 +128,29 @@ def variable_values(
                 reason = f"its value has fewer than {SHORTEST} characters, too few to be kept secret; write it out if it is no secret"
                 raise ConfigException.of(_keys_with(text, config), text, reason)
     return values
+
+
+def unresolved_warnings(config: Mapping[str, str | None], providers: Mapping[str, ConfigProvider], values: Mapping[str, str]) -> list[str]:
+    """For each variable of ``config`` that ``values`` lacks, which settings hold it and why it is used as it is written."""
+    return [
+        f"{_keys_with(text, config)}: {cut(text)} is used as it is written: {_why_unresolved(text, providers)}"
+        for text in variables(config)
+        if text not in values
+    ]
+
+
+def _why_unresolved(text: str, providers: Mapping[str, ConfigProvider]) -> str:
+    name, path, key = _split(text)
+    if name in providers:
+        origin = f"{path!r} has" if path else "there is"
+        return f"{origin} no {key!r} that the config provider {name!r} may read"
+    declared = _CLASSES.get(name)
+    example = f", such as config.providers={name} and config.providers.{name}.class={declared}" if declared else ""
+    return f"no worker setting declares a config provider {name!r}{example}"
+
+
+_CLASSES = {"file": "FileConfigProvider", "dir": "DirectoryConfigProvider", "env": "EnvVarConfigProvider"}
+"""By the aliases that Kafka Connect's own pages use."""
 
 
 def _keys_with(text: str, config: Mapping[str, str | None]) -> str:

@@ -35,7 +35,12 @@ from airflow_provider_connect.standalone.watch import watch
 from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.offset_file import SETTING
 from airflow_provider_connect.worker.application.application import Application, TaskRunner
-from airflow_provider_connect.worker.task.checked_connector import check_connector, check_outside, guarantee_of
+from airflow_provider_connect.worker.task.checked_connector import (
+    check_connector,
+    check_outside,
+    guarantee_of,
+    warn_of_what_is_not_used,
+)
 from airflow_provider_connect.worker.task.stop_signal import StopWire
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
 
@@ -90,7 +95,8 @@ def _once(connector: ConnectorFile, properties: Mapping[str, str], previewed: in
         if previewed is None:
             return _exit_code(run_once(connector, properties, mask))
         settings = _settings(properties)
-        check_connector(connector.name, connector.config, settings, {}, hide=mask.add)  # loads its plugins, before Arrow
+        checked = check_connector(connector.name, connector.config, settings, {}, hide=mask.add)  # loads its plugins, before Arrow
+        warn_of_what_is_not_used(checked, settings)
         from airflow_provider_connect.standalone.preview import print_preview
 
         print_preview(connector, settings, previewed, mask)

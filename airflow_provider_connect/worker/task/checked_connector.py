@@ -188,9 +188,10 @@ def check_outside(checked: CheckedConnector) -> None:
 
 
 def warn_of_what_is_not_used(checked: CheckedConnector, settings: WorkerSettings) -> None:
-    """Name the settings that are allowed, as in Connect, and change nothing. Called once a run. Tasks name those of their converters and
-    transformations."""
-    for warning in _unknown_settings(checked):
+    """Name the settings that are allowed, as in Connect, and change nothing, and variables without a value. Called once a run. Tasks name
+    those of their converters and transformations."""
+    unresolved = config_providers.unresolved_warnings(checked.raw, settings.config_providers(checked.name), checked.variables)
+    for warning in (*_unknown_settings(checked), *unresolved):
         log.warning("Connector %s: %s", checked.name, warning)
     kinds = clients_of(settings, checked.resolved, is_sink=not checked.is_source)
     if unused := unused_overrides(checked.resolved, kinds):

@@ -175,3 +175,27 @@ def test_what_a_connector_declares_by_its_validation_is_known(tmp_path: Path, ca
     object.__setattr__(known, "declared", known.declared | {"fiel"})
     warn_of_what_is_not_used(known, settings)
     assert caplog.records == []
+
+
+def test_variables_without_a_value_are_named_with_the_reason(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    secrets = tmp_path / "secrets.properties"
+    secrets.write_text("path=x.txt\n")
+    undeclared = WorkerSettings.of({"connectors.allowed.paths": str(tmp_path)})
+    declared = WorkerSettings.of(
+        {**undeclared.originals, "config.providers": "file", "config.providers.file.class": "FileConfigProvider"},
+    )
+
+    def logged(settings: WorkerSettings, key: str) -> list[str]:
+        config = {**GOOD, "name": "c", "file": f"{tmp_path}/${{file:{secrets}:{key}}}"}
+        caplog.clear()
+        warn_of_what_is_not_used(check_connector("c", config, settings, {}), settings)
+        return [record.getMessage().removeprefix("Connector c: file: ") for record in caplog.records]
+
+    example = "config.providers=file and config.providers.file.class=FileConfigProvider"
+    assert logged(declared, "path") == []
+    assert logged(declared, "paht") == [
+        f"${{file:{secrets}:paht}} is used as it is written: '{secrets}' has no 'paht' that the config provider 'file' may read"
+    ]
+    assert logged(undeclared, "path") == [
+        f"${{file:{secrets}:path}} is used as it is written: no worker setting declares a config provider 'file', such as {example}"
+    ]
