@@ -9,3 +9,7 @@ from airflow_provider_connect.sdk.old_names import with_old_names
 
 _load, __all__ = lazy_names(__name__)
 __getattr__ = with_old_names(__name__, _load)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -61,8 +61,13 @@ class SqlSink(TransactionalSink):
 
     def create_offsets(self, connection: Any) -> None:
         """The right to create tables is needed only where the table is absent."""
-        is_there = self._finds_table(self.begin(connection))
-        connection.rollback()
+        transaction = self.begin(connection)
+        is_there = self._finds_table(transaction)
+        try:
+            connection.rollback()
+        except Exception as error:
+            self._refuse_no_transaction(transaction, error)
+            raise
         if is_there:
             return
         try:
@@ -76,6 +81,15 @@ class SqlSink(TransactionalSink):
                 text = f"There is no table {self.offsets_table} for offsets, and it cannot be created: {error}"
                 raise ConfigException(f"{text}. Create it ({_COLUMNS}), or set delivery.guarantee to at_least_once.") from error
             connection.rollback()
+
+    def _refuse_no_transaction(self, transaction: Any, error: Exception) -> None:
+        """A connection that cannot roll back and still answers has not been lost."""
+        try:
+            _execute(transaction, "SELECT 1")
+        except Exception:
+            return
+        text = f"The connection of {type(self).__name__}.open has no transaction after begin ({error})"
+        raise ConnectException(f"{text}; turn autocommit off, or override begin") from error
 
     def read_offsets(self, transaction: Any, connector: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRow]:
         self._stored = frozenset()

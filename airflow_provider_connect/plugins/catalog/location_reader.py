@@ -6,6 +6,7 @@ import ast
 import os
 import sys
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from airflow_provider_connect.plugins.catalog import plugin_metadata
@@ -99,7 +100,10 @@ def in_module(path: str) -> Declarations:
         class_name = _text(body, "class_name") or f"{module}.{node.name}"
         own_version = _text(body, "version") or version
         plugins += [Declared(kind, class_name, f"{module}:{node.name}", own_version) for kind in sorted(kinds[node.name])]
-    return Declarations(plugins, [])
+    counts = Counter((plugin.kind, plugin.reference) for plugin in plugins)
+    several = sorted({reference.partition(":")[2] for (_, reference), count in counts.items() if count > 1})
+    once = [plugin for plugin in plugins if counts[plugin.kind, plugin.reference] == 1]
+    return Declarations(once, [f"module {path} defines plugin {name} more than once; please keep one" for name in several])
 
 
 def _sdk_names(body: list[ast.stmt], names: Mapping[str, PluginKind]) -> dict[str, PluginKind]:

@@ -102,6 +102,15 @@ def test_a_version_in_two_locations_is_an_error_that_lists_them_when_it_is_wante
         found.find_connector("EchoSource", "1.0")
 
 
+def test_a_name_that_one_file_defines_twice_is_reported_with_the_file(tmp_path: Path) -> None:
+    (tmp_path / "two.py").write_text(source("Twice") + source("Twice") + source("Once"))
+    found = catalog(tmp_path)
+    assert found.find_connector("Once").class_name == "two.Once"
+    with pytest.raises(ConfigException, match="Failed to find any class"):
+        found.find_connector("two.Twice")
+    assert reasons(found) == {"two.py": f"module {tmp_path}/two.py defines plugin Twice more than once; please keep one"}
+
+
 def test_an_alias_of_several_classes_is_an_error_that_lists_them(tmp_path: Path) -> None:
     for place in ("a", "b"):
         entry = f"source:org.{place}.EchoSourceConnector = echo:EchoSource"

@@ -189,3 +189,8 @@ def test_what_our_plugins_import_authors_can_import(unit: str) -> None:
             if module.startswith((f"{PACKAGE}.sdk", f"{PACKAGE}.errors")) and not module.endswith(OF_CONNECTS_OWN_BYTES):
                 private |= {alias.name for alias in node.names} - set(sdk.__all__)
     assert private - NOT_FOR_AUTHORS == set()
+
+
+def test_a_shell_completes_the_public_names() -> None:
+    assert set(sdk.__all__) <= set(dir(sdk))
+    assert "OffsetOf" not in dir(sdk)  # an old name

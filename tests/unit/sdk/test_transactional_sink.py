@@ -310,6 +310,30 @@ def test_a_connection_that_commits_each_statement_is_refused() -> None:
         SqlSink().begin(Driver(autocommit=True))
 
 
+def test_a_connection_without_a_transaction_after_begin_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspect.getmodule(Driver), "paramstyle", "qmark", raising=False)
+
+    class OperationalError(Exception):
+        pass
+
+    class HasNoAttribute(Driver):
+        is_lost = False
+
+        def rollback(self) -> None:
+            raise OperationalError("cannot rollback - no transaction is active")
+
+        def execute(self, sql: str, parameters: object = None) -> None:
+            if self.is_lost and sql == "SELECT 1":
+                raise OperationalError("gone")
+
+    with pytest.raises(ConnectException, match=r"SqlSink\.open has no transaction after begin \(cannot rollback .*override begin"):
+        SqlSink().create_offsets(HasNoAttribute())
+    lost = HasNoAttribute()
+    lost.is_lost = True
+    with pytest.raises(OperationalError):
+        SqlSink().create_offsets(lost)
+
+
 @pytest.mark.parametrize(
     ("style", "marks", "parameters"),
     [
