@@ -116,6 +116,7 @@ class CommitAfterPut:
         self._step = step
         self._committed: dict[TopicPartition, int] = {}
         self._furthest: dict[TopicPartition, int] = {}  # a task that asked for a rewind may still return what it has written
+        self._warned: set[TopicPartition] = set()
 
     def deliver(self, task: SinkTask, batch: Batch, positions: Offsets) -> None:
         with self._step(CommitStep.PUT):  # 1
@@ -124,11 +125,7 @@ class CommitAfterPut:
     def commit(self, task: SinkTask, positions: Offsets) -> Offsets:
         with self._step(CommitStep.PRE_COMMIT):  # 2
             vouched = checked_offsets("pre_commit", task.pre_commit(dict(positions)))
-        self._furthest |= {p: max(n, self._furthest.get(p, 0)) for p, n in positions.items()}
-        for partition, offset in vouched.items():
-            if offset > self._furthest.get(partition, offset):
-                read = self._furthest[partition]
-                raise ConnectException(f"pre_commit returned {offset} as the next offset of {partition}, where {read} is the next to read")
+        self._warn_of_unread(vouched, positions)
         offsets = {p: n for p, n in vouched.items() if p in positions and n <= positions[p]}
         changed = {p: n for p, n in offsets.items() if self._committed.get(p) != n}
         if changed:
@@ -136,6 +133,17 @@ class CommitAfterPut:
                 self._group.commit(changed)
             self._committed.update(changed)
         return offsets
+
+    def _warn_of_unread(self, vouched: Offsets, positions: Offsets) -> None:
+        self._furthest |= {p: max(n, self._furthest.get(p, 0)) for p, n in positions.items()}
+        for partition, offset in vouched.items():
+            read = self._furthest.get(partition, offset)
+            if offset > read and partition not in self._warned:
+                self._warned.add(partition)
+                log.warning(
+                    "pre_commit returned %d as the next offset of %s, where %d is the next to read: not committed",
+                    *(offset, partition, read),
+                )
 
 
 class CommitBeforePut:

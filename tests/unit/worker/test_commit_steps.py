@@ -86,7 +86,6 @@ def test_sink(guarantee: Guarantee) -> None:
         ({TopicPartition("t", 0): "3"}, "must return offsets that are numbers of 0 or more, got '3' for t-0"),
         ({TopicPartition("t", 0): -1}, "must return offsets that are numbers of 0 or more, got -1 for t-0"),
         ({"t": 3}, "must return offsets by TopicPartition, got 't'"),
-        ({TopicPartition("t", 0): 4}, "pre_commit returned 4 as the next offset of t-0, where 3 is the next to read"),
     ],
 )
 def test_a_sinks_answer_that_is_no_offsets_is_refused_before_anything_is_committed(returned: Any, message: str) -> None:
@@ -102,6 +101,19 @@ def test_a_sinks_answer_that_is_no_offsets_is_refused_before_anything_is_committ
     with pytest.raises(ConnectException, match=message):
         CommitAfterPut(untouched).commit(Wrong(), {TopicPartition("t", 0): 3})
     assert checked_offsets("open", {("t", 0): 3, TopicPartition("u", 1): 0}) == {("t", 0): 3, ("u", 1): 0}
+
+
+def test_an_offset_beyond_what_was_read_is_not_committed_and_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    class Ahead(Sink):
+        def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+            return {partition: offset + 1 for partition, offset in offsets.items()}
+
+    untouched: Any = None
+    delivery, ahead = CommitAfterPut(untouched), Ahead()
+    assert delivery.commit(ahead, {TopicPartition("t", 0): 3}) == {}
+    assert delivery.commit(ahead, {TopicPartition("t", 0): 3}) == {}
+    (line,) = caplog.messages
+    assert line.startswith("pre_commit returned 4 as the next offset of t-0, where 3 is the next to read")
 
 
 def test_a_sink_that_rewound_may_return_what_it_has_written_and_other_partitions_are_left_out() -> None:
