@@ -42,14 +42,14 @@ def read_location(location: Location) -> Declarations:
     return declared
 
 
-def read_environment() -> Iterator[Declarations]:
-    """What the distributions on ``sys.path`` declare, the first one found first."""
+def read_environment() -> Iterator[tuple[str, Declarations]]:
+    """What the distributions on ``sys.path`` declare, by entry of that, the first one found first."""
     for entry in dict.fromkeys(sys.path):
         try:
             if entry.endswith((".zip", ".whl", ".egg")):
-                yield plugin_metadata.in_wheel(entry)
+                yield entry, plugin_metadata.in_wheel(entry)
             else:
-                yield plugin_metadata.installed_in(entry or ".")
+                yield entry, plugin_metadata.installed_in(entry or ".")
         except (OSError, zipfile.BadZipFile):
             continue
 
@@ -87,10 +87,14 @@ def in_module(path: str) -> Declarations:
     kinds: dict[str, set[PluginKind]] = {}
     decorators, factories = _sdk_names(tree.body, _DECORATORS), _sdk_names(tree.body, _FACTORIES)
     plugins: list[Declared] = []
+    problems: list[str] = []
     for node in tree.body:
         if isinstance(node, ast.Assign) and (found := _assigned(node, factories)) is not None:
-            name, kind = found
-            plugins.append(Declared(kind, f"{module}.{name}", f"{module}:{name}", version))
+            name, kind, problem = found
+            plugins += [] if problem else [Declared(kind, f"{module}.{name}", f"{module}:{name}", version)]
+            problems += [f"module {path}, line {node.lineno}: {problem}"] if problem else []
+        if isinstance(node, ast.AsyncFunctionDef) and _kinds_of_function(node, decorators):
+            problems.append(f"module {path}, line {node.lineno}: {node.name} is async; a decorated function must not be")
         if not isinstance(node, ast.ClassDef | ast.FunctionDef):
             continue
         body = node.body if isinstance(node, ast.ClassDef) else []
@@ -103,7 +107,8 @@ def in_module(path: str) -> Declarations:
     counts = Counter((plugin.kind, plugin.reference) for plugin in plugins)
     several = sorted({reference.partition(":")[2] for (_, reference), count in counts.items() if count > 1})
     once = [plugin for plugin in plugins if counts[plugin.kind, plugin.reference] == 1]
-    return Declarations(once, [f"module {path} defines plugin {name} more than once; please keep one" for name in several])
+    problems += [f"module {path} defines plugin {name} more than once; please keep one" for name in several]
+    return Declarations(once, problems)
 
 
 def _sdk_names(body: list[ast.stmt], names: Mapping[str, PluginKind]) -> dict[str, PluginKind]:
@@ -120,19 +125,22 @@ def _sdk_names(body: list[ast.stmt], names: Mapping[str, PluginKind]) -> dict[st
     return found
 
 
-def _kinds_of_function(node: ast.FunctionDef, decorators: Mapping[str, PluginKind]) -> set[PluginKind]:
+def _kinds_of_function(node: ast.FunctionDef | ast.AsyncFunctionDef, decorators: Mapping[str, PluginKind]) -> set[PluginKind]:
     called = (decorator.func if isinstance(decorator, ast.Call) else decorator for decorator in node.decorator_list)
     return {decorators[name] for each in called if (name := ast.unparse(each)) in decorators}
 
 
-def _assigned(node: ast.Assign, factories: Mapping[str, PluginKind]) -> tuple[str, PluginKind] | None:
-    """The class that ``Name = factory("Name", …)`` makes. One under another name cannot be found by the name that it has."""
+def _assigned(node: ast.Assign, factories: Mapping[str, PluginKind]) -> tuple[str, PluginKind, str] | None:
+    """Name and kind of the class that ``Name = factory("Name", …)`` creates, and what is wrong with it; None for other assignments."""
     call, target = node.value, node.targets[0]
     if not isinstance(call, ast.Call) or not isinstance(target, ast.Name) or target.id.startswith("_") or not call.args:
         return None
-    kind = factories.get(ast.unparse(call.func))
+    factory = ast.unparse(call.func)
+    if factory not in factories:
+        return None
     is_named = isinstance(call.args[0], ast.Constant) and call.args[0].value == target.id
-    return (target.id, kind) if kind is not None and is_named else None
+    problem = "" if is_named else f"{target.id} = {factory}({ast.unparse(call.args[0])}, …): the first argument must be {target.id!r}"
+    return target.id, factories[factory], problem
 
 
 def _kinds(node: ast.ClassDef, known: dict[str, set[PluginKind]]) -> set[PluginKind]:

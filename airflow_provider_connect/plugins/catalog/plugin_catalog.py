@@ -18,6 +18,7 @@ from typing import Final
 from airflow_provider_connect import __version__
 from airflow_provider_connect.errors import ConfigException, PluginNotFoundException, PluginVersionException
 from airflow_provider_connect.model.config_limits import cut
+from airflow_provider_connect.model.connector_keys import nearest
 from airflow_provider_connect.model.versions import MavenVersion, choose_version, oldest_first
 from airflow_provider_connect.plugins.catalog.plugin_kinds import (
     CONNECTOR_KINDS,
@@ -82,6 +83,7 @@ class PluginCatalog:
         self._unreadable: list[BrokenLocation] = []
         self._built_ins = [_plugin(declared, None) for declared in built_ins(__version__)]
         self._installed: list[Plugin] | None = None
+        self._installed_broken: list[BrokenLocation] = []
 
     def plugins(self, kinds: Iterable[PluginKind] = _KINDS) -> list[Plugin]:
         """All plugins of these kinds, in the order of kinds, class names, versions."""
@@ -89,10 +91,11 @@ class PluginCatalog:
         return [plugin for plugin in _sorted(self._all()) if plugin.kind in wanted]
 
     def broken(self) -> list[BrokenLocation]:
-        """What is on ``plugin.path`` and cannot be used."""
+        """What is on ``plugin.path`` and cannot be used; and of installed distributions, once a name has been searched there."""
         self._on_path()
         with self._lock:
-            return [*self._unreadable, *(broken for _, _, problems in self._read.values() for broken in problems)]
+            on_path = (broken for _, _, problems in self._read.values() for broken in problems)
+            return [*self._unreadable, *on_path, *self._installed_broken]
 
     def named(self, name: str, kinds: Iterable[PluginKind] = _KINDS) -> list[Plugin]:
         """Every version of the plugin called ``name``: its class name, that of its Python class, its simple name, or that without
@@ -125,7 +128,8 @@ class PluginCatalog:
         found = self.named(name, (kind,))
         if not found:
             known = sorted({plugin.class_name for plugin in self._all() if plugin.kind is kind})
-            raise PluginNotFoundException(f"No {kind} goes by the name {cut(name)}; there are: {', '.join(known)}", known=known)
+            text = f"No {kind} is called {cut(name)}; there are: {', '.join(known)}{self._hint(name, (kind,))}"
+            raise PluginNotFoundException(text, known=known)
         return self._chosen(found, spec)
 
     def find_connector(self, name: str, spec: str | None = None) -> Plugin:
@@ -134,9 +138,14 @@ class PluginCatalog:
         if not found:
             known = ", ".join(f"{plugin.class_name} {plugin.version}" for plugin in self.plugins(CONNECTOR_KINDS))
             raise ConfigException(
-                f"Failed to find any class that implements Connector and which name matches {cut(name)}, available connectors are: {known}"
+                f"Failed to find any class that implements Connector and which name matches {cut(name)}, available connectors are: "
+                f"{known}{self._hint(name, CONNECTOR_KINDS)}"
             )
         return self._chosen(found, spec)
+
+    def _hint(self, name: str, kinds: Iterable[PluginKind]) -> str:
+        near = nearest(name, {known for plugin in self.plugins(kinds) for known in plugin.names})
+        return "" if near is None else f"; did you mean {near}?"
 
     def _chosen(self, found: Sequence[Plugin], spec: str | None) -> Plugin:
         class_name = found[0].class_name
@@ -166,8 +175,9 @@ class PluginCatalog:
             if self._installed is None:
                 from airflow_provider_connect.plugins.catalog.location_reader import read_environment
 
-                declared = (plugin for part in read_environment() for plugin in part.plugins)
-                self._installed = list(dict.fromkeys(_plugin(each, None) for each in declared))
+                parts = list(read_environment())
+                self._installed = list(dict.fromkeys(_plugin(each, None) for _, part in parts for each in part.plugins))
+                self._installed_broken = [BrokenLocation(entry, problem) for entry, part in parts for problem in part.problems]
             return self._installed
 
     def _on_path(self) -> list[Plugin]:

@@ -100,7 +100,8 @@ def _of_texts(entry_points: str, metadata: str, directory: str, within: str | se
         kind_name, _, given = name.partition(":")
         reference = _REFERENCE.fullmatch(value.partition("[")[0].strip())
         if kind_name not in set(PluginKind) or not given or reference is None:
-            problems.append(f"entry point {name!r} = {value!r} of {directory} is not of the form kind:ClassName = module:Class")
+            kinds = ", ".join(PluginKind)
+            problems.append(f"entry point {name!r} = {value!r} of {directory} is not of the form kind:ClassName = module:Class ({kinds})")
             continue
         if within is not None and not _holds(within, reference[1]):
             problems.append(f"entry point {name!r} of {directory} names module {reference[1]}, which does not lie in this location")

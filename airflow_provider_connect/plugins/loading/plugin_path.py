@@ -80,6 +80,8 @@ def locations(plugin_path: Iterable[str]) -> tuple[list[Location], list[BrokenLo
         try:
             for location in _below(directory):
                 found.setdefault(_identity(location), location)
+        except NotADirectoryError:
+            broken.append(BrokenLocation(directory, "it is a file: plugin.path takes the folder that holds it"))
         except OSError as error:
             broken.append(BrokenLocation(directory, f"it cannot be read: {error.strerror or error}"))
     return list(found.values()), broken

@@ -117,6 +117,7 @@ class PluginProbe:
         secrets = config_providers.airflow_values(config, providers, self._secrets)
         resolved: dict[str, Any] = config_providers.resolve(config, providers, secrets)  # type: ignore[arg-type]  # nulls stay null
         refuse_many_aliases(resolved)
+        self._log_broken()
         mask = Mask(secret_values({key: text for key, text in config.items() if text}, providers, secrets))
         mask.add(self.passwords(resolved))
         answer = self._ask(self._locations(resolved), {"ask": "validate", "config": resolved}, mask)

@@ -302,3 +302,50 @@ def test_versions_by_content_have_no_newest(tmp_path: Path) -> None:
     assert found.find_connector("shop.EchoSource", one).version == one
     (tmp_path / "b" / "shop.py").write_text(f'__version__ = "0.1"\n{source()}')
     assert found.find_connector("shop.EchoSource").version == "0.1"
+
+
+def test_what_a_module_declares_in_vain_is_reported(tmp_path: Path) -> None:
+    sdk = "from airflow_provider_connect.sdk import rest_source, source\n"
+    (tmp_path / "waits.py").write_text(f"{sdk}@source\nasync def rows(): ...\nasync def other(): ...\n@source\ndef good(): ...\n")
+    (tmp_path / "shop.py").write_text(f"{sdk}Shop = rest_source('Shopp', resources=[])\n_Hidden = rest_source('x', resources=[])\n")
+    found = catalog(tmp_path)
+    assert {name: reason.partition(".py, ")[2] for name, reason in reasons(found).items()} == {
+        "waits.py": "line 3: rows is async; a decorated function must not be",
+        "shop.py": "line 2: Shop = rest_source('Shopp', …): the first argument must be 'Shop'",
+    }
+    assert [plugin.class_name for plugin in found.plugins(CONNECTOR_KINDS) if plugin.location is not None] == ["waits.good"]
+
+
+def test_entries_of_plugin_path_that_are_no_folders_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(source())
+    found = catalog(tmp_path / "shop.py", tmp_path / "absent")
+    assert reasons(found) == {
+        "shop.py": "it is a file: plugin.path takes the folder that holds it",
+        "absent": "it cannot be read: No such file or directory",
+    }
+
+
+def test_a_wrong_kind_of_an_entry_point_is_reported_with_the_kinds_also_of_an_installed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree(tmp_path / "site", "shop", "1.0", {"shop.py": source()}, "sources:Shop = shop:EchoSource")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    found = catalog()
+    assert not found.named("Shop")
+    assert reasons(found) == {
+        "site": "entry point 'sources:Shop' = 'shop:EchoSource' of shop-1.0.dist-info is not of the form kind:ClassName = module:Class "
+        "(sink, source, transformation, predicate, converter, header_converter)"
+    }
+
+
+def test_an_unknown_name_has_the_nearest_one_in_its_message(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(source("OrdersSource"))
+    found = catalog(tmp_path)
+    with pytest.raises(ConfigException, match=r"available connectors are: .*; did you mean shop\.OrdersSource\?$"):
+        found.find_connector("shop.OrderSource")
+    with pytest.raises(
+        PluginNotFoundException, match=r"^No converter is called JsonConvertor; there are: .*; did you mean JsonConverter\?$"
+    ):
+        found.find(PluginKind.CONVERTER, "JsonConvertor")
+    with pytest.raises(ConfigException, match=r"shop\.OrdersSource 0-\w+$"):
+        found.find_connector("zzz")

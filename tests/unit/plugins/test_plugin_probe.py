@@ -352,3 +352,13 @@ def test_edits_of_a_package_that_is_installed_editably_are_seen_at_once(tmp_path
         (tmp_path / "edited" / "source.py").write_text(text)
         assert by_key(probe.validate(None, config))["size"].errors
         assert "size" in {key.name for key in probe.config_keys("EditedSource")}
+
+
+def test_a_validation_logs_what_on_plugin_path_cannot_be_used_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "broken.py").write_text("def rows(:")
+    with PluginProbe(settings(tmp_path)) as probe:
+        for _ in range(2):
+            with pytest.raises(ConfigException, match="Failed to find any class"):
+                probe.validate(None, {**FILE_SOURCE, "connector.class": "broken.rows"})
+    [record] = [record for record in caplog.records if record.name.endswith(".probe")]
+    assert "broken.py cannot be used" in record.getMessage()
