@@ -49,6 +49,14 @@ class AllowedPaths:
         setting ``key`` of the connector and the worker's folders, when it lies outside of all of them."""
         return self._rooted(key, path)[0]
 
+    def file_path(self, key: str, path: str) -> str:
+        """As ``resolved``, for a library that opens or creates the file itself. Raises ConfigException also where its folder is missing."""
+        real = self.resolved(key, path)
+        folder = os.path.dirname(real)
+        if not os.path.isdir(folder):
+            raise ConfigException.of(key, path, f"There is no folder {folder}. Create it, or set another path.")
+        return real
+
     def _rooted(self, key: str, path: str) -> tuple[str, str]:
         """As ``resolved``, with the allowed folder that the path is or lies below."""
         if "\0" in path:

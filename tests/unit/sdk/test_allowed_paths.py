@@ -148,3 +148,15 @@ def test_a_key_takes_a_file_or_a_folder_not_the_other(allowed: AllowedPaths, ins
             assert not value.errors
         else:
             assert [refused in error for error in value.errors] == [True]
+
+
+def test_the_path_of_a_file_for_a_library_needs_its_folder(tmp_path: Path) -> None:
+    allowed = AllowedPaths((str(tmp_path / "data"),))
+    path = str(tmp_path / "data" / "ducks.db")
+    assert allowed.resolved("path", path) == path
+    with pytest.raises(ConfigException, match=f"configuration path: There is no folder {tmp_path / 'data'}"):
+        allowed.file_path("path", path)
+    (tmp_path / "data").mkdir()
+    assert allowed.file_path("path", path) == path
+    with pytest.raises(ConfigException, match="may only reach what lies below"):
+        allowed.file_path("path", str(tmp_path / "absent" / "ducks.db"))
