@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, ClassVar, Final
 
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
@@ -132,15 +132,8 @@ class SqlSink(TransactionalSink):
             self._has_table = True
         return True
 
-    @contextmanager
-    def savepoint(self, transaction: Any) -> Iterator[None]:
-        _execute(transaction, f"SAVEPOINT {_SAVEPOINT}")
-        try:
-            yield
-        except Exception:
-            _execute(transaction, f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
-            raise
-        _execute(transaction, f"RELEASE SAVEPOINT {_SAVEPOINT}")
+    def savepoint(self, transaction: Any) -> AbstractContextManager[Any] | None:
+        return _savepoint(transaction)
 
     def translated(self, error: Exception) -> Exception:
         """By the names of classes: each driver has its own, and SQLAlchemy wraps them in others of these names."""
@@ -151,6 +144,17 @@ class SqlSink(TransactionalSink):
         if names & {"DataError", "IntegrityError"}:
             return DataException(text)
         return RetriableException(text) if names & {"OperationalError", "InterfaceError"} else error
+
+
+@contextmanager
+def _savepoint(transaction: Any) -> Iterator[None]:
+    _execute(transaction, f"SAVEPOINT {_SAVEPOINT}")
+    try:
+        yield
+    except Exception:
+        _execute(transaction, f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
+        raise
+    _execute(transaction, f"RELEASE SAVEPOINT {_SAVEPOINT}")
 
 
 def _row_id(connector: str, partition: TopicPartition) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.columns import column_of, values_of
 from airflow_provider_connect.sdk.converter import Converter
 from airflow_provider_connect.sdk.records import SinkRecord, SourceRecord
-from airflow_provider_connect.sdk.schema import Schema, Struct
+from airflow_provider_connect.sdk.schema import STRING_SCHEMA, Schema, Struct
 from airflow_provider_connect.sdk.transformations import Transformation
 
 
@@ -90,6 +91,15 @@ class ConverterSuite:
         assert converter.to_connect_data("t", None).value is None
         runs = converter.to_connect_column("t", pa.nulls(2, pa.binary()))
         assert [value for run in runs for value in values_of(run.column, run.schema)] == [None, None]
+
+    def test_structs_are_written_or_refused(self) -> None:
+        """Values whose schema has fields come as ``Struct``, which is no dict. DataException refuses them."""
+        converter, schema = self.converter(), Schema.struct({"name": STRING_SCHEMA})
+        struct = Struct(schema, {"name": "tea"})
+        with contextlib.suppress(DataException):
+            converter.from_connect_data("t", schema, struct)
+        with contextlib.suppress(DataException):
+            converter.from_connect_column("t", schema, column_of([struct], schema))
 
     def test_bad_data_is_refused(self) -> None:
         converter = self.converter()

@@ -1,5 +1,6 @@
 """Each form of a converter made of the other."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,7 +37,10 @@ class PlainText(Converter):
     """Column form: text as UTF-8."""
 
     def from_connect_column(self, topic: str, schema: Schema | None, column: pa.Array) -> pa.Array:
-        return pc.cast(column, pa.string()).cast(pa.binary())
+        try:
+            return pc.cast(column, pa.string()).cast(pa.binary())
+        except pa.ArrowNotImplementedError as error:
+            raise DataException(f"not text: {error}") from error
 
     def to_connect_column(self, topic: str, column: pa.Array) -> list[ColumnRun]:
         try:
@@ -99,3 +103,16 @@ def test_converter_with_neither_form_says_so() -> None:
     for call in (lambda: converter.to_connect_data("t", b""), lambda: converter.to_connect_column("t", pa.array([b""]))):
         with pytest.raises(NotImplementedError, match="Converter must define to_connect_data or to_connect_column"):
             call()
+
+
+def test_the_suite_gives_a_converter_a_struct() -> None:
+    class JsonText(PlainText):
+        def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+            return None if value is None else json.dumps(value).encode()
+
+    class Suite(TestPlainText):
+        def converter(self) -> Converter:
+            return JsonText()
+
+    with pytest.raises(TypeError, match="Object of type Struct is not JSON serializable"):
+        Suite().test_structs_are_written_or_refused()

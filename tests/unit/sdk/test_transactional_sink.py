@@ -275,6 +275,17 @@ def test_a_record_that_only_the_commit_refuses_fails_the_task(config: dict[str, 
     assert values_in(config["url"]) == []
 
 
+class HasNoSavepoints(TableSink):
+    def savepoint(self, transaction: Any) -> None:
+        return None
+
+
+def test_a_database_without_savepoints(config: dict[str, str]) -> None:
+    done = run(HasNoSavepoints(), {**config, "errors.tolerance": "all"}, batches=[batch("a", REFUSED, "b")], exactly_once=True)
+    assert set(done.reporter.offsets) == {1}
+    assert values_in(config["url"]) == ["a", "b"]
+
+
 class MayNotCreate(TableSink):
     def open(self) -> Any:
         connection = super().open()
