@@ -23,3 +23,13 @@ def test_a_secret_in_bytes_is_masked_before_they_become_base64() -> None:
     shown = f"{first.value}{second.value}"
     assert base64.b64encode(b"x [hidden]").decode() in shown
     assert base64.b64encode(b"the canary").decode() not in shown
+
+
+def test_a_secret_in_a_source_offset_is_masked() -> None:
+    findings = Findings(SimpleHeaderConverter(), Mask(["the canary"]))
+    offset = {"page": "after=the canary", "long": "-" * 5000}
+    findings.add(0, [SourceRecord({}, {"page": "the canary"}, "t", value=1), SourceRecord({}, offset, "t", value=2)])
+    first, second = findings.shown
+    assert (first.source_offset, first.is_cut) == ({"page": "[hidden]"}, False)
+    assert second.is_cut
+    assert "the canary" not in second.source_offset
