@@ -70,11 +70,14 @@ _EVERY: Final = {
 }
 _OF_KIND: Final = {"src/{module}/{kind}.py": "{kind}.py", "tests/test_{kind}.py": "test_{kind}.py"}
 _OF_FUNCTION: Final = {path: template.replace("{kind}", "{kind}_function") for path, template in _OF_KIND.items()}
-_OF_CONNECTOR: Final = {"dags/{module}_{kind}.py": "dag_{kind}.py"}
-_OF_FUNCTION_CONNECTOR: Final = {**_OF_CONNECTOR, "worker.properties": "worker.properties", "{kind}.properties": "{kind}.properties"}
+_OF_CONNECTOR: Final = {
+    "dags/{module}_{kind}.py": "dag_{kind}.py",
+    "worker.properties": "worker.properties",
+    "{kind}.properties": "{kind}.properties",
+}
 _STRINGS: Final = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
 _STRUCTS: Final = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
-"""The converter of the example DAGs: values of classes are texts, those of functions have fields."""
+"""The converter of the examples: values of classes are texts, those of functions have fields."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -111,6 +114,7 @@ def package_files(package: str, kinds: Collection[Kind], *, framework: str, deco
             "A converter cannot be one decorated function: it has two directions, from values to bytes and back. "
             "Leave --decorated out, or create the converter in a package of its own"
         )
+    converter = _STRUCTS if decorated else _STRINGS
     values = {
         "package": names.package,
         "module": names.module,
@@ -118,7 +122,8 @@ def package_files(package: str, kinds: Collection[Kind], *, framework: str, deco
         "stem": names.stem,
         "function": names.function,
         "framework": framework,
-        "converter": "\n".join(f'        "{key}": "{value}",' for key, value in (_STRUCTS if decorated else _STRINGS).items()),
+        "converter": "\n".join(f'        "{key}": "{value}",' for key, value in converter.items()),
+        "converter_lines": "\n".join(f"{key}={value}" for key, value in converter.items()),
         "entry_points": "\n".join(kind.entry_point(names, decorated=decorated) for kind in chosen),
         "plugins": " and ".join(f"`{kind.name_of(names.stem)}`" for kind in chosen),
     }
@@ -126,18 +131,15 @@ def package_files(package: str, kinds: Collection[Kind], *, framework: str, deco
     paths = dict(_EVERY)
     for kind in chosen:
         of_kind = _OF_FUNCTION if decorated else _OF_KIND
-        of_connector = _OF_FUNCTION_CONNECTOR if decorated else _OF_CONNECTOR
-        files_of_kind = {**of_kind, **(of_connector if kind.is_connector else {})}
+        files_of_kind = {**of_kind, **(_OF_CONNECTOR if kind.is_connector else {})}
         paths |= {path.replace("{kind}", kind): template.replace("{kind}", kind) for path, template in files_of_kind.items()}
     return {path.format(module=names.module): _filled(template, values) for path, template in sorted(paths.items())}
 
 
 def _usages(kinds: Sequence[Kind], *, decorated: bool) -> list[str]:
     """The README's sections on use, by the names of their templates."""
-    general = ["connector"] if any(kind.is_connector for kind in kinds) else []
-    if decorated:
-        return [f"{usage}_function" for usage in (*kinds, *general)]
-    return [*general, *(kind for kind in kinds if not kind.is_connector)]
+    usages = [f"{kind}_function" if decorated and not kind.is_connector else str(kind) for kind in kinds]
+    return [*usages, "connector"] if any(kind.is_connector for kind in kinds) else usages
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:

@@ -64,6 +64,22 @@ def test_entry_points_name_what_was_asked_for() -> None:
         assert not [path for path, text in texts.items() if "${" in text]
 
 
+@pytest.mark.parametrize(
+    ("decorated", "converter"),
+    [(False, "org.apache.kafka.connect.storage.StringConverter"), (True, "org.apache.kafka.connect.json.JsonConverter")],
+)
+def test_connectors_have_the_properties_files_of_a_first_run(decorated: bool, converter: str) -> None:
+    texts = package_files("s3-lake-connector", [*Kind][: -1 if decorated else None], framework="1.2.3", decorated=decorated)
+    configs = {path: parse_properties(text.encode()) for path, text in texts.items() if path.endswith(".properties")}
+    assert set(configs) == {"sink.properties", "source.properties", "worker.properties"}
+    assert set(configs["worker.properties"]) == {"bootstrap.servers", "offset.storage.file.filename"}
+    for kind in ("sink", "source"):
+        assert configs[f"{kind}.properties"]["connector.class"] == f"S3Lake{kind.capitalize()}"
+        assert configs[f"{kind}.properties"]["value.converter"] == converter
+        assert f"connect-run {kind}.properties --worker worker.properties" in texts["README.md"]
+    assert not [path for path in package_files("s3", [Kind.TRANSFORMATION], framework="1") if path.endswith(".properties")]
+
+
 def test_a_decorated_plugin_is_a_function_of_few_lines() -> None:
     texts = package_files("s3-lake-connector", [Kind.SOURCE, Kind.SINK, Kind.TRANSFORMATION], framework="1.2.3", decorated=True)
     named = tomllib.loads(texts["pyproject.toml"])["project"]["entry-points"]["airflow_provider_connect.plugins"]
@@ -71,9 +87,6 @@ def test_a_decorated_plugin_is_a_function_of_few_lines() -> None:
         assert named[f"{kind}:S3Lake{kind.capitalize()}"] == f"s3_lake_connector.{kind}:s3_lake_{kind}"
         lines = texts[f"src/s3_lake_connector/{kind}.py"].split("from airflow_provider_connect.sdk")[1].splitlines()[1:]
         assert len([line for line in lines if line]) <= 15
-    configs = {path: parse_properties(text.encode()) for path, text in texts.items() if path.endswith(".properties")}
-    assert [configs[f"{kind}.properties"]["connector.class"] for kind in ("sink", "source")] == ["S3LakeSink", "S3LakeSource"]
-    assert set(configs["worker.properties"]) == {"bootstrap.servers", "offset.storage.file.filename"}
     assert not [path for path, text in texts.items() if "${" in text]
 
 
