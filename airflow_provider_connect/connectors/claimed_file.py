@@ -28,6 +28,7 @@ from airflow_provider_connect.connectors.sidecars import Committed, Sidecars, ne
 from airflow_provider_connect.errors import FencedException, RetriableException, StoreException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
 from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.transactional_sink import OffsetRow
 
 log = logging.getLogger(__name__)
 
@@ -105,8 +106,8 @@ class ClaimedFile:
         found = self._sidecars.read()
         truth = newest_of(found, self._committed.scope)
         is_ours = truth is not None and (truth.claim, truth.order) == (self._committed.claim, self._committed.order)
-        if truth is not None and truth.scope == self._committed.scope and truth.order > self._committed.order:
-            raise FencedException(self._fenced_by(truth))
+        if truth is not None:
+            OffsetRow(None, truth.claim, truth.order).taken(self._path, self._committed.claim, self._committed.order)
         self._committed = self._adopted(truth, is_ours=is_ours, keep_all=keep_all and not is_ours)
         if self._is_shared and is_ours and self._committed.inode == self._inode():
             self._descriptor = self._joined()
@@ -270,10 +271,8 @@ class ClaimedFile:
     def _refuse_if_newer(self) -> None:
         newest = newest_of([found for found in self._sidecars.read() if found.scope == self._committed.scope])
         if newest is not None and newest.rank > self._committed.rank:
-            raise FencedException(self._fenced_by(newest))
-
-    def _fenced_by(self, newer: Committed) -> str:
-        return f"{self._path} belongs to the newer claim {newer.claim}, claim {self._committed.claim} may no longer write to it"
+            text = f"{self._path} belongs to the newer claim {newest.claim}, claim {self._committed.claim} may no longer write"
+            raise FencedException(text)
 
     def _inode(self) -> int:
         """The inode that the path leads to; -1: to none."""

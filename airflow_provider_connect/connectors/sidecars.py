@@ -20,6 +20,7 @@ from typing import Final
 from airflow_provider_connect.errors import FencedException, RetriableException, StoreException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
 from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.transactional_sink import scope_of
 
 LOCK_SECONDS: Final = 2.0  # a process that ends lets go at once
 
@@ -37,8 +38,7 @@ class Committed:
 
     @property
     def scope(self) -> str:
-        """Claims can only be compared inside the one config topic whose id stands before the colon."""
-        return self.claim.rpartition(":")[0]
+        return scope_of(self.claim)
 
     @property
     def rank(self) -> tuple[int, int]:

@@ -24,11 +24,16 @@ _ALTERED = " altered"
 _Result = TypeVar("_Result")
 
 
+def scope_of(claim: str) -> str:
+    """Claims are compared inside one scope only: the config topic whose id stands before the last colon."""
+    return claim.rpartition(":")[0]
+
+
 @keeping_old_attributes
 @dataclass(frozen=True, slots=True)
 class OffsetRow:
     """The state of one partition in the destination. ``next_offset`` None: no offset is known. ``claim_epoch`` orders the claims of one
-    config topic, whose id is the part of ``claim`` before the last colon."""
+    ``scope``."""
 
     next_offset: int | None
     claim: str
@@ -36,13 +41,18 @@ class OffsetRow:
 
     def is_newer_than(self, claim: str, claim_epoch: int) -> bool:
         """Whether the row's claim is newer; claims of different config topics cannot be compared."""
-        return self.claim.rpartition(":")[0] == claim.rpartition(":")[0] and self.claim_epoch > claim_epoch
+        return scope_of(self.claim) == scope_of(claim) and self.claim_epoch > claim_epoch
 
-    def taken(self, partition: TopicPartition, claim: str, claim_epoch: int) -> OffsetRow:
-        """The row with another claim. Raises FencedException if its own claim is newer."""
+    def taken(self, owned: object, claim: str, claim_epoch: int) -> OffsetRow:
+        """The row with another claim. Raises FencedException, which names what is ``owned``, if its own claim is newer."""
         if self.is_newer_than(claim, claim_epoch):
-            raise FencedException(f"{partition} belongs to the newer claim {self.claim}, claim {claim} may no longer write")
-        return OffsetRow(self.next_offset, claim, claim_epoch)
+            raise FencedException(f"{owned} belongs to the newer claim {self.claim}, claim {claim} may no longer write")
+        return replace(self, claim=claim, claim_epoch=claim_epoch)
+
+    @property
+    def is_altered(self) -> bool:
+        """Whether an admin has set the offset since a task wrote the row."""
+        return self.claim.endswith(_ALTERED)
 
     def altered(self, next_offset: int | None) -> OffsetRow:
         """The row with another offset, and a claim that no task has: a task that still writes is fenced."""
@@ -67,13 +77,17 @@ class TransactionalSink(SinkConnector):
     """What ``write`` reads besides values, as in ``SinkTask.required_columns``."""
     max_retries: ClassVar[int] = 10
     """How many RetriableExceptions may follow each other without a commit; the next one fails the task."""
+    retries_setting: ClassVar[str] = "max_retries"
+    """What sets ``max_retries``: named when a task fails by it."""
 
     def __init_subclass__(cls, **named: Any) -> None:
+        """Each sink has a task class of its own, which knows it."""
         super().__init_subclass__(**named)
         if "task_class" not in cls.__dict__:
-            name = f"{cls.__name__}Task"
-            attributes = {"__module__": cls.__module__, "__qualname__": name, "sink_class": cls, "required_columns": cls.required_columns}
-            cls.task_class = type(name, (TransactionalSinkTask,), attributes)
+            name, parent = f"{cls.__name__}Task", getattr(cls, "task_class", TransactionalSinkTask)
+            attributes = {"__module__": cls.__module__, "__qualname__": name, "required_columns": cls.required_columns}
+            cls.task_class = type(name, (parent,), attributes)
+        cls.task_class.sink_class = cls  # type: ignore[attr-defined]  # the author's task class is one of a TransactionalSink
 
     # An author's methods
 
@@ -82,8 +96,12 @@ class TransactionalSink(SinkConnector):
         raise NotImplementedError
 
     def write(self, transaction: Any, batch: Batch) -> None:
-        """Write a batch, which is never empty, in the transaction under way. Must not commit, and must not keep the batch."""
+        """Write a batch, which is never empty, in the transaction under way. Must not commit, and must not keep the batch unless ``flush``
+        writes it."""
         raise NotImplementedError
+
+    def flush(self, transaction: Any) -> None:
+        """Write what ``write`` has kept. Called once a commit, before its offsets are written."""
 
     def begin(self, connection: Any) -> Any:
         """Begin a transaction: what the other methods are given. By default the connection itself."""
@@ -100,18 +118,26 @@ class TransactionalSink(SinkConnector):
     def create_offsets(self, connection: Any) -> None:
         """Create what stores offset rows, unless it exists. Called outside of transactions, with exactly once."""
 
+    def end_older(self, connection: Any, connector: str, partitions: Collection[TopicPartition], claim: OffsetRow) -> None:
+        """End connections of claims that are not newer than ``claim``: their transactions may hold locks on these partitions. Called before
+        a task writes its claim, outside of transactions. By default the destination's own time limits end them."""
+
     def read_offsets(self, transaction: Any, connector: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRow]:
         """The rows of these partitions that exist, locked or otherwise kept from changes by others until the transaction ends."""
         raise NotImplementedError
 
     def write_offsets(self, transaction: Any, connector: str, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
-        """Write rows, in place of those that exist; None deletes one."""
+        """Write rows, in place of those that exist; None deletes one. Follows ``read_offsets`` of the same partitions."""
         raise NotImplementedError
 
     def savepoint(self, transaction: Any) -> AbstractContextManager[Any] | None:
         """A block whose writes are taken back if it raises, while the transaction goes on. None: the destination has no savepoints, and
         all batches of the transaction are written again, on another connection, after each refused record."""
         return None
+
+    def check_claims(self, transaction: Any) -> None:
+        """Raises FencedException unless this task may still write. An author calls it in a transaction other than the framework's, such as
+        one that changes a table. Does something only in a task, which sets it."""
 
     def translated(self, error: Exception) -> Exception:
         """The exception of this package for one of the destination's client: DataException, RetriableException, or another that fails the
@@ -154,6 +180,7 @@ class TransactionalSinkTask(SinkTask):
     def start(self, config: Config) -> None:
         self._sink = self.sink_class()
         self._sink.config, self._sink.allowed_paths = config, self.allowed_paths
+        self._sink.check_claims = lambda transaction: self._check_rows(transaction, self._rows)  # type: ignore[method-assign]
         self._connector = _name(config)
         self._connection: Any = None  # Any: the author's
         self._transaction: Any = None
@@ -209,26 +236,33 @@ class TransactionalSinkTask(SinkTask):
 
     # Transactions
 
-    def _begun(self) -> Any:
-        """The transaction under way, or a new one, on a new connection if there is none."""
+    def _connected(self) -> Any:
         if self._connection is None:
             self._connection = self._sink.open()
             if self.context.exactly_once:
                 self._sink.create_offsets(self._connection)
+        return self._connection
+
+    def _begun(self) -> Any:
+        """The transaction under way, or a new one, on a new connection if there is none."""
+        connection = self._connected()
         if self._transaction is None:
-            self._transaction = self._sink.begin(self._connection)
+            self._transaction = self._sink.begin(connection)
         return self._transaction
 
     def _take_rows(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRow]:
-        context, transaction = self.context, self._begun()
+        context = self.context
+        unknown = OffsetRow(None, context.claim, context.claim_epoch)
+        if not self._rows.keys() >= set(partitions):
+            self._sink.end_older(self._connected(), self._connector, partitions, unknown)
+        transaction = self._begun()
         found = self._sink.read_offsets(transaction, self._connector, partitions)
         for partition in self._rows.keys() & partitions:
             if found.get(partition) not in (self._rows[partition], self._uncertain.get(partition, self._rows[partition])):
                 raise _fenced(partition, found.get(partition), context.claim)
-        unknown = OffsetRow(None, context.claim, context.claim_epoch)
         taken = {p: found.get(p, unknown).taken(p, context.claim, context.claim_epoch) for p in partitions}
         try:
-            self._sink.write_offsets(transaction, self._connector, {p: row for p, row in taken.items() if found.get(p) != row})
+            self._sink.write_offsets(transaction, self._connector, taken)
         except Exception as error:
             if isinstance(self._sink.translated(error), DataException):  # another process was faster
                 raise RetriableException(f"Another process has written offsets of {self._connector}: {error}") from error
@@ -249,17 +283,22 @@ class TransactionalSinkTask(SinkTask):
         transaction = self._begun()
         for batch in self._waiting:  # 1
             self._sink.write(transaction, batch)
+        self._sink.flush(transaction)
         rows = {partition: replace(self._rows[partition], next_offset=offset) for partition, offset in new.items()}
         if rows:  # 2
-            found = self._sink.read_offsets(transaction, self._connector, list(rows))
-            for partition in rows:
-                if found.get(partition) != self._rows[partition]:
-                    raise _fenced(partition, found.get(partition), self.context.claim)
+            self._check_rows(transaction, rows)
             self._sink.write_offsets(transaction, self._connector, rows)
         self._uncertain = rows
         self._sink.commit(self._connection)  # 3
         self._rows.update(rows)
         self._uncertain = {}
+
+    def _check_rows(self, transaction: Any, partitions: Collection[TopicPartition]) -> None:
+        """Lock the rows, and raise FencedException unless each is as this task has left it."""
+        found = self._sink.read_offsets(transaction, self._connector, list(partitions)) if partitions else {}
+        for partition in partitions:
+            if found.get(partition) != self._rows[partition]:
+                raise _fenced(partition, found.get(partition), self.context.claim)
 
     def _write_or_nothing(self, batch: Batch) -> None:
         transaction = self._begun()
@@ -293,11 +332,15 @@ class TransactionalSinkTask(SinkTask):
                 self._writes_at_once = True
                 raise RolledBackException(error.message, WentBack.REFUSED) from error
             raise
+        except RolledBackException:  # a task with a ``put`` of its own has rolled back and goes on with this connection
+            self._ended()
+            raise
         except RetriableException as error:
             self._disconnect()
             self._losses += 1
             if self._losses > self._sink.max_retries:
-                raise ConnectException(f"Failed after {self._sink.max_retries} retries: {error}") from error
+                setting = self._sink.retries_setting
+                raise ConnectException(f"Failed after {self._sink.max_retries} retries ({setting}): {error}") from error
             if error.retry_after_ms is not None:
                 self.context.timeout(int(error.retry_after_ms))
             raise RolledBackException(error.message, WentBack.LOST) from error

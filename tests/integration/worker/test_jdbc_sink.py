@@ -23,11 +23,11 @@ from tests.integration.worker.killed_run import run_and_kill
 JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "true"}
 FIELDS = [{"field": "id", "type": "int64", "optional": False}, {"field": "text", "type": "string", "optional": True}]
 SINK = "connectors.jdbc.sink.session:SinkSession"
-MOMENTS = (
+KILL_POINTS = (
     KillPoint("connectors.jdbc.sink.postgresql_store:PostgresqlStore._copy", "after", 3),
-    KillPoint("connectors.jdbc.sink.offsets:OffsetsTable.write", "after"),
-    KillPoint("connectors.jdbc.sink.postgresql_store:PostgresqlStore.commit", "before", 3),  # after those of the claim and of the table
-    KillPoint(f"{SINK}.commit", "after"),
+    KillPoint("connectors.jdbc.sink.offsets:OffsetsTable.write", "after", 2),  # after that of the claim
+    KillPoint("connectors.jdbc.sink.postgresql_store:PostgresqlStore.commit", "before", 4),  # after those of two new tables and the claim
+    KillPoint(f"{SINK}.commit", "after", 2),
     KillPoint(CommitStep.COMMIT_GROUP, "before", 1),
 )
 
@@ -92,7 +92,7 @@ def test_each_run_writes_what_is_new_once(environment: RunEnvironment, target: T
     assert target.ids() == list(range(601))
 
 
-@pytest.mark.parametrize("kill_point", MOMENTS, ids=lambda kill_point: f"{kill_point.side} {kill_point.method.rpartition(':')[2]}")
+@pytest.mark.parametrize("kill_point", KILL_POINTS, ids=lambda kill_point: f"{kill_point.side} {kill_point.method.rpartition(':')[2]}")
 def test_killed_between_the_steps_of_a_commit_nothing_is_lost_or_doubled(
     environment: RunEnvironment, target: Target, unique: str, kill_point: KillPoint
 ) -> None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -252,7 +252,7 @@ def test_losses_without_a_commit_between_them_are_counted(config: dict[str, str]
         assert caught.value.why is WentBack.LOST
         calls.task.open([P])
         calls.task.put(batch("a"))
-    with pytest.raises(ConnectException, match="Failed after 2 retries: come back later"):
+    with pytest.raises(ConnectException, match=r"Failed after 2 retries \(max_retries\): come back later"):
         calls.task.pre_commit({P: 1})
     assert isinstance(calls.task.context, MemorySinkContext)
     assert calls.task.context.timeouts_ms == [700, 700]
@@ -370,6 +370,55 @@ def test_a_sink_of_a_sink_has_a_task_of_its_own() -> None:
     assert LosesConnections.task_class is not TableSink.task_class
     assert issubclass(LosesConnections.task_class, SinkTask)
     assert LosesConnections.task_class.__module__ == __name__
+
+
+class Noted(MemorySink):
+    """Notes its calls, and writes what it has kept at the end of a transaction."""
+
+    calls: ClassVar[list[str]] = []
+
+    def end_older(self, connection: Any, connector: str, partitions: Collection[TopicPartition], claim: OffsetRow) -> None:
+        self.calls.append(f"end older than {claim.claim_epoch} of {len(partitions)}")
+
+    def write(self, transaction: Memory, batch: Batch) -> None:
+        self.kept = [*getattr(self, "kept", []), batch]
+        if batch.value is not None and "lost" in batch.value.to_pylist() and self.calls.count("lost") == 0:
+            self.calls.append("lost")
+            self.kept = []
+            raise RetriableException("lost")
+
+    def flush(self, transaction: Memory) -> None:
+        for batch in self.kept:
+            super().write(transaction, batch)
+        self.kept = []
+        self.calls.append("flush")
+
+    def write_offsets(self, transaction: Memory, connector: str, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
+        super().write_offsets(transaction, connector, rows)
+        self.calls.append("offsets")
+
+
+def test_older_connections_are_ended_before_the_first_claim_and_kept_batches_are_written_before_offsets(config: dict[str, str]) -> None:
+    Noted.calls.clear()
+    settings = {**config, "memory": config["url"]}
+    done = run(Noted(), settings, batches=[batch("a"), batch("lost", first=1)], exactly_once=True)
+    assert done.offsets == {P: 2}
+    assert Noted.calls == ["end older than 1 of 1", "offsets", "lost", "offsets", "flush", "offsets"]
+    assert MEMORIES[config["url"]].values == ["a", "lost"]
+
+
+def test_a_transaction_of_the_author_is_fenced_too(config: dict[str, str]) -> None:
+    settings = {**config, "memory": config["url"]}
+    tasks = [
+        started(MemorySink(), settings, MemorySinkContext(settings, [P], claim_epoch=n, exactly_once=True), ALL_ALLOWED) for n in (1, 2)
+    ]
+    for task in tasks:
+        task.open([P])
+    older, newer = (task._sink for task in tasks)
+    newer.check_claims(MEMORIES[config["url"]])
+    with pytest.raises(FencedException):
+        older.check_claims(MEMORIES[config["url"]])
+    MemorySink().check_claims(None)  # that of an admin's change of offsets
 
 
 # Mistakes of authors

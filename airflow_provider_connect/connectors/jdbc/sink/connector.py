@@ -6,7 +6,7 @@ Exactly once the offsets are committed with the rows, in a table of ours (``sink
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import ClassVar
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import Column
@@ -16,28 +16,32 @@ from airflow_provider_connect.connectors.jdbc.database.database_files import add
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName
 from airflow_provider_connect.connectors.jdbc.sink.offsets import OffsetsTable
+from airflow_provider_connect.connectors.jdbc.sink.session import SinkSession
 from airflow_provider_connect.connectors.jdbc.sink.settings import (
     AUTO_CREATE,
     AUTO_EVOLVE,
     CONFIG_DEF,
     FIELDS,
     KAFKA_FIELDS,
+    MAX_RETRIES,
     OFFSETS_TABLE,
     PK_FIELDS,
+    RETRY_MS,
     PkMode,
     SinkSettings,
     contradictions,
 )
 from airflow_provider_connect.connectors.jdbc.sink.store import column_name, table_name
 from airflow_provider_connect.connectors.jdbc.sink.task import JdbcSinkTask, open_store, url_of, write_dialect
-from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.errors import ConfigException, RetriableException
+from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigValue
-from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
+from airflow_provider_connect.sdk.transactional_sink import OffsetRow, TransactionalSink
 
 
-class JdbcSinkConnector(SinkConnector):
+class JdbcSinkConnector(TransactionalSink):
     """Takes the records of some topics into tables of a relational database, a table for each topic.
 
     PostgreSQL takes whole columns by COPY, staged and merged where rows are changed; SQLite, MySQL, MariaDB and others take rows. Values
@@ -47,15 +51,13 @@ class JdbcSinkConnector(SinkConnector):
     class_name = "io.confluent.connect.jdbc.JdbcSinkConnector"
     aliases = ("JdbcSink", "JdbcSinkConnector", "io.aiven.connect.jdbc.JdbcSinkConnector")
     task_class: ClassVar[type[SinkTask]] = JdbcSinkTask
+    retries_setting = MAX_RETRIES
     config_def = CONFIG_DEF
 
     def start(self, config: Config) -> None:
         super().start(config)
         SinkSettings.of(config)
         url_of(config, self.allowed_paths)
-
-    def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
-        return [self.config.originals] * max_tasks
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
         """Also checks which settings contradict each other. Does not ask the database: the process that validates may not reach it."""
@@ -76,19 +78,51 @@ class JdbcSinkConnector(SinkConnector):
         topics = [] if config.get("transforms") else [topic.strip() for topic in config.get("topics", "").split(",") if topic.strip()]
         check_database(url, write_dialect(parsed, url), SinkSettings.of(parsed), topics)
 
-    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        return ExactlyOnceSupport.SUPPORTED
+    # What a TransactionalSink does with its destination
 
-    def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
-        """Writes the offsets to the table of ours too, where they are there. A task that still writes is fenced by that."""
-        parsed = self.config_def.parse(config)
-        store = open_store(parsed, self.allowed_paths)
-        try:
-            table = OffsetsTable(store, table_name(parsed[OFFSETS_TABLE], store.dialect), parsed.originals.get("name", ""))
-            table.alter(offsets)
-        finally:
-            store.close()
-        return True
+    @property
+    def max_retries(self) -> int:  # type: ignore[override]  # by the config
+        return int(self.config[MAX_RETRIES])
+
+    def open(self) -> SinkSession:
+        store = open_store(self.config, self.allowed_paths)
+        offsets_table = table_name(self.config[OFFSETS_TABLE], store.dialect)
+        self._offsets = OffsetsTable(store, offsets_table, self.config.originals.get("name", ""))
+        return SinkSession(store, SinkSettings.of(self.config), self.check_claims)
+
+    def write(self, transaction: SinkSession, batch: Batch) -> None:
+        """``put`` of the task, so a transaction lasts until the commit."""
+        transaction.put(batch)
+
+    def flush(self, transaction: SinkSession) -> None:
+        transaction.flush()
+
+    def commit(self, connection: SinkSession) -> None:
+        connection.commit()
+
+    def close(self, connection: SinkSession) -> None:
+        connection.store.close()
+
+    def create_offsets(self, connection: SinkSession) -> None:
+        self._offsets.create()
+
+    def end_older(self, connection: SinkSession, connector: str, partitions: Collection[TopicPartition], claim: OffsetRow) -> None:
+        self._offsets.end_older(partitions, claim)
+
+    def read_offsets(
+        self, transaction: SinkSession, connector: str, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, OffsetRow]:
+        transaction.begin()
+        return self._offsets.read(partitions)
+
+    def write_offsets(self, transaction: SinkSession, connector: str, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
+        self._offsets.write(rows)
+
+    def translated(self, error: Exception) -> Exception:
+        """A lost connection is opened again after ``retry.backoff.ms``."""
+        if isinstance(error, RetriableException) and error.retry_after_ms is None:
+            error.retry_after_ms = self.config[RETRY_MS]
+        return error
 
 
 def check_database(url: DatabaseUrl, dialect: Dialect, settings: SinkSettings, topics: list[str]) -> None:

@@ -1,73 +1,162 @@
-"""What can happen to a sink's connection and transaction, as a table."""
+"""What happens to a sink's transaction, on a real SQLite file: its statements that begin and end one, and what comes again."""
 
-import itertools
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.sink.session import TRANSITIONS, Action, Event, Phase
-from airflow_provider_connect.sdk.task import WentBack
+from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException
+from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
+from airflow_provider_connect.connectors.jdbc.sink.session import SinkSession
+from airflow_provider_connect.connectors.jdbc.sink.settings import SinkSettings
+from airflow_provider_connect.connectors.jdbc.sink.sqlalchemy_store import RowStore
+from airflow_provider_connect.connectors.jdbc.sink.task import open_store
+from airflow_provider_connect.errors import ConnectException, DataException, FencedException
+from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
+from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
+from airflow_provider_connect.sdk.columns import column_of
+from airflow_provider_connect.sdk.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
+from airflow_provider_connect.sdk.task import RolledBackException, WentBack
 
-CLOSED, IDLE, BEGUN = Phase
-SCENARIOS: dict[str, tuple[list[Event], Phase, list[Action], list[WentBack]]] = {
-    "a commit without rows opens nothing": ([Event.COMMIT], CLOSED, [], []),
-    "rows are committed": ([Event.USE, Event.WRITE, Event.WRITE, Event.COMMIT], IDLE, [Action.CONNECT, Action.BEGIN, Action.COMMIT], []),
-    "a refusal takes all rows back": (
-        [Event.WRITE, Event.REFUSED, Event.WRITE],
-        BEGUN,
-        [Action.CONNECT, Action.BEGIN, Action.ROLLBACK, Action.DROP, Action.BEGIN],
-        [WentBack.REFUSED],
-    ),
-    "a table is changed outside of transactions": (
-        [Event.WRITE, Event.CHANGE],
-        IDLE,
-        [Action.CONNECT, Action.BEGIN, Action.ROLLBACK, Action.DROP, Action.ALTER],
-        [WentBack.CHANGED],
-    ),
-    "before the first row a change takes nothing back": ([Event.USE, Event.CHANGE], IDLE, [Action.CONNECT, Action.ALTER], []),
-    "a lost connection is not used again": (
-        [Event.WRITE, Event.LOST, Event.USE],
-        IDLE,
-        [Action.CONNECT, Action.BEGIN, Action.DROP, Action.DISCONNECT, Action.CONNECT],
-        [WentBack.LOST],
-    ),
-    "closing drops what waits": ([Event.WRITE, Event.CLOSE], CLOSED, [Action.CONNECT, Action.BEGIN, Action.DROP, Action.DISCONNECT], []),
-}
+NOTE = Schema.struct({"id": INT64_SCHEMA})
+LONGER = Schema.struct({"id": INT64_SCHEMA, "text": STRING_SCHEMA.as_optional()})
+ENDS = ("BEGIN", "COMMIT", "ROLLBACK", "CREATE", "ALTER", "INSERT")
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_scenarios(name: str) -> None:
-    events, end, actions, went_back = SCENARIOS[name]
-    phase = CLOSED
-    done: list[Action] = []
-    back: list[WentBack] = []
-    for event in events:
-        step = TRANSITIONS[phase, event]
-        phase = step.phase
-        done += step.actions
-        back += [step.went_back] if step.went_back is not None else []
-    assert (phase, done, back) == (end, actions, went_back)
+def notes(*ids: int, schema: Schema = NOTE) -> Batch:
+    values = [{"id": id, "text": None} if schema is LONGER else {"id": id} for id in ids]
+    return KafkaBatch("notes", value=column_of(values, schema), value_schema=schema, kafka_partition=0, first_offset=ids[0])
 
 
-def test_each_event_is_foreseen_in_each_phase_with_a_connection() -> None:
-    missing = set(itertools.product(Phase, Event)) - TRANSITIONS.keys()
-    assert missing == {(CLOSED, Event.REFUSED), (CLOSED, Event.CHANGE)}
+class Sessions:
+    """One session, and what it executes."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.executed: list[str] = []
+        self.checks = 0
+        config = {"connection.url": f"sqlite:///{path}", "topics": "notes", "auto.create": "true", "auto.evolve": "true"}
+        parsed = JdbcSinkConnector.config_def.parse(config)
+        self.store = open_store(parsed, ALL_ALLOWED)
+        assert isinstance(self.store, RowStore)
+        monkeypatch.setattr(self.store, "execute", self._noting(self.store.execute))
+        monkeypatch.setattr(self.store, "_execute_rows", self._noting(self.store._execute_rows))
+        self.session = SinkSession(self.store, SinkSettings.of(parsed), self.check)
+
+    def check(self, session: SinkSession) -> None:
+        session.begin()  # as whatever reads rows in a transaction
+        self.checks += 1
+
+    def _noting(self, execute: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(sql: str, *more: Any) -> Any:
+            word = sql.split(maxsplit=1)[0]
+            if word in ENDS and not sql.startswith("ROLLBACK TO"):
+                self.executed.append(word)
+            return execute(sql, *more)
+
+        return noted
+
+    def rows(self) -> list[int]:
+        return [id for (id,) in self.store.rows("SELECT id FROM notes ORDER BY id")]
 
 
-@pytest.mark.parametrize(("phase", "event"), TRANSITIONS)
-def test_a_transaction_ends_by_commit_rollback_or_disconnection_alone(phase: Phase, event: Event) -> None:
-    step = TRANSITIONS[phase, event]
-    ends = {Action.COMMIT, Action.ROLLBACK, Action.DISCONNECT} & set(step.actions)
-    if phase is BEGUN:
-        assert bool(ends) is (step.phase is not BEGUN)
-    else:
-        assert not {Action.COMMIT, Action.ROLLBACK} & ends
-    assert (Action.BEGIN in step.actions) is (step.phase is BEGUN and phase is not BEGUN)
-    assert Action.ALTER not in step.actions or step.phase is IDLE
+@pytest.fixture
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sessions]:
+    sessions = Sessions(tmp_path / "notes.db", monkeypatch)
+    with closing(sessions.store):
+        yield sessions
 
 
-@pytest.mark.parametrize(("phase", "event"), TRANSITIONS)
-def test_rows_that_went_back_are_reported_and_no_others(phase: Phase, event: Event) -> None:
-    step = TRANSITIONS[phase, event]
-    assert (step.went_back is not None) is (event in (Event.REFUSED, Event.LOST) or (phase, event) == (BEGUN, Event.CHANGE))
-    if step.went_back is not None:
-        assert Action.DROP in step.actions
+def create(opened: Sessions) -> None:
+    opened.store.execute("CREATE TABLE notes (id BIGINT CHECK (id > 0))")
+    opened.executed.clear()
+
+
+def test_a_commit_without_rows_executes_nothing(opened: Sessions) -> None:
+    opened.session.flush()
+    opened.session.commit()
+    assert opened.executed == []
+
+
+def test_rows_are_written_in_one_transaction_at_the_commit(opened: Sessions) -> None:
+    create(opened)
+    for id in (1, 2):
+        opened.session.put(notes(id))
+    assert (opened.executed, opened.session.holds_others_up) == ([], False)  # SQLite has one writer
+    opened.session.flush()
+    assert opened.session.holds_others_up
+    opened.session.commit()
+    assert opened.executed == ["BEGIN", "INSERT", "COMMIT"]
+    assert (opened.rows(), opened.session.holds_others_up) == ([1, 2], False)
+
+
+def test_before_the_first_row_a_change_rolls_nothing_back(opened: Sessions) -> None:
+    opened.session.put(notes(1))
+    opened.session.flush()
+    opened.session.commit()
+    assert opened.executed == ["BEGIN", "CREATE", "COMMIT", "BEGIN", "INSERT", "COMMIT"]
+    assert (opened.rows(), opened.checks) == ([1], 1)
+
+
+def test_a_table_is_changed_outside_of_the_transaction_of_rows(opened: Sessions) -> None:
+    create(opened)
+    opened.session.put(notes(1))
+    opened.session.flush()
+    opened.session.put(notes(2, schema=LONGER))
+    with pytest.raises(RolledBackException) as error:
+        opened.session.flush()
+    assert error.value.why is WentBack.CHANGED
+    assert opened.executed == ["BEGIN", "INSERT", "ROLLBACK", "BEGIN", "ALTER", "COMMIT"]
+    opened.session.commit()  # what waited is dropped, too
+    assert (opened.rows(), opened.checks) == ([], 1)
+    opened.session.put(notes(1))
+    opened.session.put(notes(2, schema=LONGER))
+    opened.session.flush()
+    opened.session.commit()
+    assert opened.rows() == [1, 2]
+
+
+def test_a_fenced_task_changes_no_table(opened: Sessions) -> None:
+    def refuse(session: SinkSession) -> None:
+        raise FencedException("newer")
+
+    session = SinkSession(opened.store, opened.session._settings, refuse)
+    session.put(notes(1))
+    with pytest.raises(FencedException):
+        session.flush()
+    assert opened.executed == ["BEGIN"]
+
+
+def test_a_refusal_rolls_all_rows_back_and_from_then_on_each_batch_is_written_as_it_is_put(opened: Sessions) -> None:
+    create(opened)
+    opened.session.put(notes(1))
+    opened.session.put(notes(-2, 3))
+    with pytest.raises(RolledBackException) as error:
+        opened.session.flush()
+    assert error.value.why is WentBack.REFUSED
+    assert opened.executed == ["BEGIN", "INSERT", "ROLLBACK"]
+    opened.session.put(notes(1))
+    with pytest.raises(DataException, match="refuses a record from offset -2 on of notes-0"):
+        opened.session.put(notes(-2, 3))
+    opened.session.put(notes(3))
+    opened.session.commit()
+    assert opened.rows() == [1, 3]
+    opened.session.put(notes(4))
+    assert opened.rows() == [1, 3]  # waits again
+
+
+def test_a_mistake_in_values_that_is_of_no_row_ends_the_session(opened: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the batch, which waits already, would be put again."""
+    create(opened)
+
+    def refuse(*_: object) -> None:
+        raise DataException("unreadable")
+
+    monkeypatch.setattr(opened.store, "insert", refuse)
+    opened.session.put(notes(1))
+    with pytest.raises(ConnectException, match="unreadable") as error:
+        opened.session.flush()
+    assert not isinstance(error.value, DataException | RefusedException)
