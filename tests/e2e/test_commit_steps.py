@@ -15,7 +15,7 @@ from tests.conftest import WorkerSettings
 from tests.e2e.faults.environments import SinkEnvironment, SourceEnvironment
 from tests.e2e.faults.runs import Fault
 from tests.e2e.faults.steps import each_step_once
-from tests.e2e.faults.table_environments import TableSinkEnvironment, TableSourceEnvironment
+from tests.e2e.faults.table_environments import SqlSinkEnvironment, TableSinkEnvironment, TableSourceEnvironment
 from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import RunEnvironment
 from tests.integration.worker.killed_run import run_and_kill
@@ -23,7 +23,7 @@ from tests.integration.worker.killed_run import run_and_kill
 AnyEnvironment = SourceEnvironment | SinkEnvironment | TableSourceEnvironment | TableSinkEnvironment
 MakeEnvironment = Callable[[str, str], AnyEnvironment]
 TRIES = 3
-ON_SPARK = {"source": 2, "sink": 3, "table sink": 1}  # a JVM, a worker, a driver
+ON_SPARK = {"source": 2, "sink": 3, "table sink": 1, "engine sink": 2, "driver sink": 3}  # a JVM, a worker, a driver, a JVM, a worker
 FAULTS = {kind: list(each_step_once(kind)) for kind in (*ON_SPARK, "table source")}
 ON_SPARK["table source"] = len(FAULTS["table source"]) - 2  # its transaction; all its steps are those of any source
 
@@ -35,10 +35,12 @@ def make(tmp_path: Path, worker_settings: WorkerSettings, request: pytest.Fixtur
     def made(kind: str, guarantee: str) -> AnyEnvironment:
         if kind in ("source", "sink"):
             return (SourceEnvironment if kind == "source" else SinkEnvironment).make(tmp_path, worker_settings(), guarantee)
+        if kind == "driver sink":
+            return SqlSinkEnvironment.make(tmp_path, worker_settings(), f"sqlite:///{tmp_path / 'rows.db'}")
         postgres: PostgresServer = request.getfixturevalue("postgres")
-        return (TableSourceEnvironment if kind == "table source" else TableSinkEnvironment).make(
-            tmp_path, worker_settings(), postgres.url()
-        )
+        if kind == "table source":
+            return TableSourceEnvironment.make(tmp_path, worker_settings(), postgres.url())
+        return (SqlSinkEnvironment if kind == "engine sink" else TableSinkEnvironment).make(tmp_path, worker_settings(), postgres.url())
 
     return made
 

@@ -13,9 +13,11 @@ from airflow_provider_connect.worker.delivery.commit_steps import SINK_STEPS, SO
 from tests.e2e.faults.runs import CUT, Fault
 
 _TABLE = "airflow_provider_connect.connectors.jdbc.sink"
+_SQL = "airflow_provider_connect.sdk.sql_sink:SqlSink"
 
 LINGER_SECONDS = 0.05  # new connections are cut too
 PUT, PRE_COMMIT, COMMIT_GROUP = SINK_STEPS["exactly_once"]
+_SQL_STEPS = (PUT, f"{_SQL}.write_offsets", f"{_SQL}.commit", PRE_COMMIT, COMMIT_GROUP)
 STEPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "source": SOURCE_STEPS,
     "sink": {
@@ -32,6 +34,8 @@ STEPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             COMMIT_GROUP,
         )
     },
+    "engine sink": {"exactly_once": _SQL_STEPS},
+    "driver sink": {"exactly_once": _SQL_STEPS},
 }
 
 

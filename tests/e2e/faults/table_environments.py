@@ -1,4 +1,4 @@
-"""The same environments with a real PostgreSQL: a table into a topic, and a topic into a table, exactly once, in many small commits."""
+"""The same environments with real databases: a table into a topic, and a topic into a table, exactly once, in many small commits."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import OperationalError
@@ -17,6 +18,39 @@ from tests.e2e.faults.runs import Runs, wait_for
 
 GUARANTEE = "exactly_once"
 RESTART_SECONDS = 30.0  # of a database one of whose backends was killed
+QUICK = {"offset.flush.interval.ms": "0"}
+SQL_SINKS = """\
+import sqlite3
+import sqlalchemy
+from airflow_provider_connect.sdk import ConfigDef, ConfigKey, SqlSink
+
+CREATE, INSERT = "CREATE TABLE IF NOT EXISTS {} (line VARCHAR(200) NOT NULL)", "INSERT INTO {} VALUES (?)"
+
+
+class Driver(SqlSink):
+    config_def = ConfigDef(ConfigKey("database"), ConfigKey("table"))
+    offsets_table = "rows_offsets"
+
+    def open(self):
+        connection = sqlite3.connect(self.config["database"].removeprefix("sqlite:///"), timeout=30, check_same_thread=False)
+        connection.execute(CREATE.format(self.config["table"]))
+        return connection
+
+    def write(self, transaction, batch):
+        transaction.executemany(INSERT.format(self.config["table"]), [(line,) for line in batch.value.to_pylist()])
+
+
+class Engine(Driver):
+    def open(self):
+        connection = sqlalchemy.create_engine(self.config["database"]).connect()
+        connection.execute(sqlalchemy.text(CREATE.format(self.config["table"])))
+        connection.commit()
+        return connection
+
+    def write(self, transaction, batch):
+        insert = sqlalchemy.text(INSERT.format(self.config["table"]).replace("?", ":line"))
+        transaction.execute(insert, [{"line": line} for line in batch.value.to_pylist()])
+"""
 
 
 @dataclass(slots=True)
@@ -76,9 +110,9 @@ class TableSinkEnvironment(_TableEnvironment):
     """``JdbcSink`` that commits after every put; a record is the text of a row to be."""
 
     @classmethod
-    def make(cls, folder: Path, settings: Mapping[str, str], database: str, *, master: str = "local[2]") -> TableSinkEnvironment:
+    def make(cls, folder: Path, settings: Mapping[str, str], database: str, *, master: str = "local[2]") -> Self:
         name = f"table-sink-{uuid.uuid4().hex[:8]}"
-        table, bootstrap = name.replace("-", "_"), settings["bootstrap.servers"]
+        table = name.replace("-", "_")
         config = {
             "name": name,
             "connector.class": "JdbcSink",
@@ -92,11 +126,12 @@ class TableSinkEnvironment(_TableEnvironment):
             "transforms.text.field": "line",
             "delivery.guarantee": GUARANTEE,
         }
-        quick = {"offset.flush.interval.ms": "0"}
-        environment = cls(
-            bootstrap, f"topic-{name}", database, table, Runs(folder, name, {**settings, **PLAIN, **quick}, config, master), []
-        )
-        make_topic(bootstrap, environment.topic, partitions=3)
+        return cls._made(Runs(folder, name, {**settings, **PLAIN, **QUICK}, config, master), database, table)
+
+    @classmethod
+    def _made(cls, runs: Runs, database: str, table: str) -> Self:
+        environment = cls(runs.settings["bootstrap.servers"], runs.config["topics"], database, table, runs, [])
+        make_topic(environment.bootstrap, environment.topic, partitions=3)
         environment.add()
         return environment
 
@@ -110,6 +145,28 @@ class TableSinkEnvironment(_TableEnvironment):
         with _connected(self.database) as connection:
             arrived = [line.encode() for line in connection.execute(text(f"select line from {self.table}")).scalars()]
         return judge(self.sent, arrived)
+
+
+class SqlSinkEnvironment(TableSinkEnvironment):
+    """Two sinks on ``SqlSink``, in a module of ``plugin.path``: ``Engine`` by SQLAlchemy, ``Driver`` by Python's module for SQLite."""
+
+    @classmethod
+    def make(cls, folder: Path, settings: Mapping[str, str], database: str, *, master: str = "local[2]") -> Self:
+        name = f"sql-sink-{uuid.uuid4().hex[:8]}"
+        plugins = folder / "plugins"
+        plugins.mkdir(exist_ok=True)
+        (plugins / "rows.py").write_text(SQL_SINKS)
+        table = name.replace("-", "_")
+        config = {
+            "name": name,
+            "connector.class": "rows.Driver" if database.startswith("sqlite") else "rows.Engine",
+            "database": database,
+            "table": table,
+            "topics": f"topic-{name}",
+            "delivery.guarantee": GUARANTEE,
+        }
+        own = {**settings, **PLAIN, **QUICK, "plugin.path": str(plugins)}
+        return cls._made(Runs(folder, name, own, config, master), database, table)
 
 
 def _execute(database: str, statement: str, rows: list[dict[str, str]] | None = None) -> None:
