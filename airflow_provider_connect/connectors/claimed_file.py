@@ -169,7 +169,7 @@ class ClaimedFile:
         return self._locked_copy()
 
     def _locked_copy(self) -> int:
-        """The committed bytes in a file of our own that takes the name over. Copies are made one after another."""
+        """The committed bytes in a file of our own that takes the name over. One copy is written after another."""
         with self._sidecars.lock(fcntl.LOCK_EX):
             self._refuse_if_newer()
             source = self._folder.open(self._name, os.O_RDWR | os.O_CREAT, 0o666)

@@ -137,7 +137,7 @@ class Sidecars:
 
 
 def try_lock(descriptor: int, kind: int, *, seconds: float | None = None, poll_seconds: float = 0.05) -> bool:
-    """Lock an open file; False if that could not be had for ``seconds``."""
+    """Lock an open file; False if it is not obtained for ``seconds``."""
     deadline = time.monotonic() + (LOCK_SECONDS if seconds is None else seconds)
     while True:
         try:

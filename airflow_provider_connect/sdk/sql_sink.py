@@ -26,7 +26,7 @@ _MOST_KEYS: Final = 500  # in one statement
 class SqlSink(TransactionalSink):
     """An author defines ``open``, which returns a connection that does not commit by itself, and ``write``.
 
-    ``write`` is given a cursor, or the connection itself if that is SQLAlchemy's. Errors of the driver are told apart by PEP 249's classes:
+    ``write`` is given a cursor, or the connection itself if that is SQLAlchemy's. Of the driver's errors (PEP 249)
     DataError and IntegrityError refuse records, OperationalError and InterfaceError open another connection, others fail the task. The
     table of offset rows is created unless it exists.
     """

@@ -1,4 +1,4 @@
-"""Bad records, lost connections, commits in doubt and older claims: nothing is lost, doubled or left half done."""
+"""Bad records, lost connections, uncertain commits and older claims: nothing is lost, doubled or left half done."""
 
 import contextlib
 import threading
@@ -253,10 +253,10 @@ def test_a_database_that_stays_away_ends_the_task(postgresql_target: TargetDatab
     sink.put_notes((1, "a"))
 
     def away(self: PostgresqlStore) -> None:
-        raise RetriableException("nobody answers")
+        raise RetriableException("no server answers")
 
     monkeypatch.setattr(PostgresqlStore, "begin", away)
-    with pytest.raises(ConnectException, match=r"Failed after 2 retries .*nobody answers"):
+    with pytest.raises(ConnectException, match=r"Failed after 2 retries .*no server answers"):
         sink.commit()
     sink.end()
 

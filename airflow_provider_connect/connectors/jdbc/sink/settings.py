@@ -245,7 +245,7 @@ CONFIG_DEF = ConfigDef(
         "connect_sink_offsets",
         validator=NonEmptyString(),
         group="Delivery",
-        doc="Table for the offsets of exactly-once delivery, made where it is missing. Connectors of one Connect cluster share it; two "
+        doc="Table for the offsets of exactly-once delivery, created if it is missing. Connectors of one Connect cluster share it; two "
         "clusters that have connectors of one name need two.",
     ),
 )

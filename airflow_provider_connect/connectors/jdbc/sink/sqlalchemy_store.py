@@ -1,4 +1,4 @@
-"""Any database of SQLAlchemy as a sink's store: rows by ``executemany``, made from whole columns. SQLite, MySQL and MariaDB can upsert."""
+"""Any database of SQLAlchemy as a sink's store: rows by ``executemany``, from whole columns. SQLite, MySQL and MariaDB can upsert."""
 
 from __future__ import annotations
 

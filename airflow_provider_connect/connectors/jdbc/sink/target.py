@@ -173,7 +173,7 @@ def is_taken(column: Column, schema: Schema, *, reads_numbers: bool = False) -> 
 
 def wider_schema(column: Column, schema: Schema) -> Schema | None:
     """As what the column would hold all that it may hold now and all values of ``schema``; None where it does already, or nothing does.
-    Records of the schema that it was made for are taken then, too: they may still come."""
+    Records of the schema of its creation are taken then, too: they may still come."""
     if schema.logical_name == DECIMAL:
         is_short = column.kind is ColumnKind.DECIMAL and column.scale is not None and column.scale < schema.scale
         return schema if column.kind in INTEGERS or is_short else None
