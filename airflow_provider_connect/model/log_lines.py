@@ -17,7 +17,13 @@ def write_logs(stream: TextIO | None = None) -> None:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(LineFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    quiet_libraries()
+
+
+def quiet_libraries() -> None:
+    """Have libraries that log every call log their warnings only. An admin may give them another level."""
+    for name in ("py4j", "httpx"):
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 class LineFormatter(logging.Formatter):

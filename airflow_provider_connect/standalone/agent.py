@@ -18,6 +18,7 @@ from pathlib import Path
 
 from airflow_provider_connect.config.masking import Mask, mask_output
 from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.model.log_lines import quiet_libraries
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.rest.server import RestListener, rest_server
 from airflow_provider_connect.standalone.files import opened_backing, read_connector_file, read_properties, standalone_settings
@@ -37,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("connectors", type=Path, nargs="*", metavar="connector.properties", help="configs: properties, or JSON")
     options = parser.parse_args(arguments)
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    quiet_libraries()
     ends, mask = _end_signal(), Mask()
     mask_output(mask)
     try:

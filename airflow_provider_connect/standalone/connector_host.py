@@ -25,6 +25,7 @@ from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.transactional_producer import Fence
 from airflow_provider_connect.worker.application.failure_report import plugin_version, report_failed
 from airflow_provider_connect.worker.application.planner import NoPlan, Plan, Planner
+from airflow_provider_connect.worker.errors.traces import without_framework
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.task.stop_signal import StopReason
 from airflow_provider_connect.worker.task.task_body import TaskHost
@@ -180,7 +181,7 @@ class ConnectorHost:
         with suppress(ConfigException):  # a variable that cannot be resolved has no value to hide
             self._mask.add(secret_values(raw, self._settings.config_providers(self._name), {}))
         trace = self._mask(trace_of(error))
-        log.error("Connector %s FAILED\n%s", self._name, trace)
+        log.error("Connector %s FAILED\n%s", self._name, without_framework(trace))
         if claim is not None:
             version = plugin_version(self._settings, self._name, state)
             report_failed(

@@ -14,13 +14,14 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, redirect_stdout, suppress
 from functools import partial
 from pathlib import Path
 
 from airflow_provider_connect.config.masking import Mask, mask_output, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.model.log_lines import quiet_libraries
 from airflow_provider_connect.model.run import RunResult, RunSpec, RunState, TaskResult
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.standalone.files import (
@@ -35,6 +36,7 @@ from airflow_provider_connect.standalone.watch import watch
 from airflow_provider_connect.stores.backing import Backing
 from airflow_provider_connect.stores.offset_file import SETTING
 from airflow_provider_connect.worker.application.application import Application, TaskRunner
+from airflow_provider_connect.worker.errors.traces import line_of_author
 from airflow_provider_connect.worker.task.checked_connector import (
     check_connector,
     check_outside,
@@ -58,7 +60,9 @@ log = logging.getLogger(__name__)
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script; ends the process."""
     options = parsed(arguments)
-    logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    stream = sys.stdout if options.preview is None else sys.stderr  # records are on standard output
+    logging.basicConfig(stream=stream, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    quiet_libraries()
     try:
         if options.watch:
             watch(options.connector, options.worker, [] if options.preview is None else ["--preview", str(options.preview)])
@@ -95,7 +99,8 @@ def _once(connector: ConnectorFile, properties: Mapping[str, str], previewed: in
         if previewed is None:
             return _exit_code(run_once(connector, properties, mask))
         settings = _settings(properties)
-        checked = check_connector(connector.name, connector.config, settings, {}, hide=mask.add)  # loads its plugins, before Arrow
+        with redirect_stdout(sys.stderr):  # what the connector prints is no record
+            checked = check_connector(connector.name, connector.config, settings, {}, hide=mask.add)  # loads its plugins, before Arrow
         warn_of_what_is_not_used(checked, settings)
         from airflow_provider_connect.standalone.preview import print_preview
 
@@ -171,7 +176,8 @@ def _engine(backing: Backing, mask: Mask) -> TaskRunner:
 
 def _exit_code(result: RunResult) -> int:
     if result.state is RunState.FAILED:
-        log.error("Connector %s FAILED: %s", result.connector, result.error)
+        trace = next((task.trace for task in result.tasks if task.trace), "")
+        log.error("Connector %s FAILED: %s%s", result.connector, result.error, line_of_author(trace))
         return LATER if result.retriable else FAILED
     if result.state is RunState.SKIPPED:
         log.info("Connector %s did not run: %s", result.connector, result.error)

@@ -6,8 +6,10 @@ Loads Arrow, as the connector's plugins may do in another version: a run that mo
 from __future__ import annotations
 
 import json
+import sys
 import traceback
 from collections.abc import Iterator, Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from airflow_provider_connect.config.masking import Mask
@@ -16,6 +18,7 @@ from airflow_provider_connect.errors import ConfigException, ConnectException, R
 from airflow_provider_connect.model.previews import Fields, Preview, PreviewedRecord, PreviewRequest
 from airflow_provider_connect.standalone.files import ConnectorFile
 from airflow_provider_connect.stores.offset_file import SETTING, read_offset_file
+from airflow_provider_connect.worker.errors.traces import line_of_author
 from airflow_provider_connect.worker.preview.preview import make_preview, mask_failure
 
 
@@ -30,7 +33,9 @@ def print_preview(connector: ConnectorFile, settings: WorkerSettings, records: i
     path = settings.values.get(SETTING, "").strip()
     try:
         offsets = read_offset_file(Path(path), connector.name) if path else None
-        print("\n".join(_lines(make_preview(request, settings, {}, mask, offsets=offsets))))
+        with redirect_stdout(sys.stderr):  # what the connector prints is no record
+            preview = make_preview(request, settings, {}, mask, offsets=offsets)
+        print("\n".join(_lines(preview)))
     except Exception as error:  # (plugins' code may raise anything)
         mask_failure(mask, request, settings, {})
         retriable = RetriableException if isinstance(error, ConnectException) and error.retriable else ConnectException
@@ -46,6 +51,9 @@ def _lines(preview: Preview) -> Iterator[str]:
     for topic in preview.topics:
         yield f"topic {topic.topic}: {topic.records} records, {topic.bytes} bytes"
         yield from (f"  {part}: {_types(fields)}" for part, fields in (("key", topic.key), ("value", topic.value)) if fields)
+    dropped = preview.read - preview.skipped - sum(topic.records for topic in preview.topics)
+    if dropped > 0:
+        yield f"{dropped} records were dropped by transformations"
     if preview.skipped:
         yield f"{preview.skipped} records failed and are left out:"
         yield from (f"  {failure}" for failure in preview.failures)
@@ -69,14 +77,12 @@ def _json(value: object) -> str:
 
 
 def _in_one_line(error: Exception) -> str:
-    """The message; of an exception that is not Kafka Connect's, or was caused by such a one, also its class and its line of code."""
+    """The message; of an exception that is not Kafka Connect's, or was caused by such a one, also its class and the connector's line."""
     cause: BaseException = error
     while cause.__cause__ is not None:
         cause = cause.__cause__
     message = "" if cause is error and not isinstance(error, ConnectException) else " ".join(str(error).split())
     if isinstance(cause, ConnectException):
         return message
-    frame = traceback.extract_tb(cause.__traceback__)[-1:]
-    where = f" ({frame[0].filename}, line {frame[0].lineno})" if frame else ""
-    text = f"{type(cause).__name__}: {' '.join(str(cause).split())}{where}"
+    text = f"{type(cause).__name__}: {' '.join(str(cause).split())}{line_of_author(''.join(traceback.format_tb(cause.__traceback__)))}"
     return f"{message}; cause: {text}" if message else text

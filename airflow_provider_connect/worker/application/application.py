@@ -26,6 +26,7 @@ from airflow_provider_connect.stores.transactional_producer import Fence
 from airflow_provider_connect.worker.application.failure_report import plugin_version, report_failed
 from airflow_provider_connect.worker.application.planner import NoPlan, Plan, Planner
 from airflow_provider_connect.worker.application.upgrade_trial import UpgradeTrial, last_line, previews_apart
+from airflow_provider_connect.worker.errors.traces import line_of_author
 from airflow_provider_connect.worker.task.stop_signal import StopReason, StopSwitch
 from airflow_provider_connect.worker.task.task_payload import TaskPayload
 
@@ -197,7 +198,7 @@ class Application:
         name = self._spec.connector
         trace = self._mask(trace_of(error))
         text = self._mask(str(error))
-        log.error("Connector %s FAILED: %s", name, text)
+        log.error("Connector %s FAILED: %s%s", name, text, line_of_author(trace))
         if claim is not None:
             version = None if self._state is None else plugin_version(self._settings, name, self._state)
             report_failed(self._backing, ConnectorStatus(name, State.FAILED, self._worker_id, trace=trace, version=version, claim=claim))

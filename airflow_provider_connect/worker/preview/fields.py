@@ -22,7 +22,7 @@ def value_fields(values: Iterable[Any]) -> dict[str, str]:
     seen: dict[str, set[str]] = {}
     counts: dict[str, int] = {}
     for value in values:
-        for path, kind in set(_of_value(value, "")):
+        for path, kind in dict.fromkeys(_of_value(value, "")):
             seen.setdefault(path, set()).add(kind)
         for path in {path for path, kind in _of_value(value, "") if kind != "null"}:
             counts[path] = counts.get(path, 0) + 1

@@ -58,7 +58,7 @@ def make_preview(
     converters = converters_of(checked, settings)
     findings = Findings(converters.header, mask)
     stages = stages_of(checked, converters.header)
-    errors = Tolerance(dataclasses.replace(checked.settings.errors, retry_timeout_ms=0), findings.skip)
+    errors = Tolerance(dataclasses.replace(checked.settings.errors, retry_timeout_ms=0), findings.skip, task=request.connector, mask=mask)
     deadline = started + request.seconds
     shown = [_shown(checked, config) for config in configs]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.stores.offset_store import SourceOffsets
 from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
 from airflow_provider_connect.worker.errors.failures import unread
+from airflow_provider_connect.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.worker.pipeline.source_pipeline import SourcePipeline
 from airflow_provider_connect.worker.preview.fields import value_fields
 from airflow_provider_connect.worker.preview.findings import Findings
@@ -66,14 +68,15 @@ class PreviewedSource:
         task.initialize(context)
         partitions: list[dict[str, object]] = []
         before = self.read
+        errors = dataclasses.replace(self._pipeline.errors, task=f"{self._pipeline.errors.task}-{number}", _retries={})
         try:
             task.start(self._connector.task_config(strip_framework_keys(config)))
-            end = self._poll(task, number, before + most, partitions)
+            end = self._poll(task, number, before + most, partitions, errors)
         finally:
             task.stop()
         return PreviewedTask(number, shown, self.read - before, end, partitions)
 
-    def _poll(self, task: SourceTask, number: int, until: int, partitions: list[dict[str, object]]) -> PreviewEnd:
+    def _poll(self, task: SourceTask, number: int, until: int, partitions: list[dict[str, object]], errors: Tolerance) -> PreviewEnd:
         quiet_since, refusal, retry_at = self._now(), None, -math.inf
         while self.read < until:
             if self._now() >= self._deadline:
@@ -84,9 +87,9 @@ class PreviewedSource:
                     polled = task.poll()
             except RetriableException as error:
                 refusal = error
-                retry_at = self._now() + self._pipeline.errors.retries("poll").delay(error, error.retry_after_ms)
+                retry_at = self._now() + errors.retries("poll").delay(error, error.retry_after_ms)
             except DataException as error:
-                self._pipeline.errors.failed(unread(class_name_of(type(task)), error))
+                errors.failed(unread(class_name_of(type(task)), error))
             if polled is None:
                 return PreviewEnd.END
             batches = [batch for batch in self._pipeline.batches(polled) if batch.num_records]

@@ -35,6 +35,7 @@ from airflow_provider_connect.model.status import TaskStatus
 from airflow_provider_connect.stores.backing import Backing, TopicBacking
 from airflow_provider_connect.stores.status_notes import StatusNotes
 from airflow_provider_connect.worker.delivery.commit_steps import StepHook, unobserved
+from airflow_provider_connect.worker.errors.traces import without_framework
 from airflow_provider_connect.worker.metrics import TaskMetrics
 from airflow_provider_connect.worker.task.checked_connector import CheckedConnector, check_connector
 from airflow_provider_connect.worker.task.environment import TaskEnvironment
@@ -118,7 +119,7 @@ def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: M
         result.stopped_by = StopReason.FENCED
     except Exception as error:  # (the boundary: whatever a task raises makes it FAILED)
         trace = mask(trace_of(error))
-        log.error("Task %s-%s FAILED\n%s", payload.connector, payload.task, trace)  # noqa: TRY400  (masked)
+        log.error("Task %s-%s FAILED\n%s", payload.connector, payload.task, without_framework(trace))  # noqa: TRY400  (masked)
         name, task, claim, failures = payload.connector, payload.task, payload.claim, payload.failures + 1
         statuses.put_task(
             TaskStatus(name, task, State.FAILED, host.worker_id, trace=trace, version=version, claim=claim, failures=failures)

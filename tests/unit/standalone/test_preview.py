@@ -19,6 +19,8 @@ from airflow_provider_connect.wire import offset_topic
 
 SECRET = "let me in, please"
 PLUGIN = """
+import json
+
 from airflow_provider_connect.sdk import Password, RetriableException, source, transformation
 
 
@@ -37,6 +39,19 @@ def broken(token: Password):
 @source
 def absent(token: Password):
     raise RetriableException(f"no answer\\nfor {token.value}")
+    yield
+
+
+@source
+def calls():
+    print("calls a library")
+    json.loads("no JSON")
+    yield
+
+
+@source
+def late():
+    raise RetriableException("not yet")
     yield
 
 
@@ -108,7 +123,7 @@ def test_a_preview_continues_behind_the_committed_offset_beside_a_worker_that_ha
 def test_what_a_plugin_raises_is_one_line_with_its_line_of_code_and_no_secret(settings: WorkerSettings, tmp_path: Path) -> None:
     with pytest.raises(ConnectException) as raised:
         print_preview(connector("broken"), settings, 10, Mask())
-    assert raised.value.message == f"KeyError: 'no [hidden]' ({tmp_path / 'plugins' / 'shop.py'}, line 14)"
+    assert raised.value.message == f"KeyError: 'no [hidden]' ({tmp_path / 'plugins' / 'shop.py'}, line 16)"
     with pytest.raises(RetriableException, match=r"^no answer for \[hidden\]$"):
         print_preview(connector("absent"), settings, 10, Mask())
 
@@ -121,3 +136,27 @@ def test_a_wrong_config_is_refused_as_by_a_run(settings: WorkerSettings, config:
     with pytest.raises(ConfigException, match=reported) as raised:
         print_preview(connector(**config), settings, records, Mask())
     assert "\n" not in raised.value.message
+
+
+def test_dropped_records_are_counted(settings: WorkerSettings, capsys: pytest.CaptureFixture[str]) -> None:
+    print_preview(connector(transforms="loud", transforms_loud_type="shop.loud"), settings, 10, Mask())
+    assert "\n1 records were dropped by transformations" in shown(capsys)[0]
+    print_preview(connector(), settings, 10, Mask())
+    assert "dropped" not in shown(capsys)[0]
+
+
+def test_the_line_of_code_is_the_connectors_and_its_prints_are_on_standard_error(
+    settings: WorkerSettings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(ConnectException, match=r"^JSONDecodeError: .* \(.*shop\.py, line 28\)$"):
+        print_preview(connector("calls"), settings, 10, Mask())
+    assert capsys.readouterr() == ("", "calls a library\n")
+
+
+def test_a_failed_poll_is_logged_with_the_task(
+    settings: WorkerSettings, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_provider_connect.worker.preview.source.IDLE_SECONDS", 0.1)
+    with pytest.raises(RetriableException, match="not yet"):
+        print_preview(connector("late"), settings, 10, Mask())
+    assert "Task c-0: poll has failed once: RetriableException: not yet" in caplog.text

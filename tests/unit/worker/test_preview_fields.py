@@ -28,6 +28,8 @@ def test_values_without_a_schema_tell_theirs_together() -> None:
         "$": "object", "id": "number|string?", "at": "object?", "at.x": "number?", "more": "array?", "more[]": "boolean",
     }  # fmt: skip
     assert value_fields(["a", None]) == {"$": "string?"}
+    many = {f"field {number}": number for number in range(20)}
+    assert list(value_fields([many, {"more": 1, **many}])) == ["$", *many, "more"], "in the order of the fields"
 
 
 def test_what_one_batch_has_and_another_has_not_may_be_missing() -> None:
