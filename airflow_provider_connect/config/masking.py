@@ -7,6 +7,7 @@ import json
 import logging
 import re
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -31,16 +32,18 @@ HideSecrets = Callable[[Iterable[str]], None]
 
 
 class Mask:
-    """Replaces, in the texts it is called with, every secret that it was given, and the passwords of URLs."""
+    """Replaces every secret that it was given, and the passwords of URLs, in a text. Safe to share between threads."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._secrets: tuple[str, ...] = ()
+        self._adding = threading.Lock()
         self.add(secrets)
 
     def add(self, secrets: Iterable[str]) -> None:
         forms = spellings(secrets)
-        if not forms <= set(self._secrets):
-            self._secrets = tuple(sorted(forms.union(self._secrets), key=len, reverse=True))
+        with self._adding:
+            if not forms <= set(self._secrets):
+                self._secrets = tuple(sorted(forms.union(self._secrets), key=len, reverse=True))
 
     def __call__(self, text: str) -> str:
         for secret in self._secrets:

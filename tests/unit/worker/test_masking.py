@@ -8,6 +8,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -109,6 +110,19 @@ def test_what_is_printed_is_masked_whoever_prints_it(capsys: pytest.CaptureFixtu
     print("another canary", file=sys.stderr, flush=True)
     sys.stdout.writelines(["one canary\n"])
     assert capsys.readouterr() == ("warned: no [hidden]\na [hidden] [hidden]\none [hidden]\n", "another [hidden]\n")
+
+
+def test_threads_that_add_secrets_at_once_lose_none() -> None:
+    mask = Mask(f"known secret {number}" for number in range(500))
+    secrets = [f"canary number {number}" for number in range(64)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(16) as threads:
+            list(threads.map(lambda secret: mask.add([secret]), secrets))
+    finally:
+        sys.setswitchinterval(interval)
+    assert [secret for secret in secrets if mask(secret) != "[hidden]"] == []
 
 
 def test_shortest_values_are_left_as_they_are() -> None:
