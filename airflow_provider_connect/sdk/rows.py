@@ -148,8 +148,9 @@ def _inferred_column(values: Sequence[Any]) -> pa.Array:
 
 def _like(found: pa.Array, type: pa.DataType | None) -> pa.Array:
     """As ``type``, which is wider or narrower but of the same kind, if all values fit."""
+    wanted = found.type if type is None else _retyped(found.type, type)
     try:
-        return found if type is None else found.cast(_retyped(found.type, type))
+        return found if wanted.equals(found.type) else found.cast(wanted)
     except pa.ArrowException:
         return found
 
