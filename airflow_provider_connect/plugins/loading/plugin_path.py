@@ -79,7 +79,8 @@ def locations(plugin_path: Iterable[str]) -> tuple[list[Location], list[BrokenLo
     for directory in plugin_path:
         try:
             for location in _below(directory):
-                found.setdefault(_identity(location), location)
+                with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+                    found.setdefault(_identity(location), location)
         except NotADirectoryError:
             broken.append(BrokenLocation(directory, "it is a file: plugin.path takes the folder that holds it"))
         except OSError as error:

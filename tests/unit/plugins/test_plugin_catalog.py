@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import sys
 import zipfile
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from airflow_provider_connect.errors import ConfigException, PluginNotFoundException, PluginVersionException
 from airflow_provider_connect.model.versions import oldest_first
 from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, PluginCatalog, PluginKind
+from airflow_provider_connect.plugins.loading import plugin_path
 from tests.unit.plugins.locations import source, tree, wheel
 
 ENTRY = "source:org.example.EchoSourceConnector = echo:EchoSource"
@@ -349,3 +351,20 @@ def test_an_unknown_name_has_the_nearest_one_in_its_message(tmp_path: Path) -> N
         found.find(PluginKind.CONVERTER, "JsonConvertor")
     with pytest.raises(ConfigException, match=r"shop\.OrdersSource 0-\w+$"):
         found.find_connector("zzz")
+
+
+def test_a_tree_that_goes_while_its_directory_is_read_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b", "c"):
+        tree(tmp_path / name, name, "1.0", {f"{name}.py": source()}, f"source:{name.upper()}Source = {name}:EchoSource")
+    stamp = plugin_path._tree_stamp
+
+    def removed(path: str) -> str:
+        text = stamp(path)
+        if path.endswith("/b"):
+            shutil.rmtree(path)
+        return text
+
+    monkeypatch.setattr(plugin_path, "_tree_stamp", removed)
+    found, broken = plugin_path.locations([str(tmp_path)])
+    assert [os.path.basename(location.path) for location in found] == ["a", "c"]
+    assert broken == []
