@@ -46,6 +46,7 @@ class Connect:
     def __init__(self, app_id: str, worker_config: Mapping[str, str] | None = None) -> None:
         """Raises ConfigException for settings that are wrong. Nothing is opened before the ``with``."""
         self._settings = _settings(app_id, worker_config or {})
+        self._mask = Mask()
         self._open = ExitStack()
         self._worker: StandaloneWorker | None = None
 
@@ -59,7 +60,7 @@ class Connect:
         if not name:
             raise BadRequestException("The connector's config has no name")
         self._started.put_connector(name, {key: str(value) for key, value in config.items()})
-        checked = check_connector(name, config, self._settings, {})
+        checked = check_connector(name, config, self._settings, {}, hide=self._mask.add)
         if not isinstance(checked.connector, SourceConnector):
             return []
         topics = None if checked.settings.transforms else checked.connector.output_topics(strip_framework_keys(checked.resolved))
@@ -92,9 +93,9 @@ class Connect:
             backing = opened_backing(self._settings, opened)
             probe = PluginProbe(self._settings)
             opened.callback(probe.close)
-            worker_id, mask = f"{socket.gethostname()}:{os.getpid()}", Mask()
-            worker = StandaloneWorker(self._settings, backing, probe, worker_id=worker_id, mask=mask)
-            unmask = mask_logs(mask)
+            worker_id = f"{socket.gethostname()}:{os.getpid()}"
+            worker = StandaloneWorker(self._settings, backing, probe, worker_id=worker_id, mask=self._mask)
+            unmask = mask_logs(self._mask)
 
             def close() -> None:
                 if worker.close():

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from airflow_provider_connect import Connect
 from airflow_provider_connect.dev.own_server import free_ports
+from airflow_provider_connect.standalone.worker import ConnectorHosts
 from airflow_provider_connect.stores.offset_file import SETTING
 
 SECRET = "let me in, please"
@@ -59,3 +62,34 @@ def test_what_a_connector_logs_and_prints_is_masked(door: str, tmp_path: Path) -
     assert SECRET not in shown, shown
     for expected in ("GET /users?key=[hidden]", "standard output has [hidden]", "standard error has [hidden]", "planning has ended"):
         assert expected in shown, shown
+
+
+CHECKED = """
+import logging
+from typing import Annotated
+
+from airflow_provider_connect.sdk import Password, source
+
+
+def check(name, words):
+    logging.getLogger("shop.client").warning("checked %s", words.value)
+
+
+@source
+def rows(words: Annotated[Password, check]):
+    yield [{"id": 1}]
+"""
+
+
+def test_what_a_connector_logs_while_an_application_adds_it_is_masked(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop.py").write_text(CHECKED)
+    monkeypatch.setattr(ConnectorHosts, "trigger", lambda *_: None)  # it is added, and never runs
+    settings = {"bootstrap.servers": "127.0.0.1:1", SETTING: str(tmp_path / "offsets"), "plugin.path": str(tmp_path)}
+    monkeypatch.setattr(logging.getLogger(), "handlers", [caplog.handler])
+    with Connect("app", settings) as connect:
+        connect.add_connector({"name": "c", "connector.class": "shop.rows", "topic": "t", "words": SECRET})
+    assert caplog.handler.filters == []
+    assert "checked [hidden]" in caplog.text
+    assert SECRET not in caplog.text
