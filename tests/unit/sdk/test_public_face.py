@@ -35,7 +35,9 @@ NOT_FOR_AUTHORS = {
     "SCALE",
     "SETTING",
     "StoreException",  # ConnectException will do
+    "TransactionalSinkTask",  # for JdbcSink, which asks the database for the refused rows
     "as_data_exception",
+    "scope_of",  # for FileStreamSink's own order of claims
 }
 """What our own connectors, converters and transformations import, and an author of such plugins does not need."""
 
