@@ -17,7 +17,7 @@ from airflow_provider_connect.sdk.columns import row_numbers
 _FEWEST_ROWS: Final = 64  # that are checked together behind a bad one
 
 
-def cast_to_schema(name: str, column: pa.ChunkedArray, wanted: pa.DataType, *, safe: bool = True) -> pa.ChunkedArray:
+def cast_column(name: str, column: pa.ChunkedArray, wanted: pa.DataType, *, safe: bool = True) -> pa.ChunkedArray:
     """``column`` with the type ``wanted``. Raises RefusedException with the row of the first value that does not fit."""
     if column.type.equals(wanted):
         return column
@@ -101,7 +101,7 @@ def refuse_wide_numbers(column: pa.ChunkedArray, target: Column) -> None:
     """Raise RefusedException for the first integer that the column's type is too narrow for: some databases cut it off."""
     bits = _BITS.get(target.kind)
     if bits is not None and pa.types.is_integer(column.type) and column.type.bit_width > bits:
-        cast_to_schema(target.name, column, getattr(pa, f"int{bits}")())
+        cast_column(target.name, column, getattr(pa, f"int{bits}")())
 
 
 def refuse_far_times(column: pa.ChunkedArray, target: Column) -> None:
@@ -169,16 +169,16 @@ def wire_column(target: Column, column: pa.ChunkedArray, time_zone: str) -> tupl
     is_other = types.is_floating(given) and target.kind is ColumnKind.DECIMAL
     if wire is None or is_other or types.is_string(given) != types.is_string(wire):
         return column, False
-    return cast_to_schema(target.name, column, wire, safe=not types.is_floating(wire)), True
+    return cast_column(target.name, column, wire, safe=not types.is_floating(wire)), True
 
 
 def _timestamps(target: Column, column: pa.ChunkedArray, time_zone: str) -> pa.ChunkedArray:
     if pa.types.is_date(column.type):
         return midnights(column, target, time_zone)
     if target.kind is ColumnKind.TIMESTAMP_TZ:
-        return cast_to_schema(target.name, column, pa.timestamp("us", "UTC"))
+        return cast_column(target.name, column, pa.timestamp("us", "UTC"))
     timestamps = local_times(column, time_zone) if time_zone != "UTC" else column
-    return cast_to_schema(target.name, timestamps, pa.timestamp("us"))
+    return cast_column(target.name, timestamps, pa.timestamp("us"))
 
 
 def stage_type(field: pa.Field) -> str:

@@ -14,7 +14,7 @@ from airflow_provider_connect.connectors.jdbc.database.database_url import MARIA
 from airflow_provider_connect.connectors.jdbc.database.dialect import Dialect, TableName
 from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import SqlAlchemyDatabase
 from airflow_provider_connect.connectors.jdbc.sink.columns import (
-    cast_to_schema,
+    cast_column,
     local_times,
     midnights,
     refuse_far_times,
@@ -210,7 +210,7 @@ class RowStore(SqlAlchemyDatabase):
             column = midnights(column, target, self._time_zone).cast(pa.timestamp("us"))
         elif types.is_timestamp(column.type):
             zone = "UTC" if target.kind is ColumnKind.TIMESTAMP_TZ else self._time_zone
-            column = cast_to_schema(name, local_times(column, zone), pa.timestamp("us"))
+            column = cast_column(name, local_times(column, zone), pa.timestamp("us"))
         elif types.is_decimal(column.type) and target.kind is not ColumnKind.DECIMAL:
             column = column.cast(pa.float64())
         is_text = types.is_temporal(column.type) or types.is_decimal(column.type)
