@@ -23,7 +23,7 @@ from typing import Final
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
-from airflow_provider_connect.plugins.loading.plugin_path import Location, editable_location, locations
+from airflow_provider_connect.plugins.loading.plugin_path import Location, editable_location, file_stamp, locations
 from airflow_provider_connect.standalone.files import read_connector_file, read_properties
 
 POLL_SECONDS: Final = 0.1
@@ -120,12 +120,7 @@ class WatchedFiles:
         """Another one after each change."""
         installed = ((location.path, location.stamp) for location in locations(self.plugin_path)[0])
         code = ((f"{location.path}:", _present(location.fingerprint)) for location in self.used)
-        return frozenset({*installed, *code, *((str(file), _present(partial(_stamp, file))) for file in self.properties)})
-
-
-def _stamp(file: Path) -> tuple[int, int, int]:
-    status = file.stat()
-    return status.st_ino, status.st_size, status.st_mtime_ns
+        return frozenset({*installed, *code, *((str(file), _present(partial(file_stamp, file))) for file in self.properties)})
 
 
 def _present(read: Callable[[], object]) -> object:

@@ -103,7 +103,7 @@ def editable_location(reference: str) -> Location | None:
     path = next(iter(spec.submodule_search_locations or ()), spec.origin)
     if path is None or not os.path.exists(path) or path.startswith(_INSTALLED):
         return None
-    return Location(path, LocationForm.of(path), _stamp(path))
+    return Location(path, LocationForm.of(path), file_stamp(path))
 
 
 def _identity(location: Location) -> object:
@@ -125,7 +125,7 @@ def _below(directory: str) -> Iterator[Location]:
             yield Location(child.path, LocationForm.TREE, _tree_stamp(child.path))
         elif child.name.endswith((*_WHEEL_ENDINGS, ".py")) and child.is_file():  # a pipe would be read for ever
             with contextlib.suppress(FileNotFoundError):  # removed meanwhile
-                yield Location(child.path, LocationForm.of(child.path), _stamp(child.path))
+                yield Location(child.path, LocationForm.of(child.path), file_stamp(child.path))
 
 
 def metadata_directories(tree: str) -> list[str]:
@@ -145,12 +145,13 @@ def _tree_stamp(tree: str) -> str:
     try:
         with os.scandir(tree) as entries:
             dated = sorted(f"{entry.name} {_stat_text(entry.stat())}" for entry in entries if entry.name.endswith((METADATA_ENDING, ".py")))
-        return ";".join([_stamp(tree), *dated])
+        return ";".join([file_stamp(tree), *dated])
     except OSError as error:
         return f"unreadable {error.errno}"
 
 
-def _stamp(path: str) -> str:
+def file_stamp(path: str | os.PathLike[str]) -> str:
+    """Another one after each change of the file. Raises OSError."""
     return _stat_text(os.stat(path))
 
 

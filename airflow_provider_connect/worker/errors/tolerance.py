@@ -10,7 +10,7 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Generic, TypeVar
 
 from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException
@@ -46,6 +46,10 @@ class Tolerance:
     mask: Callable[[str], str] = str
     _retries: dict[str, Retries] = field(default_factory=dict)
     _rates: defaultdict[Operation, FailureRate] = field(default_factory=lambda: defaultdict(FailureRate))
+
+    def of_task(self, task: str) -> Tolerance:
+        """The same, with attempts of its own."""
+        return replace(self, task=task, _retries={})
 
     def parts(
         self,

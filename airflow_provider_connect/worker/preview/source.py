@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -68,7 +67,7 @@ class PreviewedSource:
         task.initialize(context)
         partitions: list[dict[str, object]] = []
         before = self.read
-        errors = dataclasses.replace(self._pipeline.errors, task=f"{self._pipeline.errors.task}-{number}", _retries={})
+        errors = self._pipeline.errors.of_task(f"{self._pipeline.errors.task}-{number}")
         try:
             task.start(self._connector.task_config(strip_framework_keys(config)))
             end = self._poll(task, number, before + most, partitions, errors)
