@@ -26,6 +26,7 @@ from airflow_provider_connect.config.dag_settings import (
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
+from airflow_provider_connect.sdk.allowed_spark import SPARK_FORMATS, SPARK_OPTIONS, AllowedSpark
 from airflow_provider_connect.sdk.java_text import parse_double, parse_integer
 
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
@@ -112,6 +113,7 @@ class WorkerSettings:
     client_config_override_allowlist: tuple[str, ...]
     plugin_path: tuple[str, ...]
     allowed_paths: AllowedPaths
+    allowed_spark: AllowedSpark = field(repr=False)
     version_ranges: Mapping[str, str]
     max_tasks: int
     plugin_probe_timeout_ms: int
@@ -287,6 +289,7 @@ def _settings(read: _Reader, originals: Mapping[str, str], values: Mapping[str, 
         client_config_override_allowlist=read.names("connector.client.config.override.allowlist"),
         plugin_path=read.names("plugin.path"),
         allowed_paths=_allowed_paths(read),
+        allowed_spark=AllowedSpark(read.names(SPARK_FORMATS), read.names(SPARK_OPTIONS)),
         version_ranges=read.under("version_ranges."),
         max_tasks=read.number(MAX_TASKS_SETTING, DEFAULT_MAX_TASKS, 1, bits=32),
         plugin_probe_timeout_ms=read.number("plugin.probe.timeout.ms", 30_000, 1),

@@ -5,6 +5,7 @@ from airflow_provider_connect.errors import DataException as DataException
 from airflow_provider_connect.errors import FencedException as FencedException
 from airflow_provider_connect.errors import RetriableException as RetriableException
 from airflow_provider_connect.errors import SchemaException as SchemaException
+from airflow_provider_connect.errors import UnavailableException as UnavailableException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED as ALL_ALLOWED
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder as AllowedFolder
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths as AllowedPaths
@@ -37,6 +38,7 @@ from airflow_provider_connect.sdk.config_def import Recommender as Recommender
 from airflow_provider_connect.sdk.config_def import Type as Type
 from airflow_provider_connect.sdk.config_def import Validator as Validator
 from airflow_provider_connect.sdk.config_def import Width as Width
+from airflow_provider_connect.sdk.config_def import add_errors as add_errors
 from airflow_provider_connect.sdk.config_def import class_name_of as class_name_of
 from airflow_provider_connect.sdk.config_provider import ConfigData as ConfigData
 from airflow_provider_connect.sdk.config_provider import ConfigProvider as ConfigProvider
@@ -68,6 +70,8 @@ from airflow_provider_connect.sdk.http.pages import SinglePage as SinglePage
 from airflow_provider_connect.sdk.http.resource import Incremental as Incremental
 from airflow_provider_connect.sdk.http.resource import Resource as Resource
 from airflow_provider_connect.sdk.http.rest_source import rest_source as rest_source
+from airflow_provider_connect.sdk.kafka_settings import ClientKind as ClientKind
+from airflow_provider_connect.sdk.kafka_settings import librdkafka_config as librdkafka_config
 from airflow_provider_connect.sdk.keyed_sink import KeyedSink as KeyedSink
 from airflow_provider_connect.sdk.record_columns import headers_type as headers_type
 from airflow_provider_connect.sdk.records import Header as Header
@@ -99,6 +103,7 @@ from airflow_provider_connect.sdk.schema import decimal_schema as decimal_schema
 from airflow_provider_connect.sdk.schema import validate_value as validate_value
 from airflow_provider_connect.sdk.sql_sink import SqlSink as SqlSink
 from airflow_provider_connect.sdk.task import ErrantRecordReporter as ErrantRecordReporter
+from airflow_provider_connect.sdk.task import RangeReader as RangeReader
 from airflow_provider_connect.sdk.task import Refusal as Refusal
 from airflow_provider_connect.sdk.task import RolledBackException as RolledBackException
 from airflow_provider_connect.sdk.task import SinkTask as SinkTask

@@ -1,4 +1,4 @@
-"""pyarrow, its compute functions and its execution engine, imported when one of their names is first used.
+"""pyarrow, its compute functions, its execution engine, numpy and polars, imported when one of their names is first used.
 
 A connector class is also imported where no record moves (validation, the check for new data inside the Airflow task process), and there
 the 0.1 CPU-seconds of pyarrow's import are too much. Use ``from airflow_provider_connect.sdk.arrow import pa, pc``.
@@ -8,11 +8,12 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-__all__ = ["acero", "pa", "pc"]
+__all__ = ["LazyModule", "acero", "np", "pa", "pc", "pl"]
 
 
-class _LazyModule(ModuleType):
-    """Stands for a module until a name of it is asked for; each name is resolved once."""
+class LazyModule(ModuleType):
+    """Stands for a module until a name of it is asked for; each name is resolved once. For other libraries too that an import of a
+    connector must not load."""
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):  # inspection tools read these names of every module
@@ -23,10 +24,14 @@ class _LazyModule(ModuleType):
 
 
 if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow import acero
 else:
-    pa = _LazyModule("pyarrow")
-    acero = _LazyModule("pyarrow.acero")
-    pc = _LazyModule("pyarrow.compute")
+    np = LazyModule("numpy")
+    pl = LazyModule("polars")
+    pa = LazyModule("pyarrow")
+    acero = LazyModule("pyarrow.acero")
+    pc = LazyModule("pyarrow.compute")

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from airflow_provider_connect.errors import SchemaException
 from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.json_text import MAX_DEPTH
 from airflow_provider_connect.sdk.schema import (
     BOOLEAN_SCHEMA,
     BYTES_SCHEMA,
@@ -81,8 +82,24 @@ def schema_of(field: pa.Field) -> Schema:
     """The schema of an Arrow field: exactly the one that ``arrow_field`` was given, or the nearest for any other field.
 
     Widths without a schema type of their own take the next larger (uint8 → INT16); times finer than a millisecond become Time and
-    Timestamp, which have milliseconds; a timestamp without a zone counts as UTC. Raises SchemaException for what Connect cannot hold.
+    Timestamp, which have milliseconds; a timestamp without a zone counts as UTC. Raises SchemaException for what Connect cannot hold, for
+    two fields of one name, and for more than ``MAX_DEPTH`` levels.
     """
+    refuse_deep(field.type)
+    return _schema_of(field)
+
+
+def refuse_deep(type: pa.DataType) -> None:
+    """Raises SchemaException for more than ``MAX_DEPTH`` types within one another: Python's recursion is limited."""
+    level = [type]
+    for _ in range(MAX_DEPTH + 1):
+        level = [each.field(number).type for each in level for number in range(each.num_fields)]
+        if not level:
+            return
+    raise SchemaException(f"Values have more than {MAX_DEPTH} levels of structs and lists")
+
+
+def _schema_of(field: pa.Field) -> Schema:
     metadata = {key.decode(): text.decode() for key, text in (field.metadata or {}).items() if key.startswith(b"connect.")}
     schema = dataclasses.replace(_schema_of_type(field.type, metadata), optional=field.nullable)
     changes: dict[str, Any] = {key: metadata[f"connect.{key}"] for key in ("name", "doc") if f"connect.{key}" in metadata}
@@ -103,11 +120,14 @@ def _schema_of_type(type: pa.DataType, metadata: Mapping[str, str]) -> Schema:
     if types.is_dictionary(type):
         return _schema_of_type(type.value_type, metadata)
     if types.is_struct(type):
-        return Schema.struct({field.name: schema_of(field) for field in type})
+        fields = {field.name: _schema_of(field) for field in type}
+        if len(fields) < type.num_fields:
+            raise SchemaException(f"Two fields of {type} have one name")
+        return Schema.struct(fields)
     if types.is_map(type):
-        return Schema.map(schema_of(type.key_field), schema_of(type.item_field))
+        return Schema.map(_schema_of(type.key_field), _schema_of(type.item_field))
     if types.is_list(type) or types.is_large_list(type) or types.is_fixed_size_list(type):
-        return Schema.array(schema_of(type.value_field))
+        return Schema.array(_schema_of(type.value_field))
     if types.is_decimal(type):
         wide = {} if type.precision <= 38 else {PRECISION: str(type.precision)}
         return decimal_schema(type.scale, parameters={SCALE: str(type.scale), **wide})

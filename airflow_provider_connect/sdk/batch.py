@@ -32,7 +32,8 @@ class Batch:
     None lets the producer decide. An empty batch may still carry the position of its source.
 
     ``source_offset`` is the position after the whole batch, ``source_offsets`` one per record (None: no position to resume from)
-    for tasks whose records may be dropped or fail one by one.
+    for tasks whose records may be dropped or fail one by one. An empty mapping as the last offset removes the
+    partition's from the offsets topic.
 
     A batch that a sink or its transformations are given comes from Kafka, as do those derived from it by ``replace``, ``filter`` and
     ``slice``. It also has the offsets of its records.
@@ -86,8 +87,8 @@ class Batch:
 
     def _check_source_offsets(self) -> None:
         offsets = self.source_offsets
-        _check_position("source_partition", self.source_partition)
-        _check_position("source_offset", self.source_offset)
+        self.source_partition = _checked_position("source_partition", self.source_partition)
+        self.source_offset = _checked_position("source_offset", self.source_offset)
         if offsets is not None:
             if type(offsets) is not list and (not isinstance(offsets, Sequence) or isinstance(offsets, str | bytes)):
                 raise _refused("source_offsets", "a list of mappings, one per record", offsets)
@@ -97,8 +98,8 @@ class Batch:
                     "source_offset for the whole batch"
                 )
             if offsets:
-                _check_position("source_offsets[0]", offsets[0])
-                _check_position("source_offsets[-1]", offsets[-1])
+                _checked_position("source_offsets[0]", offsets[0])
+                _checked_position("source_offsets[-1]", offsets[-1])
         if self.source_partition is None and (self.source_offset is not None or offsets):
             name = "source_offset" if self.source_offset is not None else "source_offsets"
             raise ConnectException(f"Batch: {name} needs a source_partition: an offset without a partition is never committed")
@@ -382,15 +383,17 @@ def _records(count: int) -> str:
     return "1 record" if count == 1 else f"{count} records"
 
 
-def _check_position(name: str, position: object) -> None:
-    """A source partition or offset is None, or a mapping whose keys are text."""
+def _checked_position(name: str, position: object) -> dict[str, object] | None:
+    """A source partition or offset, which is None or a mapping whose keys are text. A copy: an author may go on to change the mapping,
+    before the batch is committed."""
     if position is None:
-        return
+        return None
     if type(position) is not dict and not isinstance(position, Mapping):  # the first is faster
         raise _refused(name, "a mapping or None", position)
     for key in position:
         if not isinstance(key, str):
             raise _refused(name, "a mapping whose keys are text", position)
+    return dict(position)
 
 
 def _last_offset(offsets: Sequence[Mapping[str, object] | None]) -> Mapping[str, object] | None:

@@ -57,7 +57,8 @@ def values_of(column: pa.Array, schema: Schema | None) -> list[Any]:
 
 
 def cast_to_schema(column: pa.Array, schema: Schema | None) -> pa.Array:
-    """``column``, which may be chunked, as one array of the Arrow type of ``schema``; the same object if it is one already."""
+    """``column``, which may be chunked, as one array of the Arrow type of ``schema``; the same object if it is one already. Connect's times
+    have milliseconds: finer digits are cut off, at any level."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if schema is None:
@@ -66,7 +67,7 @@ def cast_to_schema(column: pa.Array, schema: Schema | None) -> pa.Array:
     if column.type.equals(wanted):
         return column
     try:
-        return column.cast(wanted, safe=not _loses_only_time_digits(column.type, wanted))
+        return pc.cast(column, options=pc.CastOptions(wanted, allow_time_truncate=True))
     except pa.ArrowException as error:
         raise DataException(f"Column of {column.type} does not fit schema type {schema.type.name}: {error}") from error
 
@@ -89,12 +90,6 @@ def is_json(type: pa.DataType) -> bool:
 def json_column(texts: Iterable[str | None]) -> pa.Array:
     """A schemaless column of JSON texts; None is null."""
     return pa.ExtensionArray.from_storage(pa.json_(), pa.array(texts, type=pa.string()))
-
-
-def _loses_only_time_digits(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Connect's times have milliseconds; finer digits are cut off."""
-    types = pa.types
-    return any(is_kind(given) and is_kind(wanted) for is_kind in (types.is_timestamp, types.is_time))
 
 
 # Values with a schema

@@ -8,7 +8,7 @@ Knows nothing of files, providers or plugins: a mapping of texts comes in, typed
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
@@ -35,6 +35,7 @@ __all__ = [
     "Type",
     "Validator",
     "Width",
+    "add_errors",
     "class_name_of",
     "parse_type",
     "shown",
@@ -221,6 +222,19 @@ class ConfigValue:
             "errors": list(self.errors),
             "visible": self.visible,
         }
+
+
+def add_errors(values: list[ConfigValue], mistakes: Iterable[ConfigException], otherwise: str | None = None) -> None:
+    """Add each mistake's errors to the value of the first of its keys that is among ``values``.
+
+    Where none is, they belong to the setting ``otherwise``; without that, to a new value for the first key."""
+    by_name = {value.name: value for value in values}
+    for mistake in mistakes:
+        name = next((key for key in mistake.keys if key in by_name), otherwise or mistake.keys[0])
+        if name not in by_name:
+            by_name[name] = ConfigValue(name)
+            values.append(by_name[name])
+        by_name[name].errors += mistake.errors
 
 
 class Config(Mapping[str, Any]):

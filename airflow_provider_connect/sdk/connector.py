@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
-from airflow_provider_connect.errors import TaskException
+from airflow_provider_connect.errors import TaskException, plugin_code
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedPaths
+from airflow_provider_connect.sdk.allowed_spark import NO_SPARK, AllowedSpark
 from airflow_provider_connect.sdk.config_def import Config, ConfigValue, Password, Plugin, class_name_of
 from airflow_provider_connect.sdk.java_text import text_of
 from airflow_provider_connect.sdk.old_names import with_old_names
@@ -30,6 +31,8 @@ class ConnectorContext(Protocol):
     """What the framework offers a connector."""
 
     name: str
+    is_preview: bool
+    """Whether this is a preview, in which nothing may be written anywhere."""
 
     def offset(self, partition: Mapping[str, object]) -> dict[str, Any] | None:
         """The committed source offset of a source partition; None where there is none. Any: offsets are the connector's own JSON."""
@@ -52,10 +55,20 @@ class Connector(Plugin):
     """What sources and sinks share."""
 
     task_class: ClassVar[type[SourceTask] | type[SinkTask]]
+    default_settings: ClassVar[Mapping[str, str]] = {}
+    """The framework's settings where a config leaves them out, before the worker's: converters that the connector's data need, say."""
+    needs_spark: ClassVar[bool] = False
+    """Whether tasks compute with frames of Spark. They run in threads of the application's driver, where
+    ``SparkSession.builder.getOrCreate()`` is the application's session. Other tasks run in Python workers of executors, without one."""
     context: ConnectorContext
     config: Config
     allowed_paths: AllowedPaths = NOTHING_ALLOWED
     """The files of the host that this connector may reach. Set by the framework on each instance, before anything else is called."""
+    allowed_spark: AllowedSpark = NO_SPARK
+    """The formats of Spark, and their options, that this connector may use. Set by the framework before ``validate``."""
+    refusal_of_topic: Callable[[str], str] = staticmethod(lambda _: "")
+    """Why a topic may not hold records: it is an internal one of this worker or of Kafka; empty: it may. Set by the framework before tasks
+    are planned and new data is checked for."""
 
     def initialize(self, context: ConnectorContext) -> None:
         """Take the context. Called once, before ``start``."""
@@ -130,7 +143,8 @@ class SourceConnector(Connector):
         """
         first = next(iter(inspect.signature(self.has_new_data).parameters.values()), None)
         takes_texts = first is not None and str(first.annotation).endswith("[str, str]")
-        return self.has_new_data(config if takes_texts else self.config_def.parse(config), offsets)  # type: ignore[arg-type]
+        with plugin_code():
+            return self.has_new_data(config if takes_texts else self.config_def.parse(config), offsets)  # type: ignore[arg-type]
 
 
 class SinkConnector(Connector):

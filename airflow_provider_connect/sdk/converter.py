@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedPaths
 from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.columns import column_of, values_of
 from airflow_provider_connect.sdk.config_def import Plugin
@@ -48,6 +49,8 @@ class Converter(Plugin):
     """
 
     is_key: bool = False
+    allowed_paths: AllowedPaths = NOTHING_ALLOWED
+    """The folders of the host that a file which the config names may lie in; set by the framework before ``configure``."""
 
     def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
         """Take settings, called once before anything else. ``config`` has the prefix (``value.converter.``) taken off."""

@@ -75,6 +75,7 @@ def double_text(value: float) -> str:
     Where one digit would do, of the texts of two digits the nearest is taken: ``4.9E-324``. JDK 17 prints the same but for two numbers in a
     thousand, for which it prints a digit more than is needed, or not the nearest (JDK-4511638).
     """
+    value = float(value)  # a number of numpy's is one by its class, and prints its class
     size = abs(value)
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from airflow_provider_connect.sdk.arrow import np
+
 MAX_DEPTH: Final = 200
 """Objects and arrays within one another."""
 MAX_NUMBER_LENGTH: Final = 1000
@@ -48,8 +50,6 @@ def without_leading_zeros(text: str) -> str:
 
 def depth_of(data: bytes) -> int:
     """How many objects and arrays lie within one another in valid JSON, one document or several in sequence."""
-    import numpy as np
-
     if b"\\" in data:  # first, since removing other bytes would join the backslashes of two escapes
         data = data.replace(rb"\\", b"").replace(rb"\"", b"")
     marks = data.translate(None, _UNMARKED)

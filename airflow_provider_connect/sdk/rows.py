@@ -12,14 +12,14 @@ import dataclasses
 import types
 import typing
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time
 from itertools import chain
 from typing import Any, Final
 
 from airflow_provider_connect.errors import ConnectException, DataException
-from airflow_provider_connect.sdk.arrow import pa
-from airflow_provider_connect.sdk.arrow_schema import schema_of
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.arrow_schema import refuse_deep, schema_of
 from airflow_provider_connect.sdk.columns import cast_to_schema, column_of, is_json
 from airflow_provider_connect.sdk.schema import Schema
 
@@ -41,7 +41,7 @@ class RowSchema:
 
     def table(self, rows: Rows) -> pa.Table:
         """The rows as a table of the schema so far. Raises DataException for a clash, with field, types and row."""
-        table = self._table_of_dicts([dict(row) for row in rows]) if _is_dicts(rows) else table_of(rows)
+        table = self._table_of_dicts(_dicts(rows)) if _is_dicts(rows) else table_of(rows)
         if not self.is_given and not table.schema.equals(self.known):
             self._widen(table.schema)
         if not self._written.names and (len(rows) if _is_dicts(rows) else len(table)):  # a table without columns has no rows
@@ -69,7 +69,10 @@ class RowSchema:
 
     def _table_of_dicts(self, rows: list[dict[str, Any]]) -> pa.Table:
         names = dict.fromkeys(chain(self.known.names, () if self.is_given else chain.from_iterable(rows)))
-        return pa.table({name: self._column(name, [row.get(name) for row in rows]) for name in names})
+        try:
+            return pa.table({name: self._column(name, [row.get(name) for row in rows]) for name in names})
+        except (TypeError, UnicodeError) as error:
+            raise DataException(f"A field cannot be named so: {error}") from error
 
     def _column(self, name: str, values: list[Any]) -> pa.Array:
         """Raises DataException with the row whose value does not fit."""
@@ -78,8 +81,8 @@ class RowSchema:
         try:
             if self.is_given and known is not None and pa.types.is_map(known.type):  # Arrow infers structs alone from dicts
                 return pa.array([value if value is None else list(value.items()) for value in values], type=known.type)
-            found = _like(pa.array(values), self._like.get(name))
-        except (pa.ArrowException, AttributeError, OverflowError, TypeError, ValueError) as error:
+            found = _like(_inferred(values), self._like.get(name))
+        except (pa.ArrowException, AttributeError, DataException, OverflowError, TypeError, ValueError) as error:
             raise _clash(name, values, None, error) from error
         if known is not None and not self.is_given and not found.type.equals(known.type):
             try:
@@ -90,7 +93,23 @@ class RowSchema:
 
 
 def table_of(rows: Rows) -> pa.Table:
-    """Columns as a table. Raises DataException for what is neither columns nor a frame."""
+    """Columns as a table, without dictionaries, runs and views, which other rows of the same field need not have. Raises DataException for
+    what is neither columns nor a frame, and for two columns of one name."""
+    try:
+        table = _as_table(rows)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise DataException(f"Rows of type {type(rows).__qualname__} cannot be read: {error}") from error
+    names = table.column_names
+    if len(set(names)) < len(names):
+        raise DataException(f"Two columns have the name {next(name for name in names if names.count(name) > 1)!r}")
+    for index, column in enumerate(table.columns):
+        plain = _plain(column)
+        if plain is not column:
+            table = table.set_column(index, table.field(index).with_type(plain.type), plain)
+    return table
+
+
+def _as_table(rows: Rows) -> pa.Table:
     if isinstance(rows, pa.Table):
         return rows
     if isinstance(rows, pa.RecordBatch):
@@ -104,6 +123,23 @@ def table_of(rows: Rows) -> pa.Table:
     raise DataException(
         f"Rows of type {type(rows).__qualname__} cannot be read; give a list of dicts, a dict, an Arrow table or record batches, or a frame"
     )
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    types = pa.types
+    if types.is_dictionary(column.type):  # may have views in it, which Arrow does not take from
+        wanted = _without_view(column.type.value_type)
+        return pa.chunked_array([chunk.dictionary.cast(wanted).take(chunk.indices) for chunk in column.chunks], type=wanted)
+    if types.is_run_end_encoded(column.type):
+        return _plain(pc.run_end_decode(column))
+    wanted = _without_view(column.type)
+    return column if wanted is column.type else column.cast(wanted)
+
+
+def _without_view(type: pa.DataType) -> pa.DataType:
+    if pa.types.is_string_view(type):
+        return pa.string()
+    return pa.binary() if pa.types.is_binary_view(type) else type
 
 
 def column_and_schema(values: Values, given: Schema | None, *, schemaless: bool) -> tuple[pa.Array, Schema | None] | None:
@@ -137,13 +173,33 @@ def _inferred_column(values: Sequence[Any]) -> pa.Array:
     """Dicts become structs; None among them is null."""
     try:
         if not isinstance(next((value for value in values if value is not None), None), Mapping):
-            return pa.array(values)
+            return _inferred(values)
         structs = RowSchema().table([{} if value is None else value for value in values]).to_struct_array().combine_chunks()
-    except (pa.ArrowException, OverflowError, TypeError) as error:
+    except (pa.ArrowException, OverflowError, TypeError, UnicodeError) as error:
         raise DataException(f"Values have no common type; give a schema, or schemaless=True: {error}") from error
     if None not in values:
         return structs
     return pa.StructArray.from_arrays(structs.flatten(), fields=list(structs.type), mask=pa.array([value is None for value in values]))
+
+
+def _inferred(values: Sequence[Any]) -> pa.Array:
+    """A column of the type that Arrow finds. Raises DataException where that loses something: dates among times take the times' place."""
+    found = pa.array(values)
+    if found.type.num_fields:
+        refuse_deep(found.type)
+    if "date" in str(found.type) and _has_time(found.type, values):
+        raise DataException("a time of day stands among dates")
+    return found
+
+
+def _has_time(type: pa.DataType, values: Iterable[Any]) -> bool:
+    """Whether one of the values that are dates by their type has a time of day."""
+    there = [value for value in values if value is not None]
+    if pa.types.is_struct(type):
+        return any(_has_time(field.type, [value.get(field.name) for value in there]) for field in type)
+    if pa.types.is_list(type):
+        return _has_time(type.value_type, chain.from_iterable(there))
+    return pa.types.is_date(type) and any(isinstance(value, datetime) and value.time() != time() for value in there)
 
 
 def _like(found: pa.Array, type: pa.DataType | None) -> pa.Array:
@@ -176,6 +232,14 @@ def _filled(type: pa.DataType, like: pa.DataType | None) -> pa.DataType:
 
 def _is_dicts(rows: Rows) -> bool:
     return isinstance(rows, list | tuple) and (not rows or isinstance(rows[0], Mapping))
+
+
+def _dicts(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    try:
+        return [dict(row) for row in rows]
+    except (TypeError, ValueError) as error:
+        number = next((number for number, row in enumerate(rows) if not isinstance(row, Mapping)), 0)
+        raise DataException(f"Row {number} is of type {type(rows[number]).__qualname__}, and not a dict") from error
 
 
 def _widened(before: pa.Field, found: pa.Field) -> pa.Field:
@@ -225,12 +289,12 @@ def _clash(name: str, values: Sequence[Any], known: pa.DataType | None, error: E
         was = f"and was {known} before"
     if index == len(values):
         return DataException(f"Field {name!r} cannot be read: {error}")
-    return DataException(f"Field {name!r} of row {index} is {values[index]!r} ({type(values[index]).__name__}), {was}")
+    return DataException(f"Field {name!r} of row {index} is {values[index]!r:.200} ({type(values[index]).__name__}), {was}")
 
 
 def _fits(values: Sequence[Any], known: pa.DataType | None) -> bool:
     try:
-        found = pa.array(values)
+        found = _inferred(values)
         if known is not None:
             _widened(pa.field("it", known), pa.field("it", found.type))
     except (pa.ArrowException, OverflowError, TypeError, ValueError, DataException):

@@ -20,6 +20,9 @@ _COLUMNS: Final = (
     "id CHAR(64) NOT NULL PRIMARY KEY, kafka_partition INTEGER NOT NULL, next_offset BIGINT, claim_order BIGINT NOT NULL, "
     "claim VARCHAR(1000) NOT NULL, connector VARCHAR(1000) NOT NULL, topic VARCHAR(249) NOT NULL"
 )
+_ABSENT: Final = ("no such table", "not exist", "n't exist", "not found", "unknown table")
+"""What drivers write of an absent table; SQLite's raises OperationalError for it."""
+_FAILED_TRANSACTION: Final = 3  # libpq's number, as psycopg has it
 _MOST_KEYS: Final = 500  # in one statement
 
 
@@ -37,10 +40,12 @@ class SqlSink(TransactionalSink):
     """The end of a SELECT that locks its rows and reads their newest version. Left out for SQLite, whose transactions lock the database."""
     _is_sqlite = False
     _has_table = False
+    _has_missed_table = False  # in the transaction under way, which that may have ended
     _stored: frozenset[TopicPartition] = frozenset()  # whose rows existed in the transaction under way
 
     def begin(self, connection: Any) -> Any:
         """SQLite takes its lock at once: two transactions that read and then write would refuse each other."""
+        self._has_missed_table = False
         raw = _driver_connection(connection)
         if _commits_each_statement(raw):
             raise ConnectException(f"{type(self).__name__}.open returned a connection that commits each statement; turn autocommit off")
@@ -51,6 +56,14 @@ class SqlSink(TransactionalSink):
         return transaction
 
     def commit(self, connection: Any) -> None:
+        """Raises ConnectException where PostgreSQL has ended the transaction by an error that ``write`` has suppressed: it would answer the
+        commit with a rollback, and its drivers return as if all were there."""
+        status = getattr(getattr(_driver_connection(connection), "info", None), "transaction_status", None)
+        if status == _FAILED_TRANSACTION and not self._has_missed_table:
+            raise ConnectException(
+                f"{type(self).__name__}.write has suppressed an error, which has ended the transaction; raise it, or use ON CONFLICT or a "
+                "savepoint"
+            )
         connection.commit()
 
     def close(self, connection: Any) -> None:
@@ -123,11 +136,15 @@ class SqlSink(TransactionalSink):
                 _execute(transaction, f"INSERT INTO {table} VALUES ({values}", [row.claim, connector, partition.topic], ")")
 
     def _finds_table(self, transaction: Any) -> bool:
-        """Whether the table exists. Where it does not, some databases end the transaction."""
+        """Whether the table exists. Where it does not, some databases end the transaction. Raises what the driver raises where that is
+        not known, as after a lock's time limit: offsets that are there would be taken for absent ones."""
         if not self._has_table:
             try:
                 _execute(transaction, f"SELECT id FROM {self.offsets_table} WHERE 1 = 0").fetchall()
-            except Exception:
+            except Exception as error:
+                if isinstance(self.translated(error), RetriableException) and not any(text in str(error).lower() for text in _ABSENT):
+                    raise
+                self._has_missed_table = True
                 return False
             self._has_table = True
         return True

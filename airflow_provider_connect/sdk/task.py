@@ -73,11 +73,35 @@ class TransactionContext(Protocol):
         """Drop what the transaction holds, up to and with that record. Offsets go on all the same: the records do not come again."""
 
 
+class RangeReader(Protocol):
+    """Reads ranges of partitions of a Kafka cluster, in columns; the next records are read while those before are worked on.
+
+    A range is done at its end, and before it where there is nothing but transaction markers. Used from the task's thread alone.
+    """
+
+    @property
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """Where each partition goes on after all that was returned, also behind transaction markers and aborted records."""
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether every range is done."""
+
+    def read(self, timeout_seconds: float) -> list[Batch]:
+        """The next records, a batch for each partition: keys and values of type binary, headers, timestamps, Kafka offsets. Empty after
+        ``timeout_seconds`` without any. Raises RetriableException where the cluster is away."""
+
+    def close(self) -> None:
+        """End reading; may be called twice."""
+
+
 class SourceTaskContext(Protocol):
     """What the framework offers a source task. ``claim`` names the right to write that this task was started with."""
 
     config: Mapping[str, str]
     claim: str
+    is_preview: bool
+    """Whether this is a preview, in which nothing may be written anywhere."""
     transaction_context: TransactionContext | None
 
     def offset(self, partition: Mapping[str, object], default: dict[str, Any] | None = None) -> dict[str, Any] | Any:
@@ -85,6 +109,11 @@ class SourceTaskContext(Protocol):
 
     def offsets(self, partitions: Iterable[Mapping[str, object]]) -> list[dict[str, Any] | None]:
         """The committed offsets of several source partitions, in their order."""
+
+    def read_ranges(self, client_config: Mapping[str, Any], ranges: Mapping[TopicPartition, tuple[int, int]]) -> RangeReader:
+        """A reader of another Kafka cluster: each partition from its start offset up to and without its end offset.
+
+        ``client_config`` is librdkafka's, and must be checked already: some of its settings run code or open files. Any: its values."""
 
     def stopping(self) -> bool:
         """Whether the run is about to end; a long ``poll`` checks this and returns."""
@@ -170,6 +199,9 @@ class SinkTaskContext(Protocol):
 
     def request_commit(self) -> None:
         """Commit offsets soon, rather than at the next interval."""
+
+    def stopping(self) -> bool:
+        """Whether the commit under way is the run's last. A task that keeps records over several commits makes all of them durable then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,18 @@ def offsets_after(records: Iterable[SourceRecord]) -> Offsets:
     return {partition_key(r.source_partition): json.loads(json.dumps(r.source_offset)) for r in records if r.source_offset is not None}
 
 
-def polls(task: SourceTask, limit_seconds: float, retried: Callable[[], None] = lambda: None) -> Iterator[list[SourceRecord]]:
+class Polled(list[SourceRecord]):
+    """The records of one ``poll``. ``offsets`` has the last of each source partition, those of batches without records included; an empty
+    one removes the partition's."""
+
+    def __init__(self, polled: Batch | Sequence[Batch] | Sequence[SourceRecord]) -> None:
+        pieces = [polled] if isinstance(polled, Batch) else polled
+        super().__init__(records_of(pieces))
+        positions = [(p.source_partition, p.last_offset if isinstance(p, Batch) else p.source_offset) for p in pieces]
+        self.offsets = {partition_key(of): json.loads(json.dumps(offset)) for of, offset in positions if offset is not None}
+
+
+def polls(task: SourceTask, limit_seconds: float, retried: Callable[[], None] = lambda: None) -> Iterator[Polled]:
     """The records of each ``poll`` up to the end of the run: None, or no records for some polls. RetriableException: the call comes again.
 
     Raises AssertionError when a poll takes longer than ``limit_seconds``, or raises RetriableException for as long."""
@@ -146,7 +157,7 @@ def polls(task: SourceTask, limit_seconds: float, retried: Callable[[], None] = 
         assert time.monotonic() - before < limit_seconds, "poll took too long"
         if polled is None:
             return
-        records = list(records_of(polled))
+        records = Polled(polled)
         yield records
         idle = 0 if records else idle + 1
         time.sleep(0 if records else _IDLE_SECONDS)

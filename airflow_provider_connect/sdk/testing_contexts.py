@@ -11,7 +11,7 @@ from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.old_names import keeping_old_attributes, keeping_old_keywords
 from airflow_provider_connect.sdk.records import SinkRecord, TopicPartition
-from airflow_provider_connect.sdk.task import ErrantRecordReporter, TransactionContext
+from airflow_provider_connect.sdk.task import ErrantRecordReporter, RangeReader, TransactionContext
 
 Offsets = dict[str, dict[str, Any]]  # by the JSON text of the source partition; Any: the task's own JSON
 
@@ -26,6 +26,7 @@ class MemoryConnectorContext:
 
     def __init__(self, name: str = "suite", offsets: Offsets | None = None) -> None:
         self.name = name
+        self.is_preview = False
         self.offsets = offsets or {}
         self.reconfigurations = 0
         self.errors: list[Exception] = []
@@ -46,6 +47,7 @@ class MemorySourceContext:
     def __init__(self, config: Mapping[str, str], offsets: Offsets | None = None) -> None:
         self.config = config
         self.claim = "suite:1"
+        self.is_preview = False
         self.transaction_context: TransactionContext | None = None
         self.committed = offsets or {}
         self.stop_requested = threading.Event()
@@ -55,6 +57,9 @@ class MemorySourceContext:
 
     def offsets(self, partitions: Iterable[Mapping[str, object]]) -> list[dict[str, Any] | None]:
         return [self.committed.get(partition_key(partition)) for partition in partitions]
+
+    def read_ranges(self, client_config: Mapping[str, Any], ranges: Mapping[TopicPartition, tuple[int, int]]) -> RangeReader:
+        raise NotImplementedError("there is no Kafka client here: override this method in a test with a broker")
 
     def stopping(self) -> bool:
         return self.stop_requested.is_set()
@@ -112,6 +117,7 @@ class MemorySinkContext:
         self.paused: set[TopicPartition] = set()
         self.timeouts_ms: list[int] = []
         self.commit_requests = 0
+        self.is_ending = True  # each commit may be the last
 
     def offset(self, partition: TopicPartition, offset: int) -> None:
         self.rewinds[partition] = offset
@@ -127,3 +133,6 @@ class MemorySinkContext:
 
     def request_commit(self) -> None:
         self.commit_requests += 1
+
+    def stopping(self) -> bool:
+        return self.is_ending

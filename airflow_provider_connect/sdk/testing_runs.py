@@ -25,7 +25,7 @@ from airflow_provider_connect.sdk.connector import Connector, SinkConnector, Sou
 from airflow_provider_connect.sdk.old_names import keeping_old_keywords
 from airflow_provider_connect.sdk.records import SourceRecord, TopicPartition
 from airflow_provider_connect.sdk.task import CommitStep, SourceTask
-from airflow_provider_connect.sdk.testing_calls import Fault, Killed, SinkCalls, Steps, offsets_after, polls, started
+from airflow_provider_connect.sdk.testing_calls import Fault, Killed, SinkCalls, Steps, polls, started
 from airflow_provider_connect.sdk.testing_contexts import (
     FakeReporter,
     MemoryConnectorContext,
@@ -177,10 +177,10 @@ def _read(task: SourceTask, steps: Steps, done: SourceRun, retried: Callable[[],
                 with steps.around(CommitStep.WRITE_RECORDS):  # 1
                     pass
                 with steps.around(CommitStep.WRITE_OFFSETS):  # 2
-                    offsets = offsets_after(records)
+                    offsets = {**done.offsets, **records.offsets}
                 with steps.around(CommitStep.COMMIT_TRANSACTION):  # 3
                     done.records += records
-                    done.offsets.update(offsets)
+                    done.offsets = {partition: offset for partition, offset in offsets.items() if offset}
                 with steps.around(CommitStep.NOTIFY_TASK):  # 4
                     task.commit()
         except DataException as error:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
-from airflow_provider_connect.converters.json.reader import NotPlain, check_documents, json_column, read_column
 from airflow_provider_connect.converters.json.schemas import schema_of_json, schema_text
 from airflow_provider_connect.converters.json.text import (
     begins_document,
@@ -21,8 +20,6 @@ from airflow_provider_connect.converters.json.text import (
     read_json,
     read_json_before,
 )
-from airflow_provider_connect.converters.json.values import JsonRules, read_value, write_value
-from airflow_provider_connect.converters.json.writer import column_text, texts_of
 from airflow_provider_connect.converters.plain import TYPE_KEY, DataConverter
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.arrow import pa, pc
@@ -30,6 +27,9 @@ from airflow_provider_connect.sdk.arrow_schema import schema_of
 from airflow_provider_connect.sdk.columns import cast_to_schema, is_json, values_of
 from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, Importance, OneOf, Type, Width
 from airflow_provider_connect.sdk.converter import NULL, ColumnRun, SchemaAndValue, column_runs
+from airflow_provider_connect.sdk.json.reader import NotPlain, check_documents, json_column, read_column
+from airflow_provider_connect.sdk.json.values import JsonRules, read_value, write_value
+from airflow_provider_connect.sdk.json.writer import column_text, texts_of
 from airflow_provider_connect.sdk.json_text import MAX_DEPTH
 from airflow_provider_connect.sdk.schema import BOOLEAN_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema
 

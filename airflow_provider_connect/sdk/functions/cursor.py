@@ -7,6 +7,7 @@ are in Kafka.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -69,11 +70,21 @@ class CursorOrder:
         if values.null_count:
             row = pc.index(pc.is_null(values), True).as_py()
             raise DataException(f"the cursor {self._column!r} is null in row {row}")
+        json_value(values[0])  # refuses a type without an order
+        if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
+            row = pc.index(pc.is_nan(values), True).as_py()
+            raise DataException(f"the cursor {self._column!r} is NaN, which has no order, in row {row}")
         if self._last is not None and len(values):
-            self._last = self._last.cast(values.type)
+            self._last = self._widened(self._last, values.type)
             self._refuse_decrease(pa.chunked_array([pa.array([self._last, values[0]], type=values.type)]))
         self._refuse_decrease(values)
         return values
+
+    def _widened(self, last: pa.Scalar, type: pa.DataType) -> pa.Scalar:
+        try:
+            return last.cast(type)
+        except pa.ArrowException as error:
+            raise DataException(f"the cursor {self._column!r} was {last} of type {last.type}, and cannot go on as {type}") from error
 
     def _refuse_decrease(self, values: pa.ChunkedArray) -> None:
         follows = pc.less_equal(values.slice(0, max(len(values) - 1, 0)), values.slice(1))
@@ -87,7 +98,7 @@ class CursorOrder:
     def _started(self, type: pa.DataType) -> pa.Scalar:
         try:
             return started(self._start, type)
-        except (pa.ArrowException, TypeError, ValueError) as error:
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise ConnectException(
                 f"{self._title}: the offset {self._start!r} cannot be compared with the cursor {self._column!r} of type {type}"
             ) from error
@@ -108,23 +119,26 @@ def started(value: Any, type: pa.DataType) -> pa.Scalar:
 
 def json_value(value: Any) -> Any:  # Any: a scalar of Arrow or of Python, then of JSON
     """A cursor's value as an offset holds it: numbers and text as they are, times and decimals as text. Raises ConnectException."""
-    if isinstance(value, bool | int | float | str):
+    if isinstance(value, bool | str) or (isinstance(value, int) and -(2**63) <= value < 2**63):
         return value
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
     try:
         scalar = value if isinstance(value, pa.Scalar) else pa.scalar(value)
-    except pa.ArrowException:
+    except (pa.ArrowException, OverflowError):
         scalar = pa.scalar(None)
     types = pa.types
-    if (
-        types.is_integer(scalar.type)
-        or types.is_floating(scalar.type)
-        or types.is_string(scalar.type)
-        or types.is_large_string(scalar.type)
-    ):
+    if types.is_integer(scalar.type) or types.is_floating(scalar.type):
+        plain = scalar.as_py()
+        if math.isfinite(plain) and (types.is_floating(scalar.type) or plain < 2**63):
+            return plain
+    elif types.is_string(scalar.type) or types.is_large_string(scalar.type):
         return scalar.as_py()
-    if types.is_temporal(scalar.type) or types.is_decimal(scalar.type):
+    elif types.is_temporal(scalar.type) or types.is_decimal(scalar.type):
         return scalar.cast(pa.string()).as_py()
-    raise ConnectException(f"A cursor {value!r} cannot be an offset; the types are numbers, text, dates and times, and a dict of these")
+    raise ConnectException(
+        f"A cursor {value!r:.200} cannot be an offset; the types are numbers of 64 bits, text, dates and times, and a dict of these"
+    )
 
 
 def offset_of(cursor: Any) -> dict[str, Any]:

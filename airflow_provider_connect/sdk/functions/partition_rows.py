@@ -12,9 +12,10 @@ from decimal import Decimal
 from typing import Any, Final
 
 from airflow_provider_connect.errors import ConnectException, DataException
-from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.arrow import pa
 from airflow_provider_connect.sdk.arrow_schema import arrow_type, schema_of
 from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.columns import cast_to_schema
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.functions.cursor import CURSOR, CursorOrder, cursor_of, offset_of
 from airflow_provider_connect.sdk.functions.signature import Signature, called, parameters_of, types_of
@@ -54,6 +55,8 @@ class SourceFunction:
         if self.partitions is None:
             return [WHOLE]
         found = called(self.partitions, self.signature.arguments(config)) if callable(self.partitions) else self.partitions
+        if isinstance(found, str | bytes):
+            raise ConnectException(f"{self.function.__qualname__}: partitions are one text, {found!r:.80}; give a list of them")
         return list({text_of(value): value for value in found}.values())
 
 
@@ -180,7 +183,7 @@ class PartitionRows:
         schema, wanted = self._columns[column.type]
         if column.type.equals(wanted):
             return column, schema
-        return pc.cast(column, options=pc.CastOptions(wanted, allow_time_truncate=True)), schema
+        return cast_to_schema(column, schema), schema
 
 
 def _yielded(function: Callable[..., Any], given: Mapping[str, Any]) -> Generator[Any]:

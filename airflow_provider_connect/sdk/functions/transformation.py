@@ -11,9 +11,9 @@ from typing import Any, ClassVar, overload
 
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.arrow import acero, pa, pc
-from airflow_provider_connect.sdk.arrow_schema import arrow_type, schema_of
+from airflow_provider_connect.sdk.arrow_schema import schema_of
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.columns import column_of, is_json
+from airflow_provider_connect.sdk.columns import cast_to_schema, column_of, is_json
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.functions.forms import VALUE, form_of, table_of_values, values_of_batch
 from airflow_provider_connect.sdk.functions.signature import Signature, parameters_of
@@ -129,8 +129,7 @@ def _with_table(batch: Batch, table: pa.Table) -> Batch:
     schema = schema_of(pa.field("value", column.type, nullable=before.optional))
     if before.type is schema.type:
         schema = dataclasses.replace(schema, name=before.name, version=before.version, doc=before.doc, parameters=before.parameters)
-    options = pc.CastOptions(arrow_type(schema), allow_time_truncate=True)
-    return batch.replace(value=pc.cast(column, options=options), value_schema=schema)
+    return batch.replace(value=cast_to_schema(column, schema), value_schema=schema)
 
 
 @overload

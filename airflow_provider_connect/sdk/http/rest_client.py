@@ -9,11 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import threading
 import time
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from importlib import import_module
 from types import TracebackType
 from typing import Any, Final, Self
@@ -24,9 +27,10 @@ from airflow_provider_connect.sdk.http.pages import Position
 from airflow_provider_connect.sdk.json_text import MAX_DEPTH, SHORTEST_BEYOND, depth_of
 
 MOST_BYTES: Final = 64 * 1024 * 1024  # of one body, unpacked
-REQUEST_SECONDS: Final = 300.0  # from the request to the end of its body, however slowly that arrives
+REQUEST_SECONDS: Final = 300.0  # from the request to the end of its body, however slowly headers and body arrive
 MOST_REDIRECTS: Final = 5
 MOST_RETRY_AFTER_SECONDS: Final = 3600.0
+_PACKED: Final = "gzip"
 _SHOWN: Final = 200  # characters of the body of an error
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -115,9 +119,9 @@ class RestClient:
         self._most_bytes = most_bytes
         self._now = now
         self._next_at = 0.0
-        self._client = self._library.Client(
-            timeout=timeout_seconds, headers={"Accept": "application/json", "User-Agent": "airflow-provider-connect", **(headers or {})}
-        )
+        sent = {"Accept": "application/json", "Accept-Encoding": _PACKED, "User-Agent": "airflow-provider-connect", **(headers or {})}
+        self._new_client: Callable[[], Any] = partial(self._library.Client, timeout=timeout_seconds, headers=sent)
+        self._client = self._new_client()
 
     def __enter__(self) -> Self:
         return self
@@ -189,7 +193,30 @@ class RestClient:
         return self._parsed(received.content, title)
 
     def _received(self, method: str, url: Any, headers: Mapping[str, str], form: Mapping[str, str] | None = None) -> _Received:
-        """Sends one request. Foreign errors end here, without their URLs: no ``from``, since a trace shows the cause's text."""
+        """Sends one request. When its time is over, the connections are closed: a timeout of the library begins anew with each byte."""
+        client, is_over = self._client, threading.Event()
+
+        def end() -> None:
+            is_over.set()
+            client.close()
+
+        timer = threading.Timer(REQUEST_SECONDS, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            return self._sent(method, url, headers, form)
+        except Exception:
+            if not is_over.is_set():
+                raise
+            raise RetriableException(f"{method} {_shown_url(url)}: the answer has not arrived within {REQUEST_SECONDS:.0f} s") from None
+        finally:
+            timer.cancel()
+            timer.join()
+            if is_over.is_set():
+                self._client = self._new_client()
+
+    def _sent(self, method: str, url: Any, headers: Mapping[str, str], form: Mapping[str, str] | None) -> _Received:
+        """Foreign errors end here, without their URLs: no ``from``, since a trace shows the cause's text."""
         title = f"{method} {_shown_url(url)}"
         try:
             request = self._client.build_request(method, url, headers=dict(headers), data=None if form is None else dict(form))
@@ -200,7 +227,7 @@ class RestClient:
                 return _Received(response.status_code, response.headers, links, content)
             finally:
                 response.close()
-        except (self._library.LocalProtocolError, self._library.UnsupportedProtocol, self._library.DecodingError) as error:
+        except (self._library.LocalProtocolError, self._library.UnsupportedProtocol) as error:
             raise ConnectException(f"{title}: {self._text_of(error)}") from None
         except self._library.TransportError as error:
             raise RetriableException(f"{title}: {self._text_of(error)}") from None
@@ -208,16 +235,23 @@ class RestClient:
             raise ConnectException(f"{title}: {self._text_of(error)}") from None
 
     def _content(self, response: Any, title: str) -> bytes:
-        ends_at = self._now() + REQUEST_SECONDS
-        pieces, size = [], 0
-        for piece in response.iter_bytes():
-            size += len(piece)
-            if size > self._most_bytes:
-                raise ConnectException(f"{title}: the body is larger than {self._most_bytes} bytes; ask for smaller pages")
-            if self._now() > ends_at:
-                raise RetriableException(f"{title}: the body has not arrived within {REQUEST_SECONDS:.0f} s")
-            pieces.append(piece)
-        return b"".join(pieces)
+        """The body, unpacked no further than its limit: packed twice, or in another way, a hundred bytes are gigabytes in one piece."""
+        encoding = response.headers.get("content-encoding", "").strip().lower()
+        if encoding not in ("", "identity", _PACKED) and response.is_success:
+            raise ConnectException(f"{title}: the body is packed as {encoding!r:.50}, and was asked for as {_PACKED}")
+        unpacked = zlib.decompressobj(16 + zlib.MAX_WBITS) if encoding == _PACKED else None
+        content, is_empty = bytearray(), True
+        try:
+            for piece in response.iter_raw():
+                is_empty = False
+                content += piece if unpacked is None else unpacked.decompress(piece, self._most_bytes - len(content) + 1)
+                if len(content) > self._most_bytes:
+                    raise ConnectException(f"{title}: the body is larger than {self._most_bytes} bytes; ask for smaller pages")
+        except zlib.error as error:
+            raise ConnectException(f"{title}: the body is not packed as {_PACKED}: {error}") from None
+        if unpacked is not None and not unpacked.eof and not is_empty:
+            raise RetriableException(f"{title}: the packed body has no end")
+        return bytes(content)
 
     def _raise_for_status(self, received: _Received, title: str, *, shows_body: bool = True) -> None:
         status = received.status

@@ -1,5 +1,6 @@
 """Batches: what slicing and filtering do to columns and positions, the forms of values, and the record form."""
 
+import datetime
 import inspect
 from typing import Any
 
@@ -197,19 +198,53 @@ def test_values_of_no_form_are_refused(value: Any) -> None:
         Batch.of("t", value)
 
 
+def nested_list(levels: int) -> list[Any]:
+    value: list[Any] = [1]
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
         ([1, "x"], "Values have no common type; give a schema, or schemaless=True: "),
         ([2**70], "Values have no common type"),
         ([{"a": 1}, {"a": "x"}], "Field 'a' of row 1 is 'x'"),
-        ([{"a": 1}, 5], "Values have no common type"),
+        ([{"a": 1}, 5], "Row 1 is of type int, and not a dict"),
+        ([{"a": 1}, "ab"], "Row 1 is of type str, and not a dict"),
+        (["\ud800"], "Values have no common type"),
+        ([{"\ud800": 1}], "A field cannot be named so"),
+        ([{1: 1}], "A field cannot be named so"),
+        ([datetime.date(2026, 1, 1), datetime.datetime(2026, 1, 1, 5)], "a time of day stands among dates"),
+        ([{"d": datetime.date(2026, 1, 1)}, {"d": datetime.datetime(2026, 1, 1, 5)}], "Field 'd' of row 1 is datetime.datetime"),
+        ([[{"d": datetime.date(2026, 1, 1)}, {"d": datetime.datetime(2026, 1, 1, 5)}]], "a time of day stands among dates"),
+        (pa.table([[1], [2]], names=["a", "a"]), "Two columns have the name 'a'"),
+        (pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), "Two fields of struct<a: int64, a: int64> have"),
+        (pa.array([2**62], pa.timestamp("s")), r"Column of timestamp\[s\] does not fit"),
+        (nested_list(900), "Values have more than 200 levels"),
         ([{}, {}], "Rows have no field with a value"),
     ],
 )
 def test_values_that_do_not_fit_one_another_are_refused(values: Any, message: str) -> None:
     with pytest.raises(DataException, match=f"^{message}"):
         Batch.of("t", values)
+
+
+def test_digits_of_times_below_a_millisecond_are_cut_off_at_any_level() -> None:
+    at = datetime.datetime(2026, 1, 1, 5, 0, 0, 123456, tzinfo=datetime.UTC)
+    row = {"at": at, "all": [at], "day": datetime.date(2026, 1, 1), "time": at.time()}
+    cut = at.replace(microsecond=123000)
+    expected = {"at": cut, "all": [cut], "day": datetime.date(2026, 1, 1), "time": cut.time()}
+    assert there(Batch.of("t", [row]).value).to_pylist() == [expected]
+
+
+def test_a_position_that_its_author_changes_later_stays_in_the_batch() -> None:
+    partition: dict[str, object] = {"file": "a"}
+    offset: dict[str, object] = {"line": 1}
+    batch = Batch("t", pa.array([1]), source_partition=partition, source_offset=offset)
+    partition["file"], offset["line"] = "b", 2
+    assert (batch.source_partition, batch.source_offset) == ({"file": "a"}, {"line": 1})
 
 
 def test_an_author_sees_what_an_author_gives() -> None:

@@ -49,7 +49,7 @@ def test_one_that_takes_too_long_for_a_text_is_ended_and_not_tried_with_it_again
     started = time.thread_time()
     with pytest.raises(ConfigException):
         BoundedRegex(SLOW, "topics.regex").matches("a" * 200)
-    assert time.thread_time() - started < 0.04, "it was refused without being tried"
+    assert time.thread_time() - started < 0.4, "it was refused without being tried"
     assert slow.matches("aaab"), "another text"
 
 
@@ -87,7 +87,7 @@ def test_an_expression_that_is_slow_for_many_topics_is_given_up_after_the_time_f
     assert time.thread_time() - started < 2.0
     started = time.thread_time()
     assert unconsumed(reversed(topics), slow) == []
-    assert time.thread_time() - started < 0.1
+    assert time.thread_time() - started < 0.4
 
 
 @pytest.mark.parametrize("expression", ["(?i)" + "[!-\uffff]" * 1900, "(?i)[" + "!-\uffff" * 3000 + "]", "(?i)" + r"[!-\uffff]" * 600])

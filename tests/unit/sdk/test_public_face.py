@@ -25,10 +25,24 @@ EXAMPLES = (
     *sorted((ROOT / PACKAGE / "skeleton" / "templates").glob("*.py.tmpl")),
     *sorted((ROOT / "dags").glob("*.py")),
 )
-OF_CONNECTS_OWN_BYTES = ("sdk.java_text", "sdk.json_text")
-"""Modules for those who print or parse exactly what Kafka Connect's Java does."""
+OF_CONNECTS_OWN_BYTES = (
+    "sdk.java_text",
+    "sdk.json_text",
+    *(f"sdk.json.{module}" for module in ("base64_column", "reader", "values", "writer")),
+    *(f"sdk.avro.{module}" for module in ("avro_type", "connect_schemas", "decoder", "encoder")),
+    "sdk.record_bytes",
+)
+"""Modules for those who print or parse exactly what Kafka Connect's and Confluent's Java does."""
 NOT_FOR_AUTHORS = {
+    "FILES",  # for those who check client settings of strangers
+    "HAVE_COUNTERPART",
+    "LazyModule",
+    "NO_JAVA",
+    "client_config_def",  # for connectors whose clients have Kafka's own settings
+    "names_java_code",
     "INTEGER_BITS",
+    "LONGEST_NAME",  # of a file, for the sink of files
+    "checked",  # for an expression that another engine matches
     "Match",  # in annotations
     "NOTHING_ALLOWED",
     "PRECISION",
@@ -37,6 +51,8 @@ NOT_FOR_AUTHORS = {
     "StoreException",  # ConnectException will do
     "TransactionalSinkTask",  # for JdbcSink, which asks the database for the refused rows
     "as_data_exception",
+    "np",  # an author imports numpy, and polars
+    "pl",
     "scope_of",  # for FileStreamSink's own order of claims
 }
 """What our own connectors, converters and transformations import, and an author of such plugins does not need."""

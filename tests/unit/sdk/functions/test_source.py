@@ -238,6 +238,59 @@ def test_a_cursor_of_nanoseconds_and_one_that_widens() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([float("nan")], "cannot be an offset"),
+        ([1.0, float("nan")], "is NaN, which has no order, in row 1"),
+        ([1.0, float("inf")], "cannot be an offset"),
+        (pa.array([2**63], pa.uint64()), "cannot be an offset"),
+        ([{"a": 1}], "cannot be an offset"),
+    ],
+)
+def test_a_cursor_from_which_no_run_could_resume_is_refused(values: Any, message: str) -> None:
+    @source(cursor="at")
+    def rows() -> Iterator[Any]:
+        yield pa.table({"at": values})
+
+    with pytest.raises(ConnectException, match=message):
+        polled(task_of(rows))
+
+
+@pytest.mark.parametrize("cursor", [float("nan"), 2**63, {"page": float("inf")}])
+def test_a_yielded_cursor_that_would_come_back_as_another_is_refused(cursor: Any) -> None:
+    @source
+    def rows() -> Iterator[Any]:
+        yield [{"a": 1}], given
+
+    given = cursor
+    with pytest.raises(ConnectException, match="cannot be an offset"):
+        polled(task_of(rows))
+
+
+def test_encodings_of_frames_are_no_types_of_their_own() -> None:
+    encoded = polars.DataFrame({"at": ["a", "b"], "kind": polars.Series(["x", None], dtype=polars.Categorical)})
+
+    @source(cursor="at")
+    def rows() -> Iterator[Any]:
+        yield encoded
+        yield [{"at": "c", "kind": "y"}]
+        yield pa.table({"at": ["d"], "kind": pa.array(["z"]).dictionary_encode()}).slice(0)
+        yield pa.table({"at": pa.RunEndEncodedArray.from_arrays([1], ["e"]), "kind": ["z"]})
+
+    found = [(row["at"], row["kind"]) for part, _ in polled(task_of(rows)) for row in part]
+    assert found == [("a", "x"), ("b", None), ("c", "y"), ("d", "z"), ("e", "z")]
+
+
+def test_partitions_that_are_one_text_are_refused() -> None:
+    @source(partitions="shop")
+    def rows(partition: str) -> Iterator[Any]:
+        yield [{"a": partition}]
+
+    with pytest.raises(ConnectException, match="partitions are one text, 'shop'; give a list of them"):
+        task_of(rows)
+
+
 def test_the_cursor_comes_as_its_annotation_has_it() -> None:
     seen: list[Any] = []
 

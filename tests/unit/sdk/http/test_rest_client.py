@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
 import logging
+import socket
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,6 +32,7 @@ from airflow_provider_connect.sdk import (
     Resource,
     rest_source,
 )
+from airflow_provider_connect.sdk.http import rest_client
 from airflow_provider_connect.sdk.http.credentials import Authentication, Credentials, TokenCredentials
 from airflow_provider_connect.sdk.http.pages import Pagination, SinglePage
 from airflow_provider_connect.sdk.http.rest_client import RestClient, retry_after_seconds
@@ -282,6 +286,47 @@ def test_a_silent_server_is_retriable(api: Api) -> None:
         task_of(api, None, None, **{"request.timeout.ms": "50"}).poll()
 
 
+@contextlib.contextmanager
+def repeating(begin: bytes, piece: bytes) -> Iterator[str]:
+    """The address of a server that answers with ``begin``, and with ``piece`` again and again; and on the next connection as it should."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            with contextlib.suppress(OSError), listening.accept()[0] as connection:
+                connection.sendall(begin)
+                while True:
+                    connection.sendall(piece)
+                    time.sleep(0.001)
+            with listening.accept()[0] as connection:
+                connection.recv(1000)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]")
+
+        server = threading.Thread(target=answer, daemon=True)
+        server.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        server.join(60)
+
+
+@pytest.mark.parametrize(
+    ("begin", "piece"),
+    [
+        (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nX: ", b"x"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 900000000\r\n\r\n", b" "),
+    ],
+    ids=["answers before the answer", "a header", "a body"],
+)
+def test_an_answer_without_end_is_retriable_and_the_next_request_is_sent(
+    begin: bytes, piece: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rest_client, "REQUEST_SECONDS", 0.2)
+    with repeating(begin, piece) as url, RestClient(url, Credentials()) as client:
+        with pytest.raises(RetriableException, match="the answer has not arrived within"):
+            client.get("/rows", {})
+        monkeypatch.setattr(rest_client, "REQUEST_SECONDS", 60.0)
+        assert client.get("/rows", {}).body == []
+
+
 HTTP_DATE = "Wed, 21 Oct 2026 07:28:10 GMT"
 
 
@@ -332,6 +377,35 @@ def test_a_path_without_rows_names_what_there_is(api: Api) -> None:
         run(source, {"topic": "t"})
     source = rest_source("Shop", base_url=api.url, resources=[Resource("rows", "/rows", records="data.rows?")])()
     assert run(source, {"topic": "t"}).records == []
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "message"),
+    [
+        ("gzip, gzip", gzip.compress(gzip.compress(b" " * 200_000)), "packed as 'gzip, gzip', and was asked for as gzip"),
+        ("zstd", b"(\xb5/\xfd", "packed as 'zstd'"),
+        ("gzip", b"{}", "is not packed as gzip"),
+        ("gzip", gzip.compress(b"[]")[:-1], "has no end"),
+    ],
+    ids=["packed twice", "zstd", "not packed", "cut"],
+)
+def test_a_body_is_unpacked_once_and_as_it_was_asked_for(encoding: str, body: bytes, message: str, api: Api) -> None:
+    api.answer = lambda asked: Answered(body, headers={"Content-Encoding": encoding})
+    with RestClient(api.url, Credentials()) as client, pytest.raises(ConnectException, match=message):
+        client.get("/rows", {})
+    assert api.asked[0].headers["accept-encoding"] == "gzip"
+
+
+def test_an_error_that_passes_does_so_however_its_body_is_packed(api: Api) -> None:
+    api.answer = lambda asked: Answered(b"later", 503, headers={"Content-Encoding": "br"})
+    with RestClient(api.url, Credentials()) as client, pytest.raises(RetriableException, match="status 503: later"):
+        client.get("/rows", {})
+
+
+def test_a_packed_body_is_read(api: Api) -> None:
+    api.answer = lambda asked: Answered(gzip.compress(b'[{"a": 1}]'), headers={"Content-Encoding": "GZIP"})
+    with RestClient(api.url, Credentials()) as client:
+        assert client.get("/rows", {}).body == [{"a": 1}]
 
 
 def test_a_body_is_bounded_also_when_it_is_packed(api: Api) -> None:
@@ -412,7 +486,7 @@ def test_a_wait_for_the_rate_ends_with_the_run(api: Api) -> None:
     began = time.monotonic()
     for _ in range(5):
         assert not task.poll()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60  # at its rate the second request comes after 1,000 s
     assert len(api.asked) == 1
     task.stop()
     assert task.poll() is None

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Final
 
-from airflow_provider_connect.converters.json.base64_column import bytes_of, decimals_of
-from airflow_provider_connect.converters.json.values import DAY_MS, JsonRules
-from airflow_provider_connect.converters.json.writer import data_of, is_clean
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.arrow_schema import arrow_type
 from airflow_provider_connect.sdk.columns import column_of
+from airflow_provider_connect.sdk.json.base64_column import bytes_of, decimals_of
+from airflow_provider_connect.sdk.json.values import DAY_MS, JsonRules
+from airflow_provider_connect.sdk.json.writer import data_of, is_clean
 from airflow_provider_connect.sdk.json_text import MAX_DEPTH, MAX_NUMBER_LENGTH, SHORTEST_BEYOND, depth_of, may_have_long_number
 from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType
 

@@ -1,26 +1,21 @@
 """Columns of bytes and of decimals as base64 text and back, without a Python object per value.
 
-A Connect Decimal is the big-endian two's complement of its unscaled value, in as few bytes as hold it. Numpy and polars are imported when
-the first such column comes.
+A Connect Decimal is the big-endian two's complement of its unscaled value, in as few bytes as hold it.
 """
 
 from __future__ import annotations
 
-from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.arrow import np, pa, pl
 
 
 def base64_text(column: pa.Array) -> pa.Array:
     """Each value of a binary column in base64, an Arrow string column. No nulls in, none out."""
-    import polars
-
-    encoded = polars.Series(polars.from_arrow(column.cast(pa.large_binary()))).bin.encode("base64")
+    encoded = pl.Series(pl.from_arrow(column.cast(pa.large_binary()))).bin.encode("base64")
     return encoded.to_arrow().cast(pa.string())
 
 
 def decimal_bytes(column: pa.Array) -> pa.Array:
     """The unscaled values of a decimal128 or decimal256 column without nulls, as a binary column."""
-    import numpy as np
-
     width = column.type.byte_width
     stored = np.frombuffer(column.buffers()[1], np.uint8).reshape(-1, width)[column.offset : column.offset + len(column)]
     largest_first = stored[:, ::-1]
@@ -37,9 +32,7 @@ def decimal_bytes(column: pa.Array) -> pa.Array:
 
 def bytes_of(text: pa.Array) -> pa.Array | None:
     """The bytes of a string column of base64, as a binary column; None if any value is not what ``base64_text`` writes."""
-    import polars
-
-    series = polars.Series(polars.from_arrow(text.cast(pa.large_string())), dtype=polars.String)
+    series = pl.Series(pl.from_arrow(text.cast(pa.large_string())), dtype=pl.String)
     decoded = series.str.decode("base64", strict=False)
     if decoded.null_count() or not (decoded.bin.encode("base64") == series).all():
         return None
@@ -48,8 +41,6 @@ def bytes_of(text: pa.Array) -> pa.Array | None:
 
 def decimals_of(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     """The inverse of ``decimal_bytes``, as decimals of type ``wanted``. Raises ArrowInvalid for a value that is empty or does not fit."""
-    import numpy as np
-
     width = wanted.byte_width
     offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
     lengths = np.diff(offsets)

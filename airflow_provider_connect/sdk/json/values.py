@@ -135,9 +135,14 @@ def unscaled(value: Decimal, scale: int) -> int:
 
 
 def decimal_base64(number: int) -> str:
-    """``BigInteger.toByteArray``: the fewest bytes of two's complement, in base64."""
+    """``integer_bytes`` in base64."""
+    return base64.b64encode(integer_bytes(number)).decode()
+
+
+def integer_bytes(number: int) -> bytes:
+    """``BigInteger.toByteArray``: the fewest bytes of two's complement."""
     length = (number if number >= 0 else ~number).bit_length() // 8 + 1
-    return base64.b64encode(number.to_bytes(length, "big", signed=True)).decode()
+    return number.to_bytes(length, "big", signed=True)
 
 
 def _write_date(_schema: Schema, value: Any, _rules: JsonRules) -> str:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from airflow_provider_connect.converters.json.base64_column import base64_text, decimal_bytes
-from airflow_provider_connect.converters.json.values import JsonRules, write_value
 from airflow_provider_connect.sdk.arrow import pa, pc
 from airflow_provider_connect.sdk.java_text import double_texts
+from airflow_provider_connect.sdk.json.base64_column import base64_text, decimal_bytes
+from airflow_provider_connect.sdk.json.values import JsonRules, write_value
 from airflow_provider_connect.sdk.json_text import quoted
 from airflow_provider_connect.sdk.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType
 
