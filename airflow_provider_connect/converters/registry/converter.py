@@ -1,0 +1,233 @@
+"""What converters with a schema registry share: the five bytes before each record, ids ↔ schemas, and subjects.
+
+A record is a zero byte, the schema's id in four bytes, and the value in the converter's format.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
+
+from airflow_provider_connect.converters.registry.registry import Registry, SchemaText
+from airflow_provider_connect.converters.registry.settings import (
+    AUTO_REGISTER,
+    CACHE_SIZE,
+    NO_FALLBACK,
+    NORMALIZE,
+    USE_LATEST,
+    client_settings,
+    strategy_of,
+)
+from airflow_provider_connect.errors import ConnectException, DataException, SchemaException
+from airflow_provider_connect.sdk.arrow import np, pa, pc
+from airflow_provider_connect.sdk.arrow_schema import schema_of
+from airflow_provider_connect.sdk.columns import cast_to_schema, is_json
+from airflow_provider_connect.sdk.config_def import Config
+from airflow_provider_connect.sdk.converter import ColumnRun, Converter
+from airflow_provider_connect.sdk.record_bytes import Cursor, Pieces, joined, spread
+from airflow_provider_connect.sdk.schema import Schema
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+HEADER_BYTES: Final = 5
+_NULL, _BROKEN = -1, -2
+_SHORT: Final = f"The record has less than the {HEADER_BYTES} bytes of a schema id. Check who writes the topic."
+_OTHER: Final = "The record does not begin with the zero byte of a schema registry's format. Check who writes the topic."
+Parsed = TypeVar("Parsed")
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSchema(Generic[Parsed]):
+    """A schema that records are written or read with: its id, in the format's own form, and as Connect's."""
+
+    number: int
+    parsed: Parsed
+    schema: Schema
+
+
+class RegistryConverter(Converter, Generic[Parsed]):
+    """A format whose schemas stand in a registry.
+
+    Each id of a column is asked for once, and all its records are read in one step wherever they lie. Null is a tombstone in both
+    directions."""
+
+    kind: ClassVar[str]
+    """The registry's word for the format."""
+    settings: Config
+
+    def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
+        self.is_key = is_key
+        self.settings = self.config_def.parse(config)
+        self.registry = Registry(client_settings(self.settings, self.allowed_paths))
+        kept = lru_cache(self.settings[CACHE_SIZE])
+        self._reader: Callable[[str, int], WriterSchema[Parsed]] = kept(self._new_reader)
+        self._writer: Callable[[str, Schema], WriterSchema[Parsed]] = kept(self._new_writer)
+
+    # What a format defines
+
+    @abstractmethod
+    def parse(self, text: SchemaText, version: int | None, part: int | str = 0) -> tuple[Parsed, Schema]:
+        """A schema of the registry, in the format's form and as Connect's. ``version`` is for a schema that has none itself.
+
+        ``part`` is for a format whose schemas hold several types: of a reader what ``ids`` found beside the id, of a writer the name that
+        ``schema_text`` gave."""
+
+    def ids(self, column: pa.Array) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int64]]]:
+        """The schema id of each record in the lower 32 bits, and what else of its head decides how it is read above them. -1 of a null, -2
+        of a record without an id; and the rows of the latter by what is wrong."""
+        found = schema_ids(column)
+        return found.ids, found.broken
+
+    @abstractmethod
+    def schema_text(self, schema: Schema) -> tuple[str, str]:
+        """The text that is registered for a schema of Connect's, and the name of its record, empty if it is no record."""
+
+    @abstractmethod
+    def decode(self, reader: WriterSchema[Parsed], column: pa.Array) -> pa.Array:
+        """The values, as a column of the reader's schema, of records without nulls, their headers included."""
+
+    @abstractmethod
+    def encode(self, writer: WriterSchema[Parsed], schema: Schema, column: pa.Array) -> pa.Array:
+        """The bytes of each value of a column without nulls, without header."""
+
+    # Reading
+
+    def find_invalid_rows(self, topic: str, column: pa.Array) -> dict[int, Exception]:
+        """Records without a schema id, and those whose schema the registry refuses: it is asked once for all records of an id."""
+        ids, broken = self.ids(column)
+        found: dict[int, Exception] = {row: DataException(reason) for reason, rows in broken.items() for row in rows.tolist()}
+        for number in np.unique(ids[ids > _NULL]).tolist():
+            try:
+                self._reader(topic, number)
+            except DataException as error:
+                found |= {row: DataException(error.message) for row in np.flatnonzero(ids == number).tolist()}
+            except ConnectException:  # the registry is away, or refuses the credentials: no record is at fault
+                return found
+        return found
+
+    def to_connect_column(self, topic: str, column: pa.Array) -> list[ColumnRun]:
+        if not len(column):
+            return []
+        ids, broken = self.ids(column)
+        for reason, rows in broken.items():
+            error = DataException(reason)
+            error.record = int(rows[0])
+            raise error
+        starts = np.append(np.flatnonzero(np.append(True, ids[1:] != ids[:-1])), len(ids)).tolist()
+        columns: dict[int, tuple[Schema | None, pa.Array]] = {}
+        for number in np.unique(ids).tolist():
+            rows = np.flatnonzero(ids == number)
+            columns[number] = self._read(topic, number, column if len(rows) == len(column) else column.take(pa.array(rows)), rows)
+        taken = dict.fromkeys(columns, 0)
+        runs = []
+        for start, end in itertools.pairwise(starts):
+            number = int(ids[start])
+            schema, values = columns[number]
+            runs.append(ColumnRun(end - start, schema, values.slice(taken[number], end - start)))
+            taken[number] += end - start
+        return runs
+
+    def _read(self, topic: str, number: int, column: pa.Array, rows: NDArray[np.int64]) -> tuple[Schema | None, pa.Array]:
+        if number == _NULL:
+            return None, pa.nulls(len(column))
+        try:
+            reader = self._reader(topic, number)
+            return reader.schema, self.decode(reader, column)
+        except DataException as error:
+            if error.record is not None:
+                error.record = int(rows[error.record])
+            raise
+
+    def _new_reader(self, topic: str, number: int) -> WriterSchema[Parsed]:
+        part, number = number >> 32, number & 0xFFFFFFFF
+        text = self.registry.schema(number)
+        if text.kind != self.kind:
+            raise DataException(f"Schema {number} of topic {topic} is of the kind {text.kind}, and {type(self).__name__} reads {self.kind}")
+        subject = self._subject(topic, "") if strategy_of(self.settings, is_key=self.is_key) == "TopicNameStrategy" else None
+        version = None if subject is None else self.registry.version(subject, number)
+        try:
+            return WriterSchema(number, *self.parse(text, version, part))
+        except SchemaException as error:
+            raise DataException(f"Schema {number} of topic {topic} cannot be read: {error}") from error
+
+    # Writing
+
+    def from_connect_column(self, topic: str, schema: Schema | None, column: pa.Array) -> pa.Array:
+        if not len(column) or pa.types.is_null(column.type):
+            return pa.nulls(len(column), pa.binary())
+        if schema is None:
+            if is_json(column.type):
+                raise DataException(f"{type(self).__name__} writes values with a schema, and those of topic {topic} have none")
+            schema = schema_of(pa.field("value", column.type, nullable=True))
+        column = cast_to_schema(column, schema)
+        is_valid = column.is_valid().to_numpy(zero_copy_only=False)
+        if column.null_count and not schema.optional and schema.default is None:
+            raise DataException(f"Found null for a value of topic {topic} whose schema is not optional")
+        dense = column.drop_null() if column.null_count else column
+        if not len(dense):
+            return pa.nulls(len(column), pa.binary())
+        writer = self._writer(topic, schema)
+        header = Pieces.repeated(b"\0" + writer.number.to_bytes(4, "big"), len(dense))
+        return spread(joined([header, Pieces.of(self.encode(writer, schema, dense))]).column(), is_valid)
+
+    def _new_writer(self, topic: str, schema: Schema) -> WriterSchema[Parsed]:
+        text, name = self.schema_text(schema)
+        subject = self._subject(topic, name)
+        own = SchemaText(self.kind, text, {})
+        if self.settings[USE_LATEST]:
+            number, latest = self.registry.latest(subject)
+            if self.settings[NO_FALLBACK] and latest.text != text and not self.registry.is_compatible(subject, own):
+                raise DataException(
+                    f"The records of topic {topic} have a schema that is not compatible with the latest of subject {subject}. "
+                    f"Register theirs, or set {NO_FALLBACK}=false to write by the latest."
+                )
+            return WriterSchema(number, *self.parse(latest, None, name))
+        ask = self.registry.register if self.settings[AUTO_REGISTER] else self.registry.number
+        parsed = self.parse(own, None, name)
+        return WriterSchema(ask(subject, own, normalize=self.settings[NORMALIZE]), *parsed)
+
+    def _subject(self, topic: str, name: str) -> str:
+        strategy = strategy_of(self.settings, is_key=self.is_key)
+        if strategy == "TopicNameStrategy":
+            return f"{topic}-{'key' if self.is_key else 'value'}"
+        if not name:
+            raise DataException(f"{strategy} takes the name of a record, and the values of topic {topic} are no records with a name")
+        return name if strategy == "RecordNameStrategy" else f"{topic}-{name}"
+
+
+@dataclass(slots=True)
+class SchemaIds:
+    """The schema id of each record, -1 of a null, -2 of one that does not begin with an id; and the rows of the latter by what is wrong.
+
+    ``behind`` stands behind the ids of the records that have one, which are ``rows``."""
+
+    ids: NDArray[np.int64]
+    broken: dict[str, NDArray[np.int64]]
+    behind: Cursor
+    rows: NDArray[np.int64]
+
+    def refuse(self, rows: NDArray[np.int64], reason: str) -> None:
+        """What stands behind the ids of some records is no record's head."""
+        self.ids[rows] = _BROKEN
+        self.broken[reason] = rows
+
+
+def schema_ids(column: pa.Array) -> SchemaIds:
+    """The ids of a binary column."""
+    ids = np.full(len(column), _NULL, np.int64)
+    rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+    cursor = Cursor.of(pc.fill_null(column, b"") if column.null_count else column).part(rows)
+    is_short = cursor.ends - cursor.at < HEADER_BYTES
+    is_other = ~is_short & (cursor.data[cursor.at] != 0)
+    broken = {reason: rows[where] for reason, where in ((_SHORT, is_short), (_OTHER, is_other)) if where.any()}
+    has_id = ~(is_short | is_other)
+    part = cursor.part(has_id)
+    part.skip(1)
+    ids[rows[has_id]] = part.numbers(">u4")
+    ids[rows[~has_id]] = _BROKEN
+    return SchemaIds(ids, broken, part, rows[has_id])

@@ -1,0 +1,127 @@
+"""A schema registry, by confluent-kafka's client: schemas by id, ids by schema. Its errors become Connect's here.
+
+The client is imported when a converter is configured, which only tasks do.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from airflow_provider_connect.converters.registry.settings import KEY_STORE, TRUST_STORE, URL
+from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, UnavailableException
+
+if TYPE_CHECKING:
+    from confluent_kafka.schema_registry import Schema as RegistrySchema
+    from confluent_kafka.schema_registry import SchemaReference, SchemaRegistryClient
+
+T = TypeVar("T")
+_MOST_REFERENCES: Final = 500
+_SHOWN: Final = 1000  # characters of the registry's message
+_TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaText:
+    """A schema as the registry has it: its text, its kind (AVRO, JSON, PROTOBUF), and the texts of those that it refers to by name, each
+    after those that it refers to itself."""
+
+    kind: str
+    text: str
+    references: Mapping[str, str]
+
+
+class Registry:
+    """One registry. Every call raises UnavailableException while the registry is away and where it refuses the credentials, DataException
+    where it refuses a schema or does not know it."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        try:
+            self._library: Any = import_module("confluent_kafka.schema_registry")
+        except ImportError as error:
+            raise ConnectException("Schema registries need: pip install 'airflow-provider-connect[registry]'") from error
+        try:
+            self._client: SchemaRegistryClient = self._library.SchemaRegistryClient(dict(settings))
+        except (ssl.SSLError, OSError) as error:
+            raise ConfigException(f"The files of {TRUST_STORE} and {KEY_STORE} cannot be used: {error}") from None
+        except (ValueError, TypeError) as error:
+            raise ConfigException.of(URL, "[hidden]", f"The client refuses the settings: {error}") from None
+
+    def schema(self, number: int) -> SchemaText:
+        """The schema of an id."""
+        return self._text(self._ask(f"schema {number}", lambda: self._client.get_schema(number)))
+
+    def version(self, subject: str, number: int) -> int | None:
+        """The version that the schema of an id has under ``subject``; None: it has none there."""
+        found = self._ask(f"versions of schema {number}", lambda: self._client.get_schema_versions(number))
+        return next((each.version for each in found if each.subject == subject), None)
+
+    def latest(self, subject: str) -> tuple[int, SchemaText]:
+        """The newest schema of ``subject``, with its id."""
+        found = self._ask(f"the latest schema of subject {subject}", lambda: self._client.get_latest_version(subject))
+        return int(found.schema_id or 0), self._text(found.schema)
+
+    def is_compatible(self, subject: str, schema: SchemaText) -> bool:
+        """Whether a schema could follow the latest one of ``subject``."""
+        what = f"the compatibility of subject {subject}"
+        return bool(self._ask(what, lambda: self._client.test_compatibility(subject, self._sent(schema))))
+
+    def register(self, subject: str, schema: SchemaText, *, normalize: bool) -> int:
+        """The id of a schema under ``subject``, which has it from then on."""
+        return int(
+            self._ask(f"a schema for subject {subject}", lambda: self._client.register_schema(subject, self._sent(schema), normalize))
+        )
+
+    def number(self, subject: str, schema: SchemaText, *, normalize: bool) -> int:
+        """The id of a schema that ``subject`` has already."""
+        what = f"a schema of subject {subject}"
+        found = self._ask(what, lambda: self._client.lookup_schema(subject, self._sent(schema), normalize))
+        return int(found.schema_id or 0)
+
+    def _text(self, schema: RegistrySchema) -> SchemaText:
+        references: dict[str, str] = {}
+        self._resolve(schema.references or [], references)
+        return SchemaText(schema.schema_type or "AVRO", schema.schema_str or "", references)
+
+    def _resolve(self, references: list[SchemaReference], found: dict[str, str]) -> None:
+        for each in references:
+            name, subject, version = str(each.name), str(each.subject), int(each.version or 0)
+            if name in found:
+                continue
+            if len(found) >= _MOST_REFERENCES:
+                raise DataException(f"A schema refers to more than {_MOST_REFERENCES} others")
+            referred = self._ask(f"version {version} of subject {subject}", partial(self._client.get_version, subject, version))
+            found[name] = ""  # it is being read: one that refers to itself ends here
+            self._resolve(referred.schema.references or [], found)
+            del found[name]
+            found[name] = referred.schema.schema_str or ""
+
+    def _sent(self, schema: SchemaText) -> RegistrySchema:
+        sent: RegistrySchema = self._library.Schema(schema.text, schema.kind)
+        return sent
+
+    def _ask(self, what: str, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except Exception as error:
+            kinds = {cls.__name__ for cls in type(error).__mro__}
+            if "SchemaRegistryError" in kinds:
+                raise _translated(what, error) from None
+            if "OAuthTokenError" in kinds:
+                raise UnavailableException(f"No OAuth token for the schema registry: {error}") from None
+            if "TransportError" in kinds:  # httpx's or httpx2's, as installed
+                raise UnavailableException(f"The schema registry is away, asked for {what}: {type(error).__name__}: {error}") from None
+            raise UnavailableException(f"The answer for {what} is not one of a schema registry: {type(error).__name__}") from error
+
+
+def _translated(what: str, error: Any) -> ConnectException:  # a SchemaRegistryError
+    text = f"The schema registry refuses {what}: {str(error.error_message)[:_SHOWN]} (status {error.http_status_code}, {error.error_code})"
+    if error.http_status_code in _TRANSIENT:
+        return UnavailableException(text)
+    if error.http_status_code in (401, 403):
+        return UnavailableException(f"{text}. Check basic.auth.user.info, bearer.auth.* and the user's rights.")
+    return DataException(text)

@@ -1,0 +1,198 @@
+"""The settings that the converters with a schema registry share, and what the registry's client makes of them. Knows no network.
+
+Keys are those of Confluent's Java converters. A config's author gives every address and every credential: none is taken from the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
+from airflow_provider_connect.sdk.config_def import REQUIRED, Config, ConfigDef, ConfigKey, Importance, OneOf, Range, Type
+
+URL: Final = "schema.registry.url"
+AUTO_REGISTER, USE_LATEST, NORMALIZE = "auto.register.schemas", "use.latest.version", "normalize.schemas"
+KEY_SUBJECT, VALUE_SUBJECT = "key.subject.name.strategy", "value.subject.name.strategy"
+CACHE_SIZE: Final = "schemas.cache.config"
+BASIC_SOURCE, USER_INFO = "basic.auth.credentials.source", "basic.auth.user.info"
+BEARER_SOURCE, TOKEN = "bearer.auth.credentials.source", "bearer.auth.token"
+ISSUER, CLIENT_ID, CLIENT_SECRET = "bearer.auth.issuer.endpoint.url", "bearer.auth.client.id", "bearer.auth.client.secret"
+SCOPE, CLUSTER, POOL = "bearer.auth.scope", "bearer.auth.logical.cluster", "bearer.auth.identity.pool.id"
+TRUST_STORE, TRUST_TYPE = "schema.registry.ssl.truststore.location", "schema.registry.ssl.truststore.type"
+KEY_STORE, KEY_STORE_TYPE = "schema.registry.ssl.keystore.location", "schema.registry.ssl.keystore.type"
+KEY_PASSWORD: Final = "schema.registry.ssl.key.password"
+PROXY_HOST, PROXY_PORT = "proxy.host", "proxy.port"
+CONNECT_TIMEOUT, READ_TIMEOUT = "http.connect.timeout.ms", "http.read.timeout.ms"
+RETRIES, WAIT, MOST_WAIT = "max.retries", "retries.wait.ms", "retries.max.wait.ms"
+NO_FALLBACK, KEEPS_NULLS = "latest.compatibility.strict", "ignore.default.for.nullables"
+
+_STRATEGIES: Final = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
+_JAVA_STRATEGIES: Final = "io.confluent.kafka.serializers.subject."
+
+
+def check_address(name: str, value: Any) -> None:
+    """Raises ConfigException unless each of the addresses, which commas separate, is one of HTTP(S), without user and password."""
+    for address in str(value or "").split(","):
+        try:
+            parts = urlsplit(address.strip())
+            is_address, has_user = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0, "@" in parts.netloc
+        except ValueError:
+            is_address = has_user = False
+        if has_user:
+            raise ConfigException.of(name, "[hidden]", f"An address has no user and password here. Set {USER_INFO}, which is a secret.")
+        if not is_address:
+            raise ConfigException.of(name, value, "Must be addresses as http://registry:8081 or https://…, separated by commas")
+
+
+def _check_optional_address(name: str, value: Any) -> None:
+    if value is not None:
+        check_address(name, value)
+
+
+def _check_strategy(name: str, value: Any) -> None:
+    if str(value).removeprefix(_JAVA_STRATEGIES) not in _STRATEGIES:
+        choices = ", ".join(_JAVA_STRATEGIES + strategy for strategy in _STRATEGIES)
+        raise ConfigException.of(name, value, f"Must be one of {choices}. Strategies of other classes are not loaded.")
+
+
+def strategy_of(config: Config, *, is_key: bool) -> str:
+    """The strategy's simple name."""
+    name: str = config[KEY_SUBJECT if is_key else VALUE_SUBJECT]
+    return name.removeprefix(_JAVA_STRATEGIES)
+
+
+def _key(name: str, type: Type, default: object, doc: str, **more: Any) -> ConfigKey:
+    return ConfigKey(name, type, default, doc=doc, **more)
+
+
+def _secret(name: str, doc: str) -> ConfigKey:
+    return ConfigKey(name, Type.PASSWORD, None, doc=doc)
+
+
+_STORE: Final = "The only type that is read is PEM: certificates as text."
+REGISTRY_KEYS: Final = ConfigDef(
+    _key(
+        URL,
+        Type.STRING,
+        REQUIRED,
+        "Addresses of the schema registry, separated by commas; one is asked after the other. Without user and password.",
+        validator=check_address,
+        importance=Importance.HIGH,
+    ),
+    _key(AUTO_REGISTER, Type.BOOLEAN, True, "Whether to register the schema of what is written. If not, it must be there already."),
+    _key(USE_LATEST, Type.BOOLEAN, False, f"Whether to write by the subject's latest schema; {AUTO_REGISTER} must be false."),
+    _key(
+        NO_FALLBACK,
+        Type.BOOLEAN,
+        True,
+        f"With {USE_LATEST}: whether the registry must find the latest schema compatible with the schema of the records.",
+        importance=Importance.LOW,
+    ),
+    _key(NORMALIZE, Type.BOOLEAN, False, "Whether the registry ignores an order that means nothing when it compares schemas."),
+    _key(
+        KEY_SUBJECT,
+        Type.STRING,
+        f"{_JAVA_STRATEGIES}{_STRATEGIES[0]}",
+        "The subject of a key's schema: by topic, by the record's name, or by both.",
+        validator=_check_strategy,
+    ),
+    _key(
+        VALUE_SUBJECT,
+        Type.STRING,
+        f"{_JAVA_STRATEGIES}{_STRATEGIES[0]}",
+        "The subject of a value's schema: by topic, by the record's name, or by both.",
+        validator=_check_strategy,
+    ),
+    _key(CACHE_SIZE, Type.INT, 1000, "How many schemas are kept.", validator=Range(at_least=1), importance=Importance.LOW),
+    _key(
+        BASIC_SOURCE,
+        Type.STRING,
+        "USER_INFO",
+        f"Where the user comes from. URL is read as USER_INFO: addresses have no user here. Of a Kafka client nothing is inherited; "
+        f"without {USER_INFO} no user is sent.",
+        validator=OneOf("USER_INFO", "URL"),
+    ),
+    _secret(USER_INFO, "The user and the password for HTTP Basic, as user:password."),
+    _key(
+        BEARER_SOURCE,
+        Type.STRING,
+        None,
+        "Where a bearer token comes from: STATIC_TOKEN, or OAUTHBEARER for one that a client obtains. The host's own tokens are not used.",
+        validator=lambda name, value: None if value is None else OneOf("STATIC_TOKEN", "OAUTHBEARER")(name, value),
+    ),
+    _secret(TOKEN, "The token of STATIC_TOKEN."),
+    _key(ISSUER, Type.STRING, None, "The address that gives OAUTHBEARER its tokens.", validator=_check_optional_address),
+    _key(CLIENT_ID, Type.STRING, None, "The client of OAUTHBEARER."),
+    _secret(CLIENT_SECRET, "The client's secret."),
+    _key(SCOPE, Type.STRING, "", "The scope that OAUTHBEARER asks for."),
+    _key(CLUSTER, Type.STRING, "", "Sent with a token as target-sr-cluster.", importance=Importance.LOW),
+    _key(POOL, Type.STRING, None, "Sent with a token as Confluent-Identity-Pool-Id.", importance=Importance.LOW),
+    _key(TRUST_STORE, Type.STRING, None, f"A file of authorities that the registry's certificate may be of. {_STORE}"),
+    _key(TRUST_TYPE, Type.STRING, "PEM", "The file's type.", validator=OneOf("PEM"), importance=Importance.LOW),
+    _key(KEY_STORE, Type.STRING, None, f"A file with the client's certificate and its private key, for mutual TLS. {_STORE}"),
+    _key(KEY_STORE_TYPE, Type.STRING, "PEM", "The file's type.", validator=OneOf("PEM"), importance=Importance.LOW),
+    _secret(KEY_PASSWORD, "The password of the private key."),
+    _key(PROXY_HOST, Type.STRING, None, "The host of an HTTP proxy.", importance=Importance.LOW),
+    _key(PROXY_PORT, Type.INT, None, "The proxy's port.", importance=Importance.LOW),
+    _key(CONNECT_TIMEOUT, Type.INT, 60000, "How long to wait for a connection.", validator=Range(1), importance=Importance.LOW),
+    _key(READ_TIMEOUT, Type.INT, 60000, "How long to wait for an answer.", validator=Range(1), importance=Importance.LOW),
+    _key(RETRIES, Type.INT, 3, "How often a request is repeated when the registry is away.", validator=Range(0, 20)),
+    _key(WAIT, Type.INT, 1000, "The longest wait before the first repetition; it doubles each time.", validator=Range(0)),
+    _key(MOST_WAIT, Type.INT, 20000, "The longest wait before any repetition.", validator=Range(0)),
+)
+KEEPS_NULLS_KEY: Final = _key(
+    KEEPS_NULLS,
+    Type.BOOLEAN,
+    False,
+    "Whether null stays null where a field may be null and has a default. If not, the default is written.",
+    importance=Importance.LOW,
+)
+"""Of the converters whose formats can write both."""
+
+
+def client_settings(config: Config, allowed: AllowedPaths) -> dict[str, Any]:
+    """What confluent-kafka's client of the registry is given. Raises ConfigException for settings that are not complete, and for files
+    outside of what the worker allows."""
+    if config[USE_LATEST] and config[AUTO_REGISTER]:
+        raise ConfigException.of(USE_LATEST, "true", f"The latest schema is used only with {AUTO_REGISTER}=false. Set it.")
+    connect, read = config[CONNECT_TIMEOUT] / 1000, config[READ_TIMEOUT] / 1000
+    given: dict[str, Any] = {
+        "url": config[URL],
+        "timeout": (connect, read, read, connect),
+        "max.retries": config[RETRIES],
+        "retries.wait.ms": config[WAIT],
+        "retries.max.wait.ms": config[MOST_WAIT],
+        "cache.capacity": config[CACHE_SIZE],
+        "cache.latest.ttl.sec": 300,
+    }
+    if config[USER_INFO] is not None:
+        if ":" not in config[USER_INFO].value:
+            raise ConfigException.of(USER_INFO, "[hidden]", "Must be user:password")
+        given[USER_INFO] = config[USER_INFO].value
+    if config[PROXY_HOST] is not None:
+        given["proxy"] = f"http://{config[PROXY_HOST]}:{config[PROXY_PORT] or 80}"
+        check_address(PROXY_HOST, given["proxy"])
+    return given | _bearer(config) | _certificates(config, allowed)
+
+
+def _bearer(config: Config) -> dict[str, Any]:
+    source = config[BEARER_SOURCE]
+    if source is None:
+        return {}
+    needed = (TOKEN,) if source == "STATIC_TOKEN" else (ISSUER, CLIENT_ID, CLIENT_SECRET)
+    for name in needed:
+        if config[name] is None:
+            raise ConfigException.of(name, "null", f"{BEARER_SOURCE}={source} needs it. Set it.")
+    found = {name: getattr(config[name], "value", config[name]) for name in (*needed, CLUSTER, POOL) if config[name] is not None}
+    return found | {BEARER_SOURCE: source} | ({SCOPE: config[SCOPE]} if source == "OAUTHBEARER" else {})
+
+
+def _certificates(config: Config, allowed: AllowedPaths) -> dict[str, Any]:
+    files: Mapping[str, str] = {"ssl.ca.location": TRUST_STORE, "ssl.certificate.location": KEY_STORE}
+    found = {name: allowed.file_path(key, config[key]) for name, key in files.items() if config[key] is not None}
+    if config[KEY_PASSWORD] is not None and KEY_STORE in config and config[KEY_STORE] is not None:
+        found["ssl.key.password"] = config[KEY_PASSWORD].value
+    return found
