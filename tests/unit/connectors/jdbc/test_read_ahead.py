@@ -60,7 +60,7 @@ def test_large_items_wait_one_at_a_time() -> None:
     for megabytes, expected in ((5, 3), (20, 2)):  # those that wait, and the one that has no room yet
         taken.clear()
         ahead = ReadAhead(source(), lambda: None, size=lambda _, size=megabytes: size << 20)  # type: ignore[misc]
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while len(taken) < expected and time.monotonic() < deadline:
             time.sleep(0.005)
         time.sleep(0.05)

@@ -1,0 +1,281 @@
+"""``avro``: Avro's container files. Schemas are written and read as the well-known Avro converter for Connect does (``sdk.avro``)."""
+
+from __future__ import annotations
+
+import bz2
+import io
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import Any, BinaryIO, Final
+
+from airflow_provider_connect.connectors.filesystem.formats.contract import (
+    BROKEN,
+    FORMAT,
+    CountedFile,
+    KeptOpen,
+    Piece,
+    Split,
+    check_codec,
+    unreadable,
+)
+from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.avro.avro_type import AvroType, parse_avro
+from airflow_provider_connect.sdk.avro.connect_schemas import avro_schema_text, connect_schema
+from airflow_provider_connect.sdk.avro.decoder import decode_records
+from airflow_provider_connect.sdk.avro.encoder import AvroWriting, encode_records
+from airflow_provider_connect.sdk.columns import cast_to_schema
+from airflow_provider_connect.sdk.schema import Schema
+
+_MAGIC: Final = b"Obj\x01"
+_SYNC_BYTES: Final = 16
+_BLOCK_BYTES: Final = 1 << 20
+_MOST_BYTES: Final = 256 << 20  # of a block, after its compression
+_MOST_RECORDS: Final = 1 << 20  # of a block whose records have no bytes
+
+
+class Avro:
+    """Values with a schema, of any type."""
+
+    def __init__(self, codec: str | None, options: Mapping[str, str]) -> None:
+        self._codec = check_codec(codec, [*_PACK], "null")
+
+    @property
+    def extension(self) -> str:
+        return ".avro"
+
+    def accepts(self, schema: Schema | None, arrow_type: pa.DataType) -> None:
+        _written_type(schema)
+
+    def writer(self, file: BinaryIO, schema: Schema | None, arrow_type: pa.DataType) -> AvroWriter:
+        return AvroWriter(file, self._codec, schema)
+
+    def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
+        """Blocks that are not larger than they need be are read together."""
+        kept = KeptOpen(file)
+        try:
+            header = _Header(kept)
+            schema = connect_schema(header.type)
+            waiting: list[bytes] = []
+            for records in header.blocks(kept):
+                waiting += records
+                if sum(map(len, records)) >= _BLOCK_BYTES or len(waiting) * 64 >= _BLOCK_BYTES:
+                    yield decode_records(header.type, schema, pa.array(waiting, pa.binary())), schema
+                    waiting = []
+            if waiting:
+                yield decode_records(header.type, schema, pa.array(waiting, pa.binary())), schema
+        except (pa.ArrowException, zlib.error, *BROKEN) as error:
+            yield unreadable(kept, error)
+
+    def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
+        return [Split(0, size)]
+
+
+def _written_type(schema: Schema | None) -> tuple[Schema, str, AvroType]:
+    if schema is None:
+        raise DataException(
+            "Avro files hold values with a schema, and these have none. Use a converter that reads schemas, or the format json"
+        )
+    text = avro_schema_text(schema)
+    return schema, text, parse_avro(text)
+
+
+class AvroWriter:
+    """Each write is one block or several."""
+
+    def __init__(self, file: BinaryIO, codec: str, schema: Schema | None) -> None:
+        self._schema, text, self._type = _written_type(schema)
+        self._counted = CountedFile(file)
+        self._pack = _PACK[codec]
+        self._sync = os.urandom(_SYNC_BYTES)
+        metadata = {b"avro.schema": text.encode(), b"avro.codec": codec.encode()}
+        entries = b"".join(_sized(key) + _sized(value) for key, value in metadata.items())
+        self._counted.write(_MAGIC + _varint(len(metadata)) + entries + _varint(0) + self._sync)
+
+    @property
+    def bytes_written(self) -> int:
+        return self._counted.count
+
+    def write(self, values: pa.Array) -> None:
+        column = cast_to_schema(values, self._schema)
+        records = encode_records(self._type, self._schema, column, AvroWriting(keeps_nulls=True))
+        rows = max(1, len(records) * _BLOCK_BYTES // max(records.nbytes, _BLOCK_BYTES))
+        for start in range(0, len(records), rows):
+            block = records.slice(start, rows)
+            offsets = memoryview(block.buffers()[1]).cast("i")[block.offset : block.offset + len(block) + 1]
+            data = self._pack(block.buffers()[2].slice(offsets[0], offsets[-1] - offsets[0]).to_pybytes())
+            self._counted.write(b"".join((_varint(len(block)), _sized(data), self._sync)))
+
+    def close(self) -> None:
+        """A block is whole when it is written."""
+
+
+class _Header:
+    """What a file begins with. Raises an exception of those that ``read`` names for a file that is not Avro."""
+
+    def __init__(self, file: KeptOpen) -> None:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise DataException("It does not begin as an Avro file does")
+        metadata: dict[bytes, bytes] = {}
+        while count := _read_varint(file):
+            if count < 0:  # the block's size follows
+                _read_varint(file)
+            metadata |= {_read_sized(file): _read_sized(file) for _ in range(min(abs(count), _MOST_RECORDS))}
+        text = metadata[b"avro.schema"].decode()
+        self.type = parse_avro(text)
+        _refuse_empty_entries(self.type)
+        self._unpack = _UNPACK.get(metadata.get(b"avro.codec", b"null").decode())
+        if self._unpack is None:
+            raise DataException(f"Its codec {metadata[b'avro.codec']!r} is not one of {', '.join(_UNPACK)}")
+        self._sync = _read_exactly(file, _SYNC_BYTES)
+        schema = json.loads(text) if text.lstrip().startswith(("{", "[", '"')) else text
+        try:
+            fastavro = import_module("fastavro")
+        except ImportError:
+            raise ConfigException.of(FORMAT, "avro", "Install airflow-provider-connect[filesystem] where tasks run.") from None
+        self._skip: Callable[..., Any] = fastavro.schemaless_reader
+        self._schemas = fastavro.parse_schema(schema), fastavro.parse_schema(_without_fields(schema))
+
+    def blocks(self, file: KeptOpen) -> Iterator[list[bytes]]:
+        """The records of each block, which lie one after another without their lengths: a reader that wants no field passes over them."""
+        assert self._unpack is not None
+        while first := file.read(1):
+            count = _read_varint(file, first)
+            data = self._unpack(_read_sized(file))
+            if _read_exactly(file, _SYNC_BYTES) != self._sync:
+                raise DataException("A block does not end with the file's mark")
+            if not 0 <= count <= max(len(data), _MOST_RECORDS):
+                raise DataException(f"A block of {len(data)} bytes cannot have {count} records")
+            stream, begin, records = io.BytesIO(data), 0, []
+            for _ in range(count):
+                self._skip(stream, *self._schemas)
+                end = stream.tell()
+                records.append(data[begin:end])
+                begin = end
+            yield records
+
+
+def _without_fields(schema: Any) -> Any:  # Any: an Avro schema in JSON
+    if isinstance(schema, list):
+        return [_without_fields(branch) for branch in schema]
+    is_record = isinstance(schema, dict) and schema.get("type") == "record"
+    return {key: schema[key] for key in ("type", "name", "namespace") if key in schema} | {"fields": []} if is_record else schema
+
+
+def _refuse_empty_entries(type: AvroType) -> None:
+    """Entries without bytes could be more than any file has."""
+    inner = [field.type for field in type.fields] + list(type.branches) + ([] if type.items is None else [type.items])
+    if type.kind == "array" and type.items is not None and _is_empty(type.items):
+        raise DataException("An array of values that have no bytes cannot be read")
+    for each in inner:
+        _refuse_empty_entries(each)
+
+
+def _is_empty(type: AvroType) -> bool:
+    is_empty_record = type.kind == "record" and all(_is_empty(field.type) for field in type.fields)
+    return type.kind == "null" or is_empty_record or (type.kind == "fixed" and not type.size)
+
+
+def _varint(number: int) -> bytes:
+    number = number << 1 if number >= 0 else (-number << 1) - 1
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes((*found, number))
+
+
+def _sized(data: bytes) -> bytes:
+    return _varint(len(data)) + data
+
+
+def _read_varint(file: KeptOpen, first: bytes = b"") -> int:
+    number = shift = 0
+    byte = (first or _read_exactly(file, 1))[0]
+    while byte > 0x7F:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if shift > 63:
+            raise DataException("A number has more than 64 bits")
+        byte = _read_exactly(file, 1)[0]
+    number |= byte << shift
+    return (number >> 1) ^ -(number & 1)
+
+
+def _read_sized(file: KeptOpen) -> bytes:
+    size = _read_varint(file)
+    if not 0 <= size <= _MOST_BYTES:
+        raise DataException(f"It has a part of {size} bytes: at most {_MOST_BYTES} are read")
+    return _read_exactly(file, size)
+
+
+def _read_exactly(file: KeptOpen, size: int) -> bytes:
+    found = bytearray()
+    while len(found) < size:
+        piece = file.read(min(size - len(found), 1 << 20))
+        if not piece:
+            raise EOFError("The file ends within a block")
+        found += piece
+    return bytes(found)
+
+
+def _deflated(data: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-15)
+    return packer.compress(data) + packer.flush()
+
+
+def _snappy(data: bytes) -> bytes:
+    return bytes(pa.compress(data, codec="snappy", asbytes=True)) + zlib.crc32(data).to_bytes(4, "big")
+
+
+def _unsnappy(data: bytes) -> bytes:
+    size, shift = 0, 0
+    for byte in data[:5]:  # the data begins with its length
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte <= 0x7F:
+            break
+    found = bytes(pa.decompress(data[:-4], decompressed_size=_bounded(size), codec="snappy", asbytes=True))
+    if zlib.crc32(found) != int.from_bytes(data[-4:], "big"):
+        raise DataException("The checksum of a block is another one")
+    return found
+
+
+def _unzstd(data: bytes) -> bytes:
+    found = pa.CompressedInputStream(pa.BufferReader(data), "zstd").read(_MOST_BYTES + 1)
+    _bounded(len(found))
+    return bytes(found)
+
+
+def _inflated(unpacker: Any) -> Callable[[bytes], bytes]:  # Any: one of two libraries that are alike
+    def unpack(data: bytes) -> bytes:
+        found = unpacker().decompress(data, _MOST_BYTES + 1)
+        _bounded(len(found))
+        return bytes(found)
+
+    return unpack
+
+
+def _bounded(size: int) -> int:
+    if size > _MOST_BYTES:
+        raise DataException(f"A block has more than {_MOST_BYTES} bytes after its compression")
+    return size
+
+
+_PACK: Final[Mapping[str, Callable[[bytes], bytes]]] = {
+    "null": lambda data: data,
+    "deflate": _deflated,
+    "snappy": _snappy,
+    "zstandard": lambda data: bytes(pa.compress(data, codec="zstd", asbytes=True)),
+    "bzip2": bz2.compress,
+}
+_UNPACK: Final[Mapping[str, Callable[[bytes], bytes]]] = {
+    "null": lambda data: data,
+    "deflate": _inflated(lambda: zlib.decompressobj(-15)),
+    "snappy": _unsnappy,
+    "zstandard": _unzstd,
+    "bzip2": _inflated(bz2.BZ2Decompressor),
+}

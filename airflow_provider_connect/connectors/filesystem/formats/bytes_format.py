@@ -1,0 +1,68 @@
+"""``bytes``: values as they are, with a separator behind each; nothing is escaped, so values do not contain it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import BinaryIO, Final
+
+from airflow_provider_connect.connectors.filesystem.formats.contract import KeptOpen, Piece, Split, check_codec, unreadable
+from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS, NONE, TextWriter, byte_splits, texts_of
+from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.columns import is_json
+from airflow_provider_connect.sdk.schema import BYTES_SCHEMA, Schema
+
+SEPARATOR: Final = "format.bytearray.separator"
+
+
+class RawBytes:
+    """Bytes and texts. ``format.bytearray.separator`` is a line feed unless it is set; ``\\\\n`` in it stands for one."""
+
+    def __init__(self, codec: str | None, options: Mapping[str, str]) -> None:
+        self._codec = check_codec(codec, [*EXTENSIONS], NONE)
+        text = options.get(SEPARATOR, "\n")
+        self._separator = text.replace("\\n", "\n").replace("\\r", "\r").replace("\\t", "\t").replace("\\0", "\0").encode()
+        if not self._separator:
+            raise ConfigException.of(SEPARATOR, text, "It separates one record from the next: set at least one character.")
+
+    @property
+    def extension(self) -> str:
+        return f".bin{EXTENSIONS[self._codec]}"
+
+    def accepts(self, schema: Schema | None, arrow_type: pa.DataType) -> None:
+        types = pa.types
+        is_logical = schema is not None and schema.logical_name is not None
+        if is_logical or not (types.is_binary(arrow_type) or types.is_string(arrow_type) or is_json(arrow_type)):
+            raise DataException(f"Files of bytes hold bytes and text, and these values are {arrow_type}. Use ByteArrayConverter")
+
+    def writer(self, file: BinaryIO, schema: Schema | None, arrow_type: pa.DataType) -> BytesWriter:
+        self.accepts(schema, arrow_type)
+        return BytesWriter(file, self._codec, self._separator)
+
+    def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
+        kept = KeptOpen(file)
+        try:
+            for texts in texts_of(kept, self._codec, self._separator, split):
+                yield texts if isinstance(texts, DataException) else (texts, BYTES_SCHEMA)
+        except (pa.ArrowException, OSError) as error:
+            yield unreadable(kept, error)
+
+    def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
+        return byte_splits(size, wanted_bytes if len(self._separator) == 1 else size, self._codec)
+
+
+class BytesWriter(TextWriter):
+    """Values as they are. Raises DataException for null and for a value that contains the separator: it would be read as two."""
+
+    def __init__(self, file: BinaryIO, codec: str, separator: bytes) -> None:
+        super().__init__(file, codec, separator)
+        self._divider = separator
+
+    def write(self, values: pa.Array) -> None:
+        data = (values.storage if is_json(values.type) else values).cast(pa.binary())
+        if data.null_count:
+            raise DataException("Files of bytes hold no null values. Leave them out (behavior.on.null.values=ignore)")
+        if pc.any(pc.match_substring(data, self._divider)).as_py():
+            row = pc.index(pc.match_substring(data, self._divider), True).as_py()
+            raise DataException(f"Value {row} contains the separator {self._divider!r} of the file. Set another one: {SEPARATOR}")
+        self.write_texts(data)

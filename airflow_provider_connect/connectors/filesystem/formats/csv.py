@@ -1,0 +1,166 @@
+"""``csv``: a field a column, with a line of names on top. CSV has no types: what is read are texts.
+
+Texts are in quotes, so that an empty one is not null. Bytes are base64; arrays, maps and structs within a struct are JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any, BinaryIO, Final
+
+from airflow_provider_connect.connectors.filesystem.formats.contract import (
+    CHUNK_BYTES,
+    KeptOpen,
+    Piece,
+    Split,
+    check_codec,
+    check_struct,
+    struct_columns,
+    unreadable,
+)
+from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS, NONE, TextWriter, opened
+from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.arrow_schema import arrow_type
+from airflow_provider_connect.sdk.json.base64_column import base64_text
+from airflow_provider_connect.sdk.json.values import JsonRules
+from airflow_provider_connect.sdk.json.writer import column_text
+from airflow_provider_connect.sdk.schema import STRING_SCHEMA, Schema, SchemaType
+
+DELIMITER, HEADER = "csv.delimiter", "csv.header"
+_MOST_COLUMNS: Final = 4096
+_RULES: Final = JsonRules(is_numeric=True, fills_defaults=False)
+
+
+class Csv:
+    """``csv.delimiter`` is a comma unless set; ``csv.header=false``: no line of names, and fields are read as ``f0``, ``f1`` …"""
+
+    def __init__(self, codec: str | None, options: Mapping[str, str]) -> None:
+        self._codec = check_codec(codec, [*EXTENSIONS], NONE)
+        self._delimiter = options.get(DELIMITER, ",").replace("\\t", "\t")
+        if len(self._delimiter.encode()) != 1 or self._delimiter in '"\r\n':
+            raise ConfigException.of(DELIMITER, self._delimiter, "Set one ASCII character that is no quote and ends no line.")
+        header = options.get(HEADER, "true").lower()
+        if header not in ("true", "false"):
+            raise ConfigException.of(HEADER, header, "Set true or false.")
+        self._has_header = header == "true"
+
+    @property
+    def extension(self) -> str:
+        return f".csv{EXTENSIONS[self._codec]}"
+
+    def accepts(self, schema: Schema | None, arrow_type: pa.DataType) -> None:
+        check_struct(schema, "CSV")
+
+    def writer(self, file: BinaryIO, schema: Schema | None, arrow_type: pa.DataType) -> CsvWriter:
+        return CsvWriter(file, self._codec, check_struct(schema, "CSV"), delimiter=self._delimiter, has_header=self._has_header)
+
+    def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
+        """A row with too few or too many columns is an exception of its own, behind the rows of its block."""
+        bad: list[DataException] = []
+        kept = KeptOpen(file)
+        try:
+            names: list[str] | None = None
+            for batch in self._batches(kept, bad):
+                rows = batch
+                if names is None:
+                    names = _names(rows) if self._has_header else rows.schema.names
+                    rows = rows.slice(1) if self._has_header else rows
+                schema = Schema.struct({name: STRING_SCHEMA.as_optional() for name in names})
+                if rows.num_rows:
+                    yield pa.StructArray.from_arrays(rows.columns, fields=list(arrow_type(schema))), schema
+                yield from bad
+                bad.clear()
+        except (pa.ArrowException, OSError, DataException) as error:
+            yield from bad
+            yield unreadable(kept, error)
+
+    def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
+        """One: a line break may be within quotes, which only those know who read from the beginning."""
+        return [Split(0, size)]
+
+    def _batches(self, file: KeptOpen, bad: list[DataException]) -> Iterator[pa.RecordBatch]:
+        """Rows of texts. In files of one column an empty line is a null, in others it is no row."""
+        if not opened(file, self._codec).read(1):
+            return
+        first = self._reader(file, bad, ignores_empty=True)
+        if len(first.schema) > 1:
+            yield from first
+            return
+        bad.clear()
+        yield from self._reader(file, bad, ignores_empty=False)
+
+    def _reader(self, file: KeptOpen, bad: list[DataException], *, ignores_empty: bool) -> Any:  # Any: pyarrow has no types
+        csv = import_module("pyarrow.csv")
+
+        def note(row: Any) -> str:
+            where = "" if row.number is None else f" {row.number}"
+            bad.append(DataException(f"Row{where} has {row.actual_columns} columns, not {row.expected_columns}: {row.text[:100]}"))
+            return "skip"
+
+        return csv.open_csv(
+            opened(file, self._codec),
+            read_options=csv.ReadOptions(use_threads=False, block_size=CHUNK_BYTES, autogenerate_column_names=True),
+            parse_options=csv.ParseOptions(
+                delimiter=self._delimiter, newlines_in_values=True, ignore_empty_lines=ignores_empty, invalid_row_handler=note
+            ),
+            convert_options=csv.ConvertOptions(
+                column_types={f"f{number}": pa.string() for number in range(_MOST_COLUMNS)},
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                null_values=[""],
+            ),
+        )
+
+
+def _names(rows: pa.RecordBatch) -> list[str]:
+    """The names in the first row. Raises DataException for those that cannot be a struct's."""
+    names = [column[0].as_py() or "" for column in rows.columns]
+    if "" in names or len(set(names)) < len(names):
+        raise DataException(f"The first line must name each column once (or set {HEADER}=false), and it has {names}")
+    return names
+
+
+class CsvWriter(TextWriter):
+    """Rows of one struct's fields."""
+
+    def __init__(self, file: BinaryIO, codec: str, schema: Schema, *, delimiter: str, has_header: bool) -> None:
+        super().__init__(file, codec, b"\n")
+        csv = import_module("pyarrow.csv")
+        self._schema = schema
+        types = [_written_type(field.schema) for field in schema.fields]
+        self._columns = pa.schema([pa.field(field.name, type) for field, type in zip(schema.fields, types, strict=True)])
+        options = csv.WriteOptions(include_header=has_header, delimiter=delimiter)
+        self._writer = csv.CSVWriter(self.stream, self._columns, write_options=options)
+
+    def write(self, values: pa.Array) -> None:
+        columns = struct_columns(values, self._schema, "CSV")
+        texts = [_written(column, field.schema) for column, field in zip(columns, self._schema.fields, strict=True)]
+        self._writer.write_batch(pa.RecordBatch.from_arrays(texts, schema=self._columns))
+
+    def close(self) -> None:
+        self._writer.close()
+        super().close()
+
+
+def _written_type(schema: Schema) -> pa.DataType:
+    """Numbers and booleans have their own type, which Arrow writes without quotes."""
+    is_plain = schema.logical_name is None and schema.type not in _AS_TEXT
+    return arrow_type(schema) if is_plain else pa.string()
+
+
+_AS_TEXT: Final = (SchemaType.STRING, SchemaType.BYTES, SchemaType.STRUCT, SchemaType.ARRAY, SchemaType.MAP)
+
+
+def _written(column: pa.Array, schema: Schema) -> pa.Array:
+    if _written_type(schema) == column.type:
+        return column
+    dense = column.drop_null()
+    if schema.logical_name is not None:
+        texts = dense.cast(pa.string())
+    elif schema.type is SchemaType.BYTES:
+        texts = base64_text(dense)
+    else:
+        texts = column_text(schema, dense, _RULES)
+    return texts if not column.null_count else pc.replace_with_mask(pa.nulls(len(column), pa.string()), column.is_valid(), texts)

@@ -1,0 +1,49 @@
+"""The formats of files by their names: ``file_format``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from airflow_provider_connect.connectors.filesystem.formats.avro import Avro
+from airflow_provider_connect.connectors.filesystem.formats.bytes_format import RawBytes
+from airflow_provider_connect.connectors.filesystem.formats.contract import FORMAT, FileFormat, FileWriter, Piece, Split
+from airflow_provider_connect.connectors.filesystem.formats.csv import Csv
+from airflow_provider_connect.connectors.filesystem.formats.json_lines import JsonLines
+from airflow_provider_connect.connectors.filesystem.formats.orc import Orc
+from airflow_provider_connect.connectors.filesystem.formats.parquet import Parquet
+from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS
+from airflow_provider_connect.errors import ConfigException
+
+__all__ = ["FORMAT", "FORMATS", "FileFormat", "FileWriter", "Piece", "Split", "codec_of", "file_format"]
+
+FORMATS: Final[Mapping[str, Callable[[str | None, Mapping[str, str]], FileFormat]]] = {
+    "json": JsonLines,
+    "csv": Csv,
+    "parquet": Parquet,
+    "avro": Avro,
+    "orc": Orc,
+    "bytes": RawBytes,
+}
+"""Each takes the name of a codec, None for its usual one, and a connector's settings, of which it reads its own."""
+
+
+def file_format(name: str, compression: str | None, options: Mapping[str, str]) -> FileFormat:
+    """The format ``name`` with a codec, None for the format's usual one.
+
+    ``options`` may be all settings of a connector. Raises ConfigException for a name or codec that is not known and for wrong options.
+    """
+    create = FORMATS.get(name.lower())
+    if create is None:
+        raise ConfigException.of(FORMAT, name, f"There are the formats {', '.join(FORMATS)}.")
+    return create(compression, options)
+
+
+def codec_of(name: str, path: str) -> str | None:
+    """The codec of a file that is to be read in the format ``name``: of text by the end of its path, None where the file itself has it."""
+    if name.lower() not in _TEXTS:
+        return None
+    return next((codec for codec, extension in EXTENSIONS.items() if extension and path.endswith(extension)), None)
+
+
+_TEXTS: Final = ("json", "csv", "bytes")

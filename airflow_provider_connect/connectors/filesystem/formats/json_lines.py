@@ -1,0 +1,122 @@
+"""``json``: a JSON value in each line, written as JsonConverter writes values without their schema, and read without a schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import BinaryIO, Final, NoReturn
+
+from airflow_provider_connect.connectors.filesystem.formats.contract import KeptOpen, Piece, Split, check_codec, unreadable
+from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS, NONE, TextWriter, byte_splits, texts_of
+from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.arrow_schema import schema_of
+from airflow_provider_connect.sdk.columns import cast_to_schema, is_json
+from airflow_provider_connect.sdk.json.reader import NotPlain, check_documents, json_column
+from airflow_provider_connect.sdk.json.values import JsonRules
+from airflow_provider_connect.sdk.json.writer import column_text
+from airflow_provider_connect.sdk.json_text import MAX_DEPTH, depth_of, may_have_long_number
+from airflow_provider_connect.sdk.schema import Schema
+
+DECIMAL_FORMAT: Final = "json.decimal.format"
+_MARK: Final = b"\xef\xbb\xbf"  # that some programs begin a file with
+
+
+class JsonLines:
+    """Lines of JSON. ``json.decimal.format`` is BASE64 or NUMERIC. Blank lines are no records."""
+
+    def __init__(self, codec: str | None, options: Mapping[str, str]) -> None:
+        self._codec = check_codec(codec, [*EXTENSIONS], NONE)
+        decimals = options.get(DECIMAL_FORMAT, "BASE64").upper()
+        if decimals not in ("BASE64", "NUMERIC"):
+            raise ConfigException.of(DECIMAL_FORMAT, decimals, "Decimals are written as BASE64 or NUMERIC.")
+        self._rules = JsonRules(is_numeric=decimals == "NUMERIC")
+
+    @property
+    def extension(self) -> str:
+        return f".json{EXTENSIONS[self._codec]}"
+
+    def accepts(self, schema: Schema | None, arrow_type: pa.DataType) -> None:
+        """JSON holds everything."""
+
+    def writer(self, file: BinaryIO, schema: Schema | None, arrow_type: pa.DataType) -> JsonWriter:
+        return JsonWriter(file, self._codec, schema, self._rules)
+
+    def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
+        kept = KeptOpen(file)
+        try:
+            for lines in texts_of(kept, self._codec, b"\n", split):
+                if isinstance(lines, DataException):
+                    yield lines
+                else:
+                    yield from _pieces(lines)
+        except (pa.ArrowException, OSError) as error:
+            yield unreadable(kept, error)
+
+    def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
+        return byte_splits(size, wanted_bytes, self._codec)
+
+
+class JsonWriter(TextWriter):
+    """Values as lines; null is ``null``."""
+
+    def __init__(self, file: BinaryIO, codec: str, schema: Schema | None, rules: JsonRules) -> None:
+        super().__init__(file, codec, b"\n")
+        self._schema = schema
+        self._rules = rules
+
+    def write(self, values: pa.Array) -> None:
+        self.write_texts(_texts(values, self._schema, self._rules))
+
+
+def _texts(values: pa.Array, schema: Schema | None, rules: JsonRules) -> pa.Array:
+    if schema is not None:
+        return column_text(schema, cast_to_schema(values, schema), rules)
+    if is_json(values.type):
+        texts = values.storage.fill_null("null")
+        is_broken = pc.any(pc.match_substring_regex(texts, "[\\r\\n]")).as_py()  # line breaks between tokens are white space
+        return pc.replace_substring_regex(texts, "[\\r\\n]", " ") if is_broken else texts
+    if pa.types.is_null(values.type):
+        return pa.array(["null"] * len(values), pa.string())
+    found = schema_of(pa.field("value", values.type))
+    return column_text(found, cast_to_schema(values, found), rules)
+
+
+def _pieces(lines: pa.Array) -> Iterator[Piece]:
+    """Lines (binary, no nulls) as JSON texts. Where some are not JSON, the others come as one column, and then an exception for each."""
+    texts = lines.filter(pc.greater(pc.binary_length(lines), 0))
+    if not len(texts):
+        return
+    try:
+        check_documents(texts)
+        yield json_column(texts), None
+    except NotPlain:
+        yield from _checked(texts.to_pylist())
+
+
+def _checked(lines: list[bytes]) -> Iterator[Piece]:
+    good, bad = [], []
+    for line in lines:
+        text = line.removeprefix(_MARK)
+        try:
+            if text.strip():
+                _check(text)
+                good.append(text)
+        except (ValueError, RecursionError) as error:
+            bad.append(DataException(f"The line {line[:100]!r} is not JSON: {error}"))
+    if good:
+        yield json_column(pa.array(good, pa.binary())), None
+    yield from bad
+
+
+def _check(text: bytes) -> None:
+    """Raise ValueError or RecursionError for what is not one JSON value within the limits of JsonConverter."""
+    if may_have_long_number(text):
+        raise ValueError("It may have a number of more than 1,000 digits")
+    json.loads(text.decode(), parse_constant=_refuse_constant)
+    if depth_of(text) > MAX_DEPTH:
+        raise ValueError(f"It nests more than {MAX_DEPTH} objects and arrays")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")

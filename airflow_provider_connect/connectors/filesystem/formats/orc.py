@@ -1,0 +1,128 @@
+"""``orc``: structs as columns. ORC keeps all of a schema's fields but whether they are required; of the struct itself it keeps no name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any, BinaryIO, Final
+
+from airflow_provider_connect.connectors.filesystem.formats.contract import (
+    BROKEN,
+    CHUNK_BYTES,
+    CountedFile,
+    KeptOpen,
+    Piece,
+    Split,
+    check_codec,
+    check_struct,
+    splits_of_groups,
+    struct_columns,
+    structs_of,
+    unreadable,
+)
+from airflow_provider_connect.connectors.filesystem.formats.parquet import table_schema
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.arrow_schema import arrow_field
+from airflow_provider_connect.sdk.schema import Schema
+
+_CODECS: Final = {"none": "uncompressed", "snappy": "snappy", "zlib": "zlib", "lz4": "lz4", "zstd": "zstd"}
+_MOST_DIGITS: Final = 38
+
+
+class Orc:
+    """Structs with at least one field. A Time is a number of milliseconds in the file."""
+
+    def __init__(self, codec: str | None, options: Mapping[str, str]) -> None:
+        self._codec = check_codec(codec, [*_CODECS], "none")
+
+    @property
+    def extension(self) -> str:
+        return ".orc"
+
+    def accepts(self, schema: Schema | None, arrow_type: pa.DataType) -> None:
+        check_struct(schema, "ORC")
+        _stored(arrow_type)
+
+    def writer(self, file: BinaryIO, schema: Schema | None, arrow_type: pa.DataType) -> OrcWriter:
+        self.accepts(schema, arrow_type)
+        return OrcWriter(file, _CODECS[self._codec], check_struct(schema, "ORC"))
+
+    def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
+        kept = KeptOpen(file)
+        try:
+            source = _opened(kept)
+            schema = table_schema(source.schema)
+            stripes = range(source.nstripes) if split is None else range(split.begin, min(split.end, source.nstripes))
+            for stripe in stripes:
+                values = structs_of(source.read_stripe(stripe).columns, schema)
+                rows = max(1, len(values) * CHUNK_BYTES // max(values.nbytes, CHUNK_BYTES))
+                for start in range(0, len(values), rows):
+                    yield values.slice(start, rows), schema
+        except (pa.ArrowException, *BROKEN) as error:
+            yield unreadable(kept, error)
+
+    def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
+        """Stripes, as many together as have ``wanted_bytes``, if all are of one size."""
+
+        def stripe_sizes(file: KeptOpen) -> list[int]:
+            count = _opened(file).nstripes
+            return [size // max(count, 1)] * count
+
+        return splits_of_groups(file, wanted_bytes, stripe_sizes)
+
+
+def _opened(file: KeptOpen) -> Any:  # Any: pyarrow has no types
+    return import_module("pyarrow.orc").ORCFile(file)
+
+
+def _stored(type: pa.DataType) -> pa.DataType:
+    """The type that ORC has for values of ``type``, fields with their metadata. Raises DataException where it has none."""
+    types = pa.types
+    if types.is_time(type):
+        return pa.int32()
+    if types.is_decimal(type) and (types.is_decimal256(type) or not 0 <= type.scale <= _MOST_DIGITS):
+        raise DataException(f"ORC files hold decimals of up to {_MOST_DIGITS} digits, and here is one of {type}")
+    if types.is_struct(type):
+        if not type.num_fields:
+            raise DataException("ORC files hold structs with at least one field, and here is one that has none")
+        return pa.struct([_stored_field(field) for field in type])
+    if types.is_map(type):
+        return pa.map_(_stored_field(type.key_field), _stored_field(type.item_field))
+    return pa.list_(_stored_field(type.value_field)) if types.is_list(type) else type
+
+
+def _stored_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_stored(field.type))
+
+
+class OrcWriter:
+    """Each write is a part of a stripe; the library decides where a stripe ends."""
+
+    def __init__(self, file: BinaryIO, codec: str, schema: Schema) -> None:
+        self._schema = schema
+        self._columns = pa.schema(list(_stored(arrow_field("value", schema).type)))
+        self._counted = CountedFile(file)
+        self._writer = import_module("pyarrow.orc").ORCWriter(self._counted, compression=codec)
+        self._is_empty = True
+
+    @property
+    def bytes_written(self) -> int:
+        return self._counted.count
+
+    def write(self, values: pa.Array) -> None:
+        columns = struct_columns(values, self._schema, "ORC")
+        stored = [column.cast(field.type) for column, field in zip(columns, self._columns, strict=True)]
+        try:
+            self._writer.write(pa.Table.from_arrays(stored, schema=self._columns))
+        except pa.ArrowException as error:
+            raise DataException(f"Values cannot be written to an ORC file: {error}") from error
+        self._is_empty = False
+
+    def close(self) -> None:
+        if self._is_empty:
+            self.write(pa.array([], self._schema_type()))
+        self._writer.close()
+
+    def _schema_type(self) -> pa.DataType:
+        return arrow_field("value", self._schema).type

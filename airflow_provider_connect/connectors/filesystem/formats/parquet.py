@@ -1,0 +1,135 @@
+"""``parquet``: structs as columns. All of a schema is in the file: Arrow's schema has it in the metadata of fields, and the struct's own
+name, version, doc, parameters and default are the file's metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any, BinaryIO, Final
+
+from airflow_provider_connect.connectors.filesystem.formats.contract import (
+    BROKEN,
+    CHUNK_BYTES,
+    CountedFile,
+    KeptOpen,
+    Piece,
+    Split,
+    check_codec,
+    check_struct,
+    splits_of_groups,
+    struct_columns,
+    structs_of,
+    unreadable,
+)
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.arrow_schema import arrow_field, schema_of
+from airflow_provider_connect.sdk.schema import Schema
+
+ROW_GROUP_BYTES: Final = 32 << 20  # in memory; about a fifth of it in the file
+_EXTENSIONS: Final = {"snappy": ".snappy", "gzip": ".gz", "zstd": ".zstd", "lz4": ".lz4", "brotli": ".br", "none": ""}  # parquet-java's
+_OPTIONAL: Final = b"connect.optional"
+
+
+class Parquet:
+    """Structs with at least one field."""
+
+    def __init__(self, codec: str | None, options: Mapping[str, str]) -> None:
+        self._codec = check_codec(codec, tuple(_EXTENSIONS), "snappy")
+
+    @property
+    def extension(self) -> str:
+        return f"{_EXTENSIONS[self._codec]}.parquet"
+
+    def accepts(self, schema: Schema | None, arrow_type: pa.DataType) -> None:
+        check_struct(schema, "Parquet")
+        refused = _refused(arrow_type, "value")
+        if refused:
+            raise DataException(f"Parquet files cannot hold {refused}")
+
+    def writer(self, file: BinaryIO, schema: Schema | None, arrow_type: pa.DataType) -> ParquetWriter:
+        self.accepts(schema, arrow_type)
+        return ParquetWriter(file, self._codec, check_struct(schema, "Parquet"))
+
+    def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
+        kept = KeptOpen(file)
+        try:
+            source = _opened(kept)
+            schema = table_schema(source.schema_arrow)
+            groups = range(source.num_row_groups) if split is None else range(split.begin, min(split.end, source.num_row_groups))
+            for group in groups:
+                found = source.metadata.row_group(group)
+                rows = max(1, found.num_rows * CHUNK_BYTES // max(found.total_byte_size, CHUNK_BYTES))
+                for batch in source.iter_batches(rows, row_groups=[group], use_threads=False):
+                    yield structs_of(batch.columns, schema), schema
+        except (pa.ArrowException, *BROKEN) as error:
+            yield unreadable(kept, error)
+
+    def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
+        """Row groups, as many together as have ``wanted_bytes``."""
+        return splits_of_groups(file, wanted_bytes, _group_sizes)
+
+
+def _group_sizes(file: KeptOpen) -> list[int]:
+    metadata = _opened(file).metadata
+    return [metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups)]
+
+
+def _opened(file: KeptOpen) -> Any:  # Any: pyarrow has no types
+    return import_module("pyarrow.parquet").ParquetFile(file, arrow_extensions_enabled=False)
+
+
+def table_schema(columns: pa.Schema) -> Schema:
+    """The schema of a file's structs, from the types of its columns and its metadata."""
+    metadata = columns.metadata or {}
+    own = {key: text for key, text in metadata.items() if key.startswith(b"connect.")}
+    is_optional = own.pop(_OPTIONAL, b"false") == b"true"
+    return schema_of(pa.field("value", pa.struct(list(columns)), nullable=is_optional, metadata=own or None))
+
+
+def _refused(type: pa.DataType, path: str) -> str | None:
+    """What Parquet has no type for: structs without fields, decimals with digits before the point left out."""
+    if pa.types.is_struct(type) and not type.num_fields:
+        return f"the struct {path}, which has no fields"
+    if pa.types.is_decimal(type) and (type.scale < 0 or type.scale > type.precision):
+        return f"the decimal {path} of scale {type.scale}"
+    found = (_refused(type.field(index).type, f"{path}.{type.field(index).name}") for index in range(type.num_fields))
+    return next((each for each in found if each), None)
+
+
+class ParquetWriter:
+    """Values wait until they fill a row group."""
+
+    def __init__(self, file: BinaryIO, codec: str, schema: Schema) -> None:
+        field = arrow_field("value", schema)
+        metadata = {**(field.metadata or {}), _OPTIONAL: b"true" if schema.optional else b"false"}
+        self._columns = pa.schema(list(field.type), metadata=metadata)
+        self._schema = schema
+        self._counted = CountedFile(file)
+        self._writer = import_module("pyarrow.parquet").ParquetWriter(self._counted, self._columns, compression=codec)
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_bytes = 0
+
+    @property
+    def bytes_written(self) -> int:
+        return self._counted.count + self._waiting_bytes
+
+    def write(self, values: pa.Array) -> None:
+        batch = pa.RecordBatch.from_arrays(struct_columns(values, self._schema, "Parquet"), schema=self._columns)
+        self._waiting.append(batch)
+        self._waiting_bytes += batch.nbytes
+        if self._waiting_bytes >= ROW_GROUP_BYTES:
+            self._write_group()
+
+    def close(self) -> None:
+        self._write_group()
+        self._writer.close()
+
+    def _write_group(self) -> None:
+        if self._waiting:
+            table = pa.Table.from_batches(self._waiting, self._columns)
+            self._waiting, self._waiting_bytes = [], 0
+            try:
+                self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+            except pa.ArrowException as error:
+                raise DataException(f"Values cannot be written to a Parquet file: {error}") from error

@@ -1,0 +1,92 @@
+"""Streams of text files: compressed or not, read in pieces at separators. Knows nothing of what is between two separators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO, Final
+
+from airflow_provider_connect.connectors.filesystem.formats.contract import CHUNK_BYTES, CountedFile, KeptOpen, Split
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk.arrow import pa, pc
+
+NONE: Final = "none"
+EXTENSIONS: Final = {NONE: "", "gzip": ".gz", "zstd": ".zst", "lz4": ".lz4", "bz2": ".bz2"}
+"""The codecs of text files, each with the end of its file names."""
+MOST_BYTES: Final = 32 << 20
+"""Of one record of a text file: no broker that is set up as usual takes a tenth of it."""
+
+
+class TextWriter:
+    """Joins texts with a separator behind each, and compresses them."""
+
+    def __init__(self, file: BinaryIO, codec: str, separator: bytes) -> None:
+        self._counted = CountedFile(file)
+        self._separator = separator
+        self.stream = self._counted if codec == NONE else pa.CompressedOutputStream(self._counted, codec)
+
+    @property
+    def bytes_written(self) -> int:
+        return self._counted.count
+
+    def write_texts(self, texts: pa.Array) -> None:
+        """Texts (string or binary, no nulls)."""
+        if not len(texts):
+            return
+        joined = pc.binary_join(pa.LargeListArray.from_arrays([0, len(texts)], texts), pa.scalar(self._separator, texts.type))
+        self.stream.write(joined[0].as_buffer())
+        self.stream.write(self._separator)
+
+    def close(self) -> None:
+        if self.stream is not self._counted:
+            self.stream.close()
+
+
+def opened(file: KeptOpen, codec: str) -> pa.NativeFile:
+    """A file to read as it was before its compression."""
+    file.seek(0)
+    source = pa.PythonFile(file, "r")
+    return source if codec == NONE else pa.CompressedInputStream(source, codec)
+
+
+def byte_splits(size: int, wanted_bytes: int, codec: str) -> list[Split]:
+    """Ranges of bytes; a compressed file can be read from its beginning alone."""
+    if codec != NONE or not size:
+        return [Split(0, size)]
+    return [Split(begin, min(begin + wanted_bytes, size)) for begin in range(0, size, wanted_bytes)]
+
+
+def texts_of(file: KeptOpen, codec: str, separator: bytes, split: Split | None) -> Iterator[pa.Array | DataException]:
+    """What stands between separators, as binary columns; behind the last one, where that is not empty.
+
+    A split has the texts that begin in it: it passes over what the split before ends with, and reads its own last text to its end. Its
+    separator is one byte. A text of more than ``MOST_BYTES`` is a DataException.
+    """
+    begin, end = (0, None) if split is None or codec != NONE else (split.begin, split.end)
+    base = max(begin - 1, 0)  # a text that begins at ``begin`` has a separator before it
+    stream = opened(file, codec)
+    if base:
+        stream.seek(base)
+    is_passing, rest = begin > 0, b""
+    while chunk := stream.read(CHUNK_BYTES):
+        data = rest + chunk
+        if is_passing:
+            at = data.find(separator) + len(separator)
+            if at < len(separator):
+                base, rest = base + len(data), b""
+                continue
+            data, base, is_passing = data[at:], base + at, False
+        if end is not None and base >= end:
+            return
+        stop = -1 if end is None else data.find(separator, max(end - 1 - base, 0))
+        cut = data.rfind(separator) if stop < 0 else stop
+        if cut >= 0:
+            yield pc.split_pattern(pa.array([data[:cut]], pa.large_binary()), separator).flatten().cast(pa.binary())
+            if stop >= 0:
+                return
+            data, base = data[cut + len(separator) :], base + cut + len(separator)
+        if len(data) > MOST_BYTES:
+            yield DataException(f"The record at byte {base} has more than {MOST_BYTES} bytes")
+            data, base, is_passing = b"", base + len(data), True
+        rest = data
+    if rest:
+        yield pa.array([rest], pa.binary())

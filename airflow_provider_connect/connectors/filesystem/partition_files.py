@@ -1,0 +1,163 @@
+"""The files of one topic partition between two commits: which are open, when they end, which are finished.
+
+All open files of the partition end together, so that one offset separates what they hold from what comes later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from airflow_provider_connect.connectors.filesystem.commit_chain import CommitChain
+from airflow_provider_connect.connectors.filesystem.formats.contract import FileFormat, FileWriter
+from airflow_provider_connect.connectors.filesystem.partitioners.partitioner import Partitioner, Share
+from airflow_provider_connect.connectors.filesystem.partitioners.rotation import Rotation
+from airflow_provider_connect.connectors.filesystem.schema_change import Compatibility, projected
+from airflow_provider_connect.connectors.filesystem.stores.store import NewFile, Store, joined, path_part
+from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class FileNames:
+    """``«folder»/«topic»/«folder of the partitioner»/«topic»+«partition»+«first offset».«extension»``. The name has the topic as it is in
+    Kafka, the folder above as transformations have left it: no two partitions share a name."""
+
+    folder: str
+    delimiter: str = "+"
+    digits: int = 10
+    has_last_offset: bool = False
+
+    def path(self, folder: str, partition: TopicPartition, offsets: tuple[int, int], extension: str) -> str:
+        shown = offsets if self.has_last_offset else offsets[:1]
+        name = self.delimiter.join([partition.topic, str(partition.partition), *(f"{offset:0{self.digits}d}" for offset in shown)])
+        return joined(self.folder, folder, f"{name}{extension}")
+
+
+@dataclass(slots=True)
+class _OpenFile:
+    temporary: str
+    file: NewFile
+    writer: FileWriter
+    offsets: tuple[int, int]
+
+
+@dataclass(slots=True)
+class PartitionFiles:
+    """``next_open`` is the offset from which on records lie in open files; None: no file is open. ``finished`` holds the temporary path and
+    the path of each file that is to be published."""
+
+    partition: TopicPartition
+    store: Store
+    chain: CommitChain
+    format: FileFormat
+    partitioner: Partitioner
+    rotation: Rotation
+    names: FileNames
+    compatibility: Compatibility
+    most_open: int
+    finished: list[tuple[str, str]] = field(default_factory=list)
+    next_open: int | None = None
+    _open: dict[str, _OpenFile] = field(default_factory=dict)
+    _kind: tuple[Schema | None, pa.DataType] | None = None  # of the values in open files
+    _taken: list[pa.Array] = field(default_factory=list)  # offsets of a refused batch that are in files all the same
+    _begun: int = 0
+
+    def write(self, batch: Batch) -> None:
+        """Write a batch with a value column. After DataException or RetriableException it may come again, also in parts: records that are
+        in files by then are left out. ConnectException: an open file is broken."""
+        first = batch.kafka_offset_at(0)
+        self._taken = [each for each in self._taken if pc.max(each).as_py() >= first]
+        if self._taken:
+            batch = batch.filter(pc.invert(pc.is_in(batch.kafka_offsets, pa.concat_arrays(self._taken))))
+        taken: list[pa.Array] = []
+        try:
+            for piece in self._pieces(batch):
+                for share in self.partitioner.shares(piece):
+                    self._write_share(share)
+                    taken.append(share.batch.kafka_offsets)
+        except (DataException, RetriableException):
+            self._taken += taken
+            raise
+
+    def end(self) -> None:
+        """Finish all open files. Raises ConnectException where that fails: they are lost, and their records come again in another run."""
+        for folder, each in self._open.items():
+            with _broken(each.temporary):
+                with self.store.explained(each.temporary):
+                    each.writer.close()
+                each.file.close()
+            self.finished.append((each.temporary, self.names.path(folder, self.partition, each.offsets, self.format.extension)))
+        self._open.clear()
+        self.next_open = None
+        self.rotation.begin()
+
+    def discard(self) -> None:
+        """Drop what is not committed. Never raises."""
+        for each in self._open.values():
+            each.file.discard()
+        self._open.clear()
+        self._taken.clear()
+        self.finished.clear()
+        self.next_open = None
+        self.rotation.begin()
+
+    def _pieces(self, batch: Batch) -> Iterator[Batch]:
+        """The batch in pieces, each of which fits into the open files. They are ended in between."""
+        batch = self._of_one_kind(batch)
+        while batch.num_records:
+            count = self.rotation.room(batch)
+            if count == 0:
+                self.end()
+                count = self.rotation.room(batch)
+            piece, batch = batch.slice(0, count), batch.slice(count)
+            if self.next_open is None:
+                self.next_open = piece.first_offset if piece.first_offset is not None else piece.kafka_offset_at(0)
+            yield piece
+            self.rotation.note(piece)
+            if self.rotation.is_full(sum(each.writer.bytes_written for each in self._open.values())) or len(self._open) > self.most_open:
+                self.end()
+
+    def _of_one_kind(self, batch: Batch) -> Batch:
+        """The batch as the open files take it; where they do not, they are ended."""
+        assert batch.value is not None
+        schema, kind = batch.value_schema, (batch.value_schema, batch.value.type)
+        if self._kind == kind:
+            return batch
+        current = None if self._kind is None else self._kind[0]
+        if schema is not None and current is not None and self.compatibility.keeps(current, schema):
+            return batch.replace(value=projected(batch.value, schema, current), value_schema=current)
+        self.format.accepts(*kind)
+        self.end()
+        self._kind = kind
+        return batch
+
+    def _write_share(self, share: Share) -> None:
+        batch, folder = share.batch, joined(path_part(share.batch.topic), share.folder)
+        first, last = batch.kafka_offset_at(0), batch.kafka_offset_at(batch.num_records - 1)
+        each = self._open.get(folder)
+        if each is None:
+            each = self._open[folder] = self._begin(first)
+        with _broken(each.temporary), self.store.explained(each.temporary):
+            each.writer.write(batch.value)
+        each.offsets = each.offsets[0], last
+
+    def _begin(self, first: int) -> _OpenFile:
+        self._begun += 1
+        temporary = self.chain.temporary_path(f"{self._begun}-{first}{self.format.extension}")
+        file = self.store.new_file(temporary)
+        assert self._kind is not None
+        return _OpenFile(temporary, file, self.format.writer(file.stream, *self._kind), (first, first))
+
+
+@contextlib.contextmanager
+def _broken(path: str) -> Iterator[None]:
+    """Around writes to an open file, which cannot be written to any more after one has failed."""
+    try:
+        yield
+    except RetriableException as error:
+        raise ConnectException(f"{path} could not be written ({error}). The next run goes on from the last commit.") from error

@@ -1,0 +1,78 @@
+"""When the open files of a topic partition end: by records, bytes, the time of records, or the wall clock. Knows no files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from airflow_provider_connect.connectors.filesystem.partitioners.timestamps import Timestamps, local_ms
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.batch import Batch
+
+NO_LIMIT: Final = -1
+
+
+@dataclass(slots=True)
+class Rotation:
+    """A limit of 0 or less is no limit. ``now_ms`` is the wall clock; ``zone`` is that of the schedule."""
+
+    timestamps: Timestamps
+    now_ms: Callable[[], int]
+    zone: ZoneInfo
+    most_records: int = NO_LIMIT
+    most_bytes: int = NO_LIMIT
+    interval_ms: int = NO_LIMIT
+    schedule_ms: int = NO_LIMIT
+    _records: int = 0
+    _first_ms: int | None = None  # the time of the first record
+    _deadline_ms: int | None = None  # by the schedule
+
+    def begin(self) -> None:
+        """There are no open files."""
+        self._records, self._first_ms, self._deadline_ms = 0, None, None
+
+    def room(self, batch: Batch) -> int:
+        """How many records of ``batch`` fit into the open files; at least one where there are none."""
+        if self.is_due():
+            return 0
+        count = batch.num_records
+        if self.most_records > 0:
+            count = min(count, self.most_records - self._records)
+        if self.interval_ms > 0:
+            count = min(count, self._in_interval(batch))
+        return count
+
+    def note(self, batch: Batch) -> None:
+        """``batch``, which is not empty, was written."""
+        self._records += batch.num_records
+        if self._first_ms is None and self.interval_ms > 0:
+            times = self.timestamps.of(batch)
+            self._first_ms = self.now_ms() if times is None else _first(times)
+        if self._deadline_ms is None and self.schedule_ms > 0:
+            now = self.now_ms()
+            self._deadline_ms = now + self.schedule_ms - local_ms(now, self.zone) % self.schedule_ms
+
+    def is_full(self, bytes_written: int) -> bool:
+        """Whether the open files end behind what was written."""
+        return 0 < self.most_records <= self._records or 0 < self.most_bytes <= bytes_written
+
+    def is_due(self) -> bool:
+        """Whether the open files end by the wall clock."""
+        now = self.now_ms()
+        is_past = self._deadline_ms is not None and now >= self._deadline_ms
+        return is_past or (self.timestamps.is_wall_clock and self._first_ms is not None and now - self._first_ms >= self.interval_ms)
+
+    def _in_interval(self, batch: Batch) -> int:
+        """How many records come before the first that is too far from the files' first record."""
+        times = self.timestamps.of(batch)
+        if times is None:
+            return batch.num_records
+        first = _first(times) if self._first_ms is None else self._first_ms
+        late = pc.index(pc.greater_equal(pc.subtract(times, first), self.interval_ms), pa.scalar(value=True)).as_py()
+        return int(late) if late >= 0 else batch.num_records
+
+
+def _first(times: pa.Array) -> int:
+    return int(times[0].as_py())

@@ -1,0 +1,109 @@
+"""What partitioners read of records: fields of the values as columns, and the time of each record, by the wall clock, Kafka or a field."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk.arrow import pa, pc, pl
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.columns import is_json
+
+
+class Extractor(StrEnum):
+    """Where the time of a record comes from, as ``timestamp.extractor`` names it."""
+
+    WALL_CLOCK = "Wallclock"
+    RECORD = "Record"
+    RECORD_FIELD = "RecordField"
+
+
+@dataclass(frozen=True, slots=True)
+class Timestamps:
+    """``field`` is the path of a field, its names separated by points."""
+
+    extractor: Extractor = Extractor.WALL_CLOCK
+    field: str = ""
+
+    @property
+    def is_wall_clock(self) -> bool:
+        return self.extractor is Extractor.WALL_CLOCK
+
+    def of(self, batch: Batch) -> pa.Array | None:
+        """int64 without nulls; None: the wall clock. Raises DataException for records without a time."""
+        if self.is_wall_clock:
+            return None
+        if self.extractor is Extractor.RECORD:
+            times = None if batch.timestamp is None else batch.timestamp.cast(pa.int64())
+            what = "timestamp"
+        else:
+            times, what = _milliseconds(field_of(batch, self.field), self.field), f"time in the field {self.field}"
+        if times is None or times.null_count:
+            index = 0 if times is None else pc.index(times.is_null(), pa.scalar(value=True)).as_py()
+            raise DataException(f"The record at offset {batch.kafka_offset_at(index)} of {batch.topic_partition} has no {what}")
+        return times
+
+
+def local_ms(instant_ms: int, zone: ZoneInfo) -> int:
+    """The milliseconds that a clock in ``zone`` shows, counted from 1970 there."""
+    offset = datetime.datetime.fromtimestamp(instant_ms / 1000, zone).utcoffset()
+    assert offset is not None
+    return instant_ms + int(offset.total_seconds() * 1000)
+
+
+def _milliseconds(values: pa.Array, field: str) -> pa.Array:
+    types, kind = pa.types, values.type
+    try:
+        if types.is_integer(kind):
+            return values.cast(pa.int64())
+        if types.is_timestamp(kind) or types.is_date(kind):
+            return _as_ms(values)
+        if types.is_string(kind):
+            return _as_ms(_parsed(values))
+    except pa.ArrowException as error:
+        raise DataException(f"The field {field} holds values that are no times: {error}") from error
+    raise DataException(
+        f"The field {field} of type {kind} holds no time: it must be a number of milliseconds, a timestamp or ISO 8601 text"
+    )
+
+
+def _as_ms(values: pa.Array) -> Any:  # Any: pyarrow's casts
+    return values.cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
+
+
+def _parsed(values: pa.Array) -> pa.Array:
+    """ISO 8601 with and without a zone, which then is UTC; or the digits of milliseconds."""
+    if pc.all(pc.utf8_is_decimal(values), min_count=0).as_py():
+        return values.cast(pa.int64()).cast(pa.timestamp("ms"))
+    has_zone = pc.match_substring_regex(values, r"(Z|[+-]\d\d:?\d\d)$")
+    zoned = pc.if_else(has_zone, values, pc.binary_join_element_wise(values, "Z", ""))
+    return zoned.cast(pa.timestamp("ms", "UTC"))
+
+
+def field_of(batch: Batch, path: str) -> pa.Array:
+    """The field ``path``, names separated by points, of structs, maps with keys of text, or JSON (then as text, null where it is missing).
+    Raises DataException where values have no such field."""
+    assert batch.value is not None
+    values, names = batch.value, path.split(".")
+    if is_json(values.type):
+        return _json_field(values, names)
+    for name in names:
+        kind = values.type
+        if pa.types.is_struct(kind) and kind.get_field_index(name) >= 0:
+            values = pc.struct_field(values, [kind.get_field_index(name)])
+        elif pa.types.is_map(kind) and pa.types.is_string(kind.key_type):
+            values = pc.map_lookup(values, pa.scalar(name), "first")
+        else:
+            raise DataException(f"Values of topic {batch.topic} have no field {path}: name a field that they have")
+    return values
+
+
+def _json_field(values: pa.Array, names: list[str]) -> pa.Array:
+    path = "$" + "".join(f"[{json.dumps(name, ensure_ascii=False)}]" for name in names)
+    texts = pl.Series(values.storage).str.json_path_match(path)
+    return texts.to_arrow().cast(pa.string())

@@ -1,0 +1,62 @@
+"""What a change of the values' schema does to open files (``schema.compatibility``): they end, or the values are projected.
+
+With NONE they end at each change. With the others a schema has to have a version: BACKWARD and FULL end them at a newer one and project
+older values to it, FORWARD ends them at an older one and projects newer values to it. Schemas without versions are as with NONE.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.arrow_schema import arrow_type
+from airflow_provider_connect.sdk.columns import cast_to_schema, column_of
+from airflow_provider_connect.sdk.schema import Schema, SchemaType
+
+_NUMBERS = tuple(map(SchemaType, ("int8", "int16", "int32", "int64", "float32", "float64")))
+
+
+class Compatibility(StrEnum):
+    """``schema.compatibility``."""
+
+    NONE = "NONE"
+    BACKWARD = "BACKWARD"
+    FORWARD = "FORWARD"
+    FULL = "FULL"
+
+    def keeps(self, current: Schema | None, new: Schema | None) -> bool:
+        """Whether values of ``new`` go into files of ``current``."""
+        if current == new:
+            return True
+        if self is Compatibility.NONE or current is None or new is None or current.name != new.name:
+            return False
+        if current.version is None or new.version is None:
+            return False
+        return new.version >= current.version if self is Compatibility.FORWARD else new.version <= current.version
+
+
+def projected(column: pa.Array, schema: Schema, target: Schema, path: str = "") -> pa.Array:
+    """Values of ``schema`` as those of ``target``: fields that it lacks are left out, those that it has besides get their default, or null.
+    Raises DataException where that is not possible."""
+    if schema.type is SchemaType.STRUCT and target.type is SchemaType.STRUCT:
+        fields = [_field(column, schema, each.name, each.schema, path) for each in target.fields]
+        return pa.StructArray.from_arrays(fields, fields=list(arrow_type(target)), mask=column.is_null())
+    is_wider = schema.type in _NUMBERS and target.type in _NUMBERS and _NUMBERS.index(schema.type) <= _NUMBERS.index(target.type)
+    same_kind = schema.type is target.type and schema.logical_name == target.logical_name
+    if not same_kind and (not is_wider or schema.logical_name or target.logical_name):
+        raise DataException(f"The field {path or 'of values'} of type {schema.type.name} does not fit the files' type {target.type.name}")
+    return cast_to_schema(column, target)
+
+
+def _field(column: pa.Array, schema: Schema, name: str, target: Schema, path: str) -> pa.Array:
+    given, path = schema.field(name), f"{path}.{name}".lstrip(".")
+    if given is not None:
+        values = projected(pc.struct_field(column, [given.index]), given.schema, target, path)
+        if target.optional or pc.all(pc.or_(values.is_valid(), column.is_null()), min_count=0).as_py():
+            return values
+        raise DataException(f"The field {path} is null, and the schema of the files wants a value. End them (schema.compatibility=NONE)")
+    if target.default is None and not target.optional:
+        raise DataException(f"The field {path} is missing, and the schema of the files has no default for it")
+    one = column_of([target.default], target.as_optional())
+    return one.take(pa.nulls(len(column), pa.int64()).fill_null(0))

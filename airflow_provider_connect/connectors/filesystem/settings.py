@@ -1,0 +1,292 @@
+"""The settings of FileSystemSink, by the names of the well-known sinks of S3, HDFS, GCS and Azure, and which of them go together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from airflow_provider_connect.connectors.filesystem.formats.contract import COMPRESSION, FileFormat
+from airflow_provider_connect.connectors.filesystem.formats.file_format import FORMAT, file_format
+from airflow_provider_connect.connectors.filesystem.partition_files import FileNames
+from airflow_provider_connect.connectors.filesystem.partitioners.partitioner import (
+    DefaultPartitioner,
+    FieldPartitioner,
+    Partitioner,
+    TimePartitioner,
+)
+from airflow_provider_connect.connectors.filesystem.partitioners.rotation import NO_LIMIT, Rotation
+from airflow_provider_connect.connectors.filesystem.partitioners.time_path import TimePath
+from airflow_provider_connect.connectors.filesystem.partitioners.timestamps import Extractor, Timestamps
+from airflow_provider_connect.connectors.filesystem.schema_change import Compatibility
+from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, OneOf, Range, Type
+
+TOPICS_DIR = "topics.dir"
+FLUSH_SIZE, ROTATE_BYTES = "flush.size", "rotate.bytes"
+ROTATE_MS, ROTATE_SCHEDULE_MS = "rotate.interval.ms", "rotate.schedule.interval.ms"
+PARTITIONER, FIELDS, PATH_FORMAT = "partitioner.class", "partition.field.name", "path.format"
+DURATION_MS, TIME_ZONE, LOCALE = "partition.duration.ms", "timezone", "locale"
+EXTRACTOR, TIMESTAMP_FIELD = "timestamp.extractor", "timestamp.field"
+NULL_VALUES, COMPATIBILITY = "behavior.on.null.values", "schema.compatibility"
+DELIMITER, DIGITS, MOST_OPEN = "file.delim", "filename.offset.zero.pad.width", "max.open.files.per.partition"
+
+DEFAULT, FIELD, TIME, DAILY, HOURLY = (
+    "DefaultPartitioner",
+    "FieldPartitioner",
+    "TimeBasedPartitioner",
+    "DailyPartitioner",
+    "HourlyPartitioner",
+)
+_DAY, _HOUR = "'year'=YYYY/'month'=MM/'day'=dd", "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH"
+_PERIODS: Final[Mapping[str, tuple[int, str]]] = {DAILY: (86_400_000, _DAY), HOURLY: (3_600_000, _HOUR)}
+_CODECS: Final = {"json": "s3.compression.type", "bytes": "s3.compression.type", "parquet": "parquet.codec", "avro": "avro.codec"}
+_OF_OTHERS: Final = (
+    *("avro.", "azblob.", "behavior.on.", "confluent.", "connect.meta.data", "directory.delim", "enhanced.avro.", "format.bytearray."),
+    *("gcs.", "hadoop.", "hdfs.", "headers.format.class", "hive.", "keys.format.class", "logs.dir", "parquet.", "retry.backoff.ms"),
+    *("s3.", "schema.cache.size", "schemas.cache.config", "shutdown.timeout.ms", "storage.class", "store.url"),
+)
+_UNMET: Final = {
+    "store.kafka.keys": "Keys are not written to files, values alone.",
+    "store.kafka.headers": "Headers are not written to files, values alone.",
+    "s3.sse.customer.key": "Files are not encrypted with a key of the customer. Set an encryption for the whole bucket.",
+    "s3.ssea.name": "Files are not encrypted on request. Set an encryption for the whole bucket.",
+    "hdfs.authentication.kerberos": "Kerberos is not supported.",
+}
+"""What a config must not ask for in vain."""
+_EXTRACTORS: Final = tuple(each.value for each in Extractor)
+
+
+def _simple(name: Any) -> str:
+    """The last part of a Java class name, or the name."""
+    return str(name or "").rpartition(".")[2].rpartition("$")[2]
+
+
+def format_name(given: str) -> str:
+    """``io.confluent.connect.s3.format.json.JsonFormat`` and ``json`` are one format."""
+    name = _simple(given).removesuffix("Format").lower()
+    return {"bytearray": "bytes"}.get(name, name)
+
+
+class _ClassName:
+    """One of some classes, by its simple name or any full name."""
+
+    def __init__(self, *values: str) -> None:
+        self.values = values
+
+    def __call__(self, name: str, value: Any) -> None:
+        if _simple(value).removesuffix("TimestampExtractor") not in self.values:
+            raise ConfigException.of(name, value, f"There is no such class here. Use one of these: {', '.join(self.values)}.")
+
+
+def _time_zone(name: str, value: Any) -> None:
+    try:
+        ZoneInfo(value or "")
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ConfigException.of(name, value, "There is no such time zone. Use a name like UTC or Europe/Berlin.") from error
+
+
+def _folder(name: str, value: Any) -> None:
+    if not {".", ".."}.isdisjoint((value or "").split("/")) or "\0" in (value or ""):
+        raise ConfigException.of(name, value, "A path here has no parts . and .. and no NUL. Take them out.")
+
+
+CONFIG_DEF = ConfigDef(
+    *STORE_KEYS,
+    ConfigKey(
+        TOPICS_DIR,
+        default="topics",
+        validator=_folder,
+        importance=Importance.HIGH,
+        doc="The folder of the data, below that of url. State is kept in its folder _connect.",
+    ),
+    ConfigKey(
+        FORMAT,
+        default="json",
+        alias="format.class",
+        importance=Importance.HIGH,
+        doc="The format of the files: json (a line a record), csv, parquet, avro, orc or bytes; or a class name such as "
+        "io.confluent.connect.s3.format.parquet.ParquetFormat.",
+    ),
+    ConfigKey(
+        COMPRESSION,
+        default=None,
+        doc="The codec of the files, one that the format has. By default the format's own.",
+    ),
+    ConfigKey(
+        FLUSH_SIZE,
+        Type.INT,
+        NO_LIMIT,
+        importance=Importance.HIGH,
+        doc="The open files of a topic partition end after so many of its records. -1: no limit.",
+    ),
+    ConfigKey(ROTATE_BYTES, Type.LONG, NO_LIMIT, doc="They end after so many bytes, about. -1: no limit."),
+    ConfigKey(
+        ROTATE_MS,
+        Type.LONG,
+        NO_LIMIT,
+        importance=Importance.HIGH,
+        doc="They end before a record whose time (timestamp.extractor) is so much later than that of their first. -1: no limit.",
+    ),
+    ConfigKey(
+        ROTATE_SCHEDULE_MS,
+        Type.LONG,
+        NO_LIMIT,
+        doc="They end at each multiple of so many milliseconds, counted from midnight in timezone. -1: no such limit.",
+    ),
+    ConfigKey(
+        PARTITIONER,
+        default=DEFAULT,
+        validator=_ClassName(DEFAULT, FIELD, TIME, DAILY, HOURLY),
+        importance=Importance.HIGH,
+        doc="How records are divided into folders, by a simple or full class name: DefaultPartitioner (partition=«number»), "
+        "FieldPartitioner (partition.field.name), TimeBasedPartitioner (path.format), DailyPartitioner, HourlyPartitioner.",
+    ),
+    ConfigKey(FIELDS, Type.LIST, [], doc="The fields of FieldPartitioner; points separate the names of nested ones."),
+    ConfigKey(DURATION_MS, Type.LONG, NO_LIMIT, doc="The length of the periods of TimeBasedPartitioner."),
+    ConfigKey(PATH_FORMAT, default="", doc="The folder of a period: 'year'=YYYY/'month'=MM/'day'=dd, with the letters of Java's dates."),
+    ConfigKey(LOCALE, default="en", doc="The language of path.format. Names of days and months are English alone."),
+    ConfigKey(TIME_ZONE, default="UTC", validator=_time_zone, doc="The time zone of periods and schedules."),
+    ConfigKey(
+        EXTRACTOR,
+        default=Extractor.WALL_CLOCK.value,
+        validator=_ClassName(*_EXTRACTORS),
+        doc="The time of a record: Wallclock, Record (its timestamp in Kafka) or RecordField.",
+    ),
+    ConfigKey(
+        TIMESTAMP_FIELD,
+        default="timestamp",
+        doc="The field for RecordField: a number of milliseconds, a timestamp or ISO 8601 text.",
+    ),
+    ConfigKey(
+        NULL_VALUES,
+        default="fail",
+        validator=OneOf("fail", "ignore"),
+        doc="What a record without a value does: fail as refused, or ignore to leave it out.",
+    ),
+    ConfigKey(
+        COMPATIBILITY,
+        default=Compatibility.NONE.value,
+        validator=OneOf(*Compatibility, case_sensitive=False),
+        doc="What a change of the values' schema does. NONE: the files end. BACKWARD and FULL: they end at a newer version of the "
+        "schema, and values of older ones are projected to it. FORWARD: they end at an older one, and newer values are projected.",
+    ),
+    ConfigKey(DELIMITER, default="+", validator=_folder, importance=Importance.LOW, doc="What separates the parts of a file's name."),
+    ConfigKey(
+        DIGITS,
+        Type.INT,
+        10,
+        validator=Range(at_least=0, at_most=20),
+        importance=Importance.LOW,
+        doc="To how many digits offsets in names are filled with zeros.",
+    ),
+    ConfigKey(
+        MOST_OPEN,
+        Type.INT,
+        50,
+        validator=Range(at_least=1, at_most=1000),
+        doc="A topic partition's open files end when there are more than so many: each takes memory.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSettings:
+    """The parsed settings about how records become files."""
+
+    names: FileNames
+    timestamps: Timestamps
+    zone: ZoneInfo
+    partitioner: Partitioner
+    compatibility: Compatibility
+    most_open: int
+    ignores_nulls: bool
+    limits: Mapping[str, int]
+
+    @classmethod
+    def of(cls, config: Config, *, has_last_offset: bool = False) -> SinkSettings:
+        """Raises ConfigException, with one text a mistake, for settings that do not go together."""
+        mistakes = [mistake.message for mistake in contradictions(config)]
+        if mistakes:
+            raise ConfigException("\n".join(mistakes), errors=mistakes)
+        extractor = _simple(config[EXTRACTOR]).removesuffix("TimestampExtractor")
+        timestamps = Timestamps(Extractor(extractor), config[TIMESTAMP_FIELD])
+        zone = ZoneInfo(config[TIME_ZONE])
+        return cls(
+            FileNames(config[TOPICS_DIR].strip("/"), config[DELIMITER], config[DIGITS], has_last_offset),
+            timestamps,
+            zone,
+            _partitioner(config, timestamps, zone),
+            Compatibility(config[COMPATIBILITY].upper()),
+            config[MOST_OPEN],
+            config[NULL_VALUES] == "ignore",
+            {
+                "most_records": config[FLUSH_SIZE],
+                "most_bytes": config[ROTATE_BYTES],
+                "interval_ms": config[ROTATE_MS],
+                "schedule_ms": config[ROTATE_SCHEDULE_MS],
+            },
+        )
+
+    def rotation(self) -> Rotation:
+        """The limits of one topic partition's files."""
+        return Rotation(self.timestamps, _wall_clock_ms, self.zone, **self.limits)
+
+
+def format_of(config: Config) -> FileFormat:
+    """The format of the files. Raises ConfigException for an unknown one, for its codec and for its own settings."""
+    name = format_name(config[FORMAT])
+    codec = config[COMPRESSION] or config.originals.get(_CODECS.get(name, ""))
+    return file_format(name, codec, config.originals)
+
+
+def without_meaning(config: Config) -> list[str]:
+    """The settings of the well-known sinks that are given and have no effect here."""
+    read = {*CONFIG_DEF.keys, *_CODECS.values(), "format.class"}
+    return sorted(key for key in config.originals if key.startswith(_OF_OTHERS) and key not in read)
+
+
+def _wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def contradictions(config: Config) -> Iterator[ConfigException]:
+    """One exception for each setting that does not go with the others, or that asks for what this sink does not do."""
+    for key, reason in _UNMET.items():
+        given = config.originals.get(key, "false")
+        if given.lower() not in ("", "false"):
+            yield ConfigException.of(key, "[hidden]" if key.endswith("customer.key") else given, f"{reason} Take it out.")
+    partitioner = _simple(config[PARTITIONER])
+    if partitioner == FIELD and not config[FIELDS]:
+        yield ConfigException.of(FIELDS, "", f"{FIELD} needs the name of a field or more.")
+    if partitioner == TIME and config[DURATION_MS] <= 0:
+        yield ConfigException.of(
+            DURATION_MS, str(config[DURATION_MS]), f"{TIME} needs the length of its periods in milliseconds: 3600000 for an hour."
+        )
+    if partitioner == TIME and not config[PATH_FORMAT]:
+        yield ConfigException.of(PATH_FORMAT, "", f"{TIME} needs the folder of a period, such as {_HOUR}.")
+    if partitioner in (TIME, DAILY, HOURLY):
+        try:
+            TimePath(PATH_FORMAT, _path_format(config), config[LOCALE])
+        except ConfigException as error:
+            yield ConfigException.of(PATH_FORMAT, config[PATH_FORMAT], error.message.rpartition(f"{PATH_FORMAT}: ")[2])
+
+
+def _partitioner(config: Config, timestamps: Timestamps, zone: ZoneInfo) -> Partitioner:
+    name = _simple(config[PARTITIONER])
+    if name == DEFAULT:
+        return DefaultPartitioner()
+    if name == FIELD:
+        return FieldPartitioner(tuple(config[FIELDS]))
+    duration = _PERIODS[name][0] if name in _PERIODS else config[DURATION_MS]
+    path = TimePath(PATH_FORMAT, _path_format(config), config[LOCALE])
+    return TimePartitioner(timestamps, path, duration, zone, _wall_clock_ms)
+
+
+def _path_format(config: Mapping[str, Any]) -> str:
+    """DailyPartitioner and HourlyPartitioner have formats of their own, which a config may change."""
+    default = _PERIODS.get(_simple(config[PARTITIONER]), (0, ""))[1]
+    return str(config[PATH_FORMAT] or default)

@@ -1,0 +1,202 @@
+"""FileSystemSink: records into files of a folder, an object store or HDFS.
+
+Exactly once each topic partition has a chain of commits in the store itself (``commit_chain``). A commit comes at the framework's interval,
+and publishes the files that have ended by then; at the end of a run all files end.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import ClassVar
+
+from airflow_provider_connect.connectors.filesystem.commit_chain import CommitChain
+from airflow_provider_connect.connectors.filesystem.formats.file_format import FORMAT
+from airflow_provider_connect.connectors.filesystem.partition_files import PartitionFiles
+from airflow_provider_connect.connectors.filesystem.settings import (
+    CONFIG_DEF,
+    NULL_VALUES,
+    TOPICS_DIR,
+    SinkSettings,
+    contradictions,
+    format_of,
+    without_meaning,
+)
+from airflow_provider_connect.connectors.filesystem.stores.location import (
+    URL,
+    check_location,
+    ends_in_names,
+    location_of,
+    open_store,
+    refuse_unwritable,
+)
+from airflow_provider_connect.connectors.filesystem.stores.store import Store, joined, path_part
+from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.config_def import Config, ConfigValue, add_errors
+from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.task import SinkTask
+
+log = logging.getLogger(__name__)
+_FINISHED_FILES = 100  # so many wait for a commit, then it is asked for
+_STATE = "_connect"
+
+
+class FileSystemSinkTask(SinkTask):
+    """Writes the files of its topic partitions. 1 ``put`` writes to temporary files 2 ``pre_commit`` ends those that are due, or all at the
+    end of a run, and commits."""
+
+    required_columns: ClassVar[frozenset[str]] = frozenset({"timestamp"})
+
+    def start(self, config: Config) -> None:
+        """Raises ConfigException for settings that contradict each other, and for a store that cannot be opened."""
+        self._settings = SinkSettings.of(config, has_last_offset=ends_in_names(config))
+        self._format = format_of(config)
+        self._config = config
+        self._store: Store | None = open_store(config, self.allowed_paths)
+        self._files: dict[TopicPartition, PartitionFiles] = {}
+
+    def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:
+        """Exactly once: take over the chains of commits; the offsets in them. Else remove what is left of them."""
+        found: dict[TopicPartition, int] = {}
+        for partition in partitions:
+            files = self._files[partition] = self._partition_files(partition)
+            if not self.context.exactly_once:
+                files.chain.forget()
+                continue
+            row = files.chain.take(partition, self.context.claim, self.context.claim_epoch)
+            if row.next_offset is not None:
+                found[partition] = row.next_offset
+        return found if self.context.exactly_once else None
+
+    def put(self, batch: Batch) -> None:
+        if not batch.num_records:
+            return
+        batch = self._without_nulls(batch)
+        if batch.num_records:
+            self._files[batch.topic_partition].write(batch)
+        if sum(len(files.finished) for files in self._files.values()) >= _FINISHED_FILES:
+            self.context.request_commit()
+
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        committed: dict[TopicPartition, int] = {}
+        for partition, offset in offsets.items():
+            files = self._files[partition]
+            if self.context.stopping() or files.rotation.is_due():
+                files.end()
+            committed[partition] = offset if files.next_open is None else min(offset, files.next_open)
+            self._commit(files, committed[partition])
+        return committed
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.pre_commit(offsets)
+
+    def close(self, partitions: Collection[TopicPartition]) -> None:
+        for partition in partitions:
+            files = self._files.pop(partition, None)
+            if files is not None:
+                files.discard()
+
+    def stop(self) -> None:
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
+
+    def _partition_files(self, partition: TopicPartition) -> PartitionFiles:
+        assert self._store is not None
+        settings = self._settings
+        return PartitionFiles(
+            partition,
+            self._store,
+            CommitChain(self._store, state_folder(self._config, partition)),
+            self._format,
+            settings.partitioner,
+            settings.rotation(),
+            settings.names,
+            settings.compatibility,
+            settings.most_open,
+        )
+
+    def _without_nulls(self, batch: Batch) -> Batch:
+        """Raises DataException for null values, unless they are left out."""
+        nulls = batch.num_records if batch.value is None else batch.value.null_count
+        if not nulls:
+            return batch
+        if not self._settings.ignores_nulls:
+            index = 0 if batch.value is None else pc.index(batch.value.is_null(), pa.scalar(value=True)).as_py()
+            location = f"The record at offset {batch.kafka_offset_at(index)} of {batch.topic_partition}"
+            raise DataException(f"{location} has no value. Set {NULL_VALUES} to ignore to leave such records out")
+        return batch.slice(0, 0) if batch.value is None else batch.filter(batch.value.is_valid())
+
+    def _commit(self, files: PartitionFiles, offset: int) -> None:
+        if not self.context.exactly_once:
+            files.chain.publish(files.finished)
+        elif files.finished or files.chain.next_offset != offset:
+            files.chain.commit(offset, files.finished)
+        files.finished.clear()
+
+
+class FileSystemSinkConnector(SinkConnector):
+    """Takes the records of some topics into files, whose names hold topic, partition and first offset.
+
+    Each task takes its share of the topics' partitions. Exactly once files, offsets and claim are committed together in the store.
+    """
+
+    aliases = ("FileSystemSink", "FileSystemSinkConnector")
+    task_class: ClassVar[type[SinkTask]] = FileSystemSinkTask
+    config_def = CONFIG_DEF
+
+    def start(self, config: Config) -> None:
+        super().start(config)
+        SinkSettings.of(config)
+        format_of(config)
+        check_location(config, self.allowed_paths)
+        ignored = without_meaning(config)
+        if ignored:
+            log.warning("Settings without a meaning here: %s", ", ".join(ignored))
+
+    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        """Also checks which settings contradict each other, and paths of the host. Does not ask the store."""
+        values = super().validate(config)
+        if any(value.errors for value in values):
+            return values
+        parsed = self.config_def.parse(config)
+        add_errors(values, contradictions(parsed))
+        for check, setting in ((partial(format_of, parsed), FORMAT), (partial(check_location, parsed, self.allowed_paths), URL)):
+            try:
+                check()
+            except ConfigException as error:
+                add_errors(values, [error], setting)
+        return values
+
+    def check(self, config: Mapping[str, str]) -> None:
+        parsed = self.config_def.parse(config)
+        check_location(parsed, self.allowed_paths)
+        if location_of(parsed).scheme == "file":
+            refuse_unwritable(parsed, self.allowed_paths)
+
+    def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
+        return [self.config.originals] * max_tasks
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        return ExactlyOnceSupport.SUPPORTED
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
+        """Sets the offsets of partitions that the store knows. A task that still writes is fenced by that."""
+        parsed = self.task_config(config)
+        store = open_store(parsed, self.allowed_paths)
+        try:
+            for partition, offset in offsets.items():
+                CommitChain(store, state_folder(parsed, partition)).alter(offset)
+        finally:
+            store.close()
+        return True
+
+
+def state_folder(config: Config, partition: TopicPartition) -> str:
+    """Where the commits of a topic partition are: no other connector writes there."""
+    name = config.originals.get("name", "")
+    return joined(config[TOPICS_DIR].strip("/"), _STATE, path_part(name), path_part(partition.topic), str(partition.partition))

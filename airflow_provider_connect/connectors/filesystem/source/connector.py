@@ -1,0 +1,78 @@
+"""FileSystemSource: the records of files in a folder, a bucket or a cluster, by the settings in ``settings``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from typing import Any, ClassVar, Final
+
+from airflow_provider_connect.connectors.filesystem.source.progress import Progress, refuse_wrong, wanted_tasks
+from airflow_provider_connect.connectors.filesystem.source.settings import CONFIG_DEF, SourceSettings, mistakes
+from airflow_provider_connect.connectors.filesystem.source.task import COUNT, NUMBER, FileSystemSourceTask
+from airflow_provider_connect.connectors.filesystem.stores.location import check_location, open_store
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.config_def import Config, ConfigValue, add_errors
+from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader, SourceConnector
+from airflow_provider_connect.sdk.task import SourceTask
+
+_NO_FILE: Final = ".connect-check"
+
+
+class FileSystemSourceConnector(SourceConnector):
+    """Brings the records of files into a topic: those that are new since the last run. Files are dealt out to the tasks, large ones in
+    splits."""
+
+    aliases = ("FileSystemSource", "FileSystemSourceConnector")
+    task_class: ClassVar[type[SourceTask]] = FileSystemSourceTask
+    config_def = CONFIG_DEF
+
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        """As many as have something to do. Each lists the files by itself, from where it goes on."""
+        settings = SourceSettings.of(self.config)
+        progress = Progress(settings, self.context.offset)
+        with closing(open_store(self.config, self.allowed_paths)) as store:
+            count = wanted_tasks(progress, settings.files(store, _now_ms(), progress.after), max_tasks)
+        return [{**self.config.originals, NUMBER: str(number), COUNT: str(count)} for number in range(count)]
+
+    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        """Checks the settings alone: this process may not reach the store. ``check`` does."""
+        found = super().validate(config)
+        add_errors(found, list(mistakes({value.name: value.value for value in found})))
+        if not any(value.errors for value in found):
+            try:
+                check_location(self.config_def.parse(config), self.allowed_paths)
+            except ConfigException as error:
+                add_errors(found, [error])
+        return found
+
+    def check(self, config: Mapping[str, str]) -> None:
+        """Whether the store lets this connector in, and its root is there."""
+        parsed = self.config_def.parse(config)
+        settings = SourceSettings.of(parsed)
+        with closing(open_store(parsed, self.allowed_paths)) as store:
+            with suppress(FileNotFoundError):  # of a file that need not be there; a root that is not there is another error
+                store.read(settings.manifest or _NO_FILE)
+            next(settings.files(store, _now_ms()), None)
+
+    def output_topics(self, config: Mapping[str, str]) -> Sequence[str]:
+        return [SourceSettings.of(self.config_def.parse(config)).topic]
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        return ExactlyOnceSupport.SUPPORTED
+
+    def has_new_data(self, config: Config, offsets: OffsetReader) -> bool:
+        """Whether a file is unread, or read and not cleaned up. Lists up to the first one."""
+        settings = SourceSettings.of(config)
+        progress = Progress(settings, offsets)
+        with closing(open_store(config, self.allowed_paths)) as store:
+            return any(progress.is_waiting(file) for file in settings.files(store, _now_ms(), progress.after))
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
+        for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
+            refuse_wrong(partition, offset)
+        return True
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

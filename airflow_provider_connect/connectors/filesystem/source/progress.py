@@ -1,0 +1,218 @@
+"""How far files were read, by the offsets of a connector; and from that, what a task is to read, fold or clean up. Reads no file.
+
+=============================================  ==========================================================================
+``{"url": …, "file": …}``                      ``{"rows": 7, "version": "size-modified"}``; with ``"finished": true``
+``{"url": …, "file": …, "split": "0-9"}``      the same, of a part of a large file that several tasks read
+``{"url": …, "cleaner": 0}``                   ``{"finished": {path: version}}``: read, and not yet archived or deleted
+``{"url": …}``                                 ``{"after": path}``: all files up to this path are finished
+=============================================  ==========================================================================
+
+A file of another version than its offset has is a new file. Offsets that are folded or cleaned up are forgotten: the partition has no
+record on the offsets topic any more.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from airflow_provider_connect.connectors.filesystem.formats.contract import Split
+from airflow_provider_connect.connectors.filesystem.source.settings import Cleanup, SourceSettings
+from airflow_provider_connect.connectors.filesystem.stores.store import StoredFile
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.sdk.connector import OffsetReader
+
+FILE, SPLIT, ROWS, VERSION, FINISHED, AFTER, CLEANER = "file", "split", "rows", "version", "finished", "after", "cleaner"
+SPLIT_BYTES: Final = 128 << 20
+"""Of a split, about. Not to be changed: a file that was begun in splits is gone on with by the same ones."""
+MOST_TASKS: Final = 64
+"""That read files of one connector, so that a task finds what each of an earlier run has left to clean up."""
+MOST_FOLDED: Final = 1000
+"""Files in one fold, which is one transaction."""
+
+Partition = dict[str, object]
+Offset = dict[str, object]
+FORGOTTEN: Final[Mapping[str, object]] = {}
+"""The offset that takes a partition off the topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file, or a split of it, to be read behind its first ``rows`` records."""
+
+    file: StoredFile
+    split: Split | None
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A file whose splits are all read: one offset replaces theirs."""
+
+    file: StoredFile
+    splits: Sequence[Split]
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """Files up to ``after`` are all read: one offset replaces theirs."""
+
+    after: str
+    files: Sequence[StoredFile]
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A file that was read by a run which ended before it was archived or deleted."""
+
+    file: StoredFile
+
+
+Work = Part | Fold | Watermark | Leftover
+
+
+def version_of(file: StoredFile) -> str:
+    return f"{file.size}-{file.modified_ms}"
+
+
+@dataclass(slots=True)
+class Progress:
+    """``offset`` reads committed offsets."""
+
+    settings: SourceSettings
+    offset: OffsetReader
+    cleaners: list[dict[str, str]] = field(init=False)
+    after: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        found = [self.offset(self.cleaner(number)) or {} for number in range(MOST_TASKS)] if self._cleans else []
+        self.cleaners = [dict(_mapping(each.get(FINISHED))) for each in found]
+        self.after = str((self.offset(self.partition()) or {}).get(AFTER, ""))
+
+    @property
+    def _cleans(self) -> bool:
+        return self.settings.cleanup is not Cleanup.NONE
+
+    def partition(self, path: str | None = None, split: Split | None = None) -> Partition:
+        """The source partition of all files, of one, or of a split."""
+        found: Partition = {"url": self.settings.url}
+        if path is not None:
+            found[FILE] = path
+        if split is not None:
+            found[SPLIT] = str(split)
+        return found
+
+    def cleaner(self, number: int) -> Partition:
+        return {"url": self.settings.url, CLEANER: number}
+
+    def rows(self, file: StoredFile, split: Split | None = None) -> int | None:
+        """How many records of a file or split are read; None: it was not begun."""
+        offset = self._offset(file, split)
+        return None if offset is None else int(str(offset.get(ROWS, 0)))
+
+    def is_finished(self, file: StoredFile, split: Split | None = None) -> bool:
+        if split is None and (file.path <= self.after or self.is_leftover(file)):
+            return True
+        offset = self._offset(file, split)
+        return offset is not None and bool(offset.get(FINISHED))
+
+    def is_leftover(self, file: StoredFile) -> bool:
+        """Whether it is still to be archived or deleted."""
+        return any(each.get(file.path) == version_of(file) for each in self.cleaners)
+
+    def _offset(self, file: StoredFile, split: Split | None) -> Mapping[str, object] | None:
+        offset = self.offset(self.partition(file.path, split))
+        return offset if offset and offset.get(VERSION) == version_of(file) else None
+
+    def is_waiting(self, file: StoredFile) -> bool:
+        """Whether a run has something to do with a file that the listing has."""
+        return not self.is_finished(file) or self.is_leftover(file)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What task ``number`` of ``count`` does. ``splits_of`` opens a file to find its splits."""
+
+    number: int
+    count: int
+    splits_of: Callable[[StoredFile], Sequence[Split]]
+
+    def work(self, progress: Progress, files: Iterator[StoredFile]) -> Iterator[Work]:
+        """In the order of ``files``, which are listed as the work is done."""
+        passed: list[StoredFile] = []
+        is_leading = progress.settings.is_ascending and self.number == 0
+        for file in files:
+            is_finished = progress.is_finished(file)
+            if is_leading and is_finished and file.path > progress.after:
+                passed.append(file)
+            if passed and (not is_finished or len(passed) == MOST_FOLDED):
+                yield Watermark(passed[-1].path, passed)
+                passed = []
+            is_leading = is_leading and is_finished
+            if not is_finished:
+                yield from self._parts(progress, file)
+            elif self._cleans(progress, file):
+                yield Leftover(file)
+        if passed:
+            yield Watermark(passed[-1].path, passed)
+
+    def _parts(self, progress: Progress, file: StoredFile) -> Iterator[Work]:
+        rows = progress.rows(file)
+        splits = self.splits_of(file) if rows is None and file.size > SPLIT_BYTES else ()
+        is_split = len(splits) > 1 and (self.count > 1 or any(progress.rows(file, split) is not None for split in splits))
+        if not is_split:
+            if self._is_mine(file.path):
+                yield Part(file, None, rows or 0)
+            return
+        left = [split for split in splits if not progress.is_finished(file, split)]
+        if not left and self._is_mine(file.path):
+            yield Fold(file, splits)
+        for split in left:
+            if self._is_mine(f"{file.path} {split}"):
+                yield Part(file, split, progress.rows(file, split) or 0)
+
+    def _is_mine(self, name: str) -> bool:
+        return zlib.crc32(name.encode()) % self.count == self.number
+
+    def _cleans(self, progress: Progress, file: StoredFile) -> bool:
+        return any(progress.cleaners[number].get(file.path) == version_of(file) for number in self.cleaners(progress))
+
+    def cleaners(self, progress: Progress) -> range:
+        """The numbers of the earlier tasks after which this one cleans up."""
+        return range(self.number, len(progress.cleaners), self.count)
+
+
+def wanted_tasks(progress: Progress, files: Iterator[StoredFile], most: int) -> int:
+    """How many tasks have something to do; no more than ``most`` of the listing's parts are counted."""
+    count, most = 0, min(most, MOST_TASKS)
+    for file in files:
+        if progress.is_waiting(file):
+            count += max(1, file.size // SPLIT_BYTES)
+        if count >= most:
+            return most
+    return count
+
+
+def refuse_wrong(partition: Any, offset: Any) -> None:  # Any: JSON from a user, checked here
+    """Raise ConnectException for an offset that this source cannot go on from."""
+    if offset is None:
+        return
+    if (
+        not isinstance(partition, Mapping)
+        or not isinstance(partition.get("url"), str)
+        or not partition.keys() <= {"url", FILE, SPLIT, CLEANER}
+    ):
+        raise ConnectException(f'Partition objects must be {{"url":…,"file":…}}, with "split" for a part of a file, got {partition}')
+    if not isinstance(offset, Mapping) or not offset.keys() <= {ROWS, VERSION, FINISHED, AFTER}:
+        raise ConnectException(f"Offset objects hold '{ROWS}', '{VERSION}' and '{FINISHED}', or '{AFTER}': {offset}")
+    rows = offset.get(ROWS, 0)
+    if not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
+        raise ConnectException(f"Offset '{ROWS}' must be a whole number from 0, got {rows!r}")
+    if not isinstance(offset.get(AFTER, ""), str):
+        raise ConnectException(f"Offset '{AFTER}' must be the path of a file, got {offset[AFTER]!r}")
+
+
+def _mapping(found: object) -> Mapping[str, str]:
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,186 @@
+"""The settings of FileSystemSource, and which files of a store they mean."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from airflow_provider_connect.connectors.filesystem.formats.bytes_format import SEPARATOR
+from airflow_provider_connect.connectors.filesystem.formats.csv import DELIMITER, HEADER
+from airflow_provider_connect.connectors.filesystem.formats.file_format import FORMAT, FORMATS, FileFormat, codec_of, file_format
+from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS, location_of
+from airflow_provider_connect.connectors.filesystem.stores.store import UNFINISHED, Store, StoredFile
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, NonEmptyString, OneOf, Range, Type
+
+TOPIC, PREFIX, GLOB, PATTERN, MANIFEST = "topic", "file.prefix", "file.glob", "file.pattern", "file.manifest"
+MINIMUM_AGE, ASCENDING = "file.minimum.age.ms", "file.names.ascending"
+CLEANUP, FINISHED_PATH, BATCH_ROWS = "cleanup.policy", "finished.path", "batch.max.rows"
+
+
+class Cleanup(StrEnum):
+    """What happens to a file whose records are in Kafka."""
+
+    NONE = "none"
+    ARCHIVE = "archive"
+    DELETE = "delete"
+
+
+CONFIG_DEF: Final = ConfigDef(
+    *STORE_KEYS,
+    ConfigKey(TOPIC, Type.STRING, validator=NonEmptyString(), importance=Importance.HIGH, doc="The topic to write to."),
+    ConfigKey(
+        FORMAT,
+        Type.STRING,
+        "json",
+        validator=OneOf(*FORMATS),
+        importance=Importance.HIGH,
+        doc="What the files hold; json has a value in each line. Text is uncompressed by the end of a file's name: .gz, .zst, .lz4, .bz2.",
+    ),
+    ConfigKey(PREFIX, Type.STRING, "", doc="Only files whose path below the URL begins with this."),
+    ConfigKey(GLOB, Type.STRING, "*", doc="Only files whose path below the URL is like this; * stands for any characters, also for /."),
+    ConfigKey(PATTERN, Type.STRING, None, doc="Only files whose whole path below the URL matches this regular expression."),
+    ConfigKey(MANIFEST, Type.STRING, None, doc="Only files whose path is a line of this file, which lies below the URL."),
+    ConfigKey(
+        MINIMUM_AGE,
+        Type.LONG,
+        5000,
+        validator=Range(at_least=0),
+        doc="Files that were changed less than so many milliseconds ago wait for the next run: another program may still write to them.",
+    ),
+    ConfigKey(
+        ASCENDING,
+        Type.BOOLEAN,
+        False,
+        doc="A new file has a name behind all others. Then files behind the last one that was read are listed alone, and offsets hold one "
+        f"name for all before; a file that comes with a smaller name is never read. Only with {CLEANUP}=none.",
+    ),
+    ConfigKey(
+        CLEANUP,
+        Type.STRING,
+        Cleanup.NONE,
+        validator=OneOf(*Cleanup),
+        doc=f"What happens to a file whose records and offsets are committed: none, archive (it is moved to {FINISHED_PATH}) or delete.",
+    ),
+    ConfigKey(FINISHED_PATH, Type.STRING, "finished", doc="The folder below the URL that files are archived to. Nothing in it is read."),
+    ConfigKey(BATCH_ROWS, Type.INT, 10_000, validator=Range(at_least=1), doc="How many records one poll returns at most."),
+    ConfigKey(DELIMITER, Type.STRING, ",", doc="What stands between the columns of csv: one character, or \\t."),
+    ConfigKey(HEADER, Type.BOOLEAN, True, doc="Whether the first line of csv has the names of its columns. If not, they are f0, f1 …"),
+    ConfigKey(
+        SEPARATOR, Type.STRING, "\\n", doc="What stands between the records of bytes; \\n, \\r, \\t and \\0 stand for one character."
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSettings:
+    """What a config asks for."""
+
+    url: str
+    topic: str
+    format_name: str
+    options: Mapping[str, str]
+    prefix: str
+    glob: BoundedRegex
+    pattern: BoundedRegex | None
+    manifest: str | None
+    minimum_age_ms: int
+    is_ascending: bool
+    cleanup: Cleanup
+    finished_path: str
+    batch_rows: int
+
+    @classmethod
+    def of(cls, config: Config) -> SourceSettings:
+        """Raises ConfigException with all that is wrong."""
+        errors = [error for mistake in mistakes(config) for error in mistake.errors]
+        if errors:
+            raise ConfigException("\n".join(errors), errors=errors)
+        return cls(
+            url=_url(config),
+            topic=config[TOPIC],
+            format_name=config[FORMAT].lower(),
+            options=_options(config),
+            prefix=config[PREFIX].lstrip("/"),
+            glob=BoundedRegex(fnmatch.translate(config[GLOB]), GLOB),
+            pattern=None if not config[PATTERN] else BoundedRegex(config[PATTERN], PATTERN),
+            manifest=config[MANIFEST] or None,
+            minimum_age_ms=config[MINIMUM_AGE],
+            is_ascending=config[ASCENDING],
+            cleanup=Cleanup(config[CLEANUP]),
+            finished_path=config[FINISHED_PATH].strip("/"),
+            batch_rows=config[BATCH_ROWS],
+        )
+
+    def format_of(self, path: str) -> FileFormat:
+        """How the file of this path is read."""
+        return file_format(self.format_name, codec_of(self.format_name, path), self.options)
+
+    def files(self, store: Store, now_ms: int, after: str = "") -> Iterator[StoredFile]:
+        """The files that are to be read or were, in the order of their paths, from behind ``after``. One listing of the store, in pages."""
+        wanted = None if self.manifest is None else _manifest(store, self.manifest)
+        for file in store.files(self.prefix.rpartition("/")[0], after):
+            if not file.path.startswith(self.prefix):
+                if file.path > self.prefix:
+                    return
+                continue
+            if not self._is_meant(file.path) or (wanted is not None and file.path not in wanted):
+                continue
+            if file.modified_ms <= now_ms - self.minimum_age_ms:
+                yield file
+            elif self.is_ascending:  # what comes behind it waits, too: a name is passed once
+                return
+
+    def _is_meant(self, path: str) -> bool:
+        if any(part.startswith((".", "_")) for part in path.split("/")) or UNFINISHED in path:
+            return False
+        if self.cleanup is Cleanup.ARCHIVE and path.startswith(f"{self.finished_path}/"):
+            return False
+        return self.glob.matches(path) and (self.pattern is None or self.pattern.matches(path))
+
+
+def _url(config: Config) -> str:
+    """Where the files are, in one form: other ways to write the same address must not make all files new ones."""
+    location = location_of(config)
+    folder = location.folder.rstrip("/")
+    return folder or "/" if location.scheme == "file" else f"{location.scheme}://{location.host}/{folder}".rstrip("/")
+
+
+def mistakes(settings: Mapping[str, Any]) -> Iterator[ConfigException]:
+    """One exception for each setting to change. ``settings`` are parsed values; one that is wrong by itself is None."""
+    for name, expression in ((GLOB, fnmatch.translate(settings[GLOB] or "*")), (PATTERN, settings[PATTERN])):
+        try:
+            if expression:
+                BoundedRegex(expression, name)
+        except re.error as error:
+            yield ConfigException.of(name, settings[name], f"Not a pattern: {error}")
+    if settings[ASCENDING] and settings[CLEANUP] != Cleanup.NONE:
+        reason = f"With {CLEANUP}={settings[CLEANUP]} no file stays, so their names need no order. Set one of the two."
+        yield ConfigException.of(ASCENDING, "true", reason)
+    finished = (settings[FINISHED_PATH] or "").strip("/")
+    if settings[CLEANUP] == Cleanup.ARCHIVE and (not finished or not {"", ".", ".."}.isdisjoint(finished.split("/"))):
+        yield ConfigException.of(FINISHED_PATH, settings[FINISHED_PATH], "Name a folder below the URL.")
+    if settings[FORMAT] in FORMATS:
+        try:
+            file_format(settings[FORMAT], None, _options(settings))
+        except ConfigException as error:
+            yield error
+
+
+def _options(settings: Mapping[str, Any]) -> dict[str, str]:
+    given = {DELIMITER: settings[DELIMITER], HEADER: str(settings[HEADER]), SEPARATOR: settings[SEPARATOR]}
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _manifest(store: Store, path: str) -> frozenset[str]:
+    try:
+        return frozenset(line.strip() for line in store.read(path).decode().splitlines())
+    except FileNotFoundError:
+        raise ConfigException.of(MANIFEST, path, "There is no such file below the URL. Create it, or set another path.") from None
+    except UnicodeDecodeError as error:
+        raise ConfigException.of(MANIFEST, path, f"The file is not UTF-8 text with a path in each line: {error}") from error

@@ -1,0 +1,231 @@
+"""One task of FileSystemSource: its share of the files, one after another as the listing has them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import BinaryIO, Final
+
+from airflow_provider_connect.connectors.filesystem.formats.contract import Split
+from airflow_provider_connect.connectors.filesystem.source.part_reader import PartReader
+from airflow_provider_connect.connectors.filesystem.source.progress import (
+    FINISHED,
+    FORGOTTEN,
+    ROWS,
+    SPLIT_BYTES,
+    VERSION,
+    Fold,
+    Leftover,
+    Part,
+    Progress,
+    Share,
+    Watermark,
+    Work,
+    version_of,
+)
+from airflow_provider_connect.connectors.filesystem.source.settings import CONFIG_DEF, Cleanup, SourceSettings
+from airflow_provider_connect.connectors.filesystem.stores.location import open_store
+from airflow_provider_connect.connectors.filesystem.stores.store import Store, StoredFile, joined
+from airflow_provider_connect.errors import DataException, RetriableException
+from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Type
+from airflow_provider_connect.sdk.schema import Schema
+from airflow_provider_connect.sdk.task import SourceTask
+
+log = logging.getLogger(__name__)
+
+NUMBER, COUNT = "task.number", "task.count"
+MOST_UNCLEAN: Final = 1000
+"""Files that are read and wait for a commit before they are archived or deleted: their names are one offset."""
+
+
+class FileSystemSourceTask(SourceTask):
+    """Each batch has its file's or split's offset, the last one that it is finished.
+
+    Files are archived or deleted in ``commit``, when their end is in Kafka: their names are in this task's own offset until then, in the
+    transaction of their last records, so that a run that follows a crash cleans up and reads nothing twice.
+    """
+
+    config_def = CONFIG_DEF.with_keys(
+        ConfigKey(NUMBER, Type.INT, 0, doc="Which task this is, from 0."), ConfigKey(COUNT, Type.INT, 1, doc="How many tasks there are.")
+    )
+
+    def start(self, config: Config) -> None:
+        self._reading = threading.Lock()
+        self._is_stopped = False
+        self._store: Store | None = None
+        self._file: BinaryIO | None = None
+        self._settings = SourceSettings.of(config)  # behind what ``stop`` needs: these may raise
+        self._committed: dict[str, Mapping[str, object]] = {}  # offsets returned, of the file at hand
+        self._progress = Progress(self._settings, self._offset)
+        self._share = Share(config[NUMBER], config[COUNT], self._splits_of)
+        self._unclean: dict[str, str] = {}  # read, to be archived or deleted, with their versions
+        for number in self._share.cleaners(self._progress):
+            self._unclean |= self._progress.cleaners[number]
+        self._inherited = set(self._unclean)
+        self._returned: list[str] = []  # finished with the last poll
+        self._delivered: list[str] = []  # finished with one before
+        self._store = open_store(config, self.allowed_paths)
+        self._reader: PartReader | None = None
+        self._part: Part | None = None
+        self._path = ""  # of the file at hand
+        self._before = ""  # the path behind which the listing begins anew after an error
+        self._work = self._listed()
+
+    def poll(self) -> Batch | Sequence[Batch] | None:
+        with self._reading:
+            if self._is_stopped:
+                return None
+            self._delivered += self._returned
+            self._returned = []
+            if len(self._unclean) - len(self._inherited) >= MOST_UNCLEAN:
+                return []
+            try:
+                return self._next()
+            except RetriableException:
+                self._close_part()
+                self._work = self._listed()
+                raise
+
+    def commit(self) -> None:
+        """Clean up after the files that ended before the last poll: the records of that one may not be committed yet."""
+        while self._delivered:
+            self._clean(self._delivered[-1])
+            self._unclean.pop(self._delivered.pop(), None)
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        with self._reading:
+            self._close_part()
+            if self._store is not None:
+                self._store.close()
+                self._store = None
+
+    def _next(self) -> list[Batch] | None:
+        while True:
+            if self._part is None:
+                work = next(self._work, None)
+                if work is None:
+                    self._forget_inherited(list(self._inherited))  # what the listing has not shown is gone
+                    return None
+                batches = self._begin(work)
+                if batches:
+                    return batches
+                continue
+            return self._rows(self._part)
+
+    def _begin(self, work: Work) -> list[Batch]:
+        """Open a part, or return what is to be committed for work that reads nothing."""
+        if isinstance(work, Watermark):
+            forgotten = [self._marker(self._progress.partition(file.path), FORGOTTEN) for file in work.files]
+            return [self._marker(self._progress.partition(), {"after": work.after}), *forgotten]
+        if work.file.path != self._path:
+            self._before, self._path = self._path, work.file.path
+            self._committed.clear()
+        if isinstance(work, Leftover):
+            self._clean(work.file.path)
+            self._forget_inherited([work.file.path])
+            return []
+        if isinstance(work, Fold):
+            forgotten = [self._marker(self._progress.partition(work.file.path, split), FORGOTTEN) for split in work.splits]
+            return [*self._finished(work.file, pa.array([], pa.string()), None, 0), *forgotten]
+        self._open(work)
+        return []
+
+    def _open(self, part: Part) -> None:
+        assert self._store is not None
+        try:
+            self._file = self._store.open(part.file.path)
+        except FileNotFoundError:
+            log.warning("File %s is gone since it was listed: it is left out", part.file.path)
+            return
+        pieces = self._settings.format_of(part.file.path).read(self._file, part.split)
+        self._reader = PartReader(pieces, part.rows, self._settings.batch_rows)
+        self._part = part
+
+    def _rows(self, part: Part) -> list[Batch]:
+        assert self._store is not None
+        assert self._reader is not None
+        try:
+            with self._store.explained(part.file.path):
+                rows = self._reader.next()
+        except DataException as error:
+            where = part.file.path if part.split is None else f"{part.file.path}, split {part.split}"
+            raise DataException(f"File {where}, behind record {self._read_of(part)}: {error.message}") from error
+        if rows.is_last and part.split is None:
+            batches = self._finished(part.file, rows.values, rows.schema, rows.read)
+        else:
+            batches = [self._of_part(part, rows.values, rows.schema, rows.read, is_finished=rows.is_last)]
+        if rows.is_last:
+            self._close_part()
+        return batches
+
+    def _finished(self, file: StoredFile, values: pa.Array, schema: Schema | None, read: int) -> list[Batch]:
+        """The last records of a file, with what makes it finished."""
+        whole = Part(file, None, 0)
+        if self._settings.cleanup is Cleanup.NONE:
+            return [self._of_part(whole, values, schema, read, is_finished=True)]
+        self._of_part(whole, values, schema, read, is_finished=True)  # for a listing that begins anew
+        self._unclean[file.path] = version_of(file)
+        self._returned.append(file.path)
+        last = self._marker(self._progress.partition(file.path), FORGOTTEN).replace(value=values, value_schema=schema)
+        return [last, self._marker(self._progress.cleaner(self._share.number), {FINISHED: dict(self._unclean)})]
+
+    def _of_part(self, part: Part, values: pa.Array, schema: Schema | None, read: int, *, is_finished: bool) -> Batch:
+        partition = self._progress.partition(part.file.path, part.split)
+        offset: dict[str, object] = {ROWS: read, VERSION: version_of(part.file)}
+        if is_finished:
+            offset[FINISHED] = True
+        self._committed[_key(partition)] = offset
+        return self._marker(partition, offset).replace(value=values, value_schema=schema)
+
+    def _marker(self, partition: Mapping[str, object], offset: Mapping[str, object]) -> Batch:
+        """An offset without records."""
+        return Batch(self._settings.topic, pa.array([], pa.string()), source_partition=partition, source_offset=offset)
+
+    def _read_of(self, part: Part) -> int:
+        offset = self._committed.get(_key(self._progress.partition(part.file.path, part.split)), {})
+        return int(str(offset.get(ROWS, part.rows)))
+
+    def _offset(self, partition: Mapping[str, object]) -> Mapping[str, object] | None:
+        found: Mapping[str, object] | None = self._committed.get(_key(partition)) or self.context.offset(partition)
+        return found
+
+    def _listed(self) -> Iterator[Work]:
+        assert self._store is not None
+        files = self._settings.files(self._store, int(time.time() * 1000), max(self._before, self._progress.after))
+        return self._share.work(self._progress, files)
+
+    def _splits_of(self, file: StoredFile) -> list[Split]:
+        assert self._store is not None
+        explained, closing = self._store.explained(file.path), contextlib.closing
+        with explained, contextlib.suppress(FileNotFoundError), closing(self._store.open(file.path)) as opened:
+            return self._settings.format_of(file.path).splits(opened, file.size, SPLIT_BYTES)
+        return []
+
+    def _clean(self, path: str) -> None:
+        assert self._store is not None
+        if self._settings.cleanup is Cleanup.ARCHIVE:
+            self._store.move(path, joined(self._settings.finished_path, path))
+        else:
+            self._store.remove(path)
+
+    def _forget_inherited(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            if path in self._inherited:
+                self._inherited.discard(path)
+                self._unclean.pop(path, None)
+
+    def _close_part(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        self._file = self._reader = self._part = None
+
+
+def _key(partition: Mapping[str, object]) -> str:
+    return json.dumps(partition, sort_keys=True)

@@ -1,0 +1,182 @@
+"""A folder of the host below the worker's allowed paths. No link is followed on any way (``sdk.allowed_paths``)."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import BinaryIO, Final
+
+from airflow_provider_connect.connectors.filesystem.stores.store import UNFINISHED, StoredFile, joined
+from airflow_provider_connect.errors import ConfigException, RetriableException
+from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
+
+_BUFFER_BYTES: Final = 1 << 20
+
+
+class LocalStore:
+    """See ``Store``. Folders are created as they are needed; the root must exist."""
+
+    def __init__(self, root: AllowedFolder) -> None:
+        self._root = root
+
+    def create(self, path: str, data: bytes) -> bool:
+        """1 write under another name, and fsync 2 link it to the path, which fails where there is one 3 remove the other name. False, too,
+        where another process has removed that name meanwhile."""
+        folder, name = self._folder_of(path)
+        unfinished = f"{name}{UNFINISHED}{uuid.uuid4().hex}"
+        with self.explained(path):
+            with os.fdopen(self._created(folder, unfinished), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                with folder.opened() as opened:
+                    os.link(unfinished, name, src_dir_fd=opened, dst_dir_fd=opened, follow_symlinks=False)
+            except FileExistsError:
+                return False
+            except FileNotFoundError:
+                with folder.opened():  # raises where the folder is gone
+                    return False  # a newer claim has removed the other name
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    folder.remove(unfinished)
+            folder.sync()
+        return True
+
+    def new_file(self, path: str) -> LocalFile:
+        folder, name = self._folder_of(path)
+        with self.explained(path):
+            return LocalFile(self, path, self._created(folder, name))
+
+    def read(self, path: str) -> bytes:
+        with self.open(path) as file:
+            return file.read()
+
+    def open(self, path: str) -> BinaryIO:
+        folder, name = self._folder_of(path)
+        with self.explained(path):
+            return os.fdopen(folder.open(name, os.O_RDONLY), "rb")
+
+    def move(self, path: str, to: str) -> bool:
+        (folder, name), (target, new) = self._folder_of(path), self._folder_of(to)
+        with self.explained(to):
+            try:
+                folder.stat(name)
+            except FileNotFoundError:
+                return False
+            self._create_folder(target)
+            try:
+                with folder.opened() as source, target.opened() as destination:
+                    os.rename(name, new, src_dir_fd=source, dst_dir_fd=destination)
+            except FileNotFoundError:
+                return False
+            target.sync()
+            folder.sync()
+        return True
+
+    def remove(self, path: str) -> None:
+        folder, name = self._folder_of(path)
+        with self.explained(path), contextlib.suppress(FileNotFoundError):
+            folder.remove(name)
+
+    def files(self, folder: str = "", after: str = "") -> Iterator[StoredFile]:
+        with self.explained(folder):
+            yield from self._files(folder, after)
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+    def _files(self, folder: str, after: str) -> Iterator[StoredFile]:
+        here = self._folder(folder)
+        try:
+            names = here.names()
+        except FileNotFoundError:
+            return
+        found: list[tuple[str, os.stat_result]] = []
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):  # removed since
+                status = here.stat(name)
+                path = joined(folder, name)
+                if stat.S_ISDIR(status.st_mode):
+                    found.append((f"{path}/", status))
+                elif stat.S_ISREG(status.st_mode) and path > after:
+                    found.append((path, status))
+        for path, status in sorted(found, key=lambda entry: entry[0]):
+            if not path.endswith("/"):
+                yield StoredFile(path, status.st_size, status.st_mtime_ns // 1_000_000)
+            elif path > after or after.startswith(path):
+                yield from self._files(path.rstrip("/"), after)
+
+    def _folder(self, path: str) -> AllowedFolder:
+        if not {".", ".."}.isdisjoint(path.split("/")):
+            raise ConfigException.of(self._root.key, self._root.given, f"The path {path} leads out of it. Take . and .. out of all paths.")
+        return replace(self._root, below=joined(self._root.below, path))
+
+    def _folder_of(self, path: str) -> tuple[AllowedFolder, str]:
+        folder, _, name = path.rpartition("/")
+        return self._folder(folder), name
+
+    def _created(self, folder: AllowedFolder, name: str) -> int:
+        """A descriptor of an empty file, whose folder is created if need be."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        try:
+            return folder.open(name, flags)
+        except FileNotFoundError:
+            self._create_folder(folder)
+            return folder.open(name, flags)
+
+    def _create_folder(self, folder: AllowedFolder) -> None:
+        """The folder and those above it, up to the root. A root that is gone is not created: it may be a mount."""
+        if folder.below == self._root.below:
+            with folder.opened():
+                return
+        with contextlib.suppress(FileNotFoundError), folder.opened():
+            return
+        above, _, name = folder.below.rpartition("/")
+        parent = replace(folder, below=above)
+        self._create_folder(parent)
+        with parent.opened() as opened, contextlib.suppress(FileExistsError):
+            os.mkdir(name, dir_fd=opened)
+
+    @contextlib.contextmanager
+    def explained(self, path: str) -> Iterator[None]:
+        """Around system calls. Raises what follows from their errors."""
+        try:
+            yield
+        except FileNotFoundError:
+            if os.path.isdir(self._root.path):
+                raise
+            reason = f"There is no folder {self._root.path}. Create it, or set the path of another."
+            raise ConfigException.of(self._root.key, self._root.given, reason) from None
+        except OSError as error:
+            where = os.path.join(self._root.path, path)
+            if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR):
+                reason = f"User {os.geteuid()} cannot use {where}: {error.strerror}. Correct that, or set another path."
+                raise ConfigException.of(self._root.key, self._root.given, reason) from error
+            raise RetriableException(f"{where} cannot be used now: {error.strerror or error}") from error
+
+
+class LocalFile:
+    """See ``NewFile``."""
+
+    def __init__(self, store: LocalStore, path: str, descriptor: int) -> None:
+        self._store, self._path = store, path
+        self._folder, self._name = store._folder_of(path)
+        self.stream: BinaryIO = os.fdopen(descriptor, "wb", buffering=_BUFFER_BYTES)
+
+    def close(self) -> None:
+        with self._store.explained(self._path):
+            self.stream.flush()
+            os.fsync(self.stream.fileno())
+            self.stream.close()
+            self._folder.sync()
+
+    def discard(self) -> None:
+        for step in (self.stream.close, lambda: self._folder.remove(self._name)):
+            with contextlib.suppress(OSError, ValueError, ConfigException):
+                step()

@@ -1,0 +1,198 @@
+"""Where files are, by the settings that sinks and sources of files share; and the store that is opened there.
+
+Credentials come from settings alone: what a config does not give is absent, whatever the host has.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from airflow_provider_connect.connectors.filesystem.stores.local_store import LocalStore
+from airflow_provider_connect.connectors.filesystem.stores.store import Store
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
+from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Importance, Range, Type
+
+URL: Final = "url"
+S3_BUCKET, S3_REGION, STORE_URL = "s3.bucket.name", "s3.region", "store.url"
+ACCESS_KEY, SECRET_KEY, SESSION_TOKEN = "aws.access.key.id", "aws.secret.access.key", "aws.session.token"
+GCS_BUCKET, GCS_CREDENTIALS = "gcs.bucket.name", "gcs.credentials.json"
+AZURE_CONTAINER, AZURE_ACCOUNT = "azblob.container.name", "azblob.account.name"
+AZURE_KEY, AZURE_SAS = "azblob.account.key", "azblob.sas.token"
+HDFS_URL, HDFS_USER, HDFS_WEB_PORT = "hdfs.url", "hdfs.user", "hdfs.web.port"
+
+_BUCKETS: Final = {S3_BUCKET: "s3", GCS_BUCKET: "gs", AZURE_CONTAINER: "az"}
+_CREDENTIALS: Final = {  # by the library's names
+    "s3": {"access_key_id": ACCESS_KEY, "secret_access_key": SECRET_KEY, "session_token": SESSION_TOKEN},
+    "gs": {"service_account_key": GCS_CREDENTIALS},
+    "az": {"account_key": AZURE_KEY, "sas_key": AZURE_SAS},
+}
+_HDFS: Final = ("hdfs", "webhdfs")
+_FORMS: Final = (
+    "a folder's path, s3://bucket/folder, gs://bucket/folder, az://container/folder, hdfs://host/folder or webhdfs://host:port/folder"
+)
+
+STORE_KEYS: Final = (
+    ConfigKey(
+        URL,
+        default=None,
+        importance=Importance.HIGH,
+        doc=f"Where the files are: {_FORMS}. A folder of the host lies below connectors.allowed.paths.",
+    ),
+    ConfigKey(S3_BUCKET, default=None, doc="Instead of url: a bucket of S3."),
+    ConfigKey(S3_REGION, default="us-west-2", doc="The bucket's region."),
+    ConfigKey(STORE_URL, default=None, doc="The address of another server than Amazon's that speaks S3: https://host:port."),
+    ConfigKey(ACCESS_KEY, default=None, doc="The access key for S3. Without one requests are not signed: keys of the host are never used."),
+    ConfigKey(SECRET_KEY, Type.PASSWORD, None, doc="Its secret."),
+    ConfigKey(SESSION_TOKEN, Type.PASSWORD, None, doc="The token of a temporary access key."),
+    ConfigKey(GCS_BUCKET, default=None, doc="Instead of url: a bucket of Google Cloud Storage."),
+    ConfigKey(GCS_CREDENTIALS, Type.PASSWORD, None, doc="The key of a service account, the content of its JSON file."),
+    ConfigKey(AZURE_CONTAINER, default=None, doc="Instead of url: a container of Azure Blob Storage."),
+    ConfigKey(AZURE_ACCOUNT, default=None, doc="The storage account of the container."),
+    ConfigKey(AZURE_KEY, Type.PASSWORD, None, doc="The key of the storage account."),
+    ConfigKey(AZURE_SAS, Type.PASSWORD, None, doc="A shared access signature, instead of the key."),
+    ConfigKey(HDFS_URL, default=None, doc="Instead of url: the address of a name node, hdfs://host:8020. store.url may hold it too."),
+    ConfigKey(HDFS_USER, default=None, doc="The user who writes to HDFS."),
+    ConfigKey(
+        HDFS_WEB_PORT,
+        Type.INT,
+        9870,
+        validator=Range(at_least=1, at_most=65535),
+        doc="The port of WebHDFS on the name node of an address hdfs://; webhdfs:// has it in the address.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A parsed address. ``scheme`` is ``file`` for a folder of the host, whose path ``folder`` is; of others ``host`` is the bucket or
+    server, and ``folder`` has no slash at either end."""
+
+    key: str
+    given: str
+    scheme: str
+    host: str
+    folder: str
+
+
+def location_of(config: Config) -> Location:
+    """Raises ConfigException, with the setting's name."""
+    key, given = _address(config)
+    if "://" not in given:
+        return Location(key, given, "file", "", given)
+    try:
+        parts = urlsplit(given)
+        is_plain = not (parts.query or parts.fragment or "@" in parts.netloc) and parts.port != 0
+    except ValueError:
+        parts, is_plain = urlsplit(""), False
+    folder = unquote(parts.path)
+    if not is_plain or (parts.scheme == "file") == bool(parts.netloc) or parts.scheme not in ("file", *_BUCKETS.values(), *_HDFS):
+        raise ConfigException.of(key, _without_user(given), f"It must be {_FORMS}, without credentials in it.")
+    if not {".", ".."}.isdisjoint(folder.split("/")):
+        raise ConfigException.of(key, given, "A path here has no parts . and .. in it. Take them out.")
+    return Location(key, given, parts.scheme, parts.netloc, folder if parts.scheme == "file" else folder.strip("/"))
+
+
+def check_location(config: Config, allowed_paths: AllowedPaths) -> None:
+    """Raise ConfigException for an address that is wrong in itself, or that the worker does not allow. Opens nothing."""
+    location = location_of(config)
+    if location.scheme == "file" and os.path.isfile(allowed_paths.resolved(location.key, location.folder)):
+        raise ConfigException.of(location.key, location.given, "This is a file. Set it to the path of a folder.")
+    endpoint = config[STORE_URL]
+    if location.scheme == "s3" and endpoint and urlsplit(endpoint).scheme not in ("http", "https"):
+        raise ConfigException.of(STORE_URL, endpoint, "It must be the address of a server: https://host:port.")
+    if location.scheme == "s3" and (config[ACCESS_KEY] is None) != (config[SECRET_KEY] is None):
+        raise ConfigException.of(f"{ACCESS_KEY}, {SECRET_KEY}", "null", "A key and its secret belong together. Set both, or neither.")
+    if location.scheme == "az" and not config[AZURE_ACCOUNT]:
+        raise ConfigException.of(AZURE_ACCOUNT, "null", "A container belongs to a storage account. Set its name.")
+
+
+def open_store(config: Config, allowed_paths: AllowedPaths) -> Store:
+    """Raises ConfigException for an address that leads nowhere, or that the worker does not allow."""
+    check_location(config, allowed_paths)
+    location = location_of(config)
+    if location.scheme == "file":
+        return LocalStore(allowed_paths.folder(location.key, location.folder))
+    try:
+        return _cluster(location, config) if location.scheme in _HDFS else _bucket(location, config)
+    except ImportError as error:
+        raise ConfigException.of(location.key, location.given, f"It needs the extra filesystem of this package: {error}") from error
+
+
+def _cluster(location: Location, config: Config) -> Store:
+    from airflow_provider_connect.connectors.filesystem.stores.web_hdfs_store import WebHdfsStore
+
+    parts = urlsplit(location.given)
+    port = config[HDFS_WEB_PORT] if location.scheme == "hdfs" or parts.port is None else parts.port
+    return WebHdfsStore(parts.hostname or "", port, config[HDFS_USER], location.folder, key=location.key, given=location.given)
+
+
+def _bucket(location: Location, config: Config) -> Store:
+    from airflow_provider_connect.connectors.filesystem.stores.object_store import ObjectStore, bucket_of
+
+    credentials = _CREDENTIALS[location.scheme]
+    keys = location.key, ", ".join(credentials.values())
+    try:
+        bucket = bucket_of(location.scheme, location.host, location.folder, _library_settings(location.scheme, config))
+    except Exception as error:  # of the library, whose texts may hold a secret
+        reason = f"The library refuses these settings ({type(error).__name__}). Check {keys[1]}."
+        raise ConfigException.of(location.key, location.given, reason) from None
+    return ObjectStore(bucket, location.given, keys=keys)
+
+
+def refuse_unwritable(config: Config, allowed_paths: AllowedPaths) -> None:
+    """Raise ConfigException, with the way out, where the folder of the host does not exist or cannot be written to."""
+    location = location_of(config)
+    folder = allowed_paths.folder(location.key, location.folder)
+    if not os.path.isdir(folder.path):
+        reason = f"There is no folder {folder.path}. Create it, or set the path of another."
+        raise ConfigException.of(location.key, location.given, reason)
+    if not folder.is_writable():
+        reason = f"User {os.geteuid()} may not write to {folder.path}. Grant that, or set the path of another folder."
+        raise ConfigException.of(location.key, location.given, reason)
+
+
+def ends_in_names(config: Config) -> bool:
+    """Whether names of files hold their last offset too, as those of the sinks for HDFS do."""
+    return location_of(config).scheme in _HDFS
+
+
+def _address(config: Config) -> tuple[str, str]:
+    """The setting that holds the address, and the address."""
+    for key in (URL, HDFS_URL):
+        if config[key]:
+            return key, config[key]
+    if (config[STORE_URL] or "").startswith("hdfs://"):
+        return STORE_URL, config[STORE_URL]
+    for key, scheme in _BUCKETS.items():
+        if config[key]:
+            return key, f"{scheme}://{config[key]}"
+    raise ConfigException.of(URL, "null", f"Set it to where the files are: {_FORMS}.")
+
+
+def _library_settings(scheme: str, config: Config) -> Mapping[str, object]:
+    """What obstore's store of ``scheme`` is created with."""
+    found: dict[str, object] = {}
+    for name, key in _CREDENTIALS[scheme].items():
+        value = config[key]
+        if value is not None:
+            found[name] = value if isinstance(value, str) else value.value
+    if not found:
+        found["skip_signature"] = True
+    if scheme == "s3":
+        found["region"] = config[S3_REGION]
+        if config[STORE_URL]:
+            found["endpoint"] = config[STORE_URL]
+    if scheme == "az":
+        found["account_name"] = config[AZURE_ACCOUNT]
+    return found
+
+
+def _without_user(address: str) -> str:
+    """An address for a message: what may be credentials is left out."""
+    scheme, _, rest = address.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"

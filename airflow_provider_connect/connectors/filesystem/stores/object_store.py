@@ -1,0 +1,171 @@
+"""Buckets of S3, Google Cloud Storage and Azure, by obstore. What a config does not give is absent: no credentials of the host are used.
+
+The library reads settings of its own from the environment when a store is created. They are hidden from it for that time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import io
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+
+import obstore
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
+from obstore.store import AzureStore, GCSStore, S3Store
+
+from airflow_provider_connect.connectors.filesystem.stores.store import StoredFile, joined
+from airflow_provider_connect.errors import ConfigException, RetriableException
+
+if TYPE_CHECKING:
+    from obstore import WritableFile
+
+_PART_BYTES: Final = 8 << 20
+_UPLOADS: Final = 4  # parts of a file on their way at a time
+_HOSTS: Final = ("AWS_", "AZURE_", "GOOGLE_", "IDENTITY_", "MSI_")
+_ENVIRONMENT: Final = threading.Lock()
+_RETRIES: Final[Any] = {
+    "max_retries": 8,
+    "retry_timeout": datetime.timedelta(seconds=60),
+    "backoff": {"init_backoff": datetime.timedelta(milliseconds=100), "max_backoff": datetime.timedelta(seconds=10), "base": 2},
+}
+
+_REFUSED: Final = ("401 Unauthorized", "403 Forbidden")
+"""In texts of general errors: those of listings have no class of their own."""
+_NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
+Bucket = S3Store | GCSStore | AzureStore
+
+
+def bucket_of(scheme: str, name: str, folder: str, settings: Mapping[str, Any]) -> Bucket:
+    """The bucket or container ``name`` from ``folder`` on. ``settings`` are the library's; without credentials requests are not signed."""
+    kind: Any = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}[scheme]
+    endpoint = str(settings.get("endpoint", ""))
+    options = {"allow_http": endpoint.startswith("http://"), "timeout": "60s", "connect_timeout": "10s"}
+    with _hidden_environment():
+        return cast(Bucket, kind(name, prefix=folder or None, client_options=options, retry_config=_RETRIES, **settings))
+
+
+class ObjectStore:
+    """See ``Store``. ``keys`` names the settings of the address and of the credentials, for messages; ``given`` is the address."""
+
+    def __init__(self, bucket: Bucket, given: str, *, keys: tuple[str, str]) -> None:
+        self._bucket, self._given, self._keys = bucket, given, keys
+
+    def create(self, path: str, data: bytes) -> bool:
+        with self.explained(path):
+            try:
+                obstore.put(self._bucket, path, data, mode="create")
+            except (AlreadyExistsError, PreconditionError):
+                return False
+        return True
+
+    def new_file(self, path: str) -> ObjectFile:
+        with self.explained(path):
+            writer = obstore.open_writer(self._bucket, path, buffer_size=_PART_BYTES, max_concurrency=_UPLOADS)
+        return ObjectFile(self, path, writer)
+
+    def read(self, path: str) -> bytes:
+        with self.explained(path):
+            return bytes(obstore.get(self._bucket, path).bytes())
+
+    def open(self, path: str) -> BinaryIO:
+        with self.explained(path):
+            return cast(BinaryIO, obstore.open_reader(self._bucket, path))
+
+    def move(self, path: str, to: str) -> bool:
+        """1 copied by the store 2 the first one removed."""
+        with self.explained(path):
+            try:
+                obstore.copy(self._bucket, path, to)
+            except FileNotFoundError:
+                return False
+            self.remove(path)
+        return True
+
+    def remove(self, path: str) -> None:
+        with self.explained(path), contextlib.suppress(FileNotFoundError):
+            obstore.delete(self._bucket, path)
+
+    def files(self, folder: str = "", after: str = "") -> Iterator[StoredFile]:
+        """By pages of a thousand, in the order in which the store lists."""
+        with self.explained(folder):
+            for page in obstore.list(self._bucket, folder or None, offset=after or None, chunk_size=1000):
+                for each in cast(Sequence[Any], page):
+                    yield StoredFile(each["path"], each["size"], int(each["last_modified"].timestamp() * 1000))
+
+    @contextlib.contextmanager
+    def explained(self, path: str) -> Iterator[None]:
+        address, credentials = self._keys
+        where = joined(self._given.rstrip("/"), path)
+        try:
+            yield
+        except FileNotFoundError as error:
+            self._refuse_missing(error)
+            raise
+        except (BaseError, OSError) as error:
+            self._refuse_missing(error)
+            if isinstance(error, PermissionDeniedError | UnauthenticatedError) or any(status in str(error) for status in _REFUSED):
+                reason = (
+                    f"The store refuses access to {where}. Check {credentials}, and what they are allowed: to list, read, write and delete."
+                )
+                raise ConfigException.of(address, self._given, reason) from error
+            raise RetriableException(f"{where} cannot be used now: {_first_line(error)}") from error
+
+    def close(self) -> None:
+        """The library closes its connections itself."""
+
+    def _refuse_missing(self, error: Exception) -> None:
+        if any(word in str(error) for word in _NO_BUCKET):
+            raise ConfigException.of(self._keys[0], self._given, "There is no such bucket. Create it, or set another.") from error
+
+
+class ObjectFile:
+    """See ``NewFile``. Uploaded in parts, of which nothing is seen before ``close``."""
+
+    def __init__(self, store: ObjectStore, path: str, writer: WritableFile) -> None:
+        self._store, self._path, self._writer = store, path, writer
+        self.stream = cast(BinaryIO, _Stream(writer))
+
+    def close(self) -> None:
+        with self._store.explained(self._path):
+            self._writer.close()
+
+    def discard(self) -> None:
+        """Parts that are there already stay hidden until the bucket's rule for incomplete uploads removes them."""
+
+
+class _Stream(io.RawIOBase):
+    """Takes buffers of any element type. It can be closed without the upload."""
+
+    def __init__(self, writer: WritableFile) -> None:
+        super().__init__()
+        self._writer = writer
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:  # Any: a buffer
+        return self._writer.write(memoryview(data).cast("B"))
+
+
+@contextlib.contextmanager
+def _hidden_environment() -> Iterator[None]:
+    with _ENVIRONMENT:
+        hidden = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(_HOSTS)}
+        try:
+            yield
+        finally:
+            os.environ.update(hidden)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0][:300]

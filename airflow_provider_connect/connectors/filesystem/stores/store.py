@@ -1,0 +1,91 @@
+"""What sinks and sources of files ask of a store, whatever it is: a folder, a bucket, a cluster. Knows no library.
+
+Paths are relative to the store's root, with ``/`` between their parts. Every method raises RetriableException where the store cannot be
+reached, and ConfigException, with the settings to change, where it refuses the credentials or where its root does not exist.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import BinaryIO, Final, Protocol
+
+_SPECIAL: Final = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{[\]^]""")
+UNFINISHED: Final = ".unfinished-"
+"""In the name of what ``create`` has not finished, where a store needs two steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file as a listing shows it."""
+
+    path: str
+    size: int
+    modified_ms: int
+
+
+class NewFile(Protocol):
+    """A file that is being written. It is whole only after ``close``; before that object stores show nothing, others what there is.
+
+    Writes to ``stream`` belong in a block of the store's ``explained``."""
+
+    @property
+    def stream(self) -> BinaryIO: ...
+
+    def close(self) -> None:
+        """Make the file durable."""
+
+    def discard(self) -> None:
+        """Remove what there is. Never raises."""
+
+
+class Store(Protocol):
+    """One store. Calls come from one thread at a time."""
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Write a small file at once; False, and nothing is written, where there is one. Of several processes one succeeds."""
+        ...
+
+    def new_file(self, path: str) -> NewFile:
+        """Begin a file, which replaces one of the same path."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """A small file. Raises FileNotFoundError."""
+        ...
+
+    def open(self, path: str) -> BinaryIO:
+        """A file to read, which can be sought in. Raises FileNotFoundError."""
+        ...
+
+    def move(self, path: str, to: str) -> bool:
+        """Give a file another path and replace what is there; readers find the whole file under it, or the one before. False: there is
+        no such file, so that another process has moved or removed it."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if it is there."""
+
+    def files(self, folder: str = "", after: str = "") -> Iterator[StoredFile]:
+        """All files below a folder, in the order of their paths, from behind the path ``after``; none where there is no such folder."""
+        ...
+
+    def explained(self, path: str) -> AbstractContextManager[None]:
+        """Around calls of the library itself: its errors become exceptions of this package."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+def path_part(text: str) -> str:
+    """``text`` as one part of a path: what means something there is percent-encoded, as Hive and Spark do in names of partitions."""
+    part = _SPECIAL.sub(lambda match: f"%{ord(match[0]):02X}", text)
+    return part if part.strip(".") else part.replace(".", "%2E")
+
+
+def joined(*parts: str) -> str:
+    """A path of parts; empty ones are left out."""
+    return "/".join(part for part in parts if part)

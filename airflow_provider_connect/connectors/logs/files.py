@@ -1,0 +1,224 @@
+"""Which files a config names: patterns of paths, and what lies in a folder. Lists folders, and opens files without reading them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fnmatch
+import gzip
+import os
+import re
+import stat
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import BinaryIO, Final, cast
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.allowed_paths import AllowedFolder, AllowedPaths
+from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
+
+PATHS: Final = "paths"
+COMPRESSED: Final = ".gz"
+MOST_LISTINGS: Final = 3
+QUIET_NS: Final = 20_000_000
+"""A folder that has not changed for so long before a listing, and within it, is listed whole."""
+_WILDCARDS: Final = frozenset("*?[")
+_ANY_DEPTH: Final = "**"
+_OLD: Final = frozenset({"old", "bak"})
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A file as a scan has found it. ``modified`` is in microseconds. ``stem`` is the name that the config includes: the file's own, or the
+    one that it had before it was rotated."""
+
+    name: str
+    device: int
+    inode: int
+    size: int
+    modified: int
+    stem: str
+
+    @property
+    def is_compressed(self) -> bool:
+        return self.name.endswith(COMPRESSED)
+
+    @property
+    def is_rotated(self) -> bool:
+        return self.name != self.stem
+
+    def open(self, folder: AllowedFolder) -> BinaryIO | None:
+        """The content, uncompressed; None: another file, or no file, has the name by now.
+
+        An inode is used again as soon as its file is removed, by the next copy for example. So a rotated file must be as it was listed.
+        """
+        try:
+            descriptor = folder.open(self.name, os.O_RDONLY | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return None
+        found = os.fstat(descriptor)
+        is_changed = (found.st_size, found.st_mtime_ns // 1000) != (self.size, self.modified)
+        if (found.st_dev, found.st_ino) != (self.device, self.inode) or (self.is_rotated and is_changed):
+            os.close(descriptor)
+            return None
+        raw = os.fdopen(descriptor, "rb", buffering=0)
+        if not self.is_compressed:
+            return cast("BinaryIO", raw)
+        content = gzip.GzipFile(fileobj=raw, mode="rb")
+        content.myfileobj = raw  # closed with it
+        return cast("BinaryIO", content)
+
+
+@dataclass(frozen=True, slots=True)
+class PathPattern:
+    """One entry of ``paths``: the folder up to the first wildcard, a pattern of each folder below it (None: any depth), one of names."""
+
+    root: str
+    folders: tuple[BoundedRegex | None, ...]
+    names: BoundedRegex
+
+    @classmethod
+    def of(cls, path: str) -> PathPattern:
+        """Raises ConfigException for a path that is not absolute, or that has no file name."""
+        parts = path.split("/")
+        if parts[0] or not parts[-1]:
+            raise ConfigException.of(PATHS, path, "This is no absolute path of files. Begin it with / and end it with a name or a pattern.")
+        fixed = next((number for number, part in enumerate(parts[:-1]) if _WILDCARDS & set(part)), len(parts) - 1)
+        folders = tuple(None if part == _ANY_DEPTH else _expression(part) for part in parts[fixed:-1])
+        return cls("/".join(parts[:fixed]) or "/", folders, _expression(parts[-1]))
+
+    @property
+    def is_one_folder(self) -> bool:
+        return not self.folders
+
+    def found_folders(self, allowed: AllowedPaths) -> Iterator[AllowedFolder]:
+        """The folders that there are now. Links below ``root`` are not followed. Raises ConfigException where ``root`` is not allowed."""
+        return _below(allowed.folder(PATHS, self.root), self.folders)
+
+
+@dataclass(frozen=True, slots=True)
+class NameFilter:
+    """Which names of a folder's files are included: those that one of ``patterns`` and ``included`` match, and not ``excluded``."""
+
+    patterns: Sequence[BoundedRegex]
+    included: BoundedRegex | None
+    excluded: BoundedRegex | None
+
+    def stem(self, name: str) -> str | None:
+        """The shortest included name that ``name`` is, or was before rotation added numbers, dates and ``.gz``; None: there is none."""
+        if self.excluded is not None and self.excluded.matches(name):
+            return None
+        return min(filter(self._is_included, _earlier_names(name)), key=len, default=None)
+
+    def _is_included(self, name: str) -> bool:
+        return any(each.matches(name) for each in self.patterns) and (self.included is None or self.included.matches(name))
+
+
+def text_of_path(path: str) -> str:
+    """Names are bytes: those that are not UTF-8 become text with replacement characters."""
+    return os.fsencode(path).decode(errors="replace")
+
+
+@dataclass(slots=True)
+class FolderFiles:
+    """The included files of a folder, listed again and again. One that has not changed since the last listing costs little but a stat."""
+
+    names: NameFilter
+    _stems: dict[str, str | None] = field(default_factory=dict)
+    _found: dict[tuple[int, int], LogFile] = field(default_factory=dict)
+    _sorted: Sequence[LogFile] = ()
+
+    def listed(self, folder: AllowedFolder) -> Sequence[LogFile]:
+        """The files that there are now, the one changed longest ago first; one entry for each file, whatever names it has. The same list as
+        before where nothing has changed.
+
+        A listing may miss a file that is renamed meanwhile. So a folder that is changing is listed again, and the results are united.
+        """
+        found: dict[tuple[int, int], LogFile] = {}
+        stems: dict[str, str | None] = {}
+        for _ in range(MOST_LISTINGS):
+            begun = time.time_ns()
+            with _listed(folder) as (entries, descriptor):
+                for entry in entries:
+                    self._add(entry, found, stems)
+                if descriptor < 0 or os.fstat(descriptor).st_mtime_ns < begun - QUIET_NS:
+                    break
+        self._stems = stems
+        if found != self._found:
+            self._found = found
+            self._sorted = sorted(found.values(), key=lambda file: (file.modified, not file.is_rotated, file.name))
+        return self._sorted
+
+    def _add(self, entry: os.DirEntry[str], found: dict[tuple[int, int], LogFile], stems: dict[str, str | None]) -> None:
+        name = entry.name
+        stem = stems[name] = self._stems[name] if name in self._stems else self.names.stem(name)
+        if stem is None or not entry.is_file(follow_symlinks=False):
+            return
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:  # renamed since
+            return
+        if stat.S_ISREG(status.st_mode):
+            key, size, modified = (status.st_dev, status.st_ino), status.st_size, status.st_mtime_ns // 1000
+            file = self._found.get(key)
+            if file is None or (file.name, file.size, file.modified) != (name, size, modified):
+                file = LogFile(name, *key, size, modified, stem)
+            found[key] = file
+
+
+@contextlib.contextmanager
+def _listed(folder: AllowedFolder) -> Iterator[tuple[Iterable[os.DirEntry[str]], int]]:
+    """The entries of a folder, and its descriptor; none of one that is gone."""
+    try:
+        descriptor = folder.open(".", os.O_RDONLY | os.O_DIRECTORY)
+    except (FileNotFoundError, NotADirectoryError):
+        yield (), -1
+        return
+    try:
+        with os.scandir(descriptor) as entries:
+            yield entries, descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _below(folder: AllowedFolder, patterns: Sequence[BoundedRegex | None]) -> Iterator[AllowedFolder]:
+    if not patterns:
+        yield folder
+        return
+    first, rest = patterns[0], patterns[1:]
+    if first is None:
+        yield from _below(folder, rest)
+    with _listed(folder) as (entries, _):
+        names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    for name in names:
+        if first is None or first.matches(name):
+            below = dataclasses.replace(folder, below=os.path.join(folder.below, name))
+            yield from _below(below, patterns if first is None else rest)
+
+
+def _expression(pattern: str) -> BoundedRegex:
+    try:
+        return BoundedRegex(fnmatch.translate(pattern), PATHS)
+    except re.error as error:
+        raise ConfigException.of(PATHS, pattern, f"Not a pattern: {error}") from error
+
+
+def _earlier_names(name: str) -> Iterable[str]:
+    """``app.log``, ``app.log.1`` for ``app.log.1.gz``; ``app.log`` for ``app-20260102.log`` too."""
+    plain = name.removesuffix(COMPRESSED)
+    body, dot, ending = plain.rpartition(".")
+    yield from _without_marks(plain)
+    if dot:
+        yield from (f"{each}.{ending}" for each in _without_marks(body) if each)
+
+
+def _without_marks(text: str) -> Iterator[str]:
+    """``text``, and what is left of it when numbers and dates are cut off its end one after another."""
+    yield text
+    while (cut := max(text.rfind(mark) for mark in "-._")) > 0:
+        mark = text[cut + 1 :]
+        if not mark.replace(":", "").replace("T", "").isdecimal() and mark not in _OLD:
+            return
+        text = text[:cut]
+        yield text

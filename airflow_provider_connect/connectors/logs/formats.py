@@ -1,0 +1,224 @@
+"""The text of log lines as columns: formats, and the time that a line holds. Knows no files.
+
+Patterns of a config run in polars' engine for regular expressions, whose time grows with the text alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.arrow import pa, pl
+from airflow_provider_connect.sdk.arrow_schema import schema_of
+from airflow_provider_connect.sdk.bounded_regex import checked
+from airflow_provider_connect.sdk.schema import STRING_SCHEMA, Schema
+
+LONGEST_PATTERN: Final = 2000
+TYPES: Final = ("string", "integer", "number", "boolean")
+COMMON: Final = (
+    r'^(?P<host>\S+) (?P<ident>\S+) (?P<user>\S+) \[(?P<time>[^\]]+)\] "(?P<request>(?:[^"\\]|\\.)*)" (?P<status>\d{3}|-) (?P<size>\d+|-)'
+)
+COMBINED: Final = COMMON + r' "(?P<referer>(?:[^"\\]|\\.)*)" "(?P<agent>(?:[^"\\]|\\.)*)"'
+WEB_TIME: Final = "%d/%b/%Y:%H:%M:%S %z"
+WEB_TYPES: Final = {"status": "integer", "size": "integer"}
+LINE: Final = "line_"  # a group around a pattern: null where it does not match
+_PAIR: Final = r'[^\s="]+(?:=(?:"(?:[^"\\]|\\.)*"|[^\s"]*))?'
+_ESCAPES: Final = {"\\\\": "\\", '\\"': '"', "\\n": "\n", "\\r": "\r", "\\t": "\t"}
+_FIELD_NAME: Final = re.compile(r"[\w.@-]+")
+
+
+@dataclass(slots=True)
+class Parsed:
+    """``value`` has the type of ``schema`` (None: JSON text); ``errors`` has the lines that are not of the format, ``blank`` those without
+    text, which are no records. ``time`` is the text of each line's time."""
+
+    value: pa.Array
+    schema: Schema | None
+    errors: Sequence[int] = ()
+    blank: Sequence[int] = ()
+    time: pl.Series | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextFormat:
+    """A line is its text."""
+
+    name = "text"
+
+    def parsed(self, lines: pa.Array, time: str | None) -> Parsed:
+        return Parsed(lines, STRING_SCHEMA)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonFormat:
+    """A line is a JSON object or array, as it is written."""
+
+    name = "json"
+
+    def parsed(self, lines: pa.Array, time: str | None) -> Parsed:
+        text = pl.Series(lines)
+        is_document = text.str.contains(r"^\s*[\[{]") & text.str.json_path_match("$").is_not_null()
+        path = None if time is None else "$" + "".join(f"['{part}']" for part in time.split("."))
+        value = pa.ExtensionArray.from_storage(pa.json_(), lines)
+        found = None if path is None else text.set(~is_document.fill_null(value=False), None).str.json_path_match(path)
+        return Parsed(value, None, _rows(~is_document.fill_null(value=False)), _blank(text), found)
+
+
+@dataclass(frozen=True, slots=True)
+class LogfmtFormat:
+    """A line is words ``key=value`` or ``key``, values perhaps in quotation marks: a map. The last of equal keys counts."""
+
+    name = "logfmt"
+
+    def parsed(self, lines: pa.Array, time: str | None) -> Parsed:
+        text = pl.Series("line", lines)
+        rest = text.str.replace_all(_PAIR, "").str.strip_chars()
+        words = pl.DataFrame({"row": pl.arange(len(text), eager=True), "word": text.str.extract_all(_PAIR)}).explode("word").drop_nulls()
+        value = pl.col("word").str.extract(r"^[^=]+=(?s)(.*)$")
+        quoted = value.str.starts_with('"')
+        plain = value.str.strip_prefix('"').str.strip_suffix('"').str.replace_many(list(_ESCAPES), list(_ESCAPES.values()))
+        pairs = words.select("row", key=pl.col("word").str.extract(r"^([^=]+)"), value=pl.when(quoted).then(plain).otherwise(value))
+        pairs = pairs.unique(["row", "key"], keep="last", maintain_order=True)
+        counts = pl.DataFrame({"row": pl.arange(len(text), eager=True)}).join(pairs.group_by("row").len(), on="row", how="left")
+        ends = [0, *counts.sort("row")["len"].fill_null(0).cum_sum()] if len(text) else [0]
+        entries = pa.MapArray.from_arrays(pa.array(ends, pa.int32()), _strings(pairs["key"]), _strings(pairs["value"]))
+        found = None if time is None else _joined(pairs.filter(pl.col("key") == time), len(text))
+        return Parsed(entries, _MAP, _rows(rest.fill_null("x") != ""), _blank(text), found)
+
+
+@dataclass(frozen=True, slots=True)
+class PatternFormat:
+    """A line is what the named groups of ``pattern`` find: a struct of texts, or of ``types``, where ``-`` is null."""
+
+    name: str
+    pattern: str
+    types: Mapping[str, str] = field(default_factory=dict)
+    is_quoted: bool = False  # CSV: a group ``name`` in quotation marks, or ``name_`` without
+
+    def parsed(self, lines: pa.Array, time: str | None) -> Parsed:
+        text = pl.Series(lines)
+        found = text.str.extract_groups(f"(?P<{LINE}>{self.pattern})").struct.unnest()
+        names = [name for name in found.columns if name != LINE and not name.isdigit()]
+        if self.is_quoted:
+            names = [name for name in names if not name.endswith("_")]
+            found = found.select(
+                LINE, *(pl.col(name).str.replace_all('""', '"', literal=True).fill_null(pl.col(f"{name}_")) for name in names)
+            )
+        typed = found.select(names).with_columns(_typed(name, kind) for name, kind in self.types.items())
+        is_bad = found[LINE].is_null()
+        for name in self.types:
+            is_bad = is_bad | (typed[name].is_null() & found[name].is_not_null() & ~found[name].is_in(["-", ""]))
+        value = typed.to_struct("line").to_arrow()
+        fields = [pa.field(each.name, pa.type_for_alias(_ARROW[self.types.get(each.name, "string")])) for each in value.type]
+        value = value.cast(pa.struct(fields))
+        schema = schema_of(pa.field("line", value.type, nullable=False))
+        return Parsed(value, schema, _rows(is_bad), _blank(text), None if time is None else found[time])
+
+
+LineFormat = TextFormat | JsonFormat | LogfmtFormat | PatternFormat
+
+
+@dataclass(frozen=True, slots=True)
+class LineTime:
+    """Where a line has its time: in the ``field`` of its format, or where ``pattern`` finds it; how it is written; and its time zone,
+    where it names none."""
+
+    field: str | None
+    pattern: str | None
+    form: str
+    zone: str
+
+    def of(self, lines: pa.Array, parsed: Parsed) -> pa.Array:
+        """Milliseconds since 1970, null where a line has no time that can be read."""
+        text = parsed.time if self.pattern is None else pl.Series(lines).str.extract(self.pattern)
+        if text is None:
+            return pa.nulls(len(lines), pa.int64())
+        return self.parsed(text.cast(pl.String)).to_arrow().cast(pa.int64())
+
+    def parsed(self, text: pl.Series) -> pl.Series:
+        if self.form in _UNITS:
+            return (text.cast(pl.Float64, strict=False) * _UNITS[self.form]).cast(pl.Int64, strict=False)
+        form = None if self.form == ISO else self.form
+        if form is None:
+            text = text.str.replace(",", ".", literal=True).str.replace(r"^(\d{4}-\d\d-\d\d)[ T]", "${1}T").str.replace(r"Z$", "+00:00")
+            zoned = text.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f%:z", strict=False, time_unit="ms")
+            local = text.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f", strict=False, time_unit="ms")
+            return zoned.dt.timestamp("ms").fill_null(self._instant(local))
+        found = text.str.to_datetime(form, strict=False, time_unit="ms")
+        return found.dt.timestamp("ms") if "%z" in form or "%:z" in form else self._instant(found)
+
+    def _instant(self, local: pl.Series) -> pl.Series:
+        return local.dt.replace_time_zone(self.zone, ambiguous="earliest", non_existent="null").dt.timestamp("ms")
+
+
+ISO: Final = "iso"
+_UNITS: Final = {"epoch": 1000.0, "epoch_ms": 1.0}
+
+
+def csv_pattern(fields: Sequence[str], delimiter: str) -> str:
+    """A pattern of one line of CSV: each field in quotation marks, doubled within it, or without any."""
+    mark = re.escape(delimiter)
+    return "^" + mark.join(f'(?:"(?P<{name}>(?:[^"]|"")*)"|(?P<{name}_>[^"{mark}]*))' for name in fields) + "$"
+
+
+def groups_of(key: str, pattern: str) -> list[str]:
+    """The names of a pattern's groups, numbers for those without. Raises ConfigException for what is no pattern or too large."""
+    if len(pattern) > LONGEST_PATTERN:
+        raise ConfigException.of(key, f"{pattern[:100]}…", f"A pattern has at most {LONGEST_PATTERN} characters.")
+    try:
+        checked(pattern)
+        found = pl.Series([""]).str.extract_groups(pattern)
+    except (re.error, pl.exceptions.PolarsError) as error:
+        raise ConfigException.of(key, pattern[:200], f"Not a pattern: {error}") from error
+    return [each.name for each in found.dtype.fields]  # type: ignore[attr-defined]  # a struct
+
+
+def refuse_wrong_time(time: LineTime, form_key: str, zone_key: str) -> None:
+    """Raises ConfigException for a format that polars cannot read, or an unknown zone."""
+    try:
+        ZoneInfo(time.zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ConfigException.of(zone_key, time.zone[:100], "No time zone has this name. Set one such as Europe/Paris.") from None
+    try:
+        time.parsed(pl.Series(["2026-01-02 03:04:05"]))
+    except pl.exceptions.PolarsError as error:
+        raise ConfigException.of(form_key, time.form[:100], f"Not a format of times: {error}") from error
+
+
+def refuse_wrong_field(key: str, name: str) -> None:
+    """Raises ConfigException for a name that is no field's."""
+    if _FIELD_NAME.fullmatch(name) is None:
+        raise ConfigException.of(key, name[:100], "A field has letters, digits, points, - and _ in its name.")
+
+
+_MAP: Final = Schema.map(STRING_SCHEMA, STRING_SCHEMA.as_optional())
+_ARROW: Final = {"string": "string", "integer": "int64", "number": "float64", "boolean": "bool"}
+
+
+def _typed(name: str, kind: str) -> pl.Expr:
+    if kind == "boolean":
+        lower = pl.col(name).str.to_lowercase()
+        return pl.when(lower == "true").then(True).when(lower == "false").then(False).alias(name)
+    return pl.col(name).cast(pl.Int64 if kind == "integer" else pl.Float64 if kind == "number" else pl.String, strict=False)
+
+
+def _joined(pairs: pl.DataFrame, count: int) -> pl.Series:
+    """The values of single rows, null for the others."""
+    rows = pl.DataFrame({"row": pl.arange(count, eager=True)})
+    return rows.join(pairs, on="row", how="left", maintain_order="left")["value"]
+
+
+def _strings(series: pl.Series) -> pa.Array:
+    return series.to_arrow().cast(pa.string())
+
+
+def _rows(mask: pl.Series) -> list[int]:
+    return mask.arg_true().to_list()
+
+
+def _blank(text: pl.Series) -> list[int]:
+    return _rows(text.fill_null("x").str.strip_chars() == "")

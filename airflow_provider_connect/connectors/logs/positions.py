@@ -1,0 +1,334 @@
+"""How far each file of a folder is read, found again by what the file is and not by its name. Knows nothing of lines and topics.
+
+A file is its device and its inode. Hashes of the first bytes and of those before the position show whether its content is still the one
+that was read: copytruncate cuts it, and inodes are used again. Content that has left its inode gets a generation. The hashes find it again
+in a copy: what copytruncate has put aside, and what was compressed. Positions count uncompressed bytes.
+
+Source partitions: one a file; and one a folder, whose offset lists the files that have positions, so that those which are gone are known.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import math
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Final, NamedTuple
+
+from airflow_provider_connect.connectors.logs.files import LogFile, text_of_path
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.sdk.connector import OffsetReader
+
+FINGERPRINT_BYTES: Final = 1024
+MOST_MISSING: Final = 1000
+"""Files of a folder that are remembered when they are gone."""
+BROKEN: Final = (EOFError, zlib.error, gzip.BadGzipFile)
+"""What a compressed file raises that is cut short, or is not compressed."""
+
+Change = tuple[dict[str, object], dict[str, object]]
+"""A source partition and its new offset; an empty one removes it."""
+Opened = Callable[[LogFile], BinaryIO | None]
+
+
+class Identity(NamedTuple):
+    """A file, whatever its name; with a ``generation``, one of the contents that it had before."""
+
+    device: int
+    inode: int
+    generation: int = 0
+
+    @property
+    def partition(self) -> dict[str, object]:
+        partition: dict[str, object] = {"device": self.device, "inode": self.inode}
+        return partition | ({"generation": self.generation} if self.generation else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a file is read: ``bytes``, with the hashes of what lies at the beginning and before them. ``is_inside``: within a line that
+    is too long, whose rest is passed over. ``size`` and ``modified`` are those of the file when its end was reached; ``is_settled``: what
+    was left there has no end of a line."""
+
+    bytes: int = 0
+    head: str = ""
+    tail: str = ""
+    size: int = -1
+    modified: int = -1
+    is_settled: bool = False
+    is_inside: bool = False
+
+    @classmethod
+    def of(cls, offset: Mapping[str, Any] | None) -> Position:
+        """An offset as a position. Raises ConnectException for a wrong one."""
+        given = offset or {}
+        position = given.get("position", 0)
+        if type(position) is not int or position < 0:
+            raise ConnectException(f"Offset 'position' of a log file must be a number ≥ 0, got {position!r}")
+        texts, numbers = [str(given.get(key, "")) for key in ("head", "tail")], [int(given.get(key, -1)) for key in ("size", "modified")]
+        return cls(position, texts[0], texts[1], numbers[0], numbers[1], bool(given.get("settled")), bool(given.get("inside")))
+
+    def offset(self, path: str) -> dict[str, object]:
+        """``path`` is for people."""
+        offset: dict[str, object] = {"position": self.bytes, "head": self.head, "tail": self.tail, "path": path}
+        if self.size >= 0:
+            offset |= {"size": self.size, "modified": self.modified, "settled": self.is_settled}
+        return offset | ({"inside": True} if self.is_inside else {})
+
+    def is_at_rest(self, file: LogFile) -> bool:
+        """Whether the file is as it was when its end was reached."""
+        return (self.size, self.modified) == (file.size, file.modified)
+
+    def has_content_of(self, content: BinaryIO) -> bool:
+        """Whether ``content`` begins with what was read. An offset that was set by hand has no hashes, and fits all that is long enough."""
+        length = min(self.bytes, FINGERPRINT_BYTES)
+        for begin, wanted in ((0, self.head), (self.bytes - length, self.tail)):
+            found = _at(content, begin, length)
+            if len(found) < length or (wanted and fingerprint(found) != wanted):
+                return False
+        return True
+
+
+def fingerprint(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+@dataclass(slots=True)
+class Unread:
+    """A file that goes on behind its position. ``is_final``: it has been at rest for so long that what is left is complete."""
+
+    identity: Identity
+    file: LogFile
+    position: Position
+    is_final: bool
+
+
+@dataclass(slots=True)
+class FolderPositions:
+    """The positions of one folder's files. ``offset`` returns committed ones, ``opened`` opens a file; times are microseconds."""
+
+    path: str
+    offset: OffsetReader
+    opened: Opened
+    keeps_for: int
+    completes_after: int
+    flushes_open: bool  # whether the last entry of a file that may go on is complete by time: it has several lines
+    changes: list[Change] = field(default_factory=list)
+    known: dict[Identity, Position] = field(default_factory=dict)
+    _missing: dict[Identity, int] = field(default_factory=dict)
+    _seen: set[Identity] = field(default_factory=set)
+    _listed: list[list[int]] | None = None
+    _rested: Sequence[LogFile] = ()
+    _rest_ends: float = 0
+
+    def load(self) -> None:
+        """Read the committed positions of the files that are listed."""
+        listed = self.offset(self.partition)
+        if listed:
+            self._listed = list(_files_of(listed))
+            for *file, since in self._listed:
+                identity = Identity(*file)
+                self.known[identity] = Position.of(self.offset(identity.partition))
+                if since:
+                    self._missing[identity] = since
+
+    @property
+    def partition(self) -> dict[str, object]:
+        return {"folder": text_of_path(self.path)}
+
+    def path_of(self, file: LogFile) -> str:
+        """For people: bytes of a name that are no text are replaced."""
+        return text_of_path(f"{self.path}/{file.name}")
+
+    def unread(self, files: Sequence[LogFile], now: int, *, skips_old: bool = False) -> list[Unread]:
+        """What there is to read, in the order of ``files``. ``changes`` then has the offsets to be committed before anything of it.
+        ``skips_old``: a folder that was never read begins at the ends of its files."""
+        if self._rested and now < self._rest_ends and files == self._rested:
+            return []
+        found, arrived = self._recognised(files, now)
+        skips_old = skips_old and self._listed is None
+        for file in arrived:
+            identity = self._admit(file, files, skips_old=skips_old)
+            if identity is not None:
+                found[identity] = file
+        self._forget(now)
+        self._list()
+        unread = ((identity, file, self.known[identity], now - file.modified > self.completes_after) for identity, file in found.items())
+        order = {(file.device, file.inode): number for number, file in enumerate(files)}
+        waiting = sorted((Unread(*each) for each in unread if self._is_unread(*each)), key=lambda each: order[each.identity[:2]])
+        self._rested = ()
+        if not waiting and not self.changes and len(found) == len(files):
+            self._rest(files, found)
+        return waiting
+
+    def _rest(self, files: Sequence[LogFile], found: Mapping[Identity, LogFile]) -> None:
+        """All is read. Note until when it stays so if no file changes."""
+        left = (file for identity, file in found.items() if self._is_unread(identity, file, self.known[identity], is_final=True))
+        ends = [*(file.modified + self.completes_after for file in left), *(since + self.keeps_for for since in self._missing.values())]
+        self._rested, self._rest_ends = files, min(ends, default=math.inf)
+
+    def _is_unread(self, identity: Identity, file: LogFile, position: Position, is_final: bool) -> bool:
+        if not position.is_at_rest(file):
+            return file.size > 0 or position.size >= 0
+        is_left = not file.is_compressed and position.bytes < file.size
+        return is_left and is_final and (file.is_rotated or (self.flushes_open and not position.is_settled))
+
+    def _recognised(self, files: Sequence[LogFile], now: int) -> tuple[dict[Identity, LogFile], list[LogFile]]:
+        """The files whose content is known, and the others. Known content that has left its file gets a generation."""
+        found: dict[Identity, LogFile] = {}
+        arrived = []
+        for file in files:
+            identity = Identity(file.device, file.inode)
+            position = self._known(identity)
+            if position is not None and self._is_same(file, position):
+                found[identity] = file
+                self._missing.pop(identity, None)
+                continue
+            arrived.append(file)
+            if position is not None and position.bytes:
+                number = 1 + max(known.generation for known in self.known if known[:2] == identity[:2])
+                before = identity._replace(generation=number)
+                self.known[before], self._missing[before] = self._drop(identity), now
+                self.changes.append((before.partition, position.offset(self.path_of(file))))
+        for identity in self.known.keys() - found.keys():
+            self._missing.setdefault(identity, now)
+        return found, arrived
+
+    def _known(self, identity: Identity) -> Position | None:
+        """Committed positions are looked up once: what is removed here stays so."""
+        if identity not in self.known and identity not in self._seen:
+            offset = self.offset(identity.partition)
+            if offset:
+                self.known[identity] = Position.of(offset)
+        self._seen.add(identity)
+        return self.known.get(identity)
+
+    def _is_same(self, file: LogFile, position: Position) -> bool:
+        if position.is_at_rest(file):
+            return True
+        if position.bytes == 0 or (not file.is_compressed and file.size < position.bytes):
+            return False
+        content = self.opened(file)
+        if content is None:  # renamed since: the next scan decides
+            return True
+        with closing(content):
+            try:
+                return position.has_content_of(content)
+            except BROKEN:
+                return False
+
+    def _admit(self, file: LogFile, files: Sequence[LogFile], *, skips_old: bool) -> Identity | None:
+        """A file whose content has no position gets the one of its origin, or a new one; None: not now, as it is a copy in the making."""
+        content = None if file.is_rotated and not file.size else self.opened(file)
+        if content is None:
+            return None
+        with closing(content):
+            try:
+                head = _at(content, 0, FINGERPRINT_BYTES)
+                origin = self._origin(file, content, head)
+                is_copy = origin is None and file.is_rotated and any(self._is_copied(file, content, head, other) for other in files)
+                if is_copy or (file.is_rotated and not head):
+                    return None
+            except BROKEN:
+                return None
+            end = _end_of(content, file) if skips_old else Position()
+        identity = Identity(file.device, file.inode)
+        self._missing.pop(identity, None)
+        self.known[identity] = end if origin is None else self._drop(origin)
+        if self.known[identity].bytes:
+            self.changes.append((identity.partition, self.known[identity].offset(self.path_of(file))))
+        return identity
+
+    def _origin(self, file: LogFile, content: BinaryIO, head: bytes) -> Identity | None:
+        """The file that is gone, or has other content by now, with whose content this one begins; the one read furthest.
+
+        What is short may be like other short files: then only a compressed file counts, or an origin whose file has new content."""
+        found = []
+        for identity in self._missing:
+            position = self.known[identity]
+            begin = head[: min(position.bytes, FINGERPRINT_BYTES)]
+            if position.bytes == 0 or not position.head or fingerprint(begin) != position.head:
+                continue
+            if (file.is_compressed or identity.generation or position.bytes >= FINGERPRINT_BYTES) and position.has_content_of(content):
+                found.append(identity)
+        return max(found, key=lambda identity: self.known[identity].bytes, default=None)
+
+    def _is_copied(self, file: LogFile, content: BinaryIO, head: bytes, other: LogFile) -> bool:
+        """Whether ``file`` is a copy of ``other``, which is still there as it was: it is to be read instead, until it is cut or removed."""
+        if other is file or other.is_compressed or other.stem != file.stem:
+            return False
+        if not file.is_compressed and file.size > other.size:
+            return False
+        original = self.opened(other)
+        if original is None:
+            return True  # renamed since: the next scan decides
+        with closing(original):
+            begin = _at(original, 0, FINGERPRINT_BYTES)
+            length = min(len(begin), len(head))
+            if not length or begin[:length] != head[:length]:
+                return False
+            last = max(0, file.size - FINGERPRINT_BYTES)
+            return file.is_compressed or _at(original, last, file.size - last) == _at(content, last, file.size - last)
+
+    def _drop(self, identity: Identity) -> Position:
+        self._missing.pop(identity, None)
+        self.changes.append((identity.partition, {}))
+        return self.known.pop(identity)
+
+    def _forget(self, now: int) -> None:
+        """Files that have been gone for too long, or are too many, lose their positions."""
+        oldest = sorted(self._missing, key=lambda identity: self._missing[identity])
+        for number, identity in enumerate(oldest):
+            if number < len(oldest) - MOST_MISSING or now - self._missing[identity] > self.keeps_for:
+                self._drop(identity)
+
+    def _list(self) -> None:
+        listed = [[*identity, self._missing.get(identity, 0)] for identity in sorted(self.known)]
+        if listed != self._listed and (listed or self._listed):
+            self._listed = listed
+            self.changes.insert(0, (self.partition, {"files": listed}))
+
+
+def _at(content: BinaryIO, begin: int, length: int) -> bytes:
+    content.seek(begin)
+    return content.read(length)
+
+
+def _end_of(content: BinaryIO, file: LogFile) -> Position:
+    """The position behind all that a file holds; what follows is the rest of a line unless it ends with one."""
+    size = _length(content) if file.is_compressed else content.seek(0, 2)
+    length = min(size, FINGERPRINT_BYTES)
+    head, tail = _at(content, 0, length), _at(content, size - length, length)
+    is_inside = size > 0 and not tail.rstrip(b"\0").endswith(b"\n")
+    return Position(size, fingerprint(head), fingerprint(tail), is_inside=is_inside)
+
+
+def _length(content: BinaryIO) -> int:
+    content.seek(0)
+    return sum(len(piece) for piece in iter(lambda: content.read(1 << 20), b""))
+
+
+def _files_of(listed: Mapping[str, Any]) -> list[list[int]]:
+    """Raises ConnectException for a wrong offset of a folder."""
+    files = listed.get("files")
+    if not isinstance(files, list) or not all(
+        isinstance(row, list) and len(row) == 4 and all(type(n) is int for n in row) for row in files
+    ):
+        raise ConnectException("Offset 'files' of a folder must be a list of [device, inode, generation, missing since]")
+    return files
+
+
+def refuse_wrong(partition: Any, offset: Any) -> None:
+    """Raises ConnectException for an offset that a user gives and no run could go on from. Any: JSON from a user."""
+    if not isinstance(partition, Mapping) or set(partition) not in ({"folder"}, {"device", "inode"}, set(Identity._fields)):
+        raise ConnectException("Partition objects must have the key 'folder', or 'device' and 'inode'")
+    if offset is None:
+        return
+    if not isinstance(offset, Mapping):
+        raise ConnectException("Offset objects must be maps, or null")
+    if "folder" in partition:
+        _files_of(offset)
+    else:
+        Position.of(offset)

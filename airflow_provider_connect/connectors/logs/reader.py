@@ -1,0 +1,205 @@
+"""One log file from its position to the end that it has when it is opened, a piece at a time. Knows nothing of formats and topics."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from airflow_provider_connect.connectors.logs.lines import Encoding, Entries, Lines
+from airflow_provider_connect.connectors.logs.positions import BROKEN, FINGERPRINT_BYTES, Position, Unread, fingerprint
+from airflow_provider_connect.sdk.arrow import np, pa
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+log = logging.getLogger(__name__)
+SKIP_BYTES: Final = 64 << 20  # of a compressed file in one step
+
+
+class ReplacedException(Exception):
+    """The file has other content than before (copytruncate): what was read last is part of neither."""
+
+
+@dataclass(slots=True)
+class Piece:
+    """Entries, and the bytes of the file up to the end of each; ``errors`` has why some are none. ``position`` is behind all of them;
+    without entries it alone has changed. ``position_at`` gives the position behind so many bytes of the file."""
+
+    text: pa.Array
+    ends: Sequence[int] | NDArray[np.int64]
+    errors: dict[int, str]
+    position: Position
+    position_at: Callable[[int], Position]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bytes of a line, and of a piece."""
+
+    line_bytes: int
+    piece_bytes: int
+
+
+class LogReader:
+    """Closes ``content`` at ``close``. Hashes are taken from what is read, so that positions are true to it."""
+
+    def __init__(self, content: BinaryIO, unread: Unread, encoding: Encoding, limits: Limits, entries: Entries | None) -> None:
+        self.unread = unread
+        self.position = unread.position
+        self._content = content
+        self._limits = limits
+        self._entries = entries
+        self._is_compressed = unread.file.is_compressed
+        self._is_final = unread.is_final or self._is_compressed
+        self._head = content.read(FINGERPRINT_BYTES)
+        self._encoding = encoding.ordered(self._head)
+        self._before = b""  # what lies before the position, as far as a hash needs it
+        self._rest = b""  # read, and not yet returned
+        self._skipped = len(self._head)
+        self._is_sought = False
+
+    def next(self) -> Piece | None:
+        """The next entries; None: not yet, call again. A piece whose position has a ``size`` is the last. Raises ReplacedException."""
+        if not self._is_sought and not self._seek():
+            return None
+        wanted = max(self._limits.piece_bytes, len(self._rest) + self._limits.piece_bytes // 2)
+        try:
+            data, is_end = self._read(wanted)
+        except BROKEN:
+            log.warning("File %s is not complete: it is read on when it has changed", self.unread.file.name)
+            return self._last()
+        if not self._is_compressed and self._is_replaced():
+            raise ReplacedException
+        if self.position.is_inside:
+            return self._pass_over(data, is_end=is_end)
+        lines = self._lines(data, is_end=is_end)
+        if lines is not None and len(lines):
+            return self._piece(data, lines, is_end=is_end)
+        if len(data) > self._most_bytes:
+            return self._too_long(data)
+        self._rest = data
+        return self._last() if is_end else None
+
+    def close(self) -> None:
+        self._content.close()
+
+    def _seek(self) -> bool:
+        """Go to the position; what is compressed must be read up to there, a step at a time."""
+        before = max(0, self.position.bytes - FINGERPRINT_BYTES)
+        while self._is_compressed and self._skipped + SKIP_BYTES < before:
+            self._skipped += SKIP_BYTES
+            self._content.seek(self._skipped)
+            return False
+        self._content.seek(before)
+        self._before = self._content.read(self.position.bytes - before)
+        self._is_sought = True
+        return True
+
+    def _read(self, wanted: int) -> tuple[bytes, bool]:
+        """What was left, and what follows it, up to ``wanted`` bytes; whether the file ends there."""
+        begin = self.position.bytes + len(self._rest)
+        count = wanted - len(self._rest)
+        if not self._is_compressed:
+            count = max(0, min(count, self.unread.file.size - begin))
+            self._content.seek(begin)
+        more = self._content.read(count)
+        is_end = len(more) < count if self._is_compressed else not more or begin + len(more) >= self.unread.file.size
+        return self._rest + more, is_end
+
+    def _is_replaced(self) -> bool:
+        """Whether what was read is no longer there: as far as the position, and at position 0, of which there is no hash, the beginning."""
+        self._content.seek(0)
+        return self._content.read(len(self._head)) != self._head or not self.position.has_content_of(self._content)
+
+    @property
+    def _most_bytes(self) -> int:
+        """Of entries cut to size there is always a whole one in so much."""
+        return self._limits.line_bytes if self._entries is None else 3 * self._limits.line_bytes
+
+    def _lines(self, data: bytes, *, is_end: bool) -> Lines | None:
+        """The complete entries, the text of lines that are too long included."""
+        ends = self._encoding.line_ends(data)
+        is_last = is_end and self._is_final
+        if is_last and (self._is_compressed or self.unread.file.is_rotated) and len(data) > (ends[-1] if len(ends) else 0):
+            ends = np.append(ends, len(data))  # no process will end it
+        if not len(ends):
+            return None
+        lines = Lines(self._encoding.decoded(data, ends, is_first=self.position.bytes == 0), ends)
+        return lines if self._entries is None else self._entries.joined(lines, is_final=is_last)
+
+    def _piece(self, data: bytes, lines: Lines, *, is_end: bool) -> Piece:
+        end, first = int(lines.ends[-1]), self.position.bytes
+        lengths = np.diff(lines.ends, prepend=0)
+        bounds = self._limits.line_bytes if self._entries is None else 2 * self._limits.line_bytes
+        errors = {row: self._unreadable(first, lines, row) for row in _rows(~np.asarray(lines.text.is_valid()))}
+        errors |= {row: self._long(first + int(lines.ends[row] - lengths[row]), int(lengths[row])) for row in _rows(lengths > bounds)}
+        position_at = self._positions(data)
+        self._advance(data, end)
+        if is_end:
+            self.position = self._at_end()
+        return Piece(lines.text, lines.ends + first, errors, self.position, position_at)
+
+    def _pass_over(self, data: bytes, *, is_end: bool) -> Piece:
+        """The rest of a line that is too long."""
+        ends = self._encoding.line_ends(data)
+        self._advance(data, int(ends[0]) if len(ends) else self._whole(data), is_inside=not len(ends))
+        return self._last() if is_end and not self._rest else self._moved({})
+
+    def _too_long(self, data: bytes) -> Piece:
+        begin, length = self.position.bytes, self._whole(data)
+        self._advance(data, length, is_inside=True)
+        return self._moved({0: self._long(begin, length)})
+
+    def _whole(self, data: bytes) -> int:
+        """The bytes of all whole characters."""
+        return len(data) - len(data) % self._encoding.width
+
+    def _last(self) -> Piece:
+        self.position = self._at_end()
+        return self._moved({})
+
+    def _moved(self, errors: dict[int, str]) -> Piece:
+        return Piece(pa.array([], pa.string()), [], errors, self.position, lambda _: self.position)
+
+    def _at_end(self) -> Position:
+        file = self.unread.file
+        is_settled = not len(self._encoding.line_ends(self._rest))
+        return replace(self.position, size=file.size, modified=file.modified, is_settled=is_settled)
+
+    def _positions(self, data: bytes) -> Callable[[int], Position]:
+        """The positions within ``data``, which begins at the position."""
+        begin, head, before = self.position.bytes, self._head[: self.position.bytes], self._before
+
+        def position_at(end: int) -> Position:
+            first = (head + data[: min(end - begin, FINGERPRINT_BYTES)])[:FINGERPRINT_BYTES]
+            return Position(end, fingerprint(first), fingerprint(_last_bytes(before, data, end - begin)))
+
+        return position_at
+
+    def _advance(self, data: bytes, length: int, *, is_inside: bool = False) -> None:
+        begin = self.position.bytes
+        self.position = replace(self._positions(data)(begin + length), is_inside=is_inside)
+        if begin < FINGERPRINT_BYTES:
+            self._head = (self._head[:begin] + data[: min(length, FINGERPRINT_BYTES)])[:FINGERPRINT_BYTES]
+        self._before = _last_bytes(self._before, data, length)
+        self._rest = data[length:]
+
+    def _unreadable(self, first: int, lines: Lines, row: int) -> str:
+        begin = first + int(lines.ends[row - 1] if row else 0)
+        return f"The line of {self.unread.file.name} at byte {begin} is not {self._encoding.name} (setting encoding)"
+
+    def _long(self, begin: int, length: int) -> str:
+        limit = f"a line may have {self._limits.line_bytes} bytes (setting line.max.bytes)"
+        return f"The line of {self.unread.file.name} at byte {begin} has {length} bytes or more: {limit}"
+
+
+def _last_bytes(before: bytes, data: bytes, length: int) -> bytes:
+    """Those of ``before`` and the first ``length`` of ``data`` of which a hash is taken."""
+    last = data[max(0, length - FINGERPRINT_BYTES) : length]
+    return last if len(last) == FINGERPRINT_BYTES else (before + last)[-FINGERPRINT_BYTES:]
+
+
+def _rows(mask: NDArray[np.bool_]) -> Sequence[int]:
+    return [int(row) for row in np.flatnonzero(mask)]

@@ -1,0 +1,287 @@
+"""LogSource: the lines of growing, rotated and compressed files as records, each once."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+import zlib
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, Final
+
+from airflow_provider_connect.connectors.logs.config import (
+    COMPLETE_MS,
+    CONFIG_DEF,
+    END,
+    ENTRY_START,
+    FOLLOW,
+    HEADER,
+    KEEPS_MS,
+    POLL_MS,
+    SHARE,
+    START,
+    TOPIC,
+    LineSettings,
+    LogSettings,
+)
+from airflow_provider_connect.connectors.logs.files import PATHS, FolderFiles, LogFile, PathPattern
+from airflow_provider_connect.connectors.logs.formats import Parsed
+from airflow_provider_connect.connectors.logs.positions import FolderPositions, Unread, refuse_wrong
+from airflow_provider_connect.connectors.logs.reader import LogReader, Piece, ReplacedException
+from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
+from airflow_provider_connect.sdk.allowed_paths import AllowedFolder, AllowedPaths
+from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.config_def import Config, ConfigKey, ConfigValue, Type, add_errors
+from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader, SourceConnector
+from airflow_provider_connect.sdk.record_columns import headers_type
+from airflow_provider_connect.sdk.task import SourceTask
+
+log = logging.getLogger(__name__)
+
+MOST_SCANS: Final = 5
+"""Of a run that is bounded: files may be renamed while it reads."""
+SCAN_SHARE: Final = 100
+"""A scan takes one part of so many of the time …"""
+MOST_INTERVALS: Final = 10
+"""… unless that would be later than after so many intervals."""
+
+
+class FolderScan:
+    """Lists the folders of one task again and again, and keeps their positions between."""
+
+    def __init__(self, config: Config, allowed: AllowedPaths, offset: OffsetReader) -> None:
+        self._settings = LogSettings.of(config)
+        self._config, self._allowed, self._offset = config, allowed, offset
+        self._positions: dict[str, FolderPositions] = {}
+        self._files: dict[str, FolderFiles] = {}
+
+    def unread(self) -> Iterator[tuple[AllowedFolder, FolderPositions, list[Unread]]]:
+        """Each folder with what there is to read in it."""
+        number, count = self._settings.share
+        for path, (folder, patterns) in self._folders().items():
+            if zlib.crc32(os.fsencode(path)) % count == number:
+                positions = self._of(path, folder)
+                files = self._files_of(path, patterns).listed(folder)
+                yield folder, positions, positions.unread(files, time.time_ns() // 1000, skips_old=self._config[START] == END)
+
+    def _folders(self) -> dict[str, tuple[AllowedFolder, list[PathPattern]]]:
+        found: dict[str, tuple[AllowedFolder, list[PathPattern]]] = {}
+        for pattern in self._settings.patterns:
+            for folder in pattern.found_folders(self._allowed):
+                found.setdefault(folder.path, (folder, []))[1].append(pattern)
+        return found
+
+    def _files_of(self, path: str, patterns: list[PathPattern]) -> FolderFiles:
+        names = self._settings.names(patterns)
+        if path not in self._files or self._files[path].names != names:
+            self._files[path] = FolderFiles(names)
+        return self._files[path]
+
+    def _of(self, path: str, folder: AllowedFolder) -> FolderPositions:
+        if path not in self._positions:
+            config = self._config
+            self._positions[path] = FolderPositions(
+                path,
+                self._offset,
+                partial(LogFile.open, folder=folder),
+                keeps_for=config[KEEPS_MS] * 1000,
+                completes_after=config[COMPLETE_MS] * 1000,
+                flushes_open=config[ENTRY_START] is not None,
+            )
+            self._positions[path].load()
+        return self._positions[path]
+
+
+class LogSourceTask(SourceTask):
+    """Reads the files of its share of the folders, the one changed longest ago first, each up to the size that it has when it is listed.
+
+    Source partitions and offsets are those of ``positions``. With ``follow`` folders are listed again when all is read.
+    """
+
+    config_def = CONFIG_DEF.with_keys(ConfigKey(SHARE, Type.STRING, "0/1", doc="The task's number, and how many tasks there are."))
+
+    def start(self, config: Config) -> None:
+        self._reader: LogReader | None = None
+        self._is_stopped = False
+        self._reading = threading.Lock()
+        self._ready: deque[Batch | DataException | list[Batch]] = deque()
+        self._unread: deque[tuple[AllowedFolder, FolderPositions, Unread]] = deque()
+        self._folder: FolderPositions | None = None
+        self._scans, self._next_scan = 0, 0.0
+        self._is_incomplete = True  # whether a scan has not found all that there was
+        self._config = config  # behind what ``stop`` needs: these may raise
+        self._lines = LineSettings.of(config)
+        self._scan = FolderScan(config, self.allowed_paths, self.context.offset)
+
+    def poll(self) -> Batch | Sequence[Batch] | None:
+        with self._reading:
+            if self._is_stopped:
+                return None
+            try:
+                return self._next()
+            except PermissionError as error:
+                raise ConnectException(f"A file of {PATHS} may not be read: {error}") from error
+            except OSError as error:
+                raise RetriableException(f"A file of {PATHS} cannot be read: {error}") from error
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        with self._reading:
+            self._close()
+
+    def _next(self) -> Batch | Sequence[Batch] | None:
+        while not self._ready:
+            if self._reader is not None:
+                if not self._read(self._reader):
+                    return []
+            elif self._unread:
+                self._open(*self._unread.popleft())
+            elif self._is_due():
+                self._list()
+            else:
+                return [] if self._config[FOLLOW] else None
+        ready = self._ready.popleft()
+        if isinstance(ready, DataException):
+            raise ready
+        return ready
+
+    def _is_due(self) -> bool:
+        if self._config[FOLLOW]:
+            return time.monotonic() >= self._next_scan
+        return self._is_incomplete and self._scans < MOST_SCANS
+
+    def _list(self) -> None:
+        begun = time.thread_time()
+        self._scans, self._is_incomplete = self._scans + 1, False
+        for folder, positions, unread in self._scan.unread():
+            if positions.changes:
+                changes, positions.changes = positions.changes, []
+                self._ready.append([self._marker(*change) for change in changes])
+            self._unread.extend((folder, positions, each) for each in unread)
+        interval = self._config[POLL_MS] / 1000
+        wait = min(max(interval, SCAN_SHARE * (time.thread_time() - begun)), MOST_INTERVALS * interval)
+        self._next_scan = time.monotonic() + wait
+
+    def _open(self, folder: AllowedFolder, positions: FolderPositions, unread: Unread) -> None:
+        content = unread.file.open(folder)
+        if content is None:  # renamed since
+            self._is_incomplete = True
+            return
+        self._folder = positions
+        self._reader = LogReader(content, unread, self._lines.encoding, self._lines.limits, self._lines.entries)
+
+    def _read(self, reader: LogReader) -> bool:
+        """False: there was no whole entry yet."""
+        assert self._folder is not None
+        positions = self._folder
+        try:
+            piece = reader.next()
+        except ReplacedException:
+            self._is_incomplete = True
+            self._close()
+            return True
+        if piece is None:
+            return False
+        identity, file = reader.unread.identity, reader.unread.file
+        if piece.position != positions.known[identity]:
+            positions.known[identity] = piece.position
+            self._ready.extend(self._records(piece, identity.partition, positions.path_of(file)))
+        if piece.position.size >= 0:
+            self._close()
+        return True
+
+    def _records(self, piece: Piece, partition: Mapping[str, object], path: str) -> Iterator[Batch | DataException]:
+        """Batches of lines with the errors between them. Each batch has the position behind it, as do all errors before it."""
+        parsed = self._lines.format.parsed(piece.text, None if self._lines.time is None else self._lines.time.field)
+        errors = {row: f"A line of {path} up to byte {piece.ends[row]} is not of format {self._lines.format.name}" for row in parsed.errors}
+        blank = set(parsed.blank) - piece.errors.keys()
+        errors = {row: text for row, text in (errors | piece.errors).items() if row not in blank}
+        batch = self._batch(parsed, piece.text, path)
+        begin = 0
+        for row in sorted(errors):
+            if row > begin:
+                offset = piece.position_at(int(piece.ends[row - 1])).offset(path)
+                yield _without(batch, blank, begin, row).replace(source_partition=partition, source_offset=offset)
+            yield DataException(errors[row])
+            begin = min(row + 1, len(batch))
+        rest = _without(batch, blank, begin, len(batch))
+        yield rest.replace(source_partition=partition, source_offset=piece.position.offset(path))
+
+    def _batch(self, parsed: Parsed, lines: pa.Array, path: str) -> Batch:
+        batch = Batch(self._config[TOPIC], parsed.value, value_schema=parsed.schema)
+        if self._lines.time is not None:
+            batch = batch.replace(timestamp=self._lines.time.of(lines, parsed))
+        name = self._config[HEADER]
+        if name is not None:
+            pair = {"key": name, "value": path.encode()}
+            batch = batch.replace(headers=pa.repeat(pa.scalar([pair], headers_type()), len(batch)))
+        return batch
+
+    def _marker(self, partition: Mapping[str, object], offset: Mapping[str, object]) -> Batch:
+        return Batch(self._config[TOPIC], pa.array([], pa.string()), source_partition=partition, source_offset=offset)
+
+    def _close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+
+def _without(batch: Batch, rows: set[int], begin: int, end: int) -> Batch:
+    """The records from ``begin`` to ``end`` but for ``rows``."""
+    part = batch.slice(begin, end - begin)
+    dropped = {row - begin for row in rows if begin <= row < end}
+    return part.filter(pa.array([row not in dropped for row in range(len(part))])) if dropped else part
+
+
+class LogSourceConnector(SourceConnector):
+    """Brings the lines of log files into a topic, one record a line or entry. Folders are divided among the tasks."""
+
+    aliases = ("LogSource", "LogSourceConnector")
+    task_class: ClassVar[type[SourceTask]] = LogSourceTask
+    config_def = CONFIG_DEF
+
+    def start(self, config: Config) -> None:
+        super().start(config)
+        self.check(config.originals)
+
+    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        values = super().validate(config)
+        if not any(value.errors for value in values):
+            try:
+                self.check(config)
+            except ConfigException as error:
+                add_errors(values, [error], PATHS)
+        return values
+
+    def check(self, config: Mapping[str, str]) -> None:
+        """Files may come later. A path out of what the worker allows is refused, and so is what is no pattern, format or encoding."""
+        parsed = self.config_def.parse(config)
+        for pattern in LogSettings.of(parsed).patterns:
+            self.allowed_paths.resolved(PATHS, pattern.root)
+        LineSettings.of(parsed)
+
+    def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
+        """As many tasks as there may be folders. Each finds its own, new ones too."""
+        patterns = LogSettings.of(self.config).patterns
+        is_fixed = all(pattern.is_one_folder for pattern in patterns)
+        count = min(max_tasks, len({pattern.root for pattern in patterns})) if is_fixed else max_tasks
+        return [{**self.config.originals, SHARE: f"{number}/{count}"} for number in range(count)]
+
+    def output_topics(self, config: Mapping[str, str]) -> list[str]:
+        return [self.config_def.parse(config)[TOPIC]]
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        return ExactlyOnceSupport.SUPPORTED
+
+    def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
+        """Whether any file is not as it was when it was read to its end. Costs a listing of the folders."""
+        return any(unread for _, _, unread in FolderScan(config, self.allowed_paths, offsets).unread())
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
+        for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
+            refuse_wrong(partition, offset)
+        return True

@@ -1,0 +1,81 @@
+"""FileSystemSink's store on a real name node and data node: the chain of commits, zombies, whole files, refusals."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS, ends_in_names, location_of
+from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException
+from airflow_provider_connect.sdk.config_def import ConfigDef
+from tests.hdfs_server import HdfsServer
+from tests.integration.filesystem.chains import opened, taken, written
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[HdfsServer]:
+    with HdfsServer() as server:
+        yield server
+
+
+@pytest.fixture
+def settings(server: HdfsServer) -> dict[str, str]:
+    return server.settings(uuid.uuid4().hex)
+
+
+@pytest.mark.soak
+def test_zombies_write_nothing(settings: dict[str, str]) -> None:
+    """One slept before its commit, the other between its commit and the renames."""
+    store = opened(settings)
+    first = taken(store, 1)
+    late = [(written(store, first, "late"), "out/late")]
+    second = taken(opened(settings), 2)
+    own = [(written(store, second, "a"), "out/a")]
+    second._publish = lambda link: None  # type: ignore[method-assign]  # it sleeps here
+    second.commit(2, own)
+    assert list(store.files("out")) == []
+    third = taken(opened(settings), 3)
+    third.commit(5, [(written(store, third, "c"), "out/c")])
+    for zombie in (first, second):
+        with pytest.raises(FencedException):
+            zombie.commit(9, late)
+    assert not store.move(*own[0])
+    assert {file.path: store.read(file.path) for file in store.files("out")} == {"out/a": b"a", "out/c": b"c"}
+    assert list(store.files("state/files")) == []
+
+
+@pytest.mark.soak
+def test_a_file_of_many_parts_replaces_another(settings: dict[str, str]) -> None:
+    store = opened(settings)
+    assert store.create("out/k=ä b%2F", b"old")
+    file = store.new_file("large")
+    for _ in range(3):
+        file.stream.write(b"x" * (9 << 20))
+    file.close()
+    assert store.move("large", "out/k=ä b%2F")
+    assert [(each.path, each.size) for each in store.files()] == [("out/k=ä b%2F", 27 << 20)]
+    with store.open("out/k=ä b%2F") as opened_file:
+        opened_file.seek(-3, 2)
+        assert opened_file.read() == b"xxx"
+
+
+@pytest.mark.soak
+def test_a_user_without_rights_is_refused_by_name(settings: dict[str, str]) -> None:
+    opened(settings).create("mine", b"x")
+    with pytest.raises(ConfigException, match=r"url: .*Check hdfs\.user"):
+        opened(settings | {"hdfs.user": "stranger"}).create("other", b"x")
+
+
+def test_a_cluster_that_is_away_is_retriable() -> None:
+    store = opened({"url": "webhdfs://127.0.0.1:9/data"})
+    with pytest.raises(RetriableException, match="data/x cannot be used now"):
+        store.read("x")
+
+
+@pytest.mark.parametrize("key", ["url", "hdfs.url", "store.url"])
+def test_addresses_of_the_well_known_sinks(key: str) -> None:
+    config = ConfigDef(*STORE_KEYS).parse({key: "hdfs://name-node:8020/data"})
+    location = location_of(config)
+    assert (location.key, location.host, location.folder, ends_in_names(config)) == (key, "name-node:8020", "data", True)

@@ -1,0 +1,71 @@
+"""FileSystemSource on a bucket of a real S3 server: read in splits, archived, found again by one listing."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_provider_connect.connectors.filesystem.source import progress, task
+from airflow_provider_connect.connectors.filesystem.source.connector import FileSystemSourceConnector
+from airflow_provider_connect.connectors.filesystem.stores.location import open_store
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED
+from airflow_provider_connect.sdk.testing import run
+from tests.s3_servers import MotoServer, S3Server
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    started = MotoServer().start()
+    yield started
+    started.stop()
+
+
+def config_of(server: S3Server, folder: str, **more: str) -> dict[str, str]:
+    own = {"topic": "t", "file.minimum.age.ms": "0", "batch.max.rows": "7"}
+    return server.settings(folder) | own | {key.replace("_", "."): value for key, value in more.items()}
+
+
+def put(config: dict[str, str], name: str, data: bytes) -> None:
+    store = open_store(FileSystemSourceConnector.config_def.parse(config), NOTHING_ALLOWED)
+    file = store.new_file(name)
+    file.stream.write(data)
+    file.close()
+
+
+def names(config: dict[str, str]) -> list[str]:
+    store = open_store(FileSystemSourceConnector.config_def.parse(config), NOTHING_ALLOWED)
+    return sorted(file.path for file in store.files())
+
+
+def test_objects_are_read_once_and_archived(server: S3Server) -> None:
+    config = config_of(server, "lines", cleanup_policy="archive")
+    for number in range(3):
+        put(config, f"in/{number}.json.gz", gzip.compress(b"".join(b"%d\n" % (number * 10 + row) for row in range(10))))
+    first = run(FileSystemSourceConnector(), config, tasks=2)
+    assert sorted(record.value for record in first.records) == list(range(30))
+    assert run(FileSystemSourceConnector(), config, offsets=first.offsets).records == []  # archives what the last polls of the first read
+    assert names(config) == [f"finished/in/{number}.json.gz" for number in range(3)]
+
+
+def test_row_groups_are_read_by_several_tasks(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (progress, task):
+        monkeypatch.setattr(module, "SPLIT_BYTES", 500)
+    config = config_of(server, "columns", format="parquet", batch_max_rows="1000")
+    data = io.BytesIO()
+    pq.write_table(pa.table({"n": range(1000)}), data, row_group_size=100)
+    put(config, "a.parquet", data.getvalue())
+    done = run(FileSystemSourceConnector(), config, tasks=3)
+    assert len(done.task_configs) == 3
+    assert sorted(record.value.get("n") for record in done.records) == list(range(1000))
+
+
+def test_a_bucket_that_is_missing_is_named_before_a_run(server: S3Server) -> None:
+    config = config_of(server, "x") | {"url": "s3://no-such-bucket/x"}
+    with pytest.raises(ConfigException, match="url: There is no such bucket"):
+        FileSystemSourceConnector().check(config)

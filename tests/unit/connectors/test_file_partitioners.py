@@ -1,0 +1,199 @@
+"""Into which folders and files records go: partitioners, times, rotation, changes of the schema. Against Python, one record at a time."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Sequence
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_connect.connectors.filesystem.partitioners.partitioner import NO_VALUE, FieldPartitioner, TimePartitioner
+from airflow_provider_connect.connectors.filesystem.partitioners.rotation import Rotation
+from airflow_provider_connect.connectors.filesystem.partitioners.time_path import TimePath
+from airflow_provider_connect.connectors.filesystem.partitioners.timestamps import Extractor, Timestamps
+from airflow_provider_connect.connectors.filesystem.schema_change import Compatibility, projected
+from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
+from airflow_provider_connect.sdk.columns import column_of, json_column, values_of
+from airflow_provider_connect.sdk.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema
+
+ISO_8601 = ("1970-01-01T00:00:02", "1970-01-01T01:00:03+01:00", "1970-01-01 00:00:04.005Z")
+BERLIN = ZoneInfo("Europe/Berlin")
+HOUR = 3_600_000
+
+
+def batch(value: pa.Array, times: Sequence[int] | None = None, first: int = 0) -> Batch:
+    timestamp = None if times is None else pa.array(times, pa.int64())
+    return KafkaBatch("t", value, timestamp=timestamp, kafka_partition=0, first_offset=first, next_offset=first + len(value))
+
+
+def structs(*values: dict[str, Any]) -> pa.Array:
+    return pa.array(values)
+
+
+def ms(text: str) -> int:
+    return int(datetime.datetime.fromisoformat(text).timestamp() * 1000)
+
+
+def folders(partitioner: FieldPartitioner | TimePartitioner, records: Batch) -> dict[str, list[int]]:
+    return {share.folder: share.batch.kafka_offsets.to_pylist() for share in partitioner.shares(records)}
+
+
+def test_fields_of_structs_become_folders() -> None:
+    values = structs(
+        {"a": "x", "n": 1, "in": {"b": True}},
+        {"a": "é/..", "n": 2, "in": {"b": False}},
+        {"a": "x", "n": 1, "in": {"b": True}},
+        {"a": None, "n": 1, "in": None},
+        {"a": "..", "n": 1, "in": None},
+    )
+    assert folders(FieldPartitioner(("a", "n", "in.b")), batch(values, first=10)) == {
+        "a=x/n=1/in.b=true": [10, 12],
+        "a=é%2F../n=2/in.b=false": [11],
+        f"a={NO_VALUE}/n=1/in.b={NO_VALUE}": [13],
+        f"a=%2E%2E/n=1/in.b={NO_VALUE}": [14],
+    }
+
+
+def test_fields_of_json_become_folders() -> None:
+    values = json_column([json.dumps(value) for value in ({"a": "x", "b": {"c": 5}}, {"a": "y"}, {"b": {"c": 5}, "a": "x"})])
+    assert folders(FieldPartitioner(("a", "b.c")), batch(values)) == {"a=x/b.c=5": [0, 2], f"a=y/b.c={NO_VALUE}": [1]}
+
+
+@pytest.mark.parametrize(
+    ("values", "field", "text"),
+    [
+        (structs({"a": 1}), "b", "no field b"),
+        (structs({"a": 1.5}), "a", "names no folder"),
+        (structs({"a": "x" * 300}), "a", "too many"),
+        (pa.array(["text"]), "a", "no field a"),
+    ],
+)
+def test_a_field_that_names_no_folder_is_refused(values: pa.Array, field: str, text: str) -> None:
+    with pytest.raises(DataException, match=text):
+        FieldPartitioner((field,)).shares(batch(values))
+
+
+TIMES = ("2026-03-29T00:30:00Z", "2026-03-29T01:10:00Z", "2026-10-25T00:59:00Z", "2026-10-25T01:30:00Z", "1969-12-31T22:59:59Z")
+
+
+def test_hours_are_those_of_the_time_zones_clock() -> None:
+    times = [ms(text) for text in TIMES]
+    path = TimePath("path.format", "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH")
+    partitioner = TimePartitioner(Timestamps(Extractor.RECORD), path, HOUR, BERLIN, lambda: 0)
+    found = folders(partitioner, batch(pa.nulls(len(times)), times))
+    expected: dict[str, list[int]] = {}
+    for number, text in enumerate(TIMES):
+        local = datetime.datetime.fromisoformat(text).astimezone(BERLIN)
+        expected.setdefault(f"{local:year=%Y/month=%m/day=%d/hour=%H}", []).append(number)
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("'dt'=yyyy-MM-dd", "dt=2026-03-05"),
+        ("yy/D/E/EEEE/MMM/MMMM", "26/64/Thu/Thursday/Mar/March"),
+        ("'it''s'/HH-mm-ss.SSS/h a", "it%27s/17-06-07.089/5 PM"),
+        ("'../'YYYY", "%2E%2E/2026"),
+        ("YYYY//MM/", "2026/03"),
+    ],
+)
+def test_patterns_of_paths(pattern: str, expected: str) -> None:
+    assert TimePath("path.format", pattern).of(ms("2026-03-05T17:06:07.089Z")) == expected
+
+
+@pytest.mark.parametrize("pattern", ["'open", "YYYY/Q", "ZZ"])
+def test_a_wrong_pattern_is_refused(pattern: str) -> None:
+    with pytest.raises(ConfigException, match=r"path\.format"):
+        TimePath("path.format", pattern)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (pa.array([{"t": 5}, {"t": 7}]), [5, 7]),
+        (pa.array([{"t": datetime.datetime(1970, 1, 1, 0, 0, 1)}]), [1000]),
+        (pa.array([{"t": text} for text in ISO_8601]), [2000, 3000, 4005]),
+        (json_column(['{"t": 9}', '{"t": "10"}']), [9, 10]),
+    ],
+)
+def test_times_in_fields(values: pa.Array, expected: list[int]) -> None:
+    found = Timestamps(Extractor.RECORD_FIELD, "t").of(batch(values))
+    assert found is not None
+    assert found.to_pylist() == expected
+
+
+@pytest.mark.parametrize("values", [structs({"t": 1}, {"t": None}), structs({"t": "x"}), structs({"t": [1]}), structs({"u": 1})])
+def test_records_without_a_time_are_refused(values: pa.Array) -> None:
+    with pytest.raises(DataException, match="t"):
+        Timestamps(Extractor.RECORD_FIELD, "t").of(batch(values))
+
+
+def divided(rotation: Rotation, times: list[int]) -> list[list[int]]:
+    """The times in each file, as the loop of ``PartitionFiles`` takes them."""
+    files: list[list[int]] = [[]]
+    rest = batch(pa.nulls(len(times)), times)
+    while len(rest):
+        count = rotation.room(rest)
+        if count == 0:
+            rotation.begin()
+            files.append([])
+            count = rotation.room(rest)
+        piece, rest = rest.slice(0, count), rest.slice(count)
+        rotation.note(piece)
+        assert piece.timestamp is not None
+        files[-1] += piece.timestamp.to_pylist()
+        if rotation.is_full(0):
+            rotation.begin()
+            files.append([])
+    return [each for each in files if each]
+
+
+def test_files_end_by_count_and_by_the_time_of_records() -> None:
+    times = [0, 5, 9, 10, 11, 12, 13, 30, 1, 40]
+    record = Timestamps(Extractor.RECORD)
+    assert divided(Rotation(record, lambda: 0, BERLIN, most_records=4), times) == [times[:4], times[4:8], times[8:]]
+    assert divided(Rotation(record, lambda: 0, BERLIN, interval_ms=10), times) == [[0, 5, 9], [10, 11, 12, 13], [30, 1], [40]]
+    both = Rotation(record, lambda: 0, BERLIN, most_records=2, interval_ms=10)
+    assert divided(both, times) == [[0, 5], [9, 10], [11, 12], [13], [30, 1], [40]]
+
+
+def test_a_schedule_counts_from_midnight_of_its_zone() -> None:
+    now = [ms("2026-07-01T21:59:59Z")]  # a second before midnight in Berlin
+    rotation = Rotation(Timestamps(), lambda: now[0], BERLIN, schedule_ms=24 * HOUR)
+    rotation.note(batch(pa.nulls(1)))
+    assert not rotation.is_due()
+    now[0] += 1000
+    assert rotation.is_due()
+    assert rotation.room(batch(pa.nulls(1))) == 0
+
+
+V1 = Schema.struct({"id": INT32_SCHEMA, "old": STRING_SCHEMA.as_optional()}, name="v", version=1)
+V2 = Schema.struct({"id": INT64_SCHEMA, "new": STRING_SCHEMA.with_default("none")}, name="v", version=2)
+
+
+def test_older_values_are_projected() -> None:
+    column = column_of([{"id": 1, "old": "x"}, None], V1.as_optional())
+    found = values_of(projected(column, V1, V2), V2)
+    assert [None if each is None else each.as_dict() for each in found] == [{"id": 1, "new": "none"}, None]
+    with pytest.raises(DataException, match="id of type INT64"):
+        projected(column_of([{"id": 1, "new": "y"}], V2), V2, V1)
+
+
+def test_which_schemas_stay_in_a_file() -> None:
+    unversioned = Schema.struct({"id": INT64_SCHEMA})
+    kept = {
+        rule: [rule.keeps(current, new) for current, new in ((V1, V1), (V1, V2), (V2, V1), (V1, unversioned), (V1, None))]
+        for rule in Compatibility
+    }
+    assert kept == {
+        Compatibility.NONE: [True, False, False, False, False],
+        Compatibility.BACKWARD: [True, False, True, False, False],
+        Compatibility.FULL: [True, False, True, False, False],
+        Compatibility.FORWARD: [True, True, False, False, False],
+    }
