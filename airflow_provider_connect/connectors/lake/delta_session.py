@@ -1,0 +1,207 @@
+"""One connection of a DeltaSink's task: batches become rows of one table, which are committed with offsets and claim.
+
+Offsets and claims are the table's transaction identifiers, numbers by name: three for each partition of a connector. Every commit sets the
+one of the offset, and Delta refuses a commit when another commit since the state that was read has set the same identifier. So of two
+processes that have read one state, one commits; the other reads the claims anew. Loaded by tasks alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Collection, Mapping
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.schema import PrimitiveType
+
+from airflow_provider_connect.connectors.lake.delta_settings import AUTO_CREATE, PATH, DeltaSettings
+from airflow_provider_connect.connectors.lake.rows import keyed_rows, lake_field, last_changes, projected, value_rows, without_keys
+from airflow_provider_connect.errors import ConfigException, DataException, RetriableException
+from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
+from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.transactional_sink import OffsetRow, scope_of
+
+PLACEHOLDER: Final = "connect_no_records_yet"
+"""The only column of a table that is there for its claims: Delta has no table without columns."""
+_UNKNOWN, _FORGOTTEN = -1, -2
+_DELETES: Final = "connect_deletes"
+_COLORS: Final = re.compile(r"\x1b\[[0-9;]*m")
+"""In texts of the library."""
+
+
+class DeltaSession:
+    """Not kept after an exception. ``scope`` is that of the claims whose text is known."""
+
+    def __init__(self, settings: DeltaSettings, allowed: AllowedPaths, connector: str, scope: str | None) -> None:
+        self._settings, self._allowed, self._connector = settings, allowed, connector
+        self._scopes = {} if scope is None else {_number(scope): scope}
+        self.begin()
+
+    def begin(self) -> None:
+        """Read the table, and forget what was written and not committed."""
+        self._table = DeltaTable(self._settings.folder) if DeltaTable.is_deltatable(self._settings.folder) else None
+        self._transactions: list[Transaction] = []
+        self._rows: list[pa.Table] = []
+        self._keys: list[pa.Table] = []
+        self._count = 0
+        self._there = pa.schema([]) if self._table is None else pa.schema(self._table.schema().to_arrow())
+        self._is_new = self._there.names in ([], [PLACEHOLDER])
+        self._schema = pa.schema([]) if self._is_new else self._there
+
+    def create_home(self) -> None:
+        """Create the table with a placeholder column, unless it exists: its first records bring the columns. They replace the state that
+        was read here, so the first records of two tasks conflict, and none replaces the other's."""
+        if self._table is not None:
+            return
+        if not self._settings.auto_create:
+            reason = f"There is no Delta table. Create it, or set {AUTO_CREATE} to true."
+            raise ConfigException.of(PATH, self._settings.folder, reason)
+        above = os.path.dirname(self._settings.folder)
+        if not os.path.isdir(above):  # it may be a mount, so it is not created
+            raise ConfigException.of(PATH, self._settings.folder, f"There is no folder {above}. Create it, or set another path.")
+        DeltaTable.create(self._settings.folder, Schema([Field(PLACEHOLDER, PrimitiveType("string"))]), mode="ignore")
+        self.begin()
+
+    def write(self, batch: Batch) -> None:
+        """Take a batch. Raises DataException for records that do not fit the table."""
+        self.create_home()
+        rows = value_rows(batch)
+        self._evolve(rows)
+        columns = [self._schema.field(name) for name in self._settings.id_columns if name in self._schema.names]
+        if self._settings.is_upsert and len(columns) < len(self._settings.id_columns):
+            raise DataException(f"The table and the record lack a column of {', '.join(self._settings.id_columns)}, which identify a row")
+        kept, keys = keyed_rows(batch, rows, columns if self._settings.is_upsert else None, self._count)
+        self._rows.append(projected(kept, self._schema, kept.num_rows))
+        self._count += kept.num_rows
+        if keys is not None:
+            self._keys.append(keys)
+
+    def _evolve(self, rows: pa.Table) -> None:
+        """Add the columns that the rows have and the table lacks."""
+        if self._is_new or self._settings.evolve:
+            for field in map(lake_field, rows.schema):
+                if field.name not in self._schema.names:
+                    _require_type(field)
+                    self._schema = self._schema.append(field.with_nullable(True).remove_metadata())
+
+    def read_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRow]:
+        """The rows that the table has."""
+        found = {partition: self._row(self._id(partition)) for partition in partitions}
+        return {partition: row for partition, row in found.items() if row is not None}
+
+    def _id(self, partition: TopicPartition) -> str:
+        return f"connect/{self._connector}/{partition.topic}/{partition.partition}"
+
+    def _row(self, id: str) -> OffsetRow | None:
+        offset, claim, scope = (None if self._table is None else self._table.transaction_version(f"{id}{end}") for end in _ENDS)
+        if offset is None or offset == _FORGOTTEN or claim is None or scope is None:
+            return None
+        text = f"{self._scopes.get(scope, f'#{scope}')}:{claim >> 1}"
+        row = OffsetRow(None if offset == _UNKNOWN else offset, text, claim >> 1)
+        return row.altered(row.next_offset) if claim & 1 else row
+
+    def write_offsets(self, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
+        """Keep rows for the commit."""
+        for partition, row in rows.items():
+            id = self._id(partition)
+            numbers: tuple[int, ...] = (_FORGOTTEN,)
+            if row is not None:
+                offset = _UNKNOWN if row.next_offset is None else row.next_offset
+                scope = scope_of(row.claim)
+                own = int(scope[1:]) if scope.startswith("#") else _number(scope)
+                numbers = (offset, row.claim_epoch * 2 + row.is_altered, own)
+            self._transactions += [Transaction(f"{id}{end}", number) for end, number in zip(_ENDS, numbers, strict=False)]
+
+    def flush(self) -> None:
+        """Delta writes data files in the commit."""
+
+    def close(self) -> None:
+        """A table has no connection."""
+
+    def commit(self) -> None:
+        """Commit rows and offsets at once. Does nothing if there are neither. Raises ConfigException where the table is gone since it was
+        read: the library would begin another in its place."""
+        if self._table is not None and not os.path.isdir(os.path.join(self._settings.folder, "_delta_log")):
+            raise ConfigException.of(PATH, self._settings.folder, "The table is no longer there. Bring it back, or set another path.")
+        whole = pa.concat_tables([projected(each, self._schema, each.num_rows) for each in self._rows]) if self._rows else None
+        properties = CommitProperties(app_transactions=self._transactions)
+        if whole is not None and (whole.num_columns or self._keys):
+            self._commit_rows(whole, properties)
+        elif self._transactions and self._table is not None:
+            partitions = self._table.metadata().partition_columns
+            self._table.create_write_transaction([], "append", self._table.schema(), partitions, commit_properties=properties)
+        self.begin()
+
+    def _commit_rows(self, rows: pa.Table, properties: CommitProperties) -> None:
+        if self._keys:
+            keys, last = last_changes(pa.concat_tables(self._keys))
+            rows = rows.take(last)
+            if not self._is_new:
+                self._merge(rows, keys, properties)
+                return
+        table = self._table
+        assert table is not None  # since ``write``
+        if self._is_new:
+            partitions = list(self._settings.partition_by) or None
+            write_deltalake(table, rows, mode="overwrite", schema_mode="overwrite", partition_by=partitions, commit_properties=properties)
+        else:
+            evolved = None if self._schema.equals(self._there) else "merge"
+            write_deltalake(table, rows, mode="append", schema_mode=evolved, commit_properties=properties)  # type: ignore[call-overload]
+
+    def _merge(self, rows: pa.Table, keys: pa.Table, properties: CommitProperties) -> None:
+        """Change, add and delete the rows of the keys, each of which is there once."""
+        assert self._table is not None
+        self._refuse_files_outside(self._table)
+        schema = pa.schema([field.with_nullable(True) for field in self._schema])
+        deleted = projected(without_keys(keys, rows.select(keys.column_names)), schema, keys.num_rows - rows.num_rows)
+        marks = pa.array([False] * rows.num_rows + [True] * deleted.num_rows)
+        source = pa.concat_tables([rows.cast(schema), deleted]).append_column(_DELETES, marks)
+        same = " AND ".join(f"old.{_quoted(name)} = new.{_quoted(name)}" for name in keys.column_names)
+        merge = self._table.merge(
+            source, same, "new", "old", merge_schema=not self._schema.equals(self._there), commit_properties=properties
+        )
+        stays = f"NOT new.{_DELETES}"
+        merge = merge.when_matched_delete(f"new.{_DELETES}").when_matched_update_all(stays, except_cols=[_DELETES])
+        merge.when_not_matched_insert_all(stays, except_cols=[_DELETES]).execute()
+
+    def _refuse_files_outside(self, table: DeltaTable) -> None:
+        """A merge reads the files that the table's log names, and the config's author may have written that."""
+        for path in table.get_add_actions(flatten=True).column("path").to_pylist():
+            for each in {path, unquote(path)}:
+                self._allowed.resolved(PATH, os.path.join(self._settings.folder, urlsplit(each).path if ":" in each else each))
+
+
+_ENDS: Final = ("", "/claim", "/scope")
+"""Of the names of a partition's three identifiers: the next offset, twice the claim's epoch (odd: set by an admin), the claim's scope."""
+
+
+def _number(scope: str) -> int:
+    """A scope as a number of 63 bits."""
+    return int.from_bytes(hashlib.sha256(scope.encode()).digest()[:8], "big") >> 1
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _require_type(field: pa.Field) -> None:
+    try:
+        Schema.from_arrow(pa.schema([field]))
+    except Exception as error:  # of several classes
+        raise DataException(f"Delta has no type for the field {field.name} ({field.type}): convert it, or leave it out") from error
+
+
+def translated(error: Exception) -> Exception:
+    """The exception of this package for one of deltalake."""
+    text = " ".join(_COLORS.sub("", f"{type(error).__name__}: {error}").split())
+    if isinstance(error, TableNotFoundError):
+        return ConfigException(f"There is no Delta table under {PATH} any more: {text}")
+    if isinstance(error, OSError):
+        return RetriableException(f"A file of the table cannot be used now ({PATH}): {text}")
+    return RetriableException(text) if isinstance(error, CommitFailedError) else error

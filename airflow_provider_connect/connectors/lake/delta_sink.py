@@ -1,0 +1,59 @@
+"""DeltaSink: records into a Delta table in a folder. Exactly once a commit of the table holds rows, offsets and claim.
+
+What needs deltalake is loaded by tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar
+
+from airflow_provider_connect.connectors.lake.delta_settings import CONFIG_DEF, DeltaSettings, mistakes
+from airflow_provider_connect.connectors.lake.lake_sink import LakeSink
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.config_def import Config
+from airflow_provider_connect.sdk.task import SinkTask
+from airflow_provider_connect.sdk.transactional_sink import TransactionalSinkTask, scope_of
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.connectors.lake.delta_session import DeltaSession
+
+
+class DeltaSinkTask(TransactionalSinkTask):
+    """Reads claims with the scope of its own: the table keeps numbers alone."""
+
+    required_columns: ClassVar[frozenset[str]] = LakeSink.required_columns
+
+    def start(self, config: Config) -> None:
+        super().start(config)
+        self._sink.scope = scope_of(self.context.claim)  # type: ignore[attr-defined]  # it is a DeltaSinkConnector
+
+
+class DeltaSinkConnector(LakeSink):
+    """Appends the records of some topics to a Delta table, or changes the rows of their keys there.
+
+    Values must be structs with a schema. Each task takes its share of the topics' partitions.
+    """
+
+    task_class: ClassVar[type[SinkTask]] = DeltaSinkTask
+    config_def = CONFIG_DEF
+    scope: str | None = None
+    """The scope of the task's claim; None: not a task's instance."""
+
+    def start(self, config: Config) -> None:
+        super().start(config)
+        DeltaSettings.of(config, self.allowed_paths)
+
+    def mistakes(self, config: Config) -> Iterable[ConfigException]:
+        return mistakes(config, self.allowed_paths)
+
+    def open(self) -> DeltaSession:
+        from airflow_provider_connect.connectors.lake.delta_session import DeltaSession
+
+        settings = DeltaSettings.of(self.config, self.allowed_paths)
+        return DeltaSession(settings, self.allowed_paths, self.config.originals.get("name", ""), self.scope)
+
+    def translated(self, error: Exception) -> Exception:
+        from airflow_provider_connect.connectors.lake.delta_session import translated
+
+        return translated(error)

@@ -1,0 +1,161 @@
+"""A catalog of Iceberg tables, and the files below it, opened for a config whose author is a stranger to the host.
+
+Catalogs are opened by class, not by pyiceberg's ``load_catalog``, which adds settings of the environment. A REST catalog's answers may set
+options too: only credentials for S3 are taken from them. Loaded by tasks alone.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from typing import Final
+from urllib.parse import urlsplit
+
+import requests
+import sqlalchemy.exc
+from pyiceberg import exceptions
+from pyiceberg.catalog import MetastoreCatalog
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.io import FileIO, InputFile, OutputFile
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
+from pyiceberg.typedef import EMPTY_DICT, Properties
+
+from airflow_provider_connect.connectors.lake.iceberg_settings import (
+    CATALOG,
+    CATALOG_NAME,
+    CATALOG_TYPE,
+    HIVE,
+    REST,
+    S3_SCHEMES,
+    URI,
+    WAREHOUSE,
+    catalog_kind,
+    catalog_options,
+)
+from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
+from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
+from airflow_provider_connect.sdk.config_def import Config
+
+_FOLDERS: Final = "connect.allowed-folders"
+"""Names, among the options that open files, the folders that may be reached. Set here alone."""
+_STORE_OPTIONS: Final = frozenset(
+    f"s3.{name}" for name in ("endpoint", "region", "access-key-id", "secret-access-key", "session-token", "force-virtual-addressing")
+)
+_RETRIABLE: Final = (
+    exceptions.CommitFailedException,
+    exceptions.CommitStateUnknownException,
+    exceptions.ServerError,
+    exceptions.ServiceUnavailableError,
+    exceptions.OAuthError,
+    requests.exceptions.RequestException,
+    sqlalchemy.exc.OperationalError,
+    sqlalchemy.exc.InterfaceError,
+    sqlalchemy.exc.IntegrityError,  # another task has created the same namespace or table
+    OSError,
+)
+_AWAY: Final = (requests.exceptions.RequestException, sqlalchemy.exc.OperationalError, sqlalchemy.exc.InterfaceError)
+_WRONG_KEYS: Final = ("ACCESS_DENIED", "InvalidAccessKeyId", "INVALID_ACCESS_KEY_ID", "SignatureDoesNotMatch", "SIGNATURE_DOES_NOT_MATCH")
+_NO_BUCKET: Final = ("NoSuchBucket", "NO_SUCH_BUCKET", "bucket does not exist")
+
+
+class AllowedFiles(PyArrowFileIO):
+    """The files of tables: local ones below the allowed folders, and S3 by the keys of the config alone.
+
+    Locations come from catalogs and from tables' metadata, which the config's author may have written: each is checked where it is used.
+    """
+
+    def __init__(self, properties: Properties = EMPTY_DICT) -> None:
+        super().__init__({key: value for key, value in properties.items() if key in _STORE_OPTIONS})
+        self._allowed = AllowedPaths(tuple(json.loads(properties[_FOLDERS])))
+
+    def _checked(self, location: str) -> str:
+        scheme, _, path = self.parse_location(location)
+        if scheme in S3_SCHEMES:
+            if not self.properties.get("s3.access-key-id") or not self.properties.get("s3.secret-access-key"):
+                reason = "S3 needs an access key and its secret: those of the host are not used. Set both."
+                raise ConfigException.of(f"{CATALOG}s3.access-key-id", self.properties.get("s3.access-key-id"), reason)
+            self.properties.setdefault("s3.region", "us-east-1")
+            return location
+        if scheme != "file" or urlsplit(location).netloc:
+            raise ConfigException.of(WAREHOUSE, location, "Tables lie in local folders or in S3.")
+        return self._allowed.resolved(WAREHOUSE, path)
+
+    def new_input(self, location: str) -> PyArrowFile:
+        return super().new_input(self._checked(location))
+
+    def new_output(self, location: str) -> PyArrowFile:
+        return super().new_output(self._checked(location))
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        super().delete(self._checked(location if isinstance(location, str) else location.location))
+
+
+class _RestCatalog(RestCatalog):
+    """Takes no option from the server but where its tables are."""
+
+    def _fetch_config(self) -> None:
+        given = dict(self.properties)
+        super()._fetch_config()
+        taken = {key: value for key, value in self.properties.items() if key in ("prefix", "warehouse")}
+        self.properties = {**taken, **given}
+        self.uri = given["uri"]
+
+
+def open_catalog(config: Config, allowed: AllowedPaths) -> MetastoreCatalog | RestCatalog:
+    """Connect to the catalog of a config. Raises ConfigException for a library that is not installed."""
+    files = {_FOLDERS: json.dumps(allowed.folders), "py-io-impl": f"{AllowedFiles.__module__}.{AllowedFiles.__name__}"}
+    options, name = catalog_options(config, allowed) | files, config[CATALOG_NAME]
+    kind = catalog_kind(config)
+    catalog: MetastoreCatalog | RestCatalog
+    if kind == REST:
+        catalog = _RestCatalog(name, **options)
+    elif kind == HIVE:
+        catalog = _hive_catalog(name, options)
+    else:
+        if options["uri"].startswith("postgresql:"):
+            options["uri"] = options["uri"].replace("postgresql:", f"postgresql+{_driver()}:", 1)
+        catalog = SqlCatalog(name, **options)
+
+    def open_files(properties: Properties = EMPTY_DICT, location: str | None = None) -> FileIO:
+        return AllowedFiles({**properties, **options} if kind == REST else options)
+
+    catalog._load_file_io = open_files  # type: ignore[method-assign]  # where options of tables would win over ours
+    return catalog
+
+
+def _driver() -> str:
+    for name in ("psycopg2", "psycopg"):
+        if find_spec(name) is not None:
+            return name
+    raise ConfigException.of(URI, "[hidden]", "PostgreSQL needs a driver here: pip install psycopg2-binary.")
+
+
+def _hive_catalog(name: str, options: dict[str, str]) -> MetastoreCatalog:
+    try:
+        from pyiceberg.catalog.hive import HiveCatalog
+    except ImportError as error:
+        raise ConfigException.of(CATALOG_TYPE, HIVE, "Hive needs more packages here: pip install 'pyiceberg[hive]'.") from error
+    return HiveCatalog(name, **options)
+
+
+def translated(error: Exception) -> Exception:
+    """The exception of this package for one of pyiceberg, its stores or its catalogs."""
+    if isinstance(error, ConnectException):
+        return error
+    text = " ".join(f"{type(error).__name__}: {getattr(error, 'orig', None) or error}".split())
+    if any(word in text for word in _WRONG_KEYS):
+        return ConfigException(f"The store refuses the keys of {CATALOG}s3.access-key-id and {CATALOG}s3.secret-access-key: {text}")
+    if any(word in text for word in _NO_BUCKET):
+        return ConfigException(f"There is no such bucket. Create it, or change {WAREHOUSE}: {text}")
+    if isinstance(error, exceptions.UnauthorizedError | exceptions.ForbiddenError) or "authentication failed" in text:
+        return ConfigException(f"The catalog refuses the credentials of {CATALOG}*: {text}")
+    is_created = isinstance(error, sqlalchemy.exc.ProgrammingError) and "already exists" in text  # a SQL catalog's own tables
+    return RetriableException(f"{_place(error)}{text}") if is_created or isinstance(error, _RETRIABLE) else error
+
+
+def _place(error: Exception) -> str:
+    """What cannot be used now, with its setting."""
+    if isinstance(error, _AWAY):
+        return f"The catalog cannot be used now ({URI}): "
+    return f"A file of a table cannot be used now ({WAREHOUSE}): " if isinstance(error, OSError) else ""

@@ -1,0 +1,170 @@
+"""One connection of an IcebergSink's task: batches go to their tables, and are committed table by table.
+
+With one table, a commit of it holds rows, offsets and claim. With several, each keeps the offsets that its rows reach, and the home table
+is committed last: records that come again after a failure in between are left out of the tables that have them.
+Loaded by tasks alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+
+from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+
+from airflow_provider_connect.connectors.lake.iceberg_catalog import open_catalog
+from airflow_provider_connect.connectors.lake.iceberg_settings import AUTO_CREATE, DYNAMIC, ROUTE_FIELD, IcebergSettings, checked_name
+from airflow_provider_connect.connectors.lake.iceberg_table import TableWriter
+from airflow_provider_connect.connectors.lake.rows import value_rows
+from airflow_provider_connect.connectors.lake.table_offsets import StoredRow
+from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.config_def import Config
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.transactional_sink import OffsetRow
+
+
+class IcebergSession:
+    """Not kept after an exception."""
+
+    def __init__(self, config: Config, allowed: AllowedPaths) -> None:
+        self._settings = IcebergSettings.of(config)
+        self._catalog = open_catalog(config, allowed)
+        self._connector = config.originals.get("name", "")
+        self._writers: dict[str, TableWriter] = {}
+        self._rows: dict[TopicPartition, StoredRow | None] = {}
+
+    def begin(self) -> None:
+        """Forget what was written and not committed."""
+        self._writers.clear()
+        self._rows.clear()
+
+    def close(self) -> None:
+        self._catalog.close()
+
+    def create_home(self) -> None:
+        """Create the table that keeps offsets, unless it exists."""
+        self._table(self._settings.home)
+
+    def write(self, batch: Batch) -> None:
+        """Take a batch to its tables."""
+        for name, part in self._routed(batch):
+            fresh = self._fresh(name, part)
+            if fresh:
+                self._writer(name).write(fresh)
+
+    def flush(self) -> None:
+        for writer in self._writers.values():
+            writer.flush()
+
+    def read_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRow]:
+        """The rows of the home table, if that is there."""
+        try:
+            stored = self._writer(self._settings.home, creates=False).stored
+        except NoSuchTableError:
+            return {}
+        return {partition: stored[partition].row for partition in partitions if partition in stored}
+
+    def write_offsets(self, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
+        """Keep rows for the commit."""
+        stored = self._writer(self._settings.home).stored if rows else {}
+        for partition, row in rows.items():
+            self._rows[partition] = None if row is None else _succeeding(stored.get(partition), row)
+
+    def commit(self) -> None:
+        """1 each other table with rows 2 the home table."""
+        home = self._writers.pop(self._settings.home, None)
+        for name, writer in self._writers.items():  # 1
+            if writer.has_rows:
+                writer.commit(self._advanced(name) if self._rows else {})
+        if home is not None:  # 2
+            home.commit(self._rows)
+        self.begin()
+
+    def _advanced(self, name: str) -> dict[TopicPartition, StoredRow | None]:
+        """The rows for a table other than home. Raises FencedException where one of them belongs to a newer claim."""
+        stored = self._writers[name].stored
+        for partition, row in self._rows.items():
+            if row is not None and partition in stored:
+                stored[partition].row.taken(f"{partition} in table {name}", row.row.claim, row.row.claim_epoch)
+        return {partition: row for partition, row in self._rows.items() if row is not None}
+
+    # Tables
+
+    def _routed(self, batch: Batch) -> Iterator[tuple[str, Batch]]:
+        """The tables of a batch's records, each with its own."""
+        settings = self._settings
+        if settings.route_field is None:
+            yield from ((table.name, batch) for table in settings.tables)
+            return
+        names = self._route_names(batch, settings.route_field)
+        for text in pc.unique(names.drop_null()).to_pylist():
+            chosen = pc.equal(names, text)
+            if settings.config[DYNAMIC]:
+                yield checked_name(text.lower()), batch.filter(chosen)
+                continue
+            fitting = (table for table in settings.tables if table.route is not None and table.route.fullmatch(text))
+            yield from ((table.name, batch.filter(chosen)) for table in fitting)
+
+    def _route_names(self, batch: Batch, field: str) -> pa.Array:
+        """The text of the route field in each record. Raises DataException where each record must have one."""
+        rows, names = value_rows(batch), pa.nulls(len(batch), pa.string())
+        first, *inner = field.split(".")
+        if first in rows.column_names:
+            with contextlib.suppress(pa.ArrowException):
+                column = rows[first].combine_chunks()
+                names = (pc.struct_field(column, inner) if inner else column).cast(pa.string())
+        if self._settings.config[DYNAMIC] and names.null_count:
+            raise DataException(f"A record has no table: its field {field} ({ROUTE_FIELD}) is null or absent")
+        return names
+
+    def _fresh(self, name: str, batch: Batch) -> Batch:
+        """The records that a table other than home does not have yet."""
+        if name == self._settings.home:
+            return batch
+        partition = batch.topic_partition
+        home = self._writer(self._settings.home, creates=False) if self._keeps_offsets() else None
+        known = home.stored.get(partition) if home is not None else None
+        there = self._writer(name).stored.get(partition)
+        if known is None or there is None or there.lineage != known.lineage or there.row.next_offset is None:
+            return batch
+        return batch.filter(pc.greater_equal(batch.kafka_offsets, there.row.next_offset))
+
+    def _keeps_offsets(self) -> bool:
+        return self._settings.home in self._writers or self._catalog.table_exists(self._settings.home)
+
+    def _writer(self, name: str, *, creates: bool = True) -> TableWriter:
+        if name not in self._writers:
+            table = self._table(name) if creates else self._catalog.load_table(name)
+            settings = self._settings
+            self._writers[name] = TableWriter(self._catalog, table, settings.table(name), settings, self._connector)
+        return self._writers[name]
+
+    def _table(self, name: str) -> Table:
+        """The table, created without columns if it is missing: its first records bring them."""
+        with contextlib.suppress(NoSuchTableError, NoSuchNamespaceError):
+            return self._catalog.load_table(name)
+        is_ours = name == self._settings.home and name not in {table.name for table in self._settings.tables}
+        if not self._settings.auto_create and not is_ours:
+            raise ConfigException.of(AUTO_CREATE, "false", f"There is no table {name}. Create it, or set {AUTO_CREATE} to true.")
+        namespace = name.rpartition(".")[0]
+        with contextlib.suppress(NamespaceAlreadyExistsError):
+            self._catalog.create_namespace(namespace)
+        with contextlib.suppress(TableAlreadyExistsError):
+            return self._catalog.create_table(name, Schema())
+        return self._catalog.load_table(name)
+
+
+def _succeeding(stored: StoredRow | None, row: OffsetRow) -> StoredRow:
+    """The row that replaces ``stored``. An offset that goes back, or was set by an admin, begins a new lineage."""
+    if stored is not None:
+        before, after = stored.row.next_offset, row.next_offset
+        if not row.is_altered and (before is None or (after is not None and after >= before)):
+            return replace(stored, row=row)
+    return StoredRow(row, time.time_ns(), 0)

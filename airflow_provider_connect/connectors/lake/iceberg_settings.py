@@ -1,0 +1,373 @@
+"""The settings of IcebergSink, by the names of Apache Iceberg's own sink for Kafka Connect. Knows nothing of catalogs' libraries.
+
+A config's author is a stranger to the host: only the catalog options that are defined here exist. None of them loads code, reads a file
+outside of the allowed folders or takes credentials from the host.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+from airflow_provider_connect.connectors.lake.lake_sink import retries_key, upsert_key
+from airflow_provider_connect.errors import ConfigException, DataException
+from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
+from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
+from airflow_provider_connect.sdk.config_def import (
+    Config,
+    ConfigDef,
+    ConfigKey,
+    Importance,
+    NonEmptyString,
+    OneOf,
+    Password,
+    Type,
+)
+
+TABLES, ROUTE_FIELD, DYNAMIC = "iceberg.tables", "iceberg.tables.route-field", "iceberg.tables.dynamic-enabled"
+AUTO_CREATE, EVOLVE = "iceberg.tables.auto-create-enabled", "iceberg.tables.evolve-schema-enabled"
+FORCE_OPTIONAL, UPSERT = "iceberg.tables.schema-force-optional", "iceberg.tables.upsert-mode-enabled"
+ID_COLUMNS, PARTITION_BY = "iceberg.tables.default-id-columns", "iceberg.tables.default-partition-by"
+BRANCH, OFFSETS_TABLE = "iceberg.tables.default-commit-branch", "offsets.table"
+CATALOG, CATALOG_NAME, ONE_TABLE = "iceberg.catalog.", "iceberg.catalog", "iceberg.table."
+CATALOG_TYPE, CATALOG_IMPL, URI, WAREHOUSE = (f"{CATALOG}{name}" for name in ("type", "catalog-impl", "uri", "warehouse"))
+USER, PASSWORD = f"{CATALOG}jdbc.user", f"{CATALOG}jdbc.password"
+SQL, REST, HIVE = "sql", "rest", "hive"
+S3_SCHEMES: Final = ("s3", "s3a", "s3n")
+
+_KINDS: Final = {"jdbc": SQL, "sql": SQL, "rest": REST, "hive": HIVE}
+_JAVA_CATALOGS: Final = {
+    "org.apache.iceberg.jdbc.JdbcCatalog": SQL,
+    "org.apache.iceberg.rest.RESTCatalog": REST,
+    "org.apache.iceberg.hive.HiveCatalog": HIVE,
+}
+_DATABASE_OPTIONS: Final = frozenset({"sslmode", "connect_timeout", "application_name"})
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*+")
+_PIECE: Final = re.compile(r"[^,(]++(?:\([^)]*+\)?)?+")
+_PARTITION: Final = re.compile(r"(\w++)\(\s*+([^(),\s]++)\s*+(?:,\s*+(\d{1,9})\s*+)?\)|([^(),\s]++)")
+_HAS_NUMBER: Final = {"year": False, "month": False, "day": False, "hour": False, "bucket": True, "truncate": True}
+_TABLE_OPTIONS: Final = ("id-columns", "partition-by", "route-regex")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionField:
+    """One field of a partition spec: a column, and ``identity`` or the name of a transform with its number."""
+
+    column: str
+    transform: str = "identity"
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableSettings:
+    """What holds for one table. ``route`` None: with a route field no record comes here."""
+
+    name: str
+    id_columns: tuple[str, ...]
+    partition_by: tuple[PartitionField, ...]
+    route: BoundedRegex | None
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergSettings:
+    """The parsed settings about tables and records. ``tables`` is empty where a field of each record names its table."""
+
+    tables: tuple[TableSettings, ...]
+    route_field: str | None
+    is_upsert: bool
+    auto_create: bool
+    evolve: bool
+    force_optional: bool
+    home: str
+    """The table that keeps offsets and claims: the only table of the config, or one without columns beside several."""
+    config: Config
+
+    @classmethod
+    def of(cls, config: Config) -> IcebergSettings:
+        """Raises ConfigException, with one text a mistake, for settings that do not go together."""
+        errors = [error.message for error in mistakes(config)]
+        if errors:
+            raise ConfigException("\n".join(errors), errors=errors)
+        names = () if config[DYNAMIC] else tuple(config[TABLES])
+        return cls(
+            tables=tuple(table_settings(config, name) for name in names),
+            route_field=config[ROUTE_FIELD],
+            is_upsert=config[UPSERT],
+            auto_create=config[AUTO_CREATE],
+            evolve=config[EVOLVE],
+            force_optional=config[FORCE_OPTIONAL],
+            home=names[0] if len(names) == 1 else config[OFFSETS_TABLE],
+            config=config,
+        )
+
+    def table(self, name: str) -> TableSettings:
+        """The settings of a table that a record names."""
+        return table_settings(self.config, name)
+
+
+def table_settings(config: Config, name: str) -> TableSettings:
+    """Raises ConfigException for options of the table that cannot be understood."""
+    own = {option: config.originals.get(f"{ONE_TABLE}{name}.{option}") for option in _TABLE_OPTIONS}
+    columns = config[ID_COLUMNS] if own["id-columns"] is None else own["id-columns"].split(",")
+    key = PARTITION_BY if own["partition-by"] is None else f"{ONE_TABLE}{name}.partition-by"
+    partition_by = config[PARTITION_BY] if own["partition-by"] is None else own["partition-by"]
+    route = own["route-regex"]
+    return TableSettings(
+        name=name,
+        id_columns=tuple(column.strip() for column in columns if column.strip()),
+        partition_by=partition_fields(key, partition_by or ""),
+        route=None if route is None else _pattern(f"{ONE_TABLE}{name}.route-regex", route),
+    )
+
+
+def _pattern(key: str, text: str) -> BoundedRegex:
+    try:
+        return BoundedRegex(text, key)
+    except re.error as error:
+        raise ConfigException.of(key, text, f"Not a regular expression: {error}") from error
+
+
+def partition_fields(key: str, text: str) -> tuple[PartitionField, ...]:
+    """The fields of ``day(at),bucket(id,16),name``. Raises ConfigException, which names the setting ``key``."""
+    found = []
+    for piece in _PIECE.findall(text):
+        match = _PARTITION.fullmatch(piece.strip())
+        transform, column, number, plain = match.groups() if match else ("", "", None, None)
+        name = (transform or "").lower().removesuffix("s")
+        if plain is None and (match is None or _HAS_NUMBER.get(name) is not (number is not None)):
+            reason = "Use columns, year(c), month(c), day(c), hour(c), bucket(c,n) and truncate(c,n), with commas between."
+            raise ConfigException.of(key, text, reason)
+        found.append(PartitionField(plain) if plain else PartitionField(column, name, int(number) if number else None))
+    return tuple(found)
+
+
+def checked_name(name: str) -> str:
+    """A table's name, ``namespace.table``. Raises DataException for one that could lead out of the warehouse."""
+    parts = name.split(".")
+    if len(parts) < 2 or len(name) > 255 or not all(_NAME.fullmatch(part) for part in parts):
+        shown = name if len(name) <= 100 else f"{name[:100]}…"
+        raise DataException(f"{shown!r} is no table: write namespace.table, in letters, digits, underscores and hyphens ({ROUTE_FIELD})")
+    return name
+
+
+def mistakes(config: Config) -> Iterator[ConfigException]:
+    """One exception for each setting that does not go with the others, or that no config may set."""
+    tables, route = config[TABLES], config[ROUTE_FIELD]
+    if config[DYNAMIC]:
+        if not route:
+            yield ConfigException.of(ROUTE_FIELD, "", f"{DYNAMIC}=true takes the name of each record's table from a field. Name the field.")
+        if tables:
+            reason = f"{DYNAMIC}=true takes tables from the records. Remove one of the two settings."
+            yield ConfigException.of(TABLES, ",".join(tables), reason)
+    elif not tables:
+        yield ConfigException.of(TABLES, "", f"Set it to the tables to write to, or {DYNAMIC} to true.")
+    if len(set(tables)) < len(tables):
+        yield ConfigException.of(TABLES, ",".join(tables), "A table is named twice.")
+    for name in tables:
+        yield from _mistakes_of_table(config, name)
+    with _collected(OFFSETS_TABLE, config[OFFSETS_TABLE]) as found:
+        checked_name(config[OFFSETS_TABLE])
+    yield from found
+    yield from _refused_options(config)
+    with _collected(CATALOG_TYPE, config[CATALOG_TYPE]) as found:
+        if catalog_kind(config) != REST and not config[WAREHOUSE]:
+            raise ConfigException.of(
+                WAREHOUSE, "", "Set it to where new tables lie: a folder below the allowed paths, or s3://bucket/path."
+            )
+    yield from found
+
+
+def _mistakes_of_table(config: Config, name: str) -> Iterator[ConfigException]:
+    with _collected(TABLES, name) as found:
+        settings = table_settings(config, checked_name(name))
+        if config[UPSERT] and not settings.id_columns:
+            raise ConfigException.of(ID_COLUMNS, "", f"{UPSERT}=true needs the columns that identify a row of {name}. Set them.")
+        if config[ROUTE_FIELD] and not config[DYNAMIC] and settings.route is None:
+            reason = f"With {ROUTE_FIELD} each table needs the expression for its records."
+            raise ConfigException.of(f"{ONE_TABLE}{name}.route-regex", "", reason)
+    yield from found
+
+
+@contextmanager
+def _collected(key: str, value: object) -> Iterator[list[ConfigException]]:
+    """A list that takes the ConfigException of the block; a DataException counts as one about ``key``."""
+    found: list[ConfigException] = []
+    try:
+        yield found
+    except ConfigException as error:
+        found.append(error)
+    except DataException as error:
+        found.append(ConfigException.of(key, value, error.message))
+
+
+def _refused_options(config: Config) -> Iterator[ConfigException]:
+    for key in sorted(config.originals):
+        if key.startswith(CATALOG) and key not in CONFIG_DEF.keys and key not in IGNORED and key not in _ALIASES:
+            reason = "This option of a catalog is not allowed: such options load code, or use files or credentials of the host. Remove it."
+            yield ConfigException.of(key, "[hidden]", reason)
+        elif key.startswith(ONE_TABLE) and key.endswith(".commit-branch") and config.originals[key] != "main":
+            yield ConfigException.of(key, config.originals[key], "Only the branch main is written to.")
+
+
+def catalog_kind(config: Config) -> str:
+    """``sql``, ``rest`` or ``hive``."""
+    kind = _KINDS.get((config[CATALOG_TYPE] or "").lower()) or _JAVA_CATALOGS.get(config[CATALOG_IMPL] or "")
+    if kind is None:
+        raise ConfigException.of(CATALOG_TYPE, config[CATALOG_TYPE], "Set it to jdbc (or sql), rest or hive.")
+    return kind
+
+
+IGNORED: Final = frozenset({f"{CATALOG}io-impl", f"{CATALOG}s3.path-style-access", f"{CATALOG}cache-enabled"})
+"""Options of Java's catalogs that change nothing here."""
+
+
+_ALIASES: Final = (f"{CATALOG}client.region",)
+
+
+def ignored_keys(config: Mapping[str, str]) -> list[str]:
+    """The settings of Apache Iceberg's sink that have no meaning here."""
+    known = (CATALOG, CATALOG_NAME)
+    mine = (key for key in config if key.startswith("iceberg.") and key not in CONFIG_DEF.keys and key not in known)
+    used = tuple(f".{option}" for option in (*_TABLE_OPTIONS, "commit-branch"))
+    return sorted(
+        key for key in mine if (key in IGNORED or not key.startswith(CATALOG)) and not (key.startswith(ONE_TABLE) and key.endswith(used))
+    )
+
+
+def catalog_options(config: Config, allowed: AllowedPaths) -> dict[str, str]:
+    """What the catalog's library is given, addresses and paths checked. Raises ConfigException for those that lead to the host."""
+    names = [key for key in CONFIG_DEF.keys if key.startswith(CATALOG) and key not in (CATALOG_TYPE, CATALOG_IMPL, USER, PASSWORD)]
+    texts = {key.removeprefix(CATALOG): config[key] for key in names if config[key] is not None}
+    options = {key: value.value if isinstance(value, Password) else str(value) for key, value in texts.items()}
+    kind = catalog_kind(config)
+    if kind == SQL:
+        options["uri"] = database_address(config, allowed)
+    elif urlsplit(config[URI]).scheme not in ({REST: ("http", "https"), HIVE: ("thrift",)}[kind]):
+        raise ConfigException.of(URI, config[URI], f"A {kind} catalog is reached by {'http or https' if kind == REST else 'thrift'}.")
+    if kind != REST and urlsplit(config[WAREHOUSE]).scheme not in S3_SCHEMES:
+        options["warehouse"] = allowed.resolved(WAREHOUSE, config[WAREHOUSE].removeprefix("file://").removeprefix("file:"))
+    return options
+
+
+def database_address(config: Config, allowed: AllowedPaths) -> str:
+    """The address of a SQL catalog's database, as SQLAlchemy writes it: a SQLite file below the allowed folders, or PostgreSQL by TCP."""
+    given = config[URI].removeprefix("jdbc:")
+    scheme, _, rest = given.partition(":")
+    if scheme == "sqlite":
+        path = unquote(rest.removeprefix("//").replace("//", "/", 1) if rest.startswith("///") else rest)
+        if not path.startswith("/") or "?" in path:
+            raise ConfigException.of(URI, "[hidden]", "Write jdbc:sqlite:/path/to/file.db or sqlite:////path/to/file.db, without options.")
+        return f"sqlite:///{allowed.file_path(URI, path)}"
+    if scheme.partition("+")[0] not in ("postgresql", "postgres"):
+        raise ConfigException.of(URI, "[hidden]", "A SQL catalog lies in PostgreSQL (jdbc:postgresql://host/database) or SQLite.")
+    try:
+        parts, port = urlsplit(f"postgresql:{rest}"), urlsplit(f"postgresql:{rest}").port or 5432
+    except ValueError as error:
+        raise ConfigException.of(URI, "[hidden]", "Not an address: write jdbc:postgresql://host:5432/database.") from error
+    query = dict(parse_qsl(parts.query))
+    host, unknown = parts.hostname or "", sorted(set(query) - _DATABASE_OPTIONS)
+    if unknown or not re.fullmatch(r"[A-Za-z0-9._:-]+", host):
+        reason = f"The option {unknown[0]} is not allowed." if unknown else "It needs the name of a host; sockets are not allowed."
+        raise ConfigException.of(URI, "[hidden]", reason)
+    password = config[PASSWORD].value if config[PASSWORD] is not None else unquote(parts.password or "")
+    user = quote(config[USER] or unquote(parts.username or ""), safe="")
+    own = urlencode({**query, "passfile": "/dev/null"})  # none of the host's own passwords
+    host = f"[{host}]" if ":" in host else host
+    return f"postgresql://{user}:{quote(password, safe='')}@{host}:{port}/{quote(unquote(parts.path[1:]), safe='')}?{own}"
+
+
+CONFIG_DEF = ConfigDef(
+    ConfigKey(
+        TABLES,
+        Type.LIST,
+        "",
+        importance=Importance.HIGH,
+        group="Tables",
+        doc="The tables to write to, each as namespace.table. Of several, each takes all records, or those that its route-regex selects.",
+    ),
+    ConfigKey(
+        ROUTE_FIELD,
+        Type.STRING,
+        None,
+        group="Tables",
+        doc="The field of the value whose text selects a record's table: a field in a struct is written with dots.",
+    ),
+    ConfigKey(DYNAMIC, Type.BOOLEAN, False, group="Tables", doc="Whether the route field holds the name of the table, in any case."),
+    ConfigKey(
+        AUTO_CREATE, Type.BOOLEAN, False, group="Tables", doc="Whether a missing table is created, from the schema of its first records."
+    ),
+    ConfigKey(
+        EVOLVE,
+        Type.BOOLEAN,
+        False,
+        group="Tables",
+        doc="Whether a table gets the columns that records have and it lacks, and wider types where numbers have become wider.",
+    ),
+    ConfigKey(FORCE_OPTIONAL, Type.BOOLEAN, False, group="Tables", doc="Whether all columns of a new table may be null."),
+    ConfigKey(
+        ID_COLUMNS,
+        Type.LIST,
+        "",
+        group="Writes",
+        doc="The columns that identify a row. iceberg.table.«table».id-columns sets them for one table.",
+    ),
+    upsert_key(UPSERT),
+    ConfigKey(
+        PARTITION_BY,
+        Type.STRING,
+        "",
+        group="Tables",
+        doc="Partition spec of new tables: columns, year(c), month(c), day(c), hour(c), bucket(c,n), truncate(c,n), with commas between. "
+        "iceberg.table.«table».partition-by sets it for one table.",
+    ),
+    ConfigKey(BRANCH, Type.STRING, "main", validator=OneOf("main"), group="Writes", doc="The branch that is written to."),
+    ConfigKey(
+        OFFSETS_TABLE,
+        Type.STRING,
+        "connect.sink_offsets",
+        validator=NonEmptyString(),
+        group="Delivery",
+        doc="A table without columns that keeps the offsets where records may go to more than one table. Created if it is missing.",
+    ),
+    retries_key("the catalog or the store was not reached"),
+    ConfigKey(CATALOG_NAME, Type.STRING, "iceberg", group="Catalog", doc="The catalog's name, by which a SQL catalog keeps its tables."),
+    ConfigKey(CATALOG_TYPE, Type.STRING, None, importance=Importance.HIGH, group="Catalog", doc="jdbc (or sql), rest or hive."),
+    ConfigKey(CATALOG_IMPL, Type.STRING, None, group="Catalog", doc="Instead of the type, the class of Java's JDBC, REST or Hive catalog."),
+    ConfigKey(
+        URI,
+        importance=Importance.HIGH,
+        validator=NonEmptyString(),
+        group="Catalog",
+        doc="Where the catalog is: jdbc:postgresql://host:5432/database, jdbc:sqlite:/path/to/file.db, https://host/path (REST) or "
+        "thrift://host:9083 (Hive).",
+    ),
+    ConfigKey(
+        WAREHOUSE,
+        Type.STRING,
+        None,
+        importance=Importance.HIGH,
+        group="Catalog",
+        doc="Where new tables lie: a folder below the allowed paths, or s3://bucket/path. REST catalogs may know it themselves.",
+    ),
+    ConfigKey(USER, Type.STRING, None, group="Catalog", doc="User of a SQL catalog's database, where the address has none."),
+    ConfigKey(PASSWORD, Type.PASSWORD, None, group="Catalog", doc="Password of a SQL catalog's database, where the address has none."),
+    ConfigKey(f"{CATALOG}credential", Type.PASSWORD, None, group="Catalog", doc="OAuth2 client of a REST catalog, as id:secret."),
+    ConfigKey(f"{CATALOG}token", Type.PASSWORD, None, group="Catalog", doc="Bearer token for a REST catalog."),
+    ConfigKey(f"{CATALOG}scope", Type.STRING, None, group="Catalog", doc="OAuth2 scope for a REST catalog."),
+    ConfigKey(f"{CATALOG}prefix", Type.STRING, None, group="Catalog", doc="Prefix of a REST catalog's paths."),
+    ConfigKey(f"{CATALOG}s3.endpoint", Type.STRING, None, group="Store", doc="Address of an S3 server other than AWS."),
+    ConfigKey(f"{CATALOG}s3.region", Type.STRING, None, alias=f"{CATALOG}client.region", group="Store", doc="Region of the bucket."),
+    ConfigKey(
+        f"{CATALOG}s3.access-key-id",
+        Type.STRING,
+        None,
+        group="Store",
+        doc="Access key for S3. Credentials of the host are never used: without keys here, only a REST catalog can give some.",
+    ),
+    ConfigKey(f"{CATALOG}s3.secret-access-key", Type.PASSWORD, None, group="Store", doc="Secret of the access key."),
+    ConfigKey(f"{CATALOG}s3.session-token", Type.PASSWORD, None, group="Store", doc="Session token, where the access key has one."),
+)

@@ -1,0 +1,57 @@
+"""IcebergSink: records into Iceberg tables, with the settings of Apache Iceberg's own sink for Kafka Connect.
+
+Exactly once a commit of the table holds rows, offsets and claim. Rows are moved as whole columns. What needs pyiceberg is loaded by tasks.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.connectors.lake.iceberg_settings import CONFIG_DEF, IcebergSettings, catalog_options, ignored_keys, mistakes
+from airflow_provider_connect.connectors.lake.lake_sink import LakeSink
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.config_def import Config
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.connectors.lake.iceberg_session import IcebergSession
+
+log = logging.getLogger(__name__)
+
+
+class IcebergSinkConnector(LakeSink):
+    """Appends the records of some topics to Iceberg tables, or changes the rows of their keys there.
+
+    Values must be structs with a schema. Each task takes its share of the topics' partitions.
+    """
+
+    class_name = "org.apache.iceberg.connect.IcebergSinkConnector"
+    aliases = ("IcebergSink", "IcebergSinkConnector", "io.tabular.iceberg.connect.IcebergSinkConnector")
+    config_def = CONFIG_DEF
+
+    def start(self, config: Config) -> None:
+        super().start(config)
+        IcebergSettings.of(config)
+        catalog_options(config, self.allowed_paths)
+        ignored = ignored_keys(config.originals)
+        if ignored:
+            log.warning("%s: these settings have no meaning here: %s", config.originals.get("name", ""), ", ".join(ignored))
+
+    def mistakes(self, config: Config) -> list[ConfigException]:
+        found = list(mistakes(config))
+        if not found:
+            try:
+                catalog_options(config, self.allowed_paths)
+            except ConfigException as error:
+                found.append(error)
+        return found
+
+    def open(self) -> IcebergSession:
+        from airflow_provider_connect.connectors.lake.iceberg_session import IcebergSession
+
+        return IcebergSession(self.config, self.allowed_paths)
+
+    def translated(self, error: Exception) -> Exception:
+        from airflow_provider_connect.connectors.lake.iceberg_catalog import translated
+
+        return translated(error)

@@ -1,0 +1,234 @@
+"""One Iceberg table within one transaction of a task: takes batches, writes data files, and commits them with offsets and claim.
+
+A commit is one change of the table's metadata: data files, the offsets in a property, and a snapshot. It asserts that the branch's head is
+the snapshot that was read, so two writers never commit on one state: the slower one reads the claims again before it repeats.
+pyiceberg's own retry would not, so it is not used. Loaded by tasks alone.
+"""
+
+from __future__ import annotations
+
+import uuid
+import warnings
+from collections.abc import Mapping
+from typing import Final
+
+from pyiceberg.catalog import Catalog, MetastoreCatalog
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.expressions import And, BooleanExpression, In
+from pyiceberg.io.pyarrow import _ConvertToIcebergWithoutIDs, _dataframe_to_data_files, schema_to_pyarrow, visit_pyarrow
+from pyiceberg.manifest import DataFile
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.update import AssertTableUUID
+from pyiceberg.transforms import parse_transform
+from pyiceberg.types import DoubleType, FloatType, IcebergType, IntegerType, LongType, PrimitiveType
+
+from airflow_provider_connect.connectors.lake.iceberg_settings import IcebergSettings, TableSettings
+from airflow_provider_connect.connectors.lake.rows import keyed_rows, lake_field, last_changes, projected, value_rows, without_keys
+from airflow_provider_connect.connectors.lake.table_offsets import StoredRow, StoredRows, property_name, stored_rows, to_text
+from airflow_provider_connect.errors import ConfigException, DataException, FencedException, RetriableException
+from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.records import TopicPartition
+
+COMMIT_ATTEMPTS: Final = 20
+"""How often a commit is repeated after another writer was faster, before it counts as a failure that is retried more slowly."""
+_RUNS_CODE: Final = "write.py-location-provider.impl"
+_PROMOTIONS: Final = ((IntegerType, LongType), (FloatType, DoubleType))
+
+
+class TableWriter:
+    """Takes batches for one table. After an exception it is of no use, but for CommitFailedException, which it deals with itself."""
+
+    def __init__(self, catalog: Catalog, table: Table, own: TableSettings, settings: IcebergSettings, connector: str) -> None:
+        _refuse_code(own.name, table.metadata)
+        self._catalog, self._table = catalog, table
+        self._own, self._settings, self._connector = own, settings, connector
+        self._transaction: Transaction = table.transaction()
+        self._rows: list[pa.Table] = []
+        self._keys: list[pa.Table] = []
+        self._count = 0
+        self._files: list[DataFile] = []
+
+    @property
+    def stored(self) -> StoredRows:
+        """The offset rows as the table has them, in the state that the next commit asserts."""
+        return stored_rows(self._table.metadata, self._connector)
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether a batch was written."""
+        return bool(self._rows or self._keys)
+
+    def write(self, batch: Batch) -> None:
+        """Take a batch. Raises DataException for records that do not fit the table."""
+        rows = value_rows(batch)
+        self._evolve(rows)
+        schema = self._arrow_schema()
+        columns = [self._id_field(schema, name) for name in self._own.id_columns] if self._settings.is_upsert else None
+        kept, keys = keyed_rows(batch, rows, columns, self._count)
+        self._count += kept.num_rows
+        if keys is not None:
+            self._keys.append(keys)
+        if keys is not None or kept.num_rows:
+            self._rows.append(projected(kept, schema, kept.num_rows))
+
+    def _id_field(self, schema: pa.Schema, name: str) -> pa.Field:
+        if name not in schema.names:
+            raise DataException(f"Table {self._own.name} and the record have no field {name}, which is an id column")
+        return schema.field(name)
+
+    def _arrow_schema(self) -> pa.Schema:
+        return schema_to_pyarrow(self._transaction.table_metadata.schema(), include_field_ids=False)
+
+    # Columns
+
+    def _evolve(self, rows: pa.Table) -> None:
+        """Give the table the columns that the rows need: all of a new table, and otherwise as the settings allow."""
+        schema = self._transaction.table_metadata.schema()
+        is_new = not schema.fields
+        if not rows.num_columns or not (is_new or self._settings.evolve):
+            return
+        with self._transaction.update_schema(allow_incompatible_changes=is_new) as update:
+            for field in map(lake_field, rows.schema):
+                found = next((each for each in schema.fields if each.name == field.name), None)
+                kind = _iceberg_type(field)
+                if found is None:
+                    doc = (field.metadata or {}).get(b"doc", b"").decode() or None
+                    is_required = is_new and not field.nullable and not self._settings.force_optional
+                    update.add_column((field.name,), kind, doc, required=is_required)
+                    continue
+                if (type(found.field_type), type(kind)) in _PROMOTIONS:
+                    assert isinstance(kind, PrimitiveType)
+                    update.update_column((field.name,), field_type=kind)
+                if found.required and field.nullable and field.name not in self._own.id_columns:
+                    update.make_column_optional((field.name,))
+        if is_new:
+            self._partition()
+
+    def _partition(self) -> None:
+        """Give a new table its partition spec."""
+        names = set(self._transaction.table_metadata.schema().column_names)
+        with self._transaction.update_spec() as update:
+            for field in self._own.partition_by:
+                if field.column not in names:
+                    raise DataException(f"The partition spec of {self._own.name} names {field.column}, and the record has no such field")
+                number = "" if field.number is None else f"[{field.number}]"
+                name = field.column if field.transform == "identity" else f"{field.column}_{field.transform}"
+                update.add_field(field.column, parse_transform(f"{field.transform}{number}"), name)
+
+    # The commit
+
+    def flush(self) -> None:
+        """Write the data files. They belong to the table once ``commit`` has returned."""
+        schema = self._arrow_schema()
+        rows = [projected(each, schema, each.num_rows) for each in self._rows]
+        if not rows:
+            return
+        whole = pa.concat_tables(rows)
+        if self._settings.is_upsert:
+            self._deleted, last = last_changes(pa.concat_tables(self._keys))
+            whole = whole.take(last)
+        self._files = self._written(self._transaction, whole)
+
+    def _written(self, transaction: Transaction, rows: pa.Table) -> list[DataFile]:
+        if not rows.num_rows:
+            return []
+        return list(_dataframe_to_data_files(transaction.table_metadata, rows, self._table.io, write_uuid=uuid.uuid4()))
+
+    def commit(self, rows: Mapping[TopicPartition, StoredRow | None]) -> None:
+        """Commit what was flushed, and these offset rows; None removes one. Does nothing if there is neither. Raises FencedException where
+        another process has changed one of the offset rows, RetriableException where the table's columns have changed."""
+        if not rows and not self.has_rows:
+            return
+        before, shape = self.stored, self._shape()
+        for _ in range(COMMIT_ATTEMPTS):
+            self._stage(rows)
+            requirements = (*self._transaction._requirements, AssertTableUUID(uuid=self._table.metadata.table_uuid))
+            if isinstance(self._catalog, MetastoreCatalog):  # which checks requirements in this process
+                requirements = (*requirements, _WithoutCode(self._own.name))  # type: ignore[arg-type]
+            try:
+                self._catalog.commit_table(self._table, requirements, self._transaction._updates)
+                return
+            except CommitFailedException:
+                self._table = self._catalog.load_table(self._own.name)
+            producers = self._transaction._snapshot_producers
+            if any(self._table.metadata.snapshot_by_id(each.snapshot_id) is not None for each in producers):
+                return  # the commit went through, and its answer was lost
+            for producer in producers:  # not before: what went through needs these files
+                producer._clean_all_uncommitted()
+            self._check_rows(rows, before)
+            if self._shape() != shape or shape != self._staged_shape():
+                raise RetriableException(f"Another writer has changed the columns of table {self._own.name}")
+            self._transaction = self._table.transaction()
+        raise RetriableException(f"Other writers of table {self._own.name} were faster {COMMIT_ATTEMPTS} times")
+
+    def _shape(self) -> tuple[int, int]:
+        return self._table.metadata.current_schema_id, self._table.metadata.default_spec_id
+
+    def _staged_shape(self) -> tuple[int, int]:
+        metadata = self._transaction.table_metadata
+        return metadata.current_schema_id, metadata.default_spec_id
+
+    def _check_rows(self, rows: Mapping[TopicPartition, StoredRow | None], before: StoredRows) -> None:
+        """Raise FencedException if another process has changed one of these rows since ``before``."""
+        now = self.stored
+        for partition in rows:
+            if now.get(partition) != before.get(partition):
+                raise FencedException(f"{partition} in table {self._own.name} was changed by another process, this one may no longer write")
+
+    def _stage(self, rows: Mapping[TopicPartition, StoredRow | None]) -> None:
+        """1 rows of the keys go 2 data files come, in a snapshot that is there without any, too 3 the offset rows."""
+        transaction = self._transaction
+        kept = self._delete(transaction) if self._settings.is_upsert and self._rows else []  # 1
+        name, merged = property_name(self._connector), dict(self.stored)
+        update = transaction.update_snapshot(snapshot_properties={})
+        with update.fast_append() as append:  # 2
+            stamped = {p: None if row is None else StoredRow(row.row, row.lineage, append.snapshot_id) for p, row in rows.items()}
+            for file in (*kept, *self._files):
+                append.append_data_file(file)
+            append.snapshot_properties = {name: to_text({p: row for p, row in stamped.items() if row is not None})} if rows else {}
+        if rows:  # 3
+            merged = {p: row for p, row in (merged | stamped).items() if row is not None}
+            transaction.set_properties({name: to_text(merged)})
+
+    def _delete(self, transaction: Transaction) -> list[DataFile]:
+        """Remove the rows of the keys; files with rows that a filter by column removes, too, and that stay."""
+        table = self._table
+        if table.current_snapshot() is None or not self._deleted.num_rows:
+            return []
+        filters = [In(name, self._deleted[name].unique().to_pylist()) for name in self._own.id_columns]  # type: ignore[call-arg, arg-type]
+        rows: BooleanExpression = And(*filters) if len(filters) > 1 else filters[0]
+        stays = []
+        if len(filters) > 1:
+            stays = self._written(transaction, without_keys(transaction._scan(rows).to_arrow(), self._deleted))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that nothing matched
+            transaction.delete(rows)
+        return stays
+
+
+class _WithoutCode:
+    """A requirement of a commit: the table has not got a property that loads code since it was read."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def validate(self, metadata: TableMetadata | None) -> None:
+        if metadata is not None:
+            _refuse_code(self._name, metadata)
+
+
+def _refuse_code(name: str, metadata: TableMetadata) -> None:
+    if _RUNS_CODE in metadata.properties:
+        raise ConfigException(f"Table {name} has the property {_RUNS_CODE}, which loads code: remove it from the table")
+
+
+def _iceberg_type(field: pa.Field) -> IcebergType:
+    try:
+        schema = visit_pyarrow(pa.schema([field]), _ConvertToIcebergWithoutIDs())
+        assert isinstance(schema, Schema)
+        return schema.fields[0].field_type
+    except (TypeError, ValueError, NotImplementedError) as error:
+        raise DataException(f"Iceberg has no type for the field {field.name} ({field.type}): {error}") from error

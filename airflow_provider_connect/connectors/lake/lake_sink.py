@@ -1,0 +1,100 @@
+"""What the sinks of lakes share: their connection is a session, which keeps batches and offset rows for one commit of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import ClassVar, Final, Protocol
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.config_def import Config, ConfigKey, ConfigValue, Importance, Range, Type, add_errors
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.transactional_sink import OffsetRow, TransactionalSink
+
+MAX_RETRIES: Final = "max.retries"
+
+
+class Session(Protocol):
+    """One connection of a task. Not kept after an exception."""
+
+    def begin(self) -> None:
+        """Forget what was written and not committed."""
+
+    def create_home(self) -> None:
+        """Create the table that keeps offsets, unless it exists."""
+
+    def write(self, batch: Batch) -> None:
+        """Take a batch. Raises DataException for records that do not fit the table."""
+
+    def flush(self) -> None:
+        """Write the data files of what was taken."""
+
+    def read_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRow]:
+        """The rows of these partitions that exist."""
+        ...
+
+    def write_offsets(self, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
+        """Keep rows for the commit."""
+
+    def commit(self) -> None:
+        """Commit what was taken. Does nothing if that is nothing."""
+
+    def close(self) -> None: ...
+
+
+class LakeSink(TransactionalSink):
+    """Calls its session. A sink defines ``open``, ``mistakes`` and ``translated``."""
+
+    required_columns: ClassVar[frozenset[str]] = frozenset({"key"})
+    retries_setting = MAX_RETRIES
+
+    def mistakes(self, config: Config) -> Iterable[ConfigException]:
+        """One exception for each setting that is wrong by itself or beside the others. Reaches nothing outside of the process."""
+        raise NotImplementedError
+
+    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        """Also checks which settings contradict each other. The process that validates may not reach the catalog or the table."""
+        values = super().validate(config)
+        if not any(value.errors for value in values):
+            add_errors(values, self.mistakes(self.config_def.parse(config)))
+        return values
+
+    @property
+    def max_retries(self) -> int:  # type: ignore[override]  # by the config
+        return int(self.config[MAX_RETRIES])
+
+    def begin(self, connection: Session) -> Session:
+        connection.begin()
+        return connection
+
+    def create_offsets(self, connection: Session) -> None:
+        connection.create_home()
+
+    def write(self, transaction: Session, batch: Batch) -> None:
+        transaction.write(batch)
+
+    def flush(self, transaction: Session) -> None:
+        transaction.flush()
+
+    def read_offsets(self, transaction: Session, connector: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRow]:
+        return transaction.read_offsets(partitions)
+
+    def write_offsets(self, transaction: Session, connector: str, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
+        transaction.write_offsets(rows)
+
+    def commit(self, connection: Session) -> None:
+        connection.commit()
+
+
+def upsert_key(name: str) -> ConfigKey:
+    """Whether records change the rows of their keys."""
+    doc = (
+        "false: each record is a new row. true: a record replaces the row with the same id columns, and one without a value deletes the "
+        "row of its key."
+    )
+    return ConfigKey(name, Type.BOOLEAN, False, importance=Importance.HIGH, group="Writes", doc=doc)
+
+
+def retries_key(reason: str) -> ConfigKey:
+    """How often a commit is repeated after ``reason``."""
+    return ConfigKey(MAX_RETRIES, Type.INT, 10, validator=Range(0), group="Errors", doc=f"How often a commit is repeated after {reason}.")

@@ -1,0 +1,120 @@
+"""Records as rows of a table in a lake: columns under the table's types, and the last change of each key. Knows no table format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk.arrow import pa, pc, pl
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.schema import SchemaType
+
+ROW = "row of the value"
+
+
+def value_rows(batch: Batch) -> pa.Table:
+    """The fields of the batch's values as columns; a batch without values has none. Raises DataException unless values are structs."""
+    if batch.value is None:
+        return pa.table({})
+    if batch.value_schema is None or batch.value_schema.type is not SchemaType.STRUCT:
+        kind = "values without a schema" if batch.value_schema is None else batch.value_schema.type.name
+        raise DataException(f"A table's rows are structs, got {kind}: use a converter with schemas (JsonConverter: schemas.enable=true)")
+    names = [field.name for field in batch.value_schema.fields]
+    return pa.Table.from_arrays(batch.value.flatten(), schema=pa.schema(list(batch.value.type))) if names else pa.table({})
+
+
+def lake_type(type: pa.DataType) -> pa.DataType:
+    """The Arrow type that tables have for values of ``type``: integers of at least 32 bits, times of microseconds."""
+    types = pa.types
+    if types.is_int8(type) or types.is_int16(type):
+        return pa.int32()
+    if types.is_time(type) or types.is_timestamp(type):
+        return pa.time64("us") if types.is_time(type) else pa.timestamp("us", type.tz)
+    if types.is_struct(type):
+        return pa.struct([lake_field(field) for field in type])
+    if types.is_map(type):
+        return pa.map_(lake_field(type.key_field), lake_field(type.item_field))
+    if types.is_list(type):
+        return pa.list_(lake_field(type.value_field))
+    return type
+
+
+def lake_field(field: pa.Field) -> pa.Field:
+    """The field as tables have it, with its documentation and no other metadata."""
+    doc = (field.metadata or {}).get(b"connect.doc")
+    return pa.field(field.name, lake_type(field.type), field.nullable, None if doc is None else {"doc": doc})
+
+
+def projected(rows: pa.Table, schema: pa.Schema, count: int) -> pa.Table:
+    """``rows`` as columns of ``schema``: what they lack is null, what only they have is left out. Raises DataException for a value that
+    does not fit, and for a null where the schema has none."""
+    columns = []
+    for field in schema:
+        column = rows[field.name] if field.name in rows.column_names else pa.nulls(count, field.type)
+        columns.append(cast(column, field))
+    return pa.table(columns, schema=schema) if columns else pa.table({})
+
+
+def cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """``column`` under the type of ``field``. Raises DataException, which names the field."""
+    try:
+        found = column if column.type.equals(field.type) else column.cast(field.type)
+    except pa.ArrowException as error:
+        raise DataException(f"Column {field.name} ({field.type}) does not take a value of {column.type}: {error}") from error
+    if not field.nullable and found.null_count:
+        raise DataException(f"Column {field.name} takes no null, and a record has one, or lacks the field")
+    return found
+
+
+def keyed_rows(batch: Batch, rows: pa.Table, columns: Sequence[pa.Field] | None, first: int) -> tuple[pa.Table, pa.Table | None]:
+    """The rows of the records with a value; with ``columns``, those of the key, also every record's key, in the form that ``last_changes``
+    takes. ``first``: how many rows of values came before."""
+    is_value = pc.is_valid(batch.value) if batch.value is not None else pa.nulls(len(batch), pa.bool_()).fill_null(False)
+    kept = rows.filter(is_value) if rows.num_columns else rows
+    if columns is None:
+        return kept, None
+    keys = _key_columns(batch, rows, pa.chunked_array([is_value]), columns)
+    numbers = pc.add(pc.cumulative_sum(is_value.cast(pa.int64())), first - 1)
+    numbers = pc.if_else(is_value, numbers, pa.scalar(None, pa.int64()))
+    return kept, pa.table([*keys, numbers], names=[*(field.name for field in columns), ROW])
+
+
+def _key_columns(batch: Batch, rows: pa.Table, is_value: pa.ChunkedArray, fields: Sequence[pa.Field]) -> list[pa.ChunkedArray]:
+    """The columns of each record's key: fields of its value, or where it has none, of the record's key."""
+    has_deletes = not pc.all(is_value).as_py()
+    found = []
+    for field in fields:
+        column = rows[field.name] if field.name in rows.column_names else pa.nulls(len(batch), field.type)
+        column = cast(column, field.with_nullable(True))
+        if has_deletes:
+            column = pc.if_else(is_value, column, cast(_of_key(batch, field, len(fields)), field.with_nullable(True)))
+        if column.null_count:
+            raise DataException(f"The id column {field.name} of a record is null or absent: only a key identifies its row")
+        found.append(column)
+    return found
+
+
+def _of_key(batch: Batch, field: pa.Field, count: int) -> pa.Array:
+    key, schema = batch.key, batch.key_schema
+    if key is not None and schema is not None and schema.type is SchemaType.STRUCT and schema.field(field.name) is not None:
+        return key.flatten()[[each.name for each in schema.fields].index(field.name)]
+    if key is not None and count == 1 and not pa.types.is_nested(key.type):
+        return key
+    raise DataException(f"A record without a value needs the id column {field.name} in its key, which deletes the row")
+
+
+def last_changes(keys: pa.Table) -> tuple[pa.Table, pa.Array]:
+    """Every key once, and the rows of the values that stay, of records in order: the columns of their keys and ``ROW``, null for a
+    delete."""
+    frame: Any = pl.from_arrow(keys)
+    names = [name for name in keys.column_names if name != ROW]
+    last = frame.unique(names, keep="last", maintain_order=True)
+    return keys.schema.empty_table() if frame.is_empty() else last.select(names).to_arrow(), last[ROW].drop_nulls().to_arrow()
+
+
+def without_keys(rows: pa.Table, keys: pa.Table) -> pa.Table:
+    """The rows whose columns of these names are not among ``keys``."""
+    there: Any = pl.from_arrow(rows.select(keys.column_names))
+    wanted: Any = pl.from_arrow(keys)
+    return rows.take(there.with_row_index(ROW).join(wanted, on=keys.column_names, how="anti", maintain_order="left")[ROW].to_arrow())

@@ -1,0 +1,37 @@
+"""### A topic to an Iceberg table
+
+The records of `example-orders` become rows of the table `shop.orders`, created and widened by the records' schema, a row for each
+`id`, exactly once. `example-jdbc-source` fills the topic; any records of JSON with a schema and a field `id` will do.
+
+The catalog is a SQLite file, and the table lies in a folder beside it, both in the directory of `CONNECT_DEMO_DIR`. In production the
+catalog is PostgreSQL or a REST catalog and the table lies in S3, with keys such as `${airflow:lake:password}`. Triggered by hand.
+"""
+
+import os
+
+from airflow_provider_connect import ConnectorDag
+
+DIRECTORY = os.environ.get("CONNECT_DEMO_DIR", "/tmp/connect-demo")
+
+ConnectorDag(
+    "example-iceberg-sink",
+    {
+        "connector.class": "IcebergSink",
+        "tasks.max": "1",
+        "topics": "example-orders",
+        "iceberg.tables": "shop.orders",
+        "iceberg.tables.auto-create-enabled": "true",
+        "iceberg.tables.evolve-schema-enabled": "true",
+        "iceberg.tables.upsert-mode-enabled": "true",
+        "iceberg.tables.default-id-columns": "id",
+        "iceberg.catalog.type": "jdbc",
+        "iceberg.catalog.uri": f"jdbc:sqlite:{DIRECTORY}/lake.db",
+        "iceberg.catalog.warehouse": f"{DIRECTORY}/lake",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "true",
+        "airflow.tags": "demo",
+        "airflow.description": "A topic to an Iceberg table",
+    },
+    schedule=None,
+    doc_md=__doc__,
+)
