@@ -1,0 +1,47 @@
+"""MirrorCheckpoint: where consumer groups of the source cluster go on in the target cluster, with MirrorMaker 2's topics and bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from airflow_provider_connect.connectors.mirror_maker.checkpoint_task import MirrorCheckpointTask
+from airflow_provider_connect.connectors.mirror_maker.client_config import validated
+from airflow_provider_connect.connectors.mirror_maker.cluster import clusters
+from airflow_provider_connect.connectors.mirror_maker.names import ReplicationPolicy, chosen
+from airflow_provider_connect.connectors.mirror_maker.offsets import refuse_wrong_texts
+from airflow_provider_connect.connectors.mirror_maker.settings import CHECKPOINT, GROUPS, RAW_CONVERTERS, of_task
+from airflow_provider_connect.sdk.config_def import ConfigValue
+from airflow_provider_connect.sdk.connector import SourceConnector
+from airflow_provider_connect.sdk.task import SourceTask
+
+
+class MirrorCheckpointConnector(SourceConnector):
+    """Groups are dealt out to the tasks in turn. A run checks each group once."""
+
+    class_name = "org.apache.kafka.connect.mirror.MirrorCheckpointConnector"
+    aliases = ("MirrorCheckpoint", "MirrorCheckpointConnector")
+    task_class: ClassVar[type[SourceTask]] = MirrorCheckpointTask
+    config_def = CHECKPOINT
+    default_settings = RAW_CONVERTERS
+
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        config = of_task(CHECKPOINT).parse(self.config)
+        if not (config["enabled"] and config["emit.checkpoints.enabled"] and config["emit.offset-syncs.enabled"]):
+            return []
+        is_chosen = chosen(config, "groups")
+        # (a comma would end the group's name in the task's config, which MirrorMaker reads too)
+        with clusters(config, self.allowed_paths) as (source, target):
+            groups = sorted(group for group in source.groups() if "," not in group and is_chosen(group))
+            if groups and not self.context.is_preview:
+                target.ensure_compacted(ReplicationPolicy.of(config).checkpoints_topic(), config, "checkpoints.topic.replication.factor")
+        count = min(max_tasks, len(groups))
+        return [{**self.config.originals, GROUPS: ",".join(groups[task::count]), "task.index": str(task)} for task in range(count)]
+
+    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        return validated(CHECKPOINT, config, self.allowed_paths)
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
+        for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
+            refuse_wrong_texts(partition, offset, ("group", "topic", "partition"))
+        return True

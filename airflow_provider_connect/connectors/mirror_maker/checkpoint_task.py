@@ -1,0 +1,169 @@
+"""The task of MirrorCheckpoint: offsets of groups translated by the offset syncs, written as checkpoints and, if asked for, as the offsets
+of the target cluster's groups."""
+
+from __future__ import annotations
+
+import bisect
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from airflow_provider_connect.connectors.mirror_maker.cluster import Cluster, client
+from airflow_provider_connect.connectors.mirror_maker.names import ReplicationPolicy, chosen, offset_syncs_topic
+from airflow_provider_connect.connectors.mirror_maker.offsets import ONLY_OFFSET
+from airflow_provider_connect.connectors.mirror_maker.settings import CHECKPOINT, GROUPS, of_task
+from airflow_provider_connect.connectors.mirror_maker.wire import Checkpoint, OffsetSync
+from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
+from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Type
+from airflow_provider_connect.sdk.kafka_settings import ClientKind
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.schema import BYTES_SCHEMA
+from airflow_provider_connect.sdk.task import SourceTask
+
+log = logging.getLogger(__name__)
+READ_SECONDS: Final = 60.0
+_Key = tuple[str, str, int]  # group, topic in the target cluster, partition
+
+
+class OffsetTranslation:
+    """What the syncs know of each partition: offsets of the source cluster and of the target cluster, both rising."""
+
+    def __init__(self) -> None:
+        self._syncs: dict[TopicPartition, list[OffsetSync]] = {}
+
+    def add(self, sync: OffsetSync) -> None:
+        """A sync behind which either side went back, as after a topic was created anew, ends those before it."""
+        known = self._syncs.setdefault(TopicPartition(sync.topic, sync.partition), [])
+        while known and (known[-1].upstream >= sync.upstream or known[-1].downstream > sync.downstream):
+            known.pop()
+        known.append(sync)
+
+    def downstream(self, partition: TopicPartition, upstream: int) -> int | None:
+        """Where a group that stands at ``upstream`` goes on: at a sync exactly there, else one record behind the last sync before it, so
+        that it reads records again rather than none. None: no sync is that old."""
+        known = self._syncs.get(partition, [])
+        index = bisect.bisect_right(known, upstream, key=lambda sync: sync.upstream) - 1
+        return None if index < 0 else known[index].downstream + (known[index].upstream != upstream)
+
+
+class MirrorCheckpointTask(SourceTask):
+    """One pass: 1 checkpoints that are new or further 2 with ``sync.group.offsets.enabled`` the offsets of groups without members. Source
+    partition ``{"group", "topic", "partition"}``, offset ``{"offset": 0}``."""
+
+    class_name = "org.apache.kafka.connect.mirror.MirrorCheckpointTask"
+    config_def = of_task(CHECKPOINT, ConfigKey(GROUPS, Type.LIST))
+
+    def start(self, config: Config) -> None:
+        self._config = config
+        self._source = Cluster(config, "source", self.allowed_paths)
+        self._target = Cluster(config, "target", self.allowed_paths)
+        self._policy = ReplicationPolicy.of(config)
+        self._is_mirrored = chosen(config, "topics")
+        self._checkpoints: dict[str, list[Checkpoint]] | None = None
+
+    def poll(self) -> Sequence[Batch] | None:
+        if self._checkpoints is None:
+            checkpoints = self._translated()
+            known = self._known()
+            news = [one for of_group in checkpoints.values() for one in of_group if _is_news(one, known.get(_key(one)))]
+            self._checkpoints = checkpoints
+            return [*map(self._batch_of, news)]  # 1
+        if self._config["sync.group.offsets.enabled"] and not self.context.is_preview:
+            for group, of_group in self._checkpoints.items():  # 2
+                self._sync_group(group, of_group)
+        return None
+
+    def stop(self) -> None:
+        self._source.close()
+        self._target.close()
+
+    def _translated(self) -> dict[str, list[Checkpoint]]:
+        """Checkpoints of all groups of this task, by group; of offsets that can be translated."""
+        translation = OffsetTranslation()
+        holder = self._source if self._config["offset-syncs.topic.location"] == "source" else self._target
+        for key, value in self._records(holder, offset_syncs_topic(self._config)):
+            try:
+                translation.add(OffsetSync.of(key, value))
+            except DataException as error:
+                log.warning("A record of the offset-syncs topic is skipped: %s", error)
+        return {group: [*self._of_group(group, translation)] for group in self._config[GROUPS]}
+
+    def _of_group(self, group: str, translation: OffsetTranslation) -> Iterator[Checkpoint]:
+        for partition, (offset, metadata) in self._source.group_offsets(group).items():
+            downstream = translation.downstream(partition, offset) if self._is_mirrored(partition.topic) else None
+            if downstream is not None:
+                topic = self._policy.remote_checkpoint_topic(partition.topic)
+                yield Checkpoint(group, topic, partition.partition, offset, downstream, metadata)
+
+    def _known(self) -> dict[_Key, Checkpoint]:
+        """The last checkpoint of each group and partition."""
+        found = {}
+        for key, value in self._records(self._target, self._policy.checkpoints_topic()):
+            try:
+                checkpoint = Checkpoint.of(key, value)
+            except DataException as error:
+                log.warning("A record of the checkpoints topic is skipped: %s", error)
+                continue
+            found[_key(checkpoint)] = checkpoint
+        return found
+
+    def _records(self, cluster: Cluster, topic: str) -> Iterator[tuple[bytes, bytes]]:
+        """Keys and values of a compacted topic of one partition, without tombstones; none where there is no such topic."""
+        partition = TopicPartition(topic, 0)
+        ends = cluster.ends([partition])
+        if not ends.get(partition):
+            return
+        reader = self.context.read_ranges(cluster.client_config(ClientKind.CONSUMER), {partition: (0, ends[partition])})
+        deadline = time.monotonic() + READ_SECONDS
+        try:
+            while not reader.exhausted:
+                for batch in reader.read(1.0):
+                    keys = batch.key.to_pylist() if batch.key is not None else []
+                    values = batch.value.to_pylist() if batch.value is not None else []
+                    yield from ((key, value) for key, value in zip(keys, values, strict=False) if key is not None and value is not None)
+                if time.monotonic() > deadline:
+                    raise RetriableException(f"Topic {topic} of cluster {cluster.alias} could not be read within {READ_SECONDS:g} s")
+        finally:
+            reader.close()
+
+    def _batch_of(self, checkpoint: Checkpoint) -> Batch:
+        return Batch(
+            self._policy.checkpoints_topic(),
+            pa.array([checkpoint.value()], pa.binary()),
+            pa.array([checkpoint.key()], pa.binary()),
+            BYTES_SCHEMA,
+            BYTES_SCHEMA,
+            timestamp=pa.array([int(time.time() * 1000)], pa.int64()),
+            kafka_partition=0,
+            source_partition={"group": checkpoint.group, "topic": checkpoint.topic, "partition": checkpoint.partition},
+            source_offset=ONLY_OFFSET,
+        )
+
+    def _sync_group(self, group: str, checkpoints: Sequence[Checkpoint]) -> None:
+        """Write a group's offsets where they are further than those in the target cluster, unless it has members there: it is theirs then.
+        What fails is logged, and retried by the next run."""
+        admin_client = self._target.admin_client
+        try:
+            described = self._target.answer(admin_client.describe_consumer_groups([group])[group], f"describing group {group}")
+            if described.state not in (client.ConsumerGroupState.EMPTY, client.ConsumerGroupState.DEAD):
+                return
+            there = self._target.group_offsets(group)
+            ahead = [one for one in checkpoints if there.get(TopicPartition(one.topic, one.partition), (-1, ""))[0] < one.downstream]
+            if ahead:
+                offsets = [client.TopicPartition(one.topic, one.partition, one.downstream, one.metadata) for one in ahead]
+                altered = admin_client.alter_consumer_group_offsets([client.ConsumerGroupTopicPartitions(group, offsets)])
+                self._target.answer(altered[group], f"setting the offsets of group {group}")
+        except ConnectException as error:
+            log.warning("The offsets of group %s could not be synced: %s", group, error)
+
+
+def _key(checkpoint: Checkpoint) -> _Key:
+    return checkpoint.group, checkpoint.topic, checkpoint.partition
+
+
+def _is_news(checkpoint: Checkpoint, last: Checkpoint | None) -> bool:
+    """Whether the group is further in the target cluster, or has gone back in the source cluster: the target never goes back else."""
+    return last is None or checkpoint.upstream < last.upstream or checkpoint.downstream > last.downstream

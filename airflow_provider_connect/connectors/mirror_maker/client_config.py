@@ -1,0 +1,111 @@
+"""A config's settings for the clients of its two clusters, as librdkafka's. The author of a config is a stranger.
+
+Java's order: ``source.cluster.``, then ``consumer.`` (``producer.``, ``admin.``), then ``source.consumer.``; likewise for the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from airflow_provider_connect.connectors.mirror_maker.names import POLICIES, chosen
+from airflow_provider_connect.connectors.mirror_maker.settings import of_task
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigValue
+from airflow_provider_connect.sdk.kafka_settings import FILES, NO_JAVA, ClientKind, librdkafka_config, names_java_code
+
+MECHANISMS: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
+_OTHER_MECHANISM: Final = (
+    f"a mirrored cluster is logged in to by {', '.join(sorted(MECHANISMS))} or certificates: Kerberos would use the host's tickets, "
+    "OAUTHBEARER an address of its own"
+)
+_MECHANISM: Final = "sasl.mechanism"
+_ISOLATION: Final = "isolation.level"
+_OWN: Final = frozenset({"group.id", "group.instance.id", "group.protocol", "transactional.id", "enable.auto.commit"})
+"""The consumer assigns partitions, joins no group and commits nothing; librdkafka wants a group's name all the same."""
+
+
+def bootstrap_key(side: str) -> str:
+    return f"{side}.cluster.bootstrap.servers"
+
+
+def client_config(config: Config, side: str, kind: ClientKind, allowed: AllowedPaths) -> dict[str, Any]:
+    """Raises ConfigException for the first setting that is refused. Any: librdkafka's configs hold values of all kinds."""
+    keys, java = _java(config.originals, side, kind)
+    for key, error in _errors(keys, java, allowed):
+        raise ConfigException(error, keys=[key])
+    if not java.get("bootstrap.servers", "").strip():
+        raise ConfigException.of(bootstrap_key(side), "null", "It has no default value. Name host:port of the cluster's brokers.")
+    for name in FILES & java.keys():
+        java[name] = allowed.resolved(keys[name], java[name].strip()) if java[name].strip() else ""
+    java = {"client.id": "connect-mirror", **{name: text for name, text in java.items() if name not in _OWN}}
+    if kind is ClientKind.CONSUMER:
+        java = {"auto.offset.reset": "earliest", _ISOLATION: "read_committed", **java, "group.id": "mirror"}
+    return dict(librdkafka_config(java, kind))
+
+
+def isolation_level(config: Config, side: str = "source") -> str:
+    """``read_committed``, unless the consumer's settings ask for the other."""
+    return _java(config.originals, side, ClientKind.CONSUMER)[1].get(_ISOLATION, "read_committed").strip()
+
+
+def validated(definition: ConfigDef, config: Mapping[str, str], allowed: AllowedPaths) -> list[ConfigValue]:
+    """The values of a connector's settings with all errors; a client's setting with an error has a value of its own, never shown."""
+    values = definition.validate(config)
+    found = {value.name: value for value in values}
+    for key, only in _ONLY.items():
+        if key in found and not found[key].errors and found[key].value not in only:
+            found[key].errors.append(ConfigException.of(key, found[key].value, f"There is only {' or '.join(only)} here.").message)
+    try:
+        parsed = of_task(definition).parse(config)
+        for key in ("topics", "groups"):
+            if key in parsed:
+                chosen(parsed, key)
+    except ConfigException as error:
+        for key in set(error.keys) & found.keys():
+            found[key].errors += [text for text in error.errors if text not in found[key].errors]
+    refused: dict[str, ConfigValue] = {}
+    for side in ("source", "target"):
+        for kind in ClientKind:
+            for key, text in _errors(*_java(config, side, kind), allowed):
+                refused.setdefault(key, ConfigValue(key, errors=[text]))
+    return [*values, *refused.values()]
+
+
+_ONLY: Final[Mapping[str, tuple[str, ...]]] = {
+    "replication.policy.class": tuple(POLICIES),
+    "forwarding.admin.class": ("org.apache.kafka.clients.admin.ForwardingAdmin",),
+    "topic.filter.class": ("org.apache.kafka.connect.mirror.DefaultTopicFilter",),
+    "group.filter.class": ("org.apache.kafka.connect.mirror.DefaultGroupFilter",),
+    "config.property.filter.class": ("org.apache.kafka.connect.mirror.DefaultConfigPropertyFilter",),
+}
+
+
+def _java(config: Mapping[str, str], side: str, kind: ClientKind) -> tuple[dict[str, str], dict[str, str]]:
+    """The keys in the config by Java's names of settings, and the settings."""
+    keys: dict[str, str] = {}
+    for prefix in (f"{side}.cluster.", f"{kind}.", f"{side}.{kind}."):
+        keys |= {key.removeprefix(prefix): key for key in config if key.startswith(prefix)}
+    keys = {name: key for name, key in keys.items() if not name.startswith("override.") and name != "alias"}
+    return keys, {name: config[key] for name, key in keys.items()}
+
+
+def _errors(keys: Mapping[str, str], java: Mapping[str, str], allowed: AllowedPaths) -> Iterator[tuple[str, str]]:
+    """(key, error) for each setting that reaches code, files or logins of the host."""
+    for name, text in java.items():
+        if names_java_code(name, text):
+            yield keys[name], ConfigException.of(keys[name], text, NO_JAVA).message
+    if "SASL" in java.get("security.protocol", "").upper() and java.get(_MECHANISM, "GSSAPI").strip().upper() not in MECHANISMS:
+        key = keys.get(_MECHANISM, keys["security.protocol"].replace("security.protocol", _MECHANISM))
+        yield key, ConfigException.of(key, java.get(_MECHANISM, "GSSAPI"), _OTHER_MECHANISM).message
+    for name in sorted(FILES & java.keys()):
+        try:
+            if java[name].strip():
+                allowed.resolved(keys[name], java[name].strip())
+        except ConfigException as error:
+            yield keys[name], error.message
+    isolation = java.get(_ISOLATION, "read_committed").strip()
+    if isolation not in {"read_committed", "read_uncommitted"}:
+        reason = "String must be one of: read_committed, read_uncommitted"
+        yield keys[_ISOLATION], ConfigException.of(keys[_ISOLATION], isolation, reason).message

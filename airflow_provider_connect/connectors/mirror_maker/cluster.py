@@ -1,0 +1,228 @@
+"""One of the two clusters: its clients, made from what the author of a config wrote, and its answers.
+
+A client has nothing of the worker's or the host's: no inherited settings, logins, tickets or files outside of what is allowed.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from airflow_provider_connect.connectors.mirror_maker.client_config import bootstrap_key, client_config, isolation_level
+from airflow_provider_connect.errors import ConnectException, RetriableException
+from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
+from airflow_provider_connect.sdk.arrow import LazyModule
+from airflow_provider_connect.sdk.config_def import Config
+from airflow_provider_connect.sdk.kafka_settings import ClientKind
+from airflow_provider_connect.sdk.records import TopicPartition
+
+if TYPE_CHECKING:
+    import confluent_kafka as client
+    from confluent_kafka import admin
+else:  # validation and the catalog import connectors without the client
+    client = LazyModule("confluent_kafka")
+    admin = LazyModule("confluent_kafka.admin")
+
+__all__ = ["NO_AUTHORIZER", "Cluster", "admin", "client", "clusters"]
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+_REFUSED: Final = frozenset(
+    {
+        "_AUTHENTICATION",
+        "_SSL",
+        "SASL_AUTHENTICATION_FAILED",
+        "CLUSTER_AUTHORIZATION_FAILED",
+        "GROUP_AUTHORIZATION_FAILED",
+        "TOPIC_AUTHORIZATION_FAILED",
+    }
+)
+_NO_LEADER: Final = frozenset({"LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "OFFSET_NOT_AVAILABLE", "_NOENT"})
+"""The answers about a partition that is new or about to move."""
+_MAY_COME: Final = _NO_LEADER | {
+    "BROKER_NOT_AVAILABLE",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "COORDINATOR_NOT_AVAILABLE",
+    "FENCED_LEADER_EPOCH",
+    "KAFKA_STORAGE_ERROR",
+    "NETWORK_EXCEPTION",
+    "NOT_CONTROLLER",
+    "NOT_COORDINATOR",
+    "NOT_ENOUGH_REPLICAS",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    "REBALANCE_IN_PROGRESS",
+    "REPLICA_NOT_AVAILABLE",
+    "REQUEST_TIMED_OUT",
+    "THROTTLING_QUOTA_EXCEEDED",
+    "UNKNOWN_LEADER_EPOCH",
+    "UNKNOWN_TOPIC_OR_PART",
+    "UNSTABLE_OFFSET_COMMIT",
+}
+"""What Java's clients call a RetriableException, of what requests of mirrors are answered."""
+NO_AUTHORIZER: Final = "SECURITY_DISABLED"
+_COMPACTED: Final = {"cleanup.policy": "compact"}
+
+
+class Cluster:
+    """The source or target cluster, by ``side``. Clients are created at their first use; ``close`` ends them."""
+
+    def __init__(self, config: Config, side: str, allowed: AllowedPaths) -> None:
+        self.alias: str = config[f"{side}.cluster.alias"]
+        self.isolation = isolation_level(config, side)
+        self._config, self._side, self._allowed = config, side, allowed
+        self._seconds = config["admin.timeout.ms"] / 1000
+        self._admin: admin.AdminClient | None = None
+        self._producer: client.Producer | None = None
+        self._error: client.KafkaError | None = None
+
+    def client_config(self, kind: ClientKind) -> dict[str, Any]:  # Any: librdkafka's configs hold objects of all kinds
+        return client_config(self._config, self._side, kind, self._allowed)
+
+    @property
+    def admin_client(self) -> admin.AdminClient:
+        if self._admin is None:
+            config = {**self.client_config(ClientKind.ADMIN), "error_cb": self._note, "logger": _silent()}
+            with self.translated("creating a client"):
+                self._admin = admin.AdminClient(config)
+        return self._admin
+
+    def answer(self, future: Future[_T], stage: str) -> _T:
+        """The result of an admin request; ``stage`` names it for messages."""
+        with self.translated(stage):
+            return future.result(self._seconds + 1)
+
+    @contextmanager
+    def translated(self, stage: str) -> Iterator[None]:
+        """Errors of the client as ours: RetriableException where a later try may succeed, else ConnectException."""
+        try:
+            yield
+        except client.KafkaException as error:
+            raise self._failure(error.args[0], stage) from error
+        except concurrent.futures.TimeoutError as error:
+            raise self._failure(client.KafkaError(client.KafkaError._TIMED_OUT), stage) from error
+
+    def _failure(self, error: client.KafkaError, stage: str) -> ConnectException:
+        cause = self._error if self._error is not None and self._error.name() in _REFUSED else error
+        where = f"the {self._side} cluster {self.alias}"
+        if cause.name() in _REFUSED:
+            return ConnectException(
+                f"{where} refused {stage}: {cause.str()}. Check {self._side}.cluster.security.protocol, {self._side}.cluster.sasl.* and "
+                f"{self._side}.cluster.ssl.*, and the rights of that user"
+            )
+        if error.retriable() or error.code() < 0 or error.name() in _MAY_COME:
+            last = "" if self._error is None else f". Last error of the client: {self._error.str()}"
+            return RetriableException(f"{where} did not answer while {stage}: {error.str()}; is {bootstrap_key(self._side)} right?{last}")
+        return ConnectException(f"{where} refused {stage}: {error.str()} ({error.name()})")
+
+    def topics(self) -> dict[str, int]:
+        """How many partitions each topic has."""
+        with self.translated("listing topics"):
+            found = self.admin_client.list_topics(timeout=self._seconds).topics
+        return {name: len(topic.partitions) for name, topic in found.items() if topic.error is None}
+
+    def groups(self) -> list[str]:
+        """The ids of all consumer groups."""
+        with self.translated("listing consumer groups"):
+            found = self.admin_client.list_consumer_groups(request_timeout=self._seconds).result(self._seconds + 1)
+        return [group.group_id for group in found.valid]
+
+    def group_offsets(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
+        """Where a group stands in each partition, with the metadata it has committed."""
+        asked = [client.ConsumerGroupTopicPartitions(group)]
+        future = self.admin_client.list_consumer_group_offsets(asked, request_timeout=self._seconds)[group]
+        found = self.answer(future, f"listing the offsets of group {group}").topic_partitions or []
+        return {TopicPartition(p.topic, p.partition): (p.offset, p.metadata or "") for p in found if p.offset >= 0}
+
+    def offsets(
+        self, partitions: Collection[TopicPartition], spec: Callable[[], admin.OffsetSpec], *, read_committed: bool = True
+    ) -> dict[TopicPartition, int]:
+        """Offsets of partitions by ``spec``; those that do not exist are left out. Partitions without a leader are asked for again, for
+        ``admin.timeout.ms``."""
+        level = client.IsolationLevel.READ_COMMITTED if read_committed else client.IsolationLevel.READ_UNCOMMITTED
+        found: dict[TopicPartition, int] = {}
+        left = {client.TopicPartition(*partition) for partition in partitions}
+        deadline = time.monotonic() + self._seconds
+        while left:
+            with self.translated("listing offsets"):
+                futures = self.admin_client.list_offsets(
+                    {partition: spec() for partition in left}, isolation_level=level, request_timeout=self._seconds
+                )
+            left.clear()
+            for partition, future in futures.items():
+                try:
+                    found[TopicPartition(partition.topic, partition.partition)] = int(future.result(self._seconds + 1).offset)
+                except client.KafkaException as error:
+                    if error.args[0].name() in _NO_LEADER and time.monotonic() < deadline:
+                        left.add(partition)
+                    elif error.args[0].code() not in (client.KafkaError.UNKNOWN_TOPIC_OR_PART, client.KafkaError._UNKNOWN_PARTITION):
+                        raise self._failure(error.args[0], f"listing offsets of {partition.topic}") from error
+            if left:
+                time.sleep(0.1)
+        return found
+
+    def ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where each partition ends for a reader of the cluster's isolation level."""
+        return self.offsets(partitions, admin.OffsetSpec.latest, read_committed=self.isolation == "read_committed")
+
+    def ensure_compacted(self, topic: str, config: Config, factor_key: str) -> None:
+        """Create a compacted topic of one partition where it is missing, with as many replicas as ``factor_key`` of ``config`` asks for."""
+        if topic not in self.topics():
+            self.create([admin.NewTopic(topic, 1, config[factor_key], config=_COMPACTED)], factor_key)
+
+    def create(self, topics: Iterable[admin.NewTopic], factor_key: str) -> None:
+        """Create topics; one that another process has created is fine. ``factor_key`` is the setting of their replication factor."""
+        new = {topic.topic: topic for topic in topics}
+        if not new:
+            return
+        for name, future in self.admin_client.create_topics([*new.values()], request_timeout=self._seconds).items():
+            try:
+                future.result(self._seconds + 1)
+            except client.KafkaException as error:
+                if error.args[0].code() == client.KafkaError.TOPIC_ALREADY_EXISTS:
+                    continue
+                failure = self._failure(error.args[0], f"creating topic {name}")
+                if error.args[0].code() == client.KafkaError.INVALID_REPLICATION_FACTOR:
+                    failure = ConnectException(f"{failure.message}. Set {factor_key} to no more than its number of brokers")
+                raise failure from error
+
+    def produce(self, topic: str, records: Iterable[tuple[bytes, bytes]]) -> None:
+        """Write keys and values to partition 0; returns when they are acknowledged."""
+        failures: list[client.KafkaError] = []
+        with self.translated(f"writing to topic {topic}"):
+            if self._producer is None:
+                own = {"error_cb": self._note, "logger": _silent(), "acks": "all", "linger.ms": 0}
+                self._producer = client.Producer({**self.client_config(ClientKind.PRODUCER), **own})
+            for key, value in records:
+                self._producer.produce(topic, value, key, 0, on_delivery=lambda error, _: failures.append(error) if error else None)
+            left = self._producer.flush(self._seconds)
+        if failures or left:
+            raise self._failure(failures[0] if failures else client.KafkaError(client.KafkaError._TIMED_OUT), f"writing to topic {topic}")
+
+    def close(self) -> None:
+        self._admin = self._producer = None
+
+    def _note(self, error: client.KafkaError) -> None:
+        if self._error is None or error.code() != client.KafkaError._ALL_BROKERS_DOWN:  # which is less exact than the error before it
+            self._error = error
+
+
+@contextmanager
+def clusters(config: Config, allowed: AllowedPaths) -> Iterator[tuple[Cluster, Cluster]]:
+    """Source and target cluster for the time of the block."""
+    source, target = Cluster(config, "source", allowed), Cluster(config, "target", allowed)
+    try:
+        yield source, target
+    finally:
+        source.close()
+        target.close()
+
+
+def _silent() -> logging.Logger:
+    """librdkafka's own lines; errors that matter are raised."""
+    logger = logging.getLogger(f"{__name__}.librdkafka")
+    logger.disabled = not _log.isEnabledFor(logging.DEBUG)
+    return logger

@@ -1,0 +1,81 @@
+"""MirrorHeartbeat: a record a run that shows, in the target cluster and wherever that is mirrored to, that mirroring runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from airflow_provider_connect.connectors.mirror_maker.client_config import validated
+from airflow_provider_connect.connectors.mirror_maker.cluster import clusters
+from airflow_provider_connect.connectors.mirror_maker.names import HEARTBEATS
+from airflow_provider_connect.connectors.mirror_maker.offsets import ONLY_OFFSET, refuse_wrong_texts
+from airflow_provider_connect.connectors.mirror_maker.settings import HEARTBEAT, RAW_CONVERTERS, of_task
+from airflow_provider_connect.connectors.mirror_maker.wire import Heartbeat
+from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.config_def import Config, ConfigValue
+from airflow_provider_connect.sdk.connector import OffsetReader, SourceConnector
+from airflow_provider_connect.sdk.schema import BYTES_SCHEMA
+from airflow_provider_connect.sdk.task import SourceTask
+
+
+class MirrorHeartbeatTask(SourceTask):
+    """One record. Source partition: both aliases, offset ``{"offset": 0}``."""
+
+    class_name = "org.apache.kafka.connect.mirror.MirrorHeartbeatTask"
+    config_def = of_task(HEARTBEAT)
+
+    def start(self, config: Config) -> None:
+        self._aliases = config["source.cluster.alias"], config["target.cluster.alias"]
+        self._is_over = False
+
+    def poll(self) -> Batch | None:
+        if self._is_over:
+            return None
+        self._is_over = True
+        heartbeat = Heartbeat(*self._aliases, int(time.time() * 1000))
+        return Batch(
+            HEARTBEATS,
+            pa.array([heartbeat.value()], pa.binary()),
+            pa.array([heartbeat.key()], pa.binary()),
+            BYTES_SCHEMA,
+            BYTES_SCHEMA,
+            timestamp=pa.array([heartbeat.timestamp], pa.int64()),
+            kafka_partition=0,
+            source_partition={"sourceClusterAlias": heartbeat.source, "targetClusterAlias": heartbeat.target},
+            source_offset=ONLY_OFFSET,
+        )
+
+
+class MirrorHeartbeatConnector(SourceConnector):
+    """One task, one record a run."""
+
+    class_name = "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector"
+    aliases = ("MirrorHeartbeat", "MirrorHeartbeatConnector")
+    task_class: ClassVar[type[SourceTask]] = MirrorHeartbeatTask
+    config_def = HEARTBEAT
+    default_settings = RAW_CONVERTERS
+
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        config = of_task(HEARTBEAT).parse(self.config)
+        if not (config["enabled"] and config["emit.heartbeats.enabled"]):
+            return []
+        if not self.context.is_preview:
+            with clusters(config, self.allowed_paths) as (_, target):
+                target.ensure_compacted(HEARTBEATS, config, "heartbeats.topic.replication.factor")
+        return [self.config]
+
+    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        return validated(HEARTBEAT, config, self.allowed_paths)
+
+    def output_topics(self, config: Mapping[str, str]) -> Sequence[str]:
+        return [HEARTBEATS]
+
+    def has_new_data(self, config: Config, offsets: OffsetReader) -> bool:
+        return bool(config["enabled"] and config["emit.heartbeats.enabled"])
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
+        for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
+            refuse_wrong_texts(partition, offset, ("sourceClusterAlias", "targetClusterAlias"))
+        return True

@@ -1,0 +1,118 @@
+"""Names across clusters: what a topic is called in the target cluster, which topics and groups are chosen. Knows nothing of clients."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Self
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
+from airflow_provider_connect.sdk.config_def import Config
+
+HEARTBEATS: Final = "heartbeats"
+POLICIES: Final = {f"org.apache.kafka.connect.mirror.{name}ReplicationPolicy": name for name in ("Default", "Identity")}
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationPolicy:
+    """MirrorMaker's default policy, ``alias.topic``, or with ``is_identity`` its policy of unchanged names, under which only heartbeats
+    have the alias."""
+
+    source: str
+    target: str
+    separator: str
+    internal_separator: str
+    is_identity: bool
+
+    @classmethod
+    def of(cls, config: Config) -> Self:
+        separator = config["replication.policy.separator"]
+        is_internal_too = config["replication.policy.internal.topic.separator.enabled"]
+        is_identity = POLICIES[config["replication.policy.class"]] == "Identity"
+        aliases = config["source.cluster.alias"], config["target.cluster.alias"]
+        return cls(*aliases, separator, separator if is_internal_too else ".", is_identity)
+
+    def remote_topic(self, topic: str) -> str:
+        """The name in the target cluster."""
+        return topic if self._is_unchanged(topic) else f"{self.source}{self.separator}{topic}"
+
+    def remote_checkpoint_topic(self, topic: str) -> str:
+        """As ``remote_topic``, but a topic that was mirrored from the target cluster has its own name there."""
+        return self.original_topic(topic) if self.source_of(topic) == self.target else self.remote_topic(topic)
+
+    def source_of(self, topic: str) -> str | None:
+        """The alias of the cluster from which a topic was mirrored last; None: from none."""
+        if self._is_unchanged(topic):
+            return self.source
+        alias, _, rest = topic.partition(self.separator)
+        return alias if rest.replace(self.separator, "") else None
+
+    def upstream_topic(self, topic: str) -> str | None:
+        """The name in the cluster ``source_of``."""
+        source = self.source_of(topic)
+        if source is None or self._is_unchanged(topic):
+            return None if source is None else topic
+        return topic[len(source) + len(self.separator) :]
+
+    def original_topic(self, topic: str) -> str:
+        """The name in the cluster where the topic was first."""
+        while (upstream := self.upstream_topic(topic)) is not None and upstream != topic:
+            topic = upstream
+        return topic
+
+    def is_heartbeats(self, topic: str) -> bool:
+        return self.original_topic(topic) == HEARTBEATS
+
+    def is_internal(self, topic: str) -> bool:
+        """Whether it is a topic of Kafka's own or of MirrorMaker's."""
+        suffix = f"{self.internal_separator}internal"
+        is_mirrors = topic.endswith((f"{self.internal_separator}checkpoints{suffix}", suffix if topic.startswith("mm2") else "\0"))
+        return is_mirrors or topic.startswith(("__", "."))
+
+    def is_cycle(self, topic: str) -> bool:
+        """Whether the topic was in the target cluster before."""
+        while (source := self.source_of(topic)) is not None:
+            if source == self.target:
+                return True
+            upstream = self.upstream_topic(topic)
+            if upstream is None or upstream == topic:
+                return False
+            topic = upstream
+        return False
+
+    def offset_syncs_topic(self, other: str) -> str:
+        """``other`` is the alias of the cluster in which the topic does not lie."""
+        return self.internal_separator.join(("mm2-offset-syncs", other, "internal"))
+
+    def checkpoints_topic(self) -> str:
+        return self.internal_separator.join((self.source, "checkpoints", "internal"))
+
+    def _is_unchanged(self, topic: str) -> bool:
+        return self.is_identity and not topic.endswith(HEARTBEATS)
+
+
+def offset_syncs_topic(config: Config) -> str:
+    """The offset-syncs topic in the cluster of ``offset-syncs.topic.location``."""
+    policy = ReplicationPolicy.of(config)
+    return policy.offset_syncs_topic(policy.target if config["offset-syncs.topic.location"] == "source" else policy.source)
+
+
+def chosen(config: Config, key: str) -> Callable[[str], bool]:
+    """Whether a name is chosen by the lists of expressions ``key`` and ``key.exclude``, each for the whole name; excluded goes first.
+
+    Raises ConfigException, naming the setting, for what is not an expression; so does the result for one that takes too long."""
+    is_included, is_excluded = matching(config, key), matching(config, f"{key}.exclude")
+    return lambda name: not is_excluded(name) and is_included(name)
+
+
+def matching(config: Config, key: str) -> Callable[[str], bool]:
+    """Whether the whole of a name matches one of the list of expressions ``key``."""
+    expressions = config[key]
+    if not expressions:
+        return lambda _: False
+    try:
+        return BoundedRegex("|".join(f"(?:{expression})" for expression in expressions), key).matches
+    except re.error as error:
+        raise ConfigException.of(key, ",".join(expressions)[:200], f"Not a list of expressions: {error}") from error

@@ -1,0 +1,66 @@
+"""Source partitions and offsets as MirrorMaker 2 writes them, so that it goes on from ours and ours from its."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.sdk.records import TopicPartition
+
+ONLY_OFFSET: Final = {"offset": 0}
+"""Of checkpoints and heartbeats, which have no position."""
+
+
+def source_partition(alias: str, partition: TopicPartition) -> dict[str, object]:
+    return {"cluster": alias, "partition": partition.partition, "topic": partition.topic}
+
+
+def next_offset(offset: Mapping[str, object] | None) -> int | None:
+    """Where reading goes on: an offset is that of the last record. -1: a partition without records was seen. None: there is no offset."""
+    last = None if offset is None else offset.get("offset")
+    return int(last) + 1 if isinstance(last, int | float) else None
+
+
+def refuse_wrong(partition: Mapping[str, object], offset: Mapping[str, object] | None) -> None:
+    """Raises ConnectException, in MirrorMaker's words, for what is no source partition, or no offset, of a mirrored partition."""
+    if partition is None:
+        raise ConnectException("Source partitions may not be null")
+    for key, kind, named in (("cluster", str, "a string"), ("topic", str, "a string"), ("partition", int, "an integer")):
+        refuse_missing(partition, key)
+        if not isinstance(partition[key], kind) or isinstance(partition[key], bool):
+            raise ConnectException(
+                f"Source partition {partition} has an invalid value {partition[key]} for the '{key}' key, which must be {named}"
+            )
+    if int(str(partition["partition"])) < 0:
+        raise ConnectException(
+            f"Source partition {partition} has an invalid value {partition['partition']} for the 'partition' key, which cannot be negative"
+        )
+    _refuse_offset(partition, offset, least=0)
+
+
+def refuse_missing(partition: Mapping[str, object], key: str) -> None:
+    if partition is None or partition.get(key) is None:
+        raise ConnectException(f"Source partition {partition} is missing the '{key}' key, which is required")
+
+
+def refuse_wrong_texts(partition: Mapping[str, object], offset: Mapping[str, object] | None, keys: tuple[str, ...]) -> None:
+    """As ``refuse_wrong``, for checkpoints and heartbeats: ``keys`` are there, and the offset is 0."""
+    for key in keys:
+        refuse_missing(partition, key)
+    _refuse_offset(partition, offset, only=0)
+
+
+def _refuse_offset(partition: object, offset: Mapping[str, object] | None, *, least: int | None = None, only: int | None = None) -> None:
+    if offset is None:
+        return
+    about = f"Source offset {offset} for source partition {partition}"
+    if "offset" not in offset:
+        raise ConnectException(f"{about} is missing the 'offset' key, which is required")
+    value = offset["offset"]
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ConnectException(f"{about} has an invalid value {value} for the 'offset' key, which must be an integer")
+    if only is not None and value != only:
+        raise ConnectException(f"{about} has an invalid value {value} for the 'offset' key; the only accepted value is {only}")
+    if least is not None and value < least:
+        raise ConnectException(f"{about} has an invalid value {value} for the 'offset' key, which cannot be negative")

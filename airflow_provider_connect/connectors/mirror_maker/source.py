@@ -1,0 +1,82 @@
+"""MirrorSource: the topics of another Kafka cluster, record by record as they are, with MirrorMaker 2's settings, names and offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from airflow_provider_connect.connectors.mirror_maker.client_config import isolation_level, validated
+from airflow_provider_connect.connectors.mirror_maker.cluster import Cluster, clusters
+from airflow_provider_connect.connectors.mirror_maker.names import ReplicationPolicy, offset_syncs_topic
+from airflow_provider_connect.connectors.mirror_maker.offsets import next_offset, refuse_wrong, source_partition
+from airflow_provider_connect.connectors.mirror_maker.settings import PARTITIONS, RAW_CONVERTERS, SOURCE, of_task
+from airflow_provider_connect.connectors.mirror_maker.source_task import MirrorSourceTask
+from airflow_provider_connect.connectors.mirror_maker.topics import TopicSync, mirrored_topics
+from airflow_provider_connect.sdk.config_def import Config, ConfigValue
+from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader, SourceConnector
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.task import SourceTask
+
+
+class MirrorSourceConnector(SourceConnector):
+    """The worker's Kafka cluster is the target. Partitions of all topics are dealt out to the tasks in turn; what is new at the source is
+    seen by the next run."""
+
+    class_name = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
+    aliases = ("MirrorSource", "MirrorSourceConnector")
+    task_class: ClassVar[type[SourceTask]] = MirrorSourceTask
+    config_def = SOURCE
+    default_settings = RAW_CONVERTERS
+
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        """1 which topics there are 2 what is missing in the target cluster, unless in a preview 3 partitions dealt out."""
+        if not self.config["enabled"]:
+            return []
+        config = of_task(SOURCE).parse(self.config)
+        with clusters(config, self.allowed_paths) as (source, target):
+            topics = self._topics(source, config)  # 1
+            if not self.context.is_preview:  # 2
+                TopicSync(source, target, config, topics).run()
+                if config["emit.offset-syncs.enabled"]:
+                    holder = source if config["offset-syncs.topic.location"] == "source" else target
+                    holder.ensure_compacted(offset_syncs_topic(config), config, "offset-syncs.topic.replication.factor")
+        partitions = partitions_of(topics)  # 3
+        count = min(max_tasks, len(partitions))
+        return [
+            {**self.config.originals, PARTITIONS: ",".join(map(str, partitions[task::count])), "task.index": str(task)}
+            for task in range(count)
+        ]
+
+    def _topics(self, source: Cluster, config: Config) -> dict[str, int]:
+        """Without the worker's internal topics: they are not mirrored, nothing is mirrored into them, and their settings stay."""
+        remote, refusal = ReplicationPolicy.of(config).remote_topic, self.refusal_of_topic
+        topics = mirrored_topics(source, config)
+        return {topic: count for topic, count in topics.items() if not refusal(topic) and not refusal(remote(topic))}
+
+    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        return validated(SOURCE, config, self.allowed_paths)
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        """Records of aborted transactions may be mirrored twice or in vain."""
+        is_committed = isolation_level(SOURCE.parse(config)) == "read_committed"
+        return ExactlyOnceSupport.SUPPORTED if is_committed else ExactlyOnceSupport.UNSUPPORTED
+
+    def has_new_data(self, config: Config, offsets: OffsetReader) -> bool:
+        """Whether a partition has no offset yet or ends behind it: two requests to the source cluster."""
+        if not config["enabled"]:
+            return False
+        with clusters(config, self.allowed_paths) as (source, _):
+            partitions = partitions_of(self._topics(source, config))
+            ends = source.ends(partitions)
+        known = {partition: next_offset(offsets(source_partition(source.alias, partition))) for partition in partitions}
+        return any((start := known[partition]) is None or start != end for partition, end in ends.items())
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
+        for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
+            refuse_wrong(partition, offset)
+        return True
+
+
+def partitions_of(topics: Mapping[str, int]) -> list[TopicPartition]:
+    """All partitions, in the order in which tasks get them."""
+    return [TopicPartition(topic, number) for topic, count in topics.items() for number in range(count)]

@@ -1,0 +1,166 @@
+"""The task of MirrorSource: its partitions up to where they ended when the run began, and offset syncs behind each commit."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from airflow_provider_connect.connectors.mirror_maker.cluster import Cluster, admin
+from airflow_provider_connect.connectors.mirror_maker.names import ReplicationPolicy, offset_syncs_topic
+from airflow_provider_connect.connectors.mirror_maker.offsets import next_offset, source_partition
+from airflow_provider_connect.connectors.mirror_maker.settings import PARTITIONS, SOURCE, of_task
+from airflow_provider_connect.connectors.mirror_maker.wire import OffsetSync
+from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Type
+from airflow_provider_connect.sdk.kafka_settings import ClientKind
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.task import RangeReader, SourceTask
+
+log = logging.getLogger(__name__)
+SILENCE_SECONDS: Final = 60.0
+
+
+class MirrorSourceTask(SourceTask):
+    """Keys, values, headers and timestamps are not touched; a record keeps its partition. A run ends where the partitions ended at its
+    start. Source partition ``{"cluster", "partition", "topic"}``, offset ``{"offset": of the last record}``; behind the last record of a
+    run it covers transaction markers too."""
+
+    class_name = "org.apache.kafka.connect.mirror.MirrorSourceTask"
+    config_def = of_task(SOURCE, ConfigKey(PARTITIONS, Type.LIST))
+
+    def start(self, config: Config) -> None:
+        self._reader: RangeReader | None = None
+        self._source = Cluster(config, "source", self.allowed_paths)
+        self._target = Cluster(config, "target", self.allowed_paths)
+        self._policy = ReplicationPolicy.of(config)
+        self._poll_seconds = config["consumer.poll.timeout.ms"] / 1000
+        partitions = [_partition_of(text) for text in config[PARTITIONS]]
+        ranges = self._ranges(partitions)
+        self._returned = {partition: start for partition, (start, _) in ranges.items()}  # the next offset of each
+        self._unseen = {partition for partition in ranges if self.context.offset(self._position_key(partition)) is None}
+        self._syncs = OffsetSyncs(self._source, self._target, config) if config["emit.offset-syncs.enabled"] else None
+        if self._syncs is not None:
+            self._syncs.begin(self._returned)
+        self._last_read = time.monotonic()
+        self._reader = self.context.read_ranges(self._source.client_config(ClientKind.CONSUMER), ranges)
+
+    def poll(self) -> Sequence[Batch] | None:
+        assert self._reader is not None
+        batches = self._reader.read(self._poll_seconds)
+        if batches:
+            self._last_read = time.monotonic()
+            return [self._mirrored(batch) for batch in batches]
+        if self._reader.exhausted:
+            return self._positions() or None
+        if time.monotonic() - self._last_read > SILENCE_SECONDS:
+            self._last_read = time.monotonic()
+            raise RetriableException(
+                f"The source cluster {self._source.alias} has sent nothing for {SILENCE_SECONDS:g} s, although it has more records"
+            )
+        return []
+
+    def commit(self) -> None:
+        if self._syncs is not None:
+            self._syncs.write(self._returned)
+
+    def stop(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+        self._source.close()
+        self._target.close()
+
+    def _ranges(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+        """Where to begin and to end. The consumer's ``auto.offset.reset`` decides for a partition without a committed position, and for one
+        whose position the source does not hold: records have expired, or the topic was created anew."""
+        ends = self._source.ends(partitions)
+        highs = self._source.offsets(partitions, admin.OffsetSpec.latest, read_committed=False)
+        firsts = self._source.offsets(partitions, admin.OffsetSpec.earliest)
+        is_latest = self._source.client_config(ClientKind.CONSUMER)["auto.offset.reset"] == "latest"
+        ranges = {}
+        for partition in partitions:
+            if partition not in ends or partition not in firsts:
+                log.warning("Partition %s is not there any more", partition)
+                continue
+            first, high = firsts[partition], highs.get(partition, ends[partition])
+            start = next_offset(self.context.offset(self._position_key(partition)))
+            if start is not None and not first <= start <= high:
+                log.warning("Partition %s holds offsets %d to %d, and not %d: auto.offset.reset decides", partition, first, high, start)
+                start = None
+            if start is None:
+                start = ends[partition] if is_latest else first
+            ranges[partition] = (start, max(start, ends[partition]))
+        return ranges
+
+    def _mirrored(self, batch: Batch) -> Batch:
+        partition = batch.topic_partition
+        assert batch.next_offset is not None
+        self._returned[partition] = batch.next_offset
+        return Batch(
+            self._policy.remote_topic(batch.topic),
+            batch.value,
+            batch.key,
+            batch.value_schema,
+            batch.key_schema,
+            batch.headers,
+            batch.timestamp,
+            partition.partition,
+            self._position_key(partition),
+            {"offset": batch.next_offset - 1},
+        )
+
+    def _positions(self) -> list[Batch]:
+        """Empty batches with the positions of partitions that ended with transaction markers, and of those that had no offset."""
+        assert self._reader is not None
+        ended = self._reader.positions
+        moved = [partition for partition, offset in ended.items() if offset > self._returned[partition] or partition in self._unseen]
+        self._returned |= {partition: ended[partition] for partition in moved}
+        self._unseen.clear()
+        remote = self._policy.remote_topic
+        return [Batch(remote(p.topic), source_partition=self._position_key(p), source_offset={"offset": ended[p] - 1}) for p in moved]
+
+    def _position_key(self, partition: TopicPartition) -> Mapping[str, object]:
+        return source_partition(self._source.alias, partition)
+
+
+class OffsetSyncs:
+    """Writes, for each partition that was mirrored further, where both clusters agree: all that lies before ``upstream`` is before
+    ``downstream``, and nothing else is."""
+
+    def __init__(self, source: Cluster, target: Cluster, config: Config) -> None:
+        self._target = target
+        self._holder = source if config["offset-syncs.topic.location"] == "source" else target
+        self._topic = offset_syncs_topic(config)
+        self._policy = ReplicationPolicy.of(config)
+        self._first: dict[TopicPartition, OffsetSync] = {}
+        self._written: dict[TopicPartition, int] = {}
+
+    def begin(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Note where the run begins: a group that stands there goes on exactly there."""
+        self._written = dict(positions)
+        self._first = self._syncs(positions)
+
+    def write(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Called behind each commit, with where each partition was mirrored to by then."""
+        moved = {partition: offset for partition, offset in positions.items() if offset != self._written[partition]}
+        if not moved:
+            return
+        firsts = [self._first.pop(partition) for partition in moved if partition in self._first]
+        syncs = [*firsts, *self._syncs(moved).values()]
+        self._holder.produce(self._topic, [(sync.key(), sync.value()) for sync in syncs])
+        self._written |= moved
+
+    def _syncs(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetSync]:
+        """The positions with the ends of the mirrored partitions; those that do not exist yet end at 0. A transaction's marker may be
+        under way behind its commit, so these are the high watermarks."""
+        remote = {p: TopicPartition(self._policy.remote_topic(p.topic), p.partition) for p in positions}
+        ends = self._target.offsets([*remote.values()], admin.OffsetSpec.latest, read_committed=False)
+        return {p: OffsetSync(p.topic, p.partition, offset, ends.get(remote[p], 0)) for p, offset in positions.items()}
+
+
+def _partition_of(text: str) -> TopicPartition:
+    topic, _, number = text.rpartition("-")
+    return TopicPartition(topic, int(number))

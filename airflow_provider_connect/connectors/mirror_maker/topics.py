@@ -1,0 +1,154 @@
+"""Topics of the source cluster and their counterparts in the target cluster: which are mirrored, and what is synced besides records."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from airflow_provider_connect.connectors.mirror_maker.cluster import NO_AUTHORIZER, Cluster, admin, client
+from airflow_provider_connect.connectors.mirror_maker.names import ReplicationPolicy, chosen, matching
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.sdk.config_def import Config
+
+log = logging.getLogger(__name__)
+_Configs = Mapping[str, "admin.ConfigEntry"]
+
+
+def mirrored_topics(source: Cluster, config: Config) -> dict[str, int]:
+    """The topics to mirror with their partition counts, in the order of their names."""
+    policy, is_chosen = ReplicationPolicy.of(config), chosen(config, "topics")
+    with_heartbeats = config["heartbeats.replication.enabled"]
+
+    def is_mirrored(topic: str) -> bool:
+        if policy.is_internal(topic) or policy.is_cycle(topic):
+            return False
+        return is_chosen(topic) or (with_heartbeats and policy.is_heartbeats(topic))
+
+    return {topic: count for topic, count in sorted(source.topics().items()) if is_mirrored(topic)}
+
+
+class TopicSync:
+    """Makes the target cluster's topics what those of the source cluster are. ``topics`` are the mirrored ones."""
+
+    def __init__(self, source: Cluster, target: Cluster, config: Config, topics: Mapping[str, int]) -> None:
+        self._source, self._target, self._config, self._topics = source, target, config, topics
+        self._is_excluded = matching(config, "config.properties.exclude")
+        policy = ReplicationPolicy.of(config)
+        self._remote = {topic: policy.remote_topic(topic) for topic in topics}
+
+    def run(self) -> None:
+        """1 topics and partitions, without which nothing can be mirrored 2 settings and rights, whose errors are logged."""
+        known = self._target.topics()
+        of_source = _described(self._source, self._topics)
+        self._create(known, of_source)  # 1
+        self._add_partitions(known)
+        if self._config["sync.topic.configs.enabled"]:  # 2
+            with _logged("settings"):
+                self._sync_configs(of_source)
+        if self._config["sync.topic.acls.enabled"]:
+            with _logged("rights"):
+                self._sync_acls()
+
+    def _create(self, known: Mapping[str, int], of_source: Mapping[str, _Configs]) -> None:
+        factor_key = "replication.factor"
+        missing = [topic for topic in self._topics if self._remote[topic] not in known]
+        new = (
+            admin.NewTopic(
+                self._remote[topic],
+                self._topics[topic],
+                self._config[factor_key],
+                config={name: str(entry.value) for name, entry in of_source[topic].items() if self._is_set(name, entry)},
+            )
+            for topic in missing
+        )
+        self._target.create(new, factor_key)
+
+    def _add_partitions(self, known: Mapping[str, int]) -> None:
+        grown = {self._remote[topic]: count for topic, count in self._topics.items() if known.get(self._remote[topic], count) < count}
+        if grown:
+            new = [admin.NewPartitions(topic, count) for topic, count in grown.items()]
+            for topic, future in self._target.admin_client.create_partitions(new).items():
+                self._target.answer(future, f"adding partitions to topic {topic}")
+                log.info("Topic %s has %d partitions now, as in the source cluster", topic, grown[topic])
+
+    def _sync_configs(self, of_source: Mapping[str, _Configs]) -> None:
+        of_target = _described(self._target, self._remote.values())
+        resources = []
+        for topic, remote in self._remote.items():
+            changes = [*self._changes(of_source[topic], of_target.get(remote, {}))]
+            if changes:
+                resources.append(admin.ConfigResource(admin.ResourceType.TOPIC, remote, incremental_configs=changes))
+        if resources:
+            for resource, future in self._target.admin_client.incremental_alter_configs(resources).items():
+                self._target.answer(future, f"setting the configs of topic {resource.name}")
+
+    def _changes(self, source: _Configs, target: _Configs) -> Iterator[admin.ConfigEntry]:
+        """Set what the source's topic has of its own, take back what only the target's has."""
+        for name, entry in source.items():
+            there = target.get(name)
+            if there is None:
+                continue
+            if self._is_set(name, entry):
+                if there.value != entry.value:
+                    yield admin.ConfigEntry(name, entry.value, incremental_operation=admin.AlterConfigOpType.SET)
+            elif _source_of(there) == "DYNAMIC_TOPIC_CONFIG" and _source_of(entry) == "DEFAULT_CONFIG" and not self._is_excluded(name):
+                yield admin.ConfigEntry(name, None, incremental_operation=admin.AlterConfigOpType.DELETE)
+
+    def _is_set(self, name: str, entry: admin.ConfigEntry) -> bool:
+        """Whether the target's topic gets the value itself, rather than the target cluster's default."""
+        if entry.is_read_only or entry.is_sensitive or _source_of(entry) == "STATIC_BROKER_CONFIG" or self._is_excluded(name):
+            return False
+        return _source_of(entry) != "DEFAULT_CONFIG" or self._config["use.defaults.from"] == "source"
+
+    def _sync_acls(self) -> None:
+        """Who may read a topic may read its counterpart. Rights to write are not synced: only mirroring writes there. Nor are those of all
+        topics at once: under unchanged names they would hold for the target cluster's own."""
+        literal, any_operation, any_permission = admin.ResourcePatternType.LITERAL, admin.AclOperation.ANY, admin.AclPermissionType.ANY
+        # (None is any name, principal and host; the client's types do not have it)
+        asked = admin.AclBindingFilter(admin.ResourceType.TOPIC, None, literal, None, None, any_operation, any_permission)  # type: ignore[arg-type]
+        try:
+            found = self._source.admin_client.describe_acls(asked).result()
+        except client.KafkaException as error:
+            if error.args[0].name() != NO_AUTHORIZER:
+                raise
+            log.info("The source cluster %s has no authorizer, so no rights are synced", self._source.alias)
+            return
+        wanted = [self._target_acl(acl) for acl in found if acl.name in self._topics and not _lets_write(acl)]
+        if wanted:
+            for acl, future in self._target.admin_client.create_acls(wanted).items():
+                self._target.answer(future, f"creating a right on topic {acl.name}")
+
+    def _target_acl(self, acl: admin.AclBinding) -> admin.AclBinding:
+        is_all = acl.permission_type == admin.AclPermissionType.ALLOW and acl.operation == admin.AclOperation.ALL
+        operation = admin.AclOperation.READ if is_all else acl.operation
+        of_topic = admin.ResourceType.TOPIC, self._remote[acl.name], admin.ResourcePatternType.LITERAL
+        return admin.AclBinding(*of_topic, acl.principal, acl.host, operation, acl.permission_type)
+
+
+def _source_of(entry: admin.ConfigEntry) -> str:
+    return admin.ConfigSource(entry.source).name  # the client leaves it a number
+
+
+def _lets_write(acl: admin.AclBinding) -> bool:
+    return acl.permission_type == admin.AclPermissionType.ALLOW and acl.operation == admin.AclOperation.WRITE
+
+
+def _described(cluster: Cluster, topics: Iterable[str]) -> dict[str, _Configs]:
+    """The settings of topics; of those that do not exist, none."""
+    asked = [admin.ConfigResource(admin.ResourceType.TOPIC, topic) for topic in topics]
+    if not asked:
+        return {}
+    found: dict[str, _Configs] = {}
+    for resource, future in cluster.admin_client.describe_configs(asked).items():
+        found[resource.name] = cluster.answer(future, f"describing the settings of topic {resource.name}")
+    return found
+
+
+@contextmanager
+def _logged(what: str) -> Iterator[None]:
+    """Records go on where ``what`` cannot be synced."""
+    try:
+        yield
+    except (ConnectException, client.KafkaException) as error:
+        log.warning("The %s of mirrored topics could not be synced: %s", what, error)

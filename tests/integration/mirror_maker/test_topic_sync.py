@@ -1,0 +1,126 @@
+"""What is synced besides records: topics, partitions, settings, rights; and what the target cluster keeps for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from airflow_provider_connect.dev.kafka_server import KafkaServer
+from airflow_provider_connect.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.worker.application.readiness import NO_WORK
+from tests.conftest import CACHE
+from tests.integration.mirror_maker.conftest import AUTHORIZED
+from tests.integration.mirror_maker.mirror import MirrorEnvironment, produce, records, topics
+from tests.integration.worker.environment import make_topic
+
+
+def alter(bootstrap: str, topic: str, **values: str | None) -> None:
+    """Set settings of a topic; None takes one back."""
+    set_, delete = AlterConfigOpType.SET, AlterConfigOpType.DELETE
+    changes = [
+        ConfigEntry(name.replace("_", "."), text, incremental_operation=delete if text is None else set_) for name, text in values.items()
+    ]
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
+    admin.incremental_alter_configs([resource])[resource].result(60)
+
+
+def test_settings_and_partitions_follow_their_origin(mirror: MirrorEnvironment) -> None:
+    topic = mirror.topic(retention_ms="90000000", min_insync_replicas="1", max_message_bytes="2000000")
+    remote = mirror.remote(topic)
+
+    def found() -> tuple[str | None, str | None, int]:
+        configs = TopicAdmin(mirror.runs.settings).configs([remote])[remote]
+        return configs["retention.ms"], configs["max.message.bytes"], topics(mirror.target)[remote]
+
+    mirror.run(mirror.config())
+    assert found() == ("90000000", "2000000", 1)
+    alter(mirror.origin, topic, retention_ms="80000000", max_message_bytes=None)
+    alter(mirror.target, remote, min_insync_replicas="1")
+    admin = AdminClient({"bootstrap.servers": mirror.origin})
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(60)
+    produce(mirror.origin, topic, [(2, None, b"in a new partition", [], 0)])
+    mirror.run(mirror.config())
+    assert found() == ("80000000", "1048588", 3)
+    assert [(partition, value) for partition, _, value, _, _ in records(mirror.target, remote)] == [(2, b"in a new partition")]
+    alter(mirror.origin, topic, retention_ms="70000000")
+    mirror.run(mirror.config(config_properties_exclude="retention.*"))
+    assert found()[0] == "80000000", "excluded"
+
+
+@pytest.fixture
+def guarded(mirror: MirrorEnvironment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """``host:port`` of a target cluster with an authorizer, in which the worker group lies too."""
+    with KafkaServer(tmp_path_factory.mktemp("guarded"), CACHE, AUTHORIZED) as server:
+        mirror.runs.properties["bootstrap.servers"] = server.bootstrap_servers
+        TopicAdmin(mirror.runs.settings).ensure_internal_topics()
+        yield server.bootstrap_servers
+
+
+def test_who_may_read_a_topic_may_read_its_counterpart(mirror: MirrorEnvironment, guarded: str) -> None:
+    topic = mirror.topic()
+    literal, allow, deny = ResourcePatternType.LITERAL, AclPermissionType.ALLOW, AclPermissionType.DENY
+
+    def right(name: str, who: str, operation: AclOperation, permission: AclPermissionType) -> AclBinding:
+        return AclBinding(ResourceType.TOPIC, name, literal, f"User:{who}", "*", operation, permission)
+
+    admin = AdminClient({"bootstrap.servers": mirror.origin})
+    given = [
+        right(topic, "reader", AclOperation.READ, allow),
+        right(topic, "owner", AclOperation.ALL, allow),
+        right(topic, "writer", AclOperation.WRITE, allow),
+        right(topic, "foe", AclOperation.WRITE, deny),
+        right("*", "everywhere", AclOperation.READ, allow),
+        right("another", "elsewhere", AclOperation.READ, allow),
+    ]
+    for future in admin.create_acls(given).values():
+        future.result(60)
+    mirror.run(mirror.config())
+    target = AdminClient({"bootstrap.servers": guarded})
+    anything = AclBindingFilter(ResourceType.TOPIC, None, literal, None, None, AclOperation.ANY, AclPermissionType.ANY)  # type: ignore[arg-type]
+    found = {(acl.name, acl.principal, acl.operation, acl.permission_type) for acl in target.describe_acls(anything).result(60)}
+    remote = mirror.remote(topic)
+    assert found == {
+        (remote, "User:reader", AclOperation.READ, allow),
+        (remote, "User:owner", AclOperation.READ, allow),
+        (remote, "User:foe", AclOperation.WRITE, deny),
+    }
+
+
+def test_the_worker_s_own_topics_are_neither_read_nor_written(mirror: MirrorEnvironment) -> None:
+    """Under unchanged names a topic of the source cluster, whose name its owner chooses, would be the worker's config topic here."""
+    internal = mirror.runs.settings.config_topic
+    make_topic(mirror.origin, internal, retention_ms="1000")
+    produce(mirror.origin, internal, [(0, b"connector-evil", b"{}", [], 0)])
+    plain = mirror.topic("plain")
+    identity = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    config = mirror.config(topics=f".*{mirror.unique}.*", replication_policy_class=identity)
+    before = TopicAdmin(mirror.runs.settings).configs([internal])[internal]
+    mirror.run(config)
+    assert plain in topics(mirror.target)
+    assert "evil" not in str(mirror.runs.config_log())
+    assert TopicAdmin(mirror.runs.settings).configs([internal])[internal] == before
+    assert mirror.runs.readiness().state == NO_WORK
+
+
+def test_what_came_from_the_target_cluster_does_not_go_back(mirror: MirrorEnvironment) -> None:
+    mine = mirror.topic()
+    for name in (f"here.{mirror.unique}", f"far.here.{mirror.unique}", f"far.{mirror.unique}"):
+        make_topic(mirror.origin, name)
+    mirror.run(mirror.config(topics=f".*{mirror.unique}.*"))
+    mirrored = {name for name in topics(mirror.target) if name.startswith("origin.") and mirror.unique in name}
+    assert mirrored == {mirror.remote(mine), mirror.remote(f"far.{mirror.unique}")}
