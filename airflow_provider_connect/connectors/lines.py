@@ -1,8 +1,7 @@
 """The lines in a piece of a text file, as one Arrow column. Knows bytes only: no files, no offsets of a topic.
 
 A line ends in ``\\n``, ``\\r\\n`` or ``\\r``. No Python object is made per line: terminators are found by numpy, cut out of the bytes, and
-what is left becomes the data of an Arrow string array. Numpy is imported here when the first line is searched for, not before: a connector
-class is also imported where no record moves.
+what is left becomes the data of an Arrow string array.
 """
 
 from __future__ import annotations
@@ -11,10 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_provider_connect.sdk.arrow import pa
+from airflow_provider_connect.sdk.arrow import np, pa
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 LINE_FEED: Final = 10
@@ -46,8 +44,6 @@ def lines_of(piece: bytes, *, is_last: bool = False) -> Lines:
 
 def _terminators(piece: bytes, *, is_last: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where each line ends, and where the next begins."""
-    import numpy as np
-
     codes = np.frombuffer(piece, np.uint8)
     if b"\r" in piece:
         ends, nexts = _mixed_terminators(codes, is_last=is_last)
@@ -61,8 +57,6 @@ def _terminators(piece: bytes, *, is_last: bool) -> tuple[NDArray[np.int64], NDA
 
 
 def _mixed_terminators(codes: NDArray[np.uint8], *, is_last: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    import numpy as np
-
     is_return, is_feed = codes == CARRIAGE_RETURN, codes == LINE_FEED
     starts_pair, ends_pair = np.zeros(len(codes), bool), np.zeros(len(codes), bool)
     starts_pair[:-1] = is_return[:-1] & is_feed[1:]
@@ -75,8 +69,6 @@ def _mixed_terminators(codes: NDArray[np.uint8], *, is_last: bool) -> tuple[NDAr
 
 def _text(piece: bytes, ends: NDArray[np.int64], nexts: NDArray[np.int64]) -> pa.Array:
     """A string array of the bytes between terminators."""
-    import numpy as np
-
     count = len(ends)
     if count == 0:
         return pa.array([], type=pa.string())

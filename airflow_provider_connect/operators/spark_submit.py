@@ -127,21 +127,8 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
         self._archives = _joined(options.archives, self._archives)
 
     def _spark_master(self) -> str:
-        """The master that the Spark connection names. Raises ConfigException when it names none: the provider would use YARN."""
-        self._conn_id = self.spark_conn_id or own_option("spark_conn_id") or SPARK_CONNECTION
-        try:
-            connection = Connection.get(self._conn_id)
-        except AirflowNotFoundException as error:
-            raise ConfigException(
-                f"Spark connection {self._conn_id} does not exist: create it with type 'spark' and a master such as local[2] or "
-                "spark://host:7077 as its host, or name another one in option spark_conn_id of section [connect]"
-            ) from error
-        if not connection.host:
-            raise ConfigException(
-                f"Spark connection {self._conn_id} has no host: give the master, for instance local[2] or spark://host:7077"
-            )
-        master = connection.host if "://" in connection.host or not connection.port else f"{connection.conn_type}://{connection.host}"
-        return f"{master}:{connection.port}" if connection.port else str(master)
+        self._conn_id = self.spark_conn_id or spark_connection()
+        return spark_master(self._conn_id)
 
     def on_kill(self) -> None:
         """Have the driver end after its batch; kill it and spark-submit if it has not ended within four seconds.
@@ -195,3 +182,23 @@ def _without_airflow(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _joined(ours: Sequence[str], own: str | None) -> str | None:
     return ",".join([*ours, *filter(None, [own])]) or None
+
+
+def spark_connection() -> str:
+    """The id of the Spark connection of DAGs that name none."""
+    return own_option("spark_conn_id") or SPARK_CONNECTION
+
+
+def spark_master(conn_id: str) -> str:
+    """The master that a Spark connection names. Raises ConfigException when it names none: the provider would use YARN."""
+    try:
+        connection = Connection.get(conn_id)
+    except AirflowNotFoundException as error:
+        raise ConfigException(
+            f"Spark connection {conn_id} does not exist: create it with type 'spark' and a master such as local[2] or "
+            "spark://host:7077 as its host, or name another one in option spark_conn_id of section [connect]"
+        ) from error
+    if not connection.host:
+        raise ConfigException(f"Spark connection {conn_id} has no host: give the master, for instance local[2] or spark://host:7077")
+    master = connection.host if "://" in connection.host or not connection.port else f"{connection.conn_type}://{connection.host}"
+    return f"{master}:{connection.port}" if connection.port else str(master)

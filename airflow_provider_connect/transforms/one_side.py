@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, Final, Literal, TypeVar
 
 from airflow_provider_connect.errors import DataException
@@ -35,7 +36,7 @@ REPLACE_NULL: Final = ConfigKey(
 
 
 class OneSide(Transformation):
-    """Define ``with_schema`` for columns and ``without_schema`` for maps and the like, which have no columns."""
+    """Define ``with_schema`` for columns and ``without_schema`` for maps and the like, which have no columns; or ``changed`` for both."""
 
     side: ClassVar[Side]
     passes_null: ClassVar[bool] = True
@@ -59,11 +60,11 @@ class OneSide(Transformation):
             return batch
         column = self._column_of(batch)
         if not self.passes_null or not column.null_count:
-            return self._changed(batch)
+            return self._tried(batch)
         if column.null_count == len(column):
             return batch
         pieces = [(start, batch.slice(start, length), is_null) for start, length, is_null in runs_of(column.is_null())]
-        return [piece if is_null else self._changed(piece, start) for start, piece, is_null in pieces]
+        return [piece if is_null else self._tried(piece, start) for start, piece, is_null in pieces]
 
     def replaced(self, batch: Batch, column: pa.Array, schema: Schema | None, **more: Any) -> Batch:  # Any: attributes of the batch
         """The batch with another column on this side."""
@@ -73,13 +74,23 @@ class OneSide(Transformation):
         """The batch with other schemaless values on this side."""
         return self.replaced(batch, schemaless_column(values), None, **more)
 
-    def _changed(self, batch: Batch, start: int = 0) -> Batch:
-        """What becomes of records ``start`` and following, which an error counts its record from."""
+    def changed(self, batch: Batch) -> Batch:
+        """The batch as it goes on. It has records; nulls among them as above."""
         schema, column = getattr(batch, f"{self.side}_schema"), self._column_of(batch)
+        if schema is None:
+            return self.without_schema(batch, values_of(column, None))
+        return self.with_schema(batch, column, schema)
+
+    def _tried(self, batch: Batch, start: int = 0) -> Batch:
+        """What becomes of records ``start`` and following, which an error counts its record from."""
+        with self.refusing(start):
+            return self.changed(batch)
+
+    @contextmanager
+    def refusing(self, start: int = 0) -> Iterator[None]:
+        """Around the change of records ``start`` and following: what it raises for values is a DataException that counts from there."""
         try:
-            if schema is None:
-                return self.without_schema(batch, values_of(column, None))
-            return self.with_schema(batch, column, schema)
+            yield
         except DataException as error:
             if error.record is not None:
                 error.record += start

@@ -35,7 +35,7 @@ from airflow_provider_connect.connectors.jdbc.sink.store import column_name, tab
 from airflow_provider_connect.connectors.jdbc.sink.task import JdbcSinkTask, open_store, url_of, write_dialect
 from airflow_provider_connect.errors import ConfigException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.config_def import Config, ConfigValue
+from airflow_provider_connect.sdk.config_def import Config, ConfigValue, add_errors
 from airflow_provider_connect.sdk.records import TopicPartition
 from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.sdk.transactional_sink import OffsetRow, TransactionalSink
@@ -64,12 +64,8 @@ class JdbcSinkConnector(TransactionalSink):
         values = super().validate(config)
         add_unreachable(values, self.allowed_paths)
         add_driver_errors(values)
-        if any(value.errors for value in values):
-            return values
-        by_name = {value.name: value for value in values}
-        parsed = self.config_def.parse(config)
-        for name, value, reason in contradictions(parsed):
-            by_name[name].errors.append(str(ConfigException.of(name, value, reason)))
+        if not any(value.errors for value in values):
+            add_errors(values, (ConfigException.of(*each) for each in contradictions(self.config_def.parse(config))))
         return values
 
     def check(self, config: Mapping[str, str]) -> None:

@@ -13,7 +13,7 @@ from airflow_provider_connect.connectors.jdbc.sink.settings import DELETE_ENABLE
 from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore, table_name
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable, changes
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.arrow import pa, pc, pl
 from airflow_provider_connect.sdk.columns import row_numbers
 
 
@@ -302,8 +302,6 @@ def effect_of(keys: pa.Table, deletes: pa.ChunkedArray | None, mode: InsertMode,
     Of several changes of one key the last counts, but for inserts: two of one key are a mistake that the database finds. A delete takes
     everything before it away.
     """
-    import polars as pl
-
     if deletes is None and mode is InsertMode.INSERT:
         return EVERYTHING
     frame = _frame(keys).with_row_index("row")
@@ -328,20 +326,14 @@ def _column(frame: Any, name: str) -> pa.Array | None:  # a polars DataFrame
 
 def _first(names: Sequence[str]) -> Any:  # a polars expression
     """The first row of each key."""
-    import polars as pl
-
     return pl.col("row").min().over(names).alias("first")
 
 
 def _frame(keys: pa.Table) -> Any:  # a polars DataFrame
     """The keys under names that no other column has."""
-    import polars as pl
-
     return pl.DataFrame(pl.from_arrow(keys.rename_columns([f"key {number}" for number in range(keys.num_columns)])))
 
 
 def _whole(names: Sequence[str]) -> Any:  # a polars expression
     """A key as one value."""
-    import polars as pl
-
     return pl.col(names[0]) if len(names) == 1 else pl.struct(*names)

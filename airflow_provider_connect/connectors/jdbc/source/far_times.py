@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import Column, ColumnKind
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException
-from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.arrow import np, pa, pc
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.int64]
@@ -44,8 +43,6 @@ def has_wrapped_times(column: pa.Array) -> bool:
 
 def unwrapped_milliseconds(column: pa.Array, zone: str) -> pa.Array:
     """Such a column as timestamp('ms', 'UTC'); ``zone`` is that of times without one."""
-    import numpy as np
-
     raw = _numbers(column)
     from_2000 = (raw.view(np.uint64) - np.uint64(_EPOCH_MS * 1000)).view(np.int64)  # PostgreSQL's own number: overflows go back
     milliseconds = from_2000 // 1000 + _EPOCH_MS
@@ -59,8 +56,6 @@ def unwrapped_milliseconds(column: pa.Array, zone: str) -> pa.Array:
 
 def unwrapped_days(column: pa.Array) -> pa.Array:
     """A driver's column of dates, in which infinity is what it is in records."""
-    import numpy as np
-
     least = pc.min(column.cast(pa.int32())).as_py()
     if least is None or least >= _WRAPPED_DAY:
         return column
@@ -86,8 +81,6 @@ def has_far_times(column: pa.ChunkedArray) -> bool:
 def far_timestamps(target: Column, column: pa.ChunkedArray, zone: str) -> pa.ChunkedArray:
     """Dates or timestamps as PostgreSQL's binary numbers for a column of timestamps (int64). Raises RefusedException for the first that
     PostgreSQL does not have."""
-    import numpy as np
-
     is_date = pa.types.is_date(column.type)
     raw = _numbers(column.cast(pa.int32()) if is_date else column)
     ends = (INFINITY_DAY, MINUS_INFINITY_DAY) if is_date else (INFINITY_MS, MINUS_INFINITY_MS)
@@ -112,8 +105,6 @@ def has_infinite_days(column: pa.ChunkedArray) -> bool:
 
 def far_dates(target: Column, column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Dates as PostgreSQL's binary numbers (int32)."""
-    import numpy as np
-
     days = _numbers(column.cast(pa.int32())).astype(np.int64)
     is_infinite, is_minus_infinite = days == INFINITY_DAY, days == MINUS_INFINITY_DAY
     days = np.where(is_infinite | is_minus_infinite, 0, days - _EPOCH_DAY)
@@ -123,8 +114,6 @@ def far_dates(target: Column, column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _refuse_out_of_range(target: Column, column: pa.ChunkedArray, is_out: NDArray[np.bool_]) -> None:
-    import numpy as np
-
     rows = np.flatnonzero(is_out & ~_is_null(column))
     if len(rows):
         row = int(rows[0])
@@ -144,8 +133,6 @@ def _local(milliseconds: Numbers, zone: str) -> Numbers:
 
 def _numbers(column: pa.Array | pa.ChunkedArray) -> Numbers:
     """The numbers of a column, 0 for null; a copy."""
-    import numpy as np
-
     numbers: Any = column if pa.types.is_integer(column.type) else column.cast(pa.int64())
     return np.array(
         numbers.fill_null(0).to_numpy(zero_copy_only=False) if isinstance(numbers, pa.Array) else numbers.fill_null(0).to_numpy()
@@ -153,8 +140,6 @@ def _numbers(column: pa.Array | pa.ChunkedArray) -> Numbers:
 
 
 def _is_null(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
-    import numpy as np
-
     found = column.is_null()
     return np.asarray(found.to_numpy(zero_copy_only=False) if isinstance(found, pa.Array) else found.to_numpy(), dtype=bool)
 

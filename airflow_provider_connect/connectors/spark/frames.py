@@ -1,0 +1,112 @@
+"""Frames of Spark as Arrow batches, and Arrow tables as frames. Executors compute both; no row becomes a Python object.
+
+Loaded by tasks alone, in the process of the application's driver.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException, PySparkRuntimeError, UnsupportedOperationException
+from pyspark.sql import Column, DataFrame, SparkSession, functions
+from pyspark.sql.types import ByteType, DataType, DateType, DecimalType, IntegerType, LongType, ShortType, TimestampNTZType, TimestampType
+
+from airflow_provider_connect.connectors.spark.settings import FORMAT, FrameSettings
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.sdk.arrow import pa
+
+_ORDERED: Final = (ByteType, ShortType, IntegerType, LongType, DecimalType, DateType, TimestampType, TimestampNTZType)
+"""Types whose values are ordered and equal in Spark, in databases and in Arrow alike. Texts are not: databases have collations."""
+
+
+def open_session(rows: int = 10_000) -> SparkSession:
+    """A session of the application, with settings of its own; ``rows``: of an Arrow batch. A process without an application starts Spark on
+    this machine. Raises ConnectException where that is not possible."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")  # which it requires here, and does not use
+    try:
+        session = SparkSession.builder.config("spark.ui.enabled", "false").getOrCreate().newSession()
+    except PySparkRuntimeError as error:
+        raise ConnectException(f"Spark does not start here. Install Java 17 or later, and set JAVA_HOME. ({error})") from error
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(rows))
+    return session
+
+
+@contextmanager
+def explained(settings: FrameSettings, key: str = FORMAT) -> Iterator[None]:
+    """ConfigException for what Spark refuses before it reads or writes: a path that is not there, an option, a class, a column."""
+    try:
+        yield
+    except (AnalysisException, IllegalArgumentException, ParseException, UnsupportedOperationException) as error:
+        raise ConfigException.of(key, settings.format, f"Spark refuses it: {str(error).partition('JVM stacktrace')[0][:2000]}") from error
+    except ImportError as error:
+        raise ConnectException(f"Spark needs a package for this: {error}. Install the extra frames of this package.") from error
+
+
+def opened(session: SparkSession, settings: FrameSettings, schema: str | None) -> DataFrame:
+    """The frame of the format, the path and the options. ``schema``: columns and types as Spark's DDL; None: the format's own."""
+    reader = session.read.format(settings.format).options(**settings.options)
+    if schema:
+        reader = reader.schema(schema)
+    return reader.load(settings.url) if settings.url else reader.load()
+
+
+def appended(session: SparkSession, settings: FrameSettings, rows: pa.Table) -> None:
+    """Append rows to the destination, as one partition: one file, or one transaction of a database."""
+    writer = session.createDataFrame(rows).coalesce(1).write.format(settings.format).options(**settings.options).mode("append")
+    writer.save(settings.url) if settings.url else writer.save()
+
+
+class Range:
+    """The rows of a frame by a column whose values only grow."""
+
+    def __init__(self, frame: DataFrame, key: str, column: str) -> None:
+        """Raises ConfigException, which names the setting ``key``, for a column that does not serve."""
+        types = {field.name: field.dataType for field in frame.schema}
+        if not isinstance(types.get(column), _ORDERED):
+            found = f"is of type {types[column].simpleString()}" if column in types else f"is not one of {', '.join(types)}"[:1000]
+            raise ConfigException.of(
+                key, column[:200], f"The column {found}. Name a column of whole numbers, decimals, dates or timestamps."
+            )
+        self._frame, self._type = frame, types[column]
+        self._column = functions.col(f"`{column.replace('`', '``')}`")
+
+    def newest(self) -> str | None:
+        """The column's largest value as text; None: there is none."""
+        found = self._frame.agg(functions.max(self._column).cast("string")).first()
+        return None if found is None or found[0] is None else str(found[0])
+
+    def between(self, after: str | None, upto: str) -> DataFrame:
+        """The rows behind ``after`` up to and with ``upto``, in order."""
+        rows = self._frame.where(self._column <= _literal(upto, self._type))
+        if after is not None:
+            rows = rows.where(self._column > _literal(after, self._type))
+        return rows.orderBy(self._column)
+
+
+def _literal(text: str, type: DataType) -> Column:
+    return functions.lit(text).cast(type)
+
+
+def batches_of(frame: DataFrame) -> Iterator[pa.RecordBatch]:
+    """The rows in the frame's order, a partition after another. The driver holds two partitions at most: the one at hand, and the next."""
+    names = frame.columns
+    plain = frame.toDF(*(f"c{number}" for number in range(len(names))))  # mapInArrow takes dots and backticks for syntax
+    for row in plain.mapInArrow(packed, "rows binary").toLocalIterator(prefetchPartitions=True):
+        with pa.ipc.open_stream(row[0]) as reader:
+            yield from (batch.rename_columns(names) for batch in reader)
+
+
+def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Each batch as a row of one column, which holds it as an Arrow stream. Called in executors."""
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        yield pa.record_batch([pa.array([sink.getvalue().to_pybytes()], pa.binary())], names=["rows"])

@@ -1,0 +1,97 @@
+"""Settings that SparkSource and SparkSink share: a format of Spark, a path and options. Knows nothing of pyspark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
+from airflow_provider_connect.sdk.config_def import Config, ConfigKey, ConfigValue, Importance, Range, Type
+from airflow_provider_connect.sdk.connector import Connector
+
+FORMAT, PATH, OPTION = "format", "path", "option."
+ROWS: Final = "batch.max.rows"
+
+KEYS: Final = (
+    ConfigKey(
+        FORMAT,
+        importance=Importance.HIGH,
+        doc="The format by the name that Spark has for it: parquet, csv, jdbc … The worker setting connectors.spark.formats allows it.",
+    ),
+    ConfigKey(
+        PATH,
+        default="",
+        importance=Importance.HIGH,
+        doc="A folder or a file below the allowed paths, for formats of files. The driver and all executors must have it.",
+    ),
+    ConfigKey(
+        "option.*",
+        default=None,
+        doc="Each setting option.«name» is an option of the format. The worker setting connectors.spark.options allows it.",
+    ),
+)
+ROWS_KEY: Final = ConfigKey(
+    ROWS,
+    Type.INT,
+    10_000,
+    validator=Range(1, 1_000_000),
+    doc="How many rows are a batch; those of one value of the column stay together.",
+)
+_PATTERN: Final = frozenset("*?[]{}\\")
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSettings:
+    """What Spark reads or writes. ``url`` is the path's, without links; empty for formats without a path."""
+
+    format: str
+    url: str
+    options: Mapping[str, str]
+
+    @classmethod
+    def of(cls, config: Config, allowed: AllowedPaths) -> FrameSettings:
+        """Raises ConfigException for a path outside of the allowed folders, now that it is about to be opened."""
+        given = config[PATH]
+        url = f"file://{_checked_path(given, allowed)}" if given else ""
+        return cls(config[FORMAT], url, options_of(config.originals))
+
+
+def options_of(texts: Mapping[str, str]) -> dict[str, str]:
+    """The options of the format, by their names."""
+    return {key.removeprefix(OPTION): text for key, text in texts.items() if key.startswith(OPTION)}
+
+
+def add_errors(values: Sequence[ConfigValue], texts: Mapping[str, str], connector: Connector) -> list[ConfigValue]:
+    """``values`` with the errors of format, path and options, and a value for each option, so that none counts as unknown."""
+    found = [value for value in values if value.name != "option.*"]
+    found += [ConfigValue(f"{OPTION}{name}", text) for name, text in options_of(texts).items()]
+    by_name: dict[str, Any] = {value.name: value for value in found}
+    for mistake in _mistakes(texts, connector):
+        by_name[mistake.keys[0] if mistake.keys[0] in by_name else FORMAT].errors += mistake.errors
+    return found
+
+
+def _mistakes(texts: Mapping[str, str], connector: Connector) -> Iterator[ConfigException]:
+    if FORMAT in texts:
+        yield from connector.allowed_spark.mistakes(FORMAT, texts[FORMAT], OPTION, options_of(texts))
+    try:
+        if texts.get(PATH):
+            _checked_path(texts[PATH], connector.allowed_paths)
+    except ConfigException as error:
+        yield error
+
+
+def _checked_path(given: str, allowed: AllowedPaths) -> str:
+    """The path without links. Spark follows links and patterns by itself, so that neither may be in it or below it."""
+    real = allowed.resolved(PATH, given) if given.startswith("/") else ""
+    if not real or not _PATTERN.isdisjoint(real):
+        raise ConfigException.of(PATH, given[:200], "Give the absolute path of a folder or a file, without any of * ? [ ] { } and \\.")
+    if not allowed.allow_all:
+        for folder, folders, files in os.walk(real):
+            for name in (*folders, *files):
+                if os.path.islink(inside := os.path.join(folder, name)):
+                    allowed.resolved(PATH, inside)
+    return real

@@ -1,0 +1,112 @@
+"""SparkSink: records of topics, appended to anything that Spark writes, at least once.
+
+What needs pyspark is loaded by tasks.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final
+
+from airflow_provider_connect.connectors.lake.rows import lake_field, projected, value_rows
+from airflow_provider_connect.connectors.spark.settings import KEYS, FrameSettings, add_errors
+from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, ConfigValue, Range, Type
+from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
+from airflow_provider_connect.sdk.records import TopicPartition
+from airflow_provider_connect.sdk.task import SinkTask
+
+FLUSH_BYTES: Final = "flush.bytes"
+
+
+class SparkSinkTask(SinkTask):
+    """Keeps rows of one schema after another until there are ``flush.bytes`` of them, or a commit, and appends them by a job of Spark."""
+
+    required_columns: ClassVar[frozenset[str]] = frozenset()
+
+    def start(self, config: Config) -> None:
+        from airflow_provider_connect.connectors.spark.frames import open_session
+
+        self._writing = threading.Lock()
+        self._rows: list[pa.Table] = []
+        self._bytes = 0
+        self._most_bytes = config[FLUSH_BYTES]
+        self._settings = FrameSettings.of(config, self.allowed_paths)
+        self._session = open_session()
+
+    def put(self, batch: Batch) -> None:
+        """Raises DataException for values that are not structs, and for fields that Spark has no type for."""
+        rows = _table(batch)
+        if not rows.num_rows:
+            return
+        with self._writing:
+            if self._rows and not rows.schema.equals(self._rows[-1].schema):
+                self._append()
+            self._rows.append(rows)
+            self._bytes += rows.nbytes
+            if self._bytes >= self._most_bytes:
+                self._append()
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
+        with self._writing:
+            self._append()
+
+    def stop(self) -> None:
+        """Rows that no flush has appended come again."""
+
+    def _append(self) -> None:
+        from airflow_provider_connect.connectors.spark.frames import appended, explained
+
+        if not self._rows:
+            return
+        with explained(self._settings):
+            appended(self._session, self._settings, pa.concat_tables(self._rows))
+        self._rows.clear()
+        self._bytes = 0
+
+
+class SparkSinkConnector(SinkConnector):
+    """Appends the records of some topics to whatever Spark writes. Values must be structs with a schema. One task reads them, in the driver
+    of the application; the executors write."""
+
+    needs_spark: ClassVar[bool] = True
+    task_class: ClassVar[type[SinkTask]] = SparkSinkTask
+    config_def = ConfigDef(
+        *KEYS,
+        ConfigKey(
+            FLUSH_BYTES,
+            Type.LONG,
+            64 << 20,
+            validator=Range(1, 1 << 30),
+            doc="Rows are written when there are so many bytes of them in memory, and at each commit of offsets.",
+        ),
+    )
+
+    def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
+        return add_errors(super().validate(config), config, self)
+
+    def check(self, config: Mapping[str, str]) -> None:
+        FrameSettings.of(self.config_def.parse(config), self.allowed_paths)
+
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        """One: of two jobs of Spark that append to a folder, the one that ends first removes the temporary files of the other."""
+        return [self.config.originals]
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        """Spark's writers have no place for offsets and claims."""
+        return ExactlyOnceSupport.UNSUPPORTED
+
+
+def _table(batch: Batch) -> pa.Table:
+    """The rows of the records with a value, under types that Spark has."""
+    rows = value_rows(batch)
+    if batch.value is None or not rows.num_columns:
+        return pa.table({})
+    schema = pa.schema([lake_field(field).remove_metadata().with_nullable(True) for field in rows.schema])
+    for field in schema:
+        if pa.types.is_time(field.type) or pa.types.is_decimal256(field.type):
+            raise DataException(f"Spark has no type for the field {field.name} ({field.type}). Convert it, or leave it out.")
+    return projected(rows, schema, rows.num_rows).filter(pc.is_valid(batch.value))

@@ -1,0 +1,215 @@
+"""SqlTransform: fields of the value computed, and records dropped, by a SELECT over the batch that DuckDB runs in a sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, SchemaException
+from airflow_provider_connect.sdk.arrow import pa, pc
+from airflow_provider_connect.sdk.arrow_schema import schema_of
+from airflow_provider_connect.sdk.batch import Batch
+from airflow_provider_connect.sdk.columns import row_numbers
+from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Range, Type
+from airflow_provider_connect.sdk.schema import Field, Schema, SchemaType
+from airflow_provider_connect.transforms.one_side import OneSide, runs_of
+from airflow_provider_connect.transforms.sql_query import ROW, TABLE, Plan, Statement, statement_of
+from airflow_provider_connect.transforms.struct_columns import child, schema_like, struct_column
+
+if TYPE_CHECKING:
+    from airflow_provider_connect.transforms.sql_sandbox import Sandbox
+
+SQL, TIMEOUT_MS = "sql", "timeout.ms"
+WHOLE: Final = "_value"
+_MOST_CHARACTERS: Final = 10_000
+
+
+def check_sql(name: str, value: str | None) -> None:
+    """A validator: the statement can be read and contains only what is allowed. The columns are known when the first batch comes."""
+    if value is None:
+        return
+    sandbox = _sandbox()
+    try:
+        _statement(sandbox, name, value)
+    finally:
+        sandbox.close()
+
+
+def _sandbox() -> Sandbox:
+    try:
+        from airflow_provider_connect.transforms.sql_sandbox import Sandbox
+    except ImportError as error:
+        raise ConfigException("SqlTransform needs DuckDB: pip install 'airflow-provider-connect[sql]'") from error
+    return Sandbox()
+
+
+def _statement(sandbox: Sandbox, name: str, text: str) -> Statement:
+    if len(text) > _MOST_CHARACTERS:
+        raise ConfigException.of(name, f"{text[:100]}…", f"{len(text)} characters; the most are {_MOST_CHARACTERS}")
+    return statement_of(name, text, sandbox.tree_of(text))
+
+
+@dataclass(slots=True)
+class _Bound:
+    """A statement for records with values and keys of ``kinds``. ``after`` is the schema of the result, from the first result on."""
+
+    kinds: tuple[object, object]
+    plan: Plan
+    text: str
+    after: Schema | None = None
+
+
+def _kinds(batch: Batch) -> tuple[object, object]:
+    """The schemas of value and key; where there is no schema, the columns' types."""
+    value, key = (None if column is None else column.type for column in (batch.value, batch.key))
+    return batch.value_schema or value, batch.key_schema or key
+
+
+class SqlTransform(OneSide):
+    """The fields that a SELECT returns, for the records that its WHERE keeps. Null values stay as they are.
+
+    Fields that the SELECT only names, or that ``*`` stands for, never pass through DuckDB: column, schema and default are the same.
+    """
+
+    side = "value"
+    config_def = ConfigDef(
+        ConfigKey(
+            SQL,
+            validator=check_sql,
+            importance=Importance.HIGH,
+            doc="<code>SELECT … FROM batch WHERE …</code> in DuckDB's SQL. Columns are the value's fields (<code>_value</code> if it has "
+            "none), <code>_key</code>, <code>_topic</code>, <code>_partition</code>, <code>_offset</code>, <code>_timestamp</code>.",
+        ),
+        ConfigKey(
+            TIMEOUT_MS,
+            Type.LONG,
+            10_000,
+            validator=Range(at_least=1, at_most=60_000),
+            doc="How long the statement may take for one batch. A batch that takes longer is tried in smaller parts.",
+        ),
+    )
+
+    def configure(self, config: Config) -> None:
+        self._sandbox = _sandbox()
+        self._statement = _statement(self._sandbox, SQL, config[SQL])
+        self._timeout_ms: int = config[TIMEOUT_MS]
+        self._bound: _Bound | None = None
+
+    def close(self) -> None:
+        self._sandbox.close()
+
+    def apply_batch(self, batch: Batch) -> Batch | list[Batch]:
+        column = batch.value
+        if column is None or not 0 < column.null_count < len(column):
+            return super().apply_batch(batch)
+        is_null = column.is_null()
+        with self.refusing():  # one statement for all values between the nulls: each costs milliseconds, however few rows it has
+            mask, result = self._selected(batch.filter(pc.invert(is_null)))
+        pieces, seen, used = [], 0, 0
+        for start, length, is_tombstone in runs_of(is_null):
+            piece = batch.slice(start, length)
+            if not is_tombstone:
+                piece = piece if mask is None else piece.filter(mask.slice(seen, length))
+                values = result.slice(used, piece.num_records)
+                piece = piece.replace(value=values.value, value_schema=values.value_schema)
+                seen, used = seen + length, used + piece.num_records
+            pieces.append(piece)
+        return pieces
+
+    def changed(self, batch: Batch) -> Batch:
+        return self._selected(batch)[1]
+
+    def _selected(self, batch: Batch) -> tuple[pa.BooleanArray | None, Batch]:
+        """Which records stay (None: all), and the batch of these."""
+        bound, kinds = self._bound, _kinds(batch)
+        if bound is None or bound.kinds != kinds:
+            bound = self._bound = self._bind(batch, kinds)
+        mask, result = None, None
+        if bound.plan.tree is not None:
+            result = self._sandbox.rows(bound.text, TABLE, _table(batch, bound.plan), self._timeout_ms)
+            mask = _mask(batch.num_records, result.column(result.num_columns - 1))
+            batch = batch if mask is None else batch.filter(mask)
+        if bound.after is None:
+            bound.after = _schema_after(batch.value_schema, bound.plan, result)
+        return mask, batch.replace(value=_value_after(batch, bound.plan, result, bound.after), value_schema=bound.after)
+
+    def _bind(self, batch: Batch, kinds: tuple[object, object]) -> _Bound:
+        schema = batch.value_schema
+        fields = [field.name for field in schema.fields] if _is_struct(schema) and schema is not None else []
+        more = [name for name in _METADATA if name != WHOLE or not _is_struct(schema)]
+        plan = self._statement.plan(fields, more)
+        return _Bound(kinds, plan, "" if plan.tree is None else self._sandbox.text_of(plan.tree))
+
+
+def _is_struct(schema: Schema | None) -> bool:
+    return schema is not None and schema.type is SchemaType.STRUCT
+
+
+def _repeated(batch: Batch, value: Any, type: pa.DataType) -> pa.Array:  # Any: a text or a number
+    return pa.repeat(pa.scalar(value, type), batch.num_records)
+
+
+def _timestamps(batch: Batch) -> pa.Array:
+    type = pa.timestamp("ms", "UTC")
+    return pa.nulls(batch.num_records, type) if batch.timestamp is None else batch.timestamp.cast(type)
+
+
+_METADATA: Final[Mapping[str, Callable[[Batch], pa.Array]]] = {
+    WHOLE: lambda batch: batch.value,
+    "_key": lambda batch: _repeated(batch, None, pa.string()) if batch.key is None else batch.key,
+    "_topic": lambda batch: _repeated(batch, batch.topic, pa.string()),
+    "_partition": lambda batch: _repeated(batch, batch.kafka_partition, pa.int32()),
+    "_offset": lambda batch: batch.kafka_offsets if batch.is_from_kafka else pa.nulls(batch.num_records, pa.int64()),
+    "_timestamp": _timestamps,
+}
+"""Columns that are no fields of the value. A field of such a name hides the column."""
+
+
+def _table(batch: Batch, plan: Plan) -> pa.Table:
+    """The row numbers, and the columns that the statement uses."""
+    columns = [row_numbers(batch.num_records)]
+    for name in plan.columns:
+        field = batch.value_schema.field(name) if batch.value_schema is not None and _is_struct(batch.value_schema) else None
+        columns.append(_METADATA[name](batch) if field is None else child(batch.value, field, fill=False))
+    return pa.Table.from_arrays(columns, [ROW, *plan.columns])
+
+
+def _mask(count: int, rows: pa.ChunkedArray) -> pa.BooleanArray | None:
+    """Which of ``count`` records the statement has kept; None: all. Raises ConnectException unless its rows are rows of the batch, each
+    once and in order."""
+    mask, kept = None, row_numbers(count)
+    if len(rows) != count:
+        mask = pc.is_in(kept, value_set=rows)
+        kept = kept.filter(mask)
+    if not rows.combine_chunks().equals(kept):
+        raise ConnectException("SqlTransform: the statement has returned other rows than those of the batch")
+    return mask
+
+
+def _schema_after(before: Schema | None, plan: Plan, result: pa.Table | None) -> Schema:
+    computed = iter(result.schema if result is not None else ())
+    fields: list[tuple[str, Schema]] = []
+    for output in plan.outputs:
+        if output.field is not None and before is not None:
+            fields.append((output.name, before.fields[output.field].schema))
+            continue
+        column = next(computed)
+        try:
+            fields.append((output.name, schema_of(pa.field(output.name, column.type))))
+        except SchemaException as error:
+            raise DataException(f"SqlTransform: {output.name} has the type {column.type}, which no record can hold: CAST it") from error
+    if before is None or not _is_struct(before):
+        return Schema.struct(dict(fields))
+    return schema_like(before, fields)
+
+
+def _value_after(batch: Batch, plan: Plan, result: pa.Table | None, schema: Schema) -> pa.Array:
+    computed = iter(result.columns if result is not None else ())
+    columns = []
+    for output, field in zip(plan.outputs, schema.fields, strict=True):
+        if output.field is None:
+            columns.append(next(computed))
+        else:
+            columns.append(child(batch.value, Field(output.name, output.field, field.schema), fill=False))
+    return struct_column(schema, columns, row_numbers(batch.num_records))

@@ -1,0 +1,318 @@
+"""What SqlTransform's statement may be: a projection and a filter of the one table ``batch``.
+
+Takes DuckDB's syntax tree as JSON. Everything that is not listed here is refused. Knows neither DuckDB nor records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from airflow_provider_connect.errors import ConfigException, DataException
+
+Node = dict[str, Any]
+"""A part of a syntax tree. Any: DuckDB's JSON."""
+
+TABLE: Final = "batch"
+ROW: Final = "row of the batch"
+"""The column of row numbers, which stands before all others, so that a field of this name hides nothing."""
+
+_MOST_GROWTH, _MOST_WIDTH = 64, 1000
+
+_EMPTY_PARTS: Final = {
+    "modifiers": "DISTINCT, ORDER BY and LIMIT",
+    "group_expressions": "GROUP BY",
+    "group_sets": "GROUP BY",
+    "having": "HAVING",
+    "qualify": "QUALIFY",
+    "sample": "a sample",
+}
+"""Parts of a SELECT by which rows would lose their order or their own offset."""
+
+_OPERATORS: Final = frozenset(
+    {
+        *("COMPARE_IN", "OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL", "OPERATOR_NOT", "OPERATOR_COALESCE", "OPERATOR_TRY"),
+        *("ARRAY_EXTRACT", "ARRAY_SLICE", "STRUCT_EXTRACT"),
+    }
+)
+_CLASSES: Final = frozenset(
+    {"BETWEEN", "CASE", "CAST", "COLUMN_REF", "COMPARISON", "CONJUNCTION", "CONSTANT", "FUNCTION", "OPERATOR", "TYPE"}
+)
+_TYPE_NAMES: Final = (
+    "bigint binary blob bool boolean bytea char date datetime dec decimal double float float4 float8 hugeint int int1 int2 "
+    "int4 int8 integer interval json list long map numeric real short signed smallint string struct text time timestamp "
+    "timestamptz timestamp_ms timestamp_ns timestamp_s timestamp_us tinyint ubigint uinteger usmallint utinyint uuid "
+    "varbinary varchar"
+)
+_TYPES: Final = frozenset({*_TYPE_NAMES.split(), "timestamp with time zone"})
+FUNCTIONS: Final = {
+    "operators": "+ - * / // % ^ ** & | << >> ~ @ || ->> ^@ ~~ !~~ ~~* !~~* like_escape not_like_escape ilike_escape not_ilike_escape",
+    "numbers": (
+        "abs acos add asin atan atan2 bit_count cbrt ceil ceiling cos cot degrees divide even exp fdiv floor fmod gcd greatest isfinite "
+        "isinf isnan lcm least ln log log10 log2 mod multiply pi pow power radians round round_even sign sin sqrt subtract tan trunc xor"
+    ),
+    "texts and bytes": (
+        "ascii base64 bit_length char_length character_length chr concat concat_ws contains decode encode ends_with from_base64 from_hex "
+        "hex instr lcase left len length lower lpad ltrim md5 nfc_normalize octet_length ord overlay position prefix regexp_escape "
+        "regexp_extract regexp_full_match regexp_matches regexp_replace replace reverse right rpad rtrim sha1 sha256 split_part "
+        "starts_with str_split string_split strip_accents strlen strpos substr substring suffix to_base64 to_hex translate trim ucase "
+        "unhex unicode upper url_decode url_encode"
+    ),
+    "times": (
+        "century date_add date_diff date_part date_sub date_trunc datediff datepart datesub datetrunc day dayname dayofmonth dayofweek "
+        "dayofyear epoch epoch_ms epoch_ns epoch_us hour isodow isoyear last_day make_date make_time make_timestamp make_timestamp_ms "
+        "microsecond millisecond minute month monthname now quarter second strftime strptime time_bucket timezone to_days to_hours "
+        "to_microseconds to_milliseconds to_minutes to_months to_seconds to_timestamp to_weeks to_years today try_strptime week weekday "
+        "weekofyear year yearweek"
+    ),
+    "conditions": "constant_or_null if nullif typeof",
+    "lists, maps and structs": (
+        "array_contains array_extract array_length array_slice cardinality element_at flatten list_avg list_concat list_contains "
+        "list_count list_distinct list_element list_extract list_first list_has list_has_all list_has_any list_last list_max list_min "
+        "list_position list_reverse_sort list_slice list_sort list_sum list_value map map_contains map_entries map_extract "
+        "map_extract_value map_from_entries map_keys map_values row struct_extract struct_insert struct_pack"
+    ),
+    "JSON": (
+        "json_array json_array_length json_contains json_exists json_extract json_extract_path json_extract_path_text json_extract_string "
+        "json_keys json_merge_patch json_object json_type json_valid json_value to_json"
+    ),
+}
+"""The functions that a statement may use, by subject. Each returns one value a row, opens nothing, and ends in a time that grows with its
+arguments. Those that make large values from small ones (``repeat``, ``range``, ``printf``) and lambdas are left out."""
+_FUNCTIONS: Final = frozenset(name for names in FUNCTIONS.values() for name in names.split())
+_GROWING: Final = {"lpad": 1, "rpad": 1, "regexp_replace": 2, "replace": 2}
+"""Functions whose result may be much longer than their first argument, and the argument that limits it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A field of the result: ``field`` is the index of the value's field that it is, None if it is computed."""
+
+    name: str
+    field: int | None
+
+
+@dataclass(slots=True)
+class Plan:
+    """A statement for values with known fields. ``tree`` is None where nothing is computed and no row dropped; otherwise it selects the
+    computed fields, in the order of ``outputs``, and then ``ROW``, from ``columns``."""
+
+    outputs: list[Output]
+    columns: list[str]
+    tree: Node | None
+
+
+@dataclass(slots=True)
+class Statement:
+    """A SELECT that was checked."""
+
+    tree: Node
+    select: Node
+
+    def plan(self, fields: Sequence[str], metadata: Collection[str]) -> Plan:
+        """What to compute for values with ``fields``. A field hides a column of ``metadata`` of the same name.
+
+        Raises DataException for a column that does not exist, and for two fields of the result with one name."""
+        columns: dict[str, int | None] = {name: index for index, name in enumerate(fields)}
+        columns |= {name: None for name in metadata if name not in columns}
+        outputs: list[Output] = []
+        computed: list[Node] = []
+        for name, field, expression in self._selected(columns):
+            outputs.append(Output(name, field))
+            if field is None and expression is not None:
+                computed.append({**expression, "alias": ""})  # an alias could stand for a column
+        _check_names(outputs)
+        where = self.select["where_clause"]
+        used = {_column(ref, columns): None for node in (*computed, where) for ref in _references(node)}
+        if not computed and where is None:
+            return Plan(outputs, [], None)
+        row = {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": "", "column_names": [ROW]}
+        select = {**self.select, "select_list": [*computed, row]}
+        return Plan(outputs, list(used), {**self.tree, "statements": [{**self.tree["statements"][0], "node": select}]})
+
+    def _selected(self, columns: dict[str, int | None]) -> Iterator[tuple[str, int | None, Node | None]]:
+        """Name, index of the field and expression of each field of the result, one of the last two None."""
+        for node in self.select["select_list"]:
+            if node["class"] == "STAR":
+                yield from _expanded(node, columns)
+                continue
+            if node["class"] != "COLUMN_REF":
+                yield node["alias"], None, node
+                continue
+            path = _within_table(node["column_names"], columns)
+            column = _column(path, columns)
+            index = columns[column] if len(path) == 1 else None
+            name = node["alias"] or (column if len(path) == 1 else path[-1])
+            yield name, index, None if index is not None else node
+
+
+def statement_of(setting: str, text: str, tree: Node) -> Statement:
+    """The statement of a syntax tree, as ``json_serialize_sql`` returns it. Raises ConfigException for one that is no SELECT of
+    expressions FROM batch WHERE a condition, or that uses a function, a type or syntax that is not allowed."""
+    try:
+        return _checked(tree)
+    except _Refusal as refusal:
+        raise ConfigException.of(setting, text, str(refusal)) from None
+
+
+class _Refusal(Exception):
+    """What a statement may not contain."""
+
+
+def _checked(tree: Node) -> Statement:
+    if tree["error"]:
+        raise _Refusal(f"{tree['error_message']}: give one SELECT … FROM {TABLE} WHERE …")
+    if len(tree["statements"]) != 1:
+        raise _Refusal(f"{len(tree['statements'])} statements: give one SELECT … FROM {TABLE} WHERE …")
+    select = tree["statements"][0]["node"]
+    if select["type"] != "SELECT_NODE" or select["cte_map"]["map"]:
+        raise _Refusal(f"WITH, UNION and the like are not allowed: give one SELECT … FROM {TABLE} WHERE …")
+    for part, words in _EMPTY_PARTS.items():
+        if select[part]:
+            raise _Refusal(f"{words} cannot be used, since each record keeps its own offset: only SELECT … FROM {TABLE} WHERE …")
+    if select["aggregate_handling"] != "STANDARD_HANDLING":
+        raise _Refusal("GROUP BY cannot be used, since each record keeps its own offset")
+    _check_table(select["from_table"])
+    for node in select["select_list"]:
+        _check_selected(node)
+    if select["where_clause"] is not None:
+        _check_expression(select["where_clause"])
+    return Statement(tree, select)
+
+
+def _check_table(table: Node) -> None:
+    path = table["qualified_name"]["path"] if table["type"] == "BASE_TABLE" else []
+    plain = {"alias", "sample", "column_name_alias", "at_clause"}
+    if [name.lower() for name in path] != [TABLE] or any(table[part] for part in plain):
+        raise _Refusal(f"rows come FROM {TABLE}, alone and under this name: joins, other tables, functions and files cannot be read")
+
+
+def _check_selected(node: Node) -> None:
+    if node["class"] != "STAR":
+        _check_expression(node)
+        if node["class"] != "COLUMN_REF" and not node["alias"]:
+            raise _Refusal(f"an expression{_location(node)} has no name: write … AS name")
+        return
+    if node["columns"] or node["expr"] or node["qualified_exclude_list"] or node["relation_name"].lower() not in ("", TABLE):
+        raise _Refusal(f"{_location(node).strip()}: only * with EXCLUDE, REPLACE and RENAME may stand for several columns")
+    for replaced in node["replace_list"]:
+        _check_expression(replaced["value"])
+
+
+def _check_expression(root: Node) -> None:
+    left: list[tuple[Any, int]] = [(root, 1)]
+    while left:
+        part, growth = left.pop()
+        if isinstance(part, list):
+            left.extend((entry, growth) for entry in part)
+        elif isinstance(part, dict):
+            growth *= _checked_growth(part)
+            if growth > _MOST_GROWTH:
+                raise _Refusal(f"{part['function_name']}{_location(part)} could make texts more than {_MOST_GROWTH} times as long")
+            left.extend((entry, growth) for entry in part.values())
+
+
+def _checked_growth(node: Node) -> int:
+    """How many times as long as its argument the text of this part of an expression can be, without those in it."""
+    kind = node.get("class")
+    if kind is None:
+        if node.get("orders") or node.get("type") not in (None, "ORDER_MODIFIER"):
+            raise _Refusal(f"{node['type']} cannot be used in an expression")
+    elif kind not in _CLASSES or (kind == "OPERATOR" and node["type"] not in _OPERATORS):
+        words = node["type"].replace("_", " ").lower()
+        raise _Refusal(f"{words}{_location(node)} cannot be used: expressions are made of columns, constants, operators and functions")
+    elif kind == "FUNCTION":
+        return _checked_function(node)
+    elif kind == "TYPE" and (len(node["qualified_name"]["path"]) != 1 or node["type_name"].lower() not in _TYPES):
+        raise _Refusal(f"the type {node['type_name']}{_location(node)} cannot be used")
+    return 1
+
+
+def _checked_function(node: Node) -> int:
+    name = node["function_name"].lower()
+    if name not in _FUNCTIONS or len(node["qualified_name"]["path"]) != 1:
+        raise _Refusal(f"the function {name}{_location(node)} cannot be used: docs/transformations.md lists those that can")
+    if node["filter"] or node["distinct"] or node["export_state"]:
+        raise _Refusal(f"{name}{_location(node)} is not an aggregate: it has no FILTER and no DISTINCT")
+    limit = _GROWING.get(name)
+    if limit is None or limit >= len(node["arguments"]):
+        return 1
+    searched, given = (_constant(node["arguments"][index]["expression"]) for index in (1, limit))
+    if given is None:
+        raise _Refusal(f"argument {limit + 1} of {name}{_location(node)} must be a constant, so that the length of the result has a limit")
+    if name.endswith("pad"):
+        if not given.isdigit() or int(given) > _MOST_WIDTH:
+            raise _Refusal(f"argument {limit + 1} of {name}{_location(node)} must be a number up to {_MOST_WIDTH}")
+        return 1
+    if name == "replace":
+        return 1 if searched and len(given) <= len(searched) else max(1, len(given))
+    return 1 + len(given)
+
+
+def _constant(node: Node) -> str | None:
+    return str(node["literal"]["text"]) if node["class"] == "CONSTANT" else None
+
+
+def _nodes(root: Node | None) -> Iterator[Node]:
+    """All parts of an expression."""
+    left: list[Any] = [root]
+    while left:
+        part = left.pop()
+        if isinstance(part, dict):
+            yield part
+            left.extend(part.values())
+        elif isinstance(part, list):
+            left.extend(part)
+
+
+def _references(root: Node | None) -> Iterator[list[str]]:
+    return (node["column_names"] for node in _nodes(root) if node.get("class") == "COLUMN_REF")
+
+
+def _location(node: Node) -> str:
+    """Where in the text a part is; parts that the parser has added have no location."""
+    at = int(node.get("query_location", 0))
+    return f" at character {at + 1}" if at < 1 << 32 else ""
+
+
+def _expanded(star: Node, columns: dict[str, int | None]) -> Iterator[tuple[str, int | None, Node | None]]:
+    excluded = {_field(name, columns) for name in star["exclude_list"]}
+    replaced = {_field(entry["key"], columns): entry["value"] for entry in star["replace_list"]}
+    renamed = {_field(entry["key"]["column"], columns): entry["value"] for entry in star["rename_list"]}
+    for name, index in columns.items():
+        if index is None or name in excluded:
+            continue
+        if name in replaced:
+            yield name, None, replaced[name]
+        else:
+            yield renamed.get(name, name), index, None
+
+
+def _field(name: str, columns: dict[str, int | None]) -> str:
+    return _column([name], {column: index for column, index in columns.items() if index is not None})
+
+
+def _within_table(path: Sequence[str], columns: Collection[str]) -> Sequence[str]:
+    """A reference without the table's name: the column, and behind it fields within the column."""
+    if len(path) > 1 and path[0].lower() == TABLE and any(column.lower() == path[1].lower() for column in columns):
+        return path[1:]
+    return path
+
+
+def _column(path: Sequence[str], columns: Collection[str]) -> str:
+    """The column that a reference begins with."""
+    name = _within_table(path, columns)[0]
+    found = [column for column in columns if column.lower() == name.lower()]
+    if len(found) > 1:
+        raise DataException(f"SqlTransform: the fields {', '.join(found)} differ by case alone, so that SQL cannot name one of them")
+    if not found:
+        raise DataException(f"SqlTransform: no column {name}; there are {', '.join(columns)}")
+    return found[0]
+
+
+def _check_names(outputs: Sequence[Output]) -> None:
+    names = [output.name for output in outputs]
+    for name in names:
+        if names.count(name) > 1:
+            raise DataException(f"SqlTransform: two fields of the result are called {name}: rename one by AS")

@@ -1,0 +1,96 @@
+"""DuckDB as SqlTransform uses it: in memory, one thread, and nothing of the host: no files, network, extensions, variables, settings.
+
+Knows nothing of batches. Imported where a statement is checked or run."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import duckdb
+
+from airflow_provider_connect.errors import ConnectException, DataException
+from airflow_provider_connect.sdk.arrow import pa
+
+_SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "allow_persistent_secrets": "false",
+    "python_enable_replacements": "false",
+    "temp_directory": "",
+    "threads": "1",
+    "memory_limit": "64MB",
+    "max_expression_depth": "200",
+}
+
+
+class Sandbox:
+    """One database. Its statements are checked before (``sql_query``); these settings are the second wall."""
+
+    def __init__(self) -> None:
+        self._connection = duckdb.connect(":memory:", config=_SETTINGS)
+        for statement in ("SET TimeZone = 'UTC'", "SET lock_configuration = true"):  # the second is the last that can be set
+            self._connection.execute(statement).fetchall()
+
+    def tree_of(self, text: str) -> dict[str, Any]:  # Any: DuckDB's JSON
+        """The syntax tree of a statement, or its error."""
+        try:
+            tree: dict[str, Any] = json.loads(self._value("SELECT json_serialize_sql(?)", text))
+        except (duckdb.Error, RecursionError) as error:
+            return {"error": True, "error_message": f"the statement cannot be read ({_first_line(error)})"}
+        return tree
+
+    def text_of(self, tree: dict[str, Any]) -> str:
+        """The statement of a syntax tree."""
+        return self._value("SELECT json_deserialize_sql(?)", json.dumps(tree))
+
+    def rows(self, statement: str, table: str, content: pa.Table, timeout_ms: int) -> pa.Table:
+        """The result of a statement over ``content``, which it knows as ``table``, in the order of its rows.
+
+        Raises DataException if the statement fails, takes too long or needs too much memory."""
+        try:
+            self._connection.register(table, content)
+            with self._interrupted_after(timeout_ms / 1000):
+                return self._connection.sql(statement).to_arrow_table()
+        except duckdb.InterruptException as error:
+            raise DataException(f"SqlTransform: the statement took more than timeout.ms = {timeout_ms} ms") from error
+        except (duckdb.InternalException, duckdb.FatalException) as error:
+            raise ConnectException(f"SqlTransform: DuckDB failed: {_first_line(error)}") from error
+        except (duckdb.Error, UnicodeDecodeError) as error:
+            raise DataException(f"SqlTransform: {_first_line(error)}") from error
+
+    def close(self) -> None:
+        """End the database."""
+        self._connection.close()
+
+    @contextmanager
+    def _interrupted_after(self, seconds: float) -> Iterator[None]:
+        """End what runs within, again and again: DuckDB forgets an interruption that comes before a statement begins."""
+        is_over = threading.Event()
+
+        def watch() -> None:
+            while not is_over.wait(seconds):
+                self._connection.interrupt()
+
+        watching = threading.Thread(target=watch, name="sql-timeout", daemon=True)
+        watching.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            watching.join()  # so that it cannot interrupt the next statement
+
+    def _value(self, query: str, argument: str) -> str:
+        return str(self._connection.execute(query, [argument]).fetchall()[0][0])  # all: an unfinished result blocks the next statement
+
+
+def _first_line(error: BaseException) -> str:
+    """Without DuckDB's excerpt of the statement, which is not the author's own text. DuckDB cuts values in its messages between bytes, so
+    that some of them are no UTF-8."""
+    text = error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
+    return next(iter(text.splitlines()), type(error).__name__)

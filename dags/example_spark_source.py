@@ -1,0 +1,32 @@
+"""### What Spark reads, to a topic
+
+The rows of Parquet files become records of the topic `example-spark-rows`. Each run brings those with a larger `id` than the last run has
+read, exactly once.
+
+The files lie in the folder `spark-rows` in the directory of `CONNECT_DEMO_DIR`.
+The worker setting `connectors.spark.formats` must name `parquet`.
+Triggered by hand.
+"""
+
+import os
+
+from airflow_provider_connect import ConnectorDag
+
+DIRECTORY = os.environ.get("CONNECT_DEMO_DIR", "/tmp/connect-demo")
+
+ConnectorDag(
+    "example-spark-source",
+    {
+        "connector.class": "SparkSource",
+        "topic": "example-spark-rows",
+        "format": "parquet",
+        "path": f"{DIRECTORY}/spark-rows",
+        "incremental.column": "id",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "airflow.tags": "demo",
+        "airflow.description": "What Spark reads, to a topic",
+    },
+    schedule=None,
+    doc_md=__doc__,
+)
