@@ -18,7 +18,7 @@ from pathlib import Path
 
 from airflow_provider_connect.config.masking import Mask, mask_output
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.model.log_lines import quiet_libraries
+from airflow_provider_connect.model.log_lines import escape_unprintable, quiet_libraries
 from airflow_provider_connect.plugins.validation.probe import PluginProbe
 from airflow_provider_connect.rest.server import RestListener, rest_server
 from airflow_provider_connect.standalone.files import opened_backing, read_connector_file, read_properties, standalone_settings
@@ -27,6 +27,8 @@ from airflow_provider_connect.stores.admin_connection import server_info
 
 ENDED, WRONG, FAILED = 0, 2, 3
 """Exit codes: ended by a signal; wrong files or settings; what a file asks for failed at the start (Connect's own code for that)."""
+
+_IDLE_SECONDS = 60.0  # then the process in which plugins validate configs ends: it has 35 MB
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("worker", type=Path, metavar="worker.properties", help="the worker's settings, as Kafka Connect names them")
     parser.add_argument("connectors", type=Path, nargs="*", metavar="connector.properties", help="configs: properties, or JSON")
     options = parser.parse_args(arguments)
+    escape_unprintable(sys.stdout)
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     quiet_libraries()
     ends, mask = _end_signal(), Mask()
@@ -59,7 +62,7 @@ def run_agent(properties: Mapping[str, str], connectors: Sequence[Path], ends: t
     listener = RestListener.of(settings.values)
     with ExitStack() as opened:
         backing = opened_backing(settings, opened)
-        probe = PluginProbe(settings)
+        probe = PluginProbe(settings, idle_seconds=_IDLE_SECONDS)
         opened.callback(probe.close)
         worker = StandaloneWorker(settings, backing, probe, worker_id=f"{listener.host}:{listener.port}", mask=mask)
         opened.enter_context(worker)

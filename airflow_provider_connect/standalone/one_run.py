@@ -21,7 +21,7 @@ from pathlib import Path
 from airflow_provider_connect.config.masking import Mask, mask_output, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.model.log_lines import quiet_libraries
+from airflow_provider_connect.model.log_lines import escape_unprintable, quiet_libraries
 from airflow_provider_connect.model.run import RunResult, RunSpec, RunState, TaskResult
 from airflow_provider_connect.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.standalone.files import (
@@ -60,6 +60,7 @@ log = logging.getLogger(__name__)
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script; ends the process."""
     options = parsed(arguments)
+    escape_unprintable(sys.stdout)
     stream = sys.stdout if options.preview is None else sys.stderr  # records are on standard output
     logging.basicConfig(stream=stream, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     quiet_libraries()

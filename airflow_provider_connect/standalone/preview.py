@@ -14,7 +14,7 @@ from pathlib import Path
 
 from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
+from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException, message_of
 from airflow_provider_connect.model.previews import Fields, Preview, PreviewedRecord, PreviewRequest
 from airflow_provider_connect.standalone.files import ConnectorFile
 from airflow_provider_connect.stores.offset_file import SETTING, read_offset_file
@@ -81,8 +81,10 @@ def _in_one_line(error: Exception) -> str:
     cause: BaseException = error
     while cause.__cause__ is not None:
         cause = cause.__cause__
-    message = "" if cause is error and not isinstance(error, ConnectException) else " ".join(str(error).split())
+    message = "" if cause is error and not isinstance(error, ConnectException) else " ".join(message_of(error).split())
     if isinstance(cause, ConnectException):
         return message
-    text = f"{type(cause).__name__}: {' '.join(str(cause).split())}{line_of_author(''.join(traceback.format_tb(cause.__traceback__)))}"
+    text = (
+        f"{type(cause).__name__}: {' '.join(message_of(cause).split())}{line_of_author(''.join(traceback.format_tb(cause.__traceback__)))}"
+    )
     return f"{message}; cause: {text}" if message else text

@@ -84,13 +84,13 @@ class _Run:
         return self._process.poll() is None
 
     def end(self) -> int:
-        """Have it end after its batch if it is still at work. The exit code."""
+        """Have it end after its batch if it is still at work, and what it has started with it. The exit code."""
         self._input.close()
-        try:
-            return self._process.wait(_END_SECONDS if self._has_begun else 0)
-        except subprocess.TimeoutExpired:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_SECONDS if self._has_begun else 0)
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)  # the session is its own
-            return self._process.wait()
+        return self._process.wait()
 
 
 @dataclass(frozen=True, slots=True)

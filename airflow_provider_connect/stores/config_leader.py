@@ -10,7 +10,16 @@ from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.model.ids import config_leader_id
 from airflow_provider_connect.model.records import ConfigRecord
-from airflow_provider_connect.stores.kafka_errors import QUICK, LastError, is_fenced, is_retriable, kafka_error, translated, unreachable
+from airflow_provider_connect.stores.kafka_errors import (
+    QUICK,
+    LastError,
+    cause_of,
+    is_fenced,
+    is_retriable,
+    kafka_error,
+    translated,
+    unreachable,
+)
 from airflow_provider_connect.stores.transactional_producer import init_transactions
 from airflow_provider_connect.wire import config_topic
 
@@ -79,7 +88,7 @@ class ConfigLeader:
                 self._producer.produce(self._topic, wire.value, wire.key, 0, headers=[*wire.headers], on_delivery=on_delivery)
             offsets = delivered_offsets(delivered, self._producer.flush(timeout_seconds))
         except (KafkaException, SystemError) as error:
-            raise _not_written(error, []) from error
+            raise _not_written(cause_of(error, self._producer), []) from error
         self._commit(offsets, deadline)
         return offsets
 
@@ -92,7 +101,7 @@ class ConfigLeader:
             self._producer.flush(timeout_seconds)
             self._producer.abort_transaction(timeout_seconds)
         except (KafkaException, SystemError) as error:
-            raise _not_written(error, []) from error
+            raise _not_written(cause_of(error, self._producer), []) from error
 
     def _commit(self, offsets: list[int], deadline: float) -> None:
         while True:
@@ -130,8 +139,8 @@ def delivered_offsets(delivered: Iterable[tuple[int | None, KafkaError | None]],
     return offsets
 
 
-def _not_written(error: BaseException, uncertain: list[int]) -> NotWrittenException:
-    cause = kafka_error(error)
+def _not_written(error: KafkaError | BaseException, uncertain: list[int]) -> NotWrittenException:
+    cause = error if isinstance(error, KafkaError) else kafka_error(error)
     passing = cause is not None and (is_fenced(cause) or is_retriable(cause) or cause.txn_requires_abort() or cause.fatal())
     text = str(error) if cause is None else f"{cause.str()} ({cause.name()})"
     return NotWrittenException(text, may_pass=passing, uncertain=uncertain)

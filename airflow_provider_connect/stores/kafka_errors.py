@@ -154,9 +154,11 @@ def cause_of(error: KafkaError | BaseException, producer: Producer) -> KafkaErro
     return error
 
 
+_CAUSE_SECONDS = 5.0  # the client's own thread answers, at once unless the machine is busy
+
 _CAUSE_OF: Mapping[int, tuple[Callable[[Producer], object], Callable[[KafkaError], bool]]] = {
-    KafkaError._FATAL: (lambda producer: producer.abort_transaction(0), KafkaError.fatal),
-    KafkaError._STATE: (lambda producer: producer.commit_transaction(0), KafkaError.txn_requires_abort),
+    KafkaError._FATAL: (lambda producer: producer.abort_transaction(_CAUSE_SECONDS), KafkaError.fatal),
+    KafkaError._STATE: (lambda producer: producer.commit_transaction(_CAUSE_SECONDS), KafkaError.txn_requires_abort),
 }
 """By an error without its cause: a call that is refused with the cause, and whether an error is that cause. A transaction that takes no
 more records (``_STATE``) is never committed: librdkafka has it aborted first."""

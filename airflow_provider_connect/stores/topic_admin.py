@@ -11,6 +11,7 @@ from enum import StrEnum
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as _KafkaPartition
 from confluent_kafka.admin import (
+    AclOperation,
     ConfigResource,
     ListOffsetsResultInfo,
     NewTopic,
@@ -38,6 +39,9 @@ _NO_LEADER = frozenset(
     }
 )
 """The answers about a partition that is new or about to move, or whose leader's connection was lost."""
+
+_NEEDED = (AclOperation.DESCRIBE, AclOperation.READ, AclOperation.WRITE)
+"""What a worker does with its internal topics."""
 
 _FORBIDDEN = frozenset(
     {
@@ -261,22 +265,40 @@ class TopicAdmin:
             time.sleep(0.2)
 
     def _warn_of_single_replicas(self, created: set[str]) -> None:
-        if created:
-            found = {name: self.described(name, future) for name, future in self.describe_later(created).items()}
-            replicas = {name: min(len(partition.replicas) for partition in topic.partitions) for name, topic in found.items()}
-            brokers = len(self._connection.client.list_topics(timeout=self._connection.timeout_seconds).brokers)
-            for warning in replication_warnings(replicas, brokers):
-                _log.warning("%s", warning)
+        for warning in self.single_replicas(created) if created else ():
+            _log.warning("%s", warning)
 
-    def slow_compaction(self) -> list[str]:
-        """One warning for each internal topic whose replaced records stay for longer than an hour, with the command that ends it."""
-        names = [topic.name for topic in self._settings.internal_topics]
-        try:
-            found = self.configs(self.partitions(names))
-        except StoreException as error:
-            _log.info("The compaction settings of the internal topics could not be checked: %s", error)
-            return []
-        return [warning for name, configs in found.items() if (warning := compaction_warning(name, configs))]
+    def missing_rights(self, topics: Iterable[str]) -> dict[str, list[str]]:
+        """What this client's user may not do with each topic that exists, of what a worker needs, in the words of ``kafka-acls.sh``.
+        Topics on which it lacks nothing are left out. Raises StoreException where it may not even see one."""
+        found = self._connection.client.describe_topics(
+            TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=self._connection.timeout_seconds
+        )
+        lacking = {}
+        for topic, future in found.items():
+            try:
+                allowed = self.described(topic, future).authorized_operations
+            except TopicMissingException:
+                continue
+            if missing := [operation.name.title() for operation in _NEEDED if allowed is not None and operation not in allowed]:
+                lacking[topic] = missing
+        return lacking
+
+    def newest_time(self, topic: str) -> float | None:
+        """The greatest timestamp of a topic's records, in seconds since 1970; None where it has none."""
+        newest: OffsetSpec = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
+        asked = {_KafkaPartition(topic, number): newest for number in range(self.partitions([topic]).get(topic, 0))}
+        found = self._connection.client.list_offsets(asked, request_timeout=self._connection.timeout_seconds) if asked else {}
+        times = [self._connection.answer(future, f"listing offsets of {each}").timestamp for each, future in found.items()]
+        newest_ms = max(times, default=-1)
+        return None if newest_ms < 0 else newest_ms / 1000
+
+    def single_replicas(self, topics: Iterable[str]) -> list[str]:
+        """The warnings of ``replication_warnings`` for these topics, which exist."""
+        found = {name: self.described(name, future) for name, future in self.describe_later(topics).items()}
+        replicas = {name: min(len(partition.replicas) for partition in topic.partitions) for name, topic in found.items()}
+        brokers = len(self._connection.client.list_topics(timeout=self._connection.timeout_seconds).brokers)
+        return replication_warnings(replicas, brokers)
 
     def _check_policies(self, topics: list[InternalTopic]) -> None:
         if not topics:
@@ -289,7 +311,7 @@ class TopicAdmin:
             _log.info("The clean-up policies of the internal topics could not be checked: %s", error)
             return
         for topic in topics:
-            found = ",".join(sorted((configs[topic.name].get("cleanup.policy") or "").replace(" ", "").split(",")))
+            found = cleanup_policy(configs[topic.name])
             if found != "compact":
                 raise WorkerSettingsException(_WRONG_POLICY.format(topic=topic.name, key=topic.setting, purpose=topic.purpose, found=found))
 
@@ -308,13 +330,18 @@ class TopicAdmin:
         self._connection.close()
 
 
+def cleanup_policy(configs: Mapping[str, str | None]) -> str:
+    """A topic's ``cleanup.policy``, its words in order and without blanks; empty where it is not known."""
+    return ",".join(sorted((configs.get("cleanup.policy") or "").replace(" ", "").split(",")))
+
+
 def replication_warnings(replicas: Mapping[str, int], brokers: int) -> list[str]:
-    """Warnings about new internal topics: the brokers' default may be one replica, and then one disk holds all configs."""
+    """Warnings about internal topics: the brokers' default may be one replica, and then one disk holds all configs."""
     alone = sorted(name for name, count in replicas.items() if count < 2)
     if not alone or brokers < 2:
         return []
     return [
-        f"The internal topics {', '.join(alone)} were created with one replica, the default.replication.factor of the {brokers} brokers; "
+        f"The internal topics {', '.join(alone)} have one replica, and there are {brokers} brokers; "
         "with its disk all configs, offsets and statuses are lost. Reassign their partitions to more brokers; new topics get the replicas "
         "of config.storage.replication.factor, offset.…, status.… and batch.…"
     ]

@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Final
 
 from airflow_provider_connect import __version__
-from airflow_provider_connect.errors import ConfigException, PluginNotFoundException, PluginVersionException
+from airflow_provider_connect.errors import ConfigException, PluginNotFoundException, PluginVersionException, message_of, plugin_code
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.connector_keys import nearest
 from airflow_provider_connect.model.versions import MavenVersion, choose_version, oldest_first
@@ -50,17 +50,21 @@ class Plugin:
     def load(self) -> type:
         """The class, by its location's own importer. Raises ConfigException with plugin and origin when it cannot be imported."""
         try:
-            if self.location is not None:
-                from airflow_provider_connect.plugins.loading.plugin_loader import load
-
-                return load(self.location, self.reference)
-            module, _, attribute = self.reference.partition(":")
-            loaded: type = attrgetter(attribute)(import_module(module))
-            return loaded
+            with plugin_code():
+                return self._loaded()
         except Exception as error:
             raise ConfigException(
-                f"Plugin {self.class_name} ({self.origin}) cannot be imported: {type(error).__name__}: {error}"
+                f"Plugin {self.class_name} ({self.origin}) cannot be imported: {type(error).__name__}: {message_of(error)}"
             ) from error
+
+    def _loaded(self) -> type:
+        if self.location is not None:
+            from airflow_provider_connect.plugins.loading.plugin_loader import load
+
+            return load(self.location, self.reference)
+        module, _, attribute = self.reference.partition(":")
+        loaded: type = attrgetter(attribute)(import_module(module))
+        return loaded
 
     @property
     def origin(self) -> str:
@@ -244,6 +248,32 @@ _JDBC = (
     (PluginKind.SINK, "connectors.jdbc.sink.connector:JdbcSinkConnector", "io.aiven.connect.jdbc.JdbcSinkConnector"),
     (PluginKind.SOURCE, "connectors.jdbc.source.connector:JdbcSourceConnector", "io.aiven.connect.jdbc.JdbcSourceConnector"),
 )
+_OWN = (
+    (PluginKind.SINK, "connectors.filesystem.sink:FileSystemSinkConnector"),
+    (PluginKind.SINK, "connectors.lake.delta_sink:DeltaSinkConnector"),
+    (PluginKind.SINK, "connectors.spark.sink:SparkSinkConnector"),
+    (PluginKind.SOURCE, "connectors.spark.source:SparkSourceConnector"),
+    (PluginKind.SOURCE, "connectors.logs.source:LogSourceConnector"),
+    (PluginKind.SOURCE, "connectors.filesystem.source.connector:FileSystemSourceConnector"),
+    (PluginKind.TRANSFORMATION, "transforms.sql:SqlTransform"),
+)
+"""Those that Kafka Connect does not have: their class name is that of the class."""
+_REPLACED = {
+    "connectors.filesystem.sink:FileSystemSinkConnector": frozenset(
+        f"io.confluent.connect.{name}SinkConnector"
+        for name in ("azure.blob.AzureBlobStorage", "gcs.Gcs", "hdfs.Hdfs", "hdfs3.Hdfs3", "s3.S3")
+    )
+}
+"""Names of Java's plugins that some of them replace."""
+_LAKE = (
+    (
+        "org.apache.iceberg.connect.IcebergSinkConnector",
+        "connectors.lake.iceberg_sink:IcebergSinkConnector",
+        "io.tabular.iceberg.connect.IcebergSinkConnector",
+    ),
+)
+"""Sinks of lakes: class name, module and class, and another name."""
+_MIRRORS = ("Source", "Checkpoint", "Heartbeat")
 _SMTS = {
     "transforms.cast": "Cast$Key Cast$Value",
     "transforms.fields": "InsertField$Key InsertField$Value MaskField$Key MaskField$Value ReplaceField$Key ReplaceField$Value",
@@ -255,6 +285,12 @@ _SMTS = {
     "transforms.timestamp_converter": "TimestampConverter$Key TimestampConverter$Value",
 }
 """Single message transformations, by their module."""
+_REGISTRY_CONVERTERS = (
+    ("converters.registry.avro_converter", "io.confluent.connect.avro.AvroConverter"),
+    ("converters.registry.json_schema_converter", "io.confluent.connect.json.JsonSchemaConverter"),
+    ("converters.registry.protobuf_converter", "io.confluent.connect.protobuf.ProtobufConverter"),
+)
+"""Converters with a schema registry, by their module."""
 _CONVERTERS = (
     ("converters.json.converter", "json", ("JsonConverter",)),
     ("converters.plain", "storage", ("StringConverter",)),
@@ -267,6 +303,7 @@ def built_ins(version: str) -> list[Declared]:
     table = [
         (PluginKind.SINK, "connectors.file_sink", "file", ("FileStreamSinkConnector",)),
         (PluginKind.SOURCE, "connectors.file_source", "file", ("FileStreamSourceConnector",)),
+        *((PluginKind.SOURCE, f"connectors.mirror_maker.{name.lower()}", "mirror", (f"Mirror{name}Connector",)) for name in _MIRRORS),
         *((PluginKind.TRANSFORMATION, module, "transforms", names.split()) for module, names in _SMTS.items()),
         (PluginKind.PREDICATE, "transforms.predicates", "transforms.predicates", ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")),
         *((kind, *row) for kind in (PluginKind.CONVERTER, PluginKind.HEADER_CONVERTER) for row in _CONVERTERS),
@@ -276,7 +313,16 @@ def built_ins(version: str) -> list[Declared]:
         Declared(kind, f"io.confluent.connect.jdbc.{reference.partition(':')[2]}", f"{_HOUSE}.{reference}", version, frozenset({name}))
         for kind, reference, name in _JDBC
     ]
-    return databases + [
+    own = [
+        Declared(kind, f"{_HOUSE}.{reference.replace(':', '.')}", f"{_HOUSE}.{reference}", version, _REPLACED.get(reference, frozenset()))
+        for kind, reference in _OWN
+    ]
+    lake = [Declared(PluginKind.SINK, name, f"{_HOUSE}.{reference}", version, frozenset({other})) for name, reference, other in _LAKE]
+    of_registries = [
+        Declared(PluginKind.CONVERTER, name, f"{_HOUSE}.{module}:{name.rpartition('.')[2]}", version)
+        for module, name in _REGISTRY_CONVERTERS
+    ]
+    return [*databases, *lake, *own, *of_registries] + [
         Declared(kind, f"{_KAFKA}.{package}.{name}", f"{_HOUSE}.{module}:{name.replace('$', '')}", version)
         for kind, module, package, names in table
         for name in names

@@ -85,6 +85,8 @@ def locations(plugin_path: Iterable[str]) -> tuple[list[Location], list[BrokenLo
             broken.append(BrokenLocation(directory, "it is a file: plugin.path takes the folder that holds it"))
         except OSError as error:
             broken.append(BrokenLocation(directory, f"it cannot be read: {error.strerror or error}"))
+        except ValueError as error:  # a NUL within the path
+            broken.append(BrokenLocation(directory.replace("\0", "\\0"), f"it cannot be read: {error}"))
     return list(found.values()), broken
 
 

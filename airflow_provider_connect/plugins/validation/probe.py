@@ -45,6 +45,8 @@ _PASSED_ON: Final = (
     "group.id",
     "plugin.path",
     "connectors.allowed.paths",
+    "connectors.spark.formats",
+    "connectors.spark.options",
     "connectors.max.tasks",
     *(f"{kind}.storage.topic" for kind in ("config", "offset", "status", "batch")),
     "exactly.once.source.support",
@@ -59,16 +61,19 @@ Given = Mapping[str, str | None]
 
 
 class PluginProbe:
-    """Safe to share between threads; one serves a whole process. ``secrets`` gives the values of Airflow's variables in a config."""
+    """Safe to share between threads; one serves a whole process. ``secrets`` gives the values of Airflow's variables in a config. Its
+    processes end when nothing was asked for ``idle_seconds``; None: they stay."""
 
-    def __init__(self, settings: WorkerSettings, *, secrets: Callable[[Given], Mapping[str, str]] = lambda _: {}) -> None:
+    def __init__(
+        self, settings: WorkerSettings, *, secrets: Callable[[Given], Mapping[str, str]] = lambda _: {}, idle_seconds: float | None = None
+    ) -> None:
         self._settings = settings
         self._secrets = secrets
         self._catalog = PluginCatalog(settings.plugin_path)
         self._choice = PluginChoice(self._catalog, settings)
         passed_on = {name: value for name, value in settings.values.items() if name in _PASSED_ON or name.startswith("version_ranges.")}
         memory = settings.plugin_probe_memory_bytes
-        self._pool = ProbePool(lambda: ProbeProcess(passed_on, memory), settings.plugin_probe_timeout_ms / 1000)
+        self._pool = ProbePool(lambda: ProbeProcess(passed_on, memory), settings.plugin_probe_timeout_ms / 1000, idle_seconds)
         self._logging = threading.Lock()
         self._broken: set[BrokenLocation] = set()
         self._keys: dict[tuple[Plugin, str], list[ConfigKeyView]] = {}

@@ -128,11 +128,14 @@ class ProbeProcess:
 
 class ProbePool:
     """Safe to share between threads. At most ``MOST_AT_ONCE`` requests run at a time, and ``MOST_IDLE`` processes wait for the next one;
-    those that waited longest go first. A process is never given plugins whose files have changed since it loaded them."""
+    those that waited longest go first. A process is never given plugins whose files have changed since it loaded them. All that
+    wait end when nothing was asked for ``idle_seconds``; None: never."""
 
-    def __init__(self, start: Callable[[], ProbeProcess], timeout_seconds: float) -> None:
+    def __init__(self, start: Callable[[], ProbeProcess], timeout_seconds: float, idle_seconds: float | None = None) -> None:
         self._start = start
         self._timeout_seconds = timeout_seconds
+        self._idle_seconds = idle_seconds
+        self._timer: threading.Timer | None = None
         self._lock = threading.Lock()
         self._idle: OrderedDict[ProbeProcess, Fingerprints] = OrderedDict()
         self._free = threading.Semaphore(MOST_AT_ONCE)
@@ -147,8 +150,14 @@ class ProbePool:
         """End the processes that wait; those at work end after their answer."""
         with self._lock:
             self._closed = True
+        self._end_idle()
+
+    def _end_idle(self) -> None:
+        with self._lock:
             idle = list(self._idle)
             self._idle.clear()
+            if self._timer is not None:
+                self._timer.cancel()
         for process in idle:
             process.end()
 
@@ -173,9 +182,18 @@ class ProbePool:
         with self._lock:
             if process.is_alive and not self._closed:
                 self._idle[process] = locations
+                self._end_later()
                 while len(self._idle) > MOST_IDLE:
                     over.append(self._idle.popitem(last=False)[0])
             else:
                 over.append(process)
         for ended in over:
             ended.end()
+
+    def _end_later(self) -> None:
+        if self._idle_seconds is not None:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = threading.Timer(self._idle_seconds, self._end_idle)
+            self._timer.daemon = True
+            self._timer.start()

@@ -120,6 +120,7 @@ class _Validating:
             raise ConfigException(f"Class class {self._plugin.class_name} does not extend the Connector base")
         connector = loaded()
         connector.allowed_paths = self._choice.settings.allowed_paths
+        connector.allowed_spark = self._choice.settings.allowed_spark
         if not isinstance(connector.config_def, ConfigDef):
             raise BadRequestException(f"{self._plugin.class_name}.config() must return a ConfigDef that is not null.")
         return connector

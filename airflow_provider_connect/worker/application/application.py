@@ -12,7 +12,7 @@ from functools import partial
 
 from airflow_provider_connect.config.masking import Mask, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import ConnectException, FencedException, may_pass, trace_of
+from airflow_provider_connect.errors import ConnectException, FencedException, may_pass, message_of, shortened, trace_of
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.config_snapshot import ConfigSnapshot, handed_on
 from airflow_provider_connect.model.log_levels import apply_levels
@@ -192,12 +192,13 @@ class Application:
             versions=plan.connector.plugins.versions(),
             locations=plan.connector.plugins.locations(),
             failures=self._failures.get(task, 0),
+            needs_spark=plan.connector.connector.needs_spark,
         )
 
     def _connector_failed(self, claim: Claim | None, error: Exception, trial: UpgradeTrial | None) -> RunResult:
         name = self._spec.connector
-        trace = self._mask(trace_of(error))
-        text = self._mask(str(error))
+        trace = shortened(self._mask(trace_of(error)))
+        text = shortened(self._mask(message_of(error)))
         log.error("Connector %s FAILED: %s%s", name, text, line_of_author(trace))
         if claim is not None:
             version = None if self._state is None else plugin_version(self._settings, name, self._state)

@@ -29,7 +29,7 @@ def run_with_spark(directory: Path) -> NoReturn:
     mask = Mask()
     application = Application(
         spec,
-        lambda: starter(spec.connector, engines),
+        lambda: starter(spec.connector, engines, mask),
         host=os.environ.get("SPARK_LOCAL_IP") or own_address(spec.settings.get("bootstrap.servers", "")),
         on_claim=lambda claim: write_private(directory / CLAIM_FILE, str(claim)),
         on_progress=lambda progress: write_private(directory / PROGRESS_FILE, progress.to_json()),

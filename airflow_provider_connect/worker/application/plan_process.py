@@ -14,7 +14,15 @@ from pathlib import Path
 
 from airflow_provider_connect.config.masking import Mask, mask_output, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, RetriableException, may_pass, trace_of
+from airflow_provider_connect.errors import (
+    ConfigException,
+    ConnectException,
+    FencedException,
+    RetriableException,
+    may_pass,
+    message_of,
+    trace_of,
+)
 from airflow_provider_connect.model.config_snapshot import handed_on
 from airflow_provider_connect.model.log_levels import apply_levels
 from airflow_provider_connect.model.log_lines import LineReader, write_logs
@@ -87,7 +95,7 @@ def main(directory: Path) -> None:
     except ConnectException as error:
         answer = {"error": mask(str(error)), "retriable": error.retriable, "config": isinstance(error, ConfigException)}
     except Exception as error:  # (the connector's own code may raise anything)
-        answer = {"error": mask(f"{type(error).__name__}: {error}"), "retriable": may_pass(error), "config": False}
+        answer = {"error": mask(f"{type(error).__name__}: {message_of(error)}"), "retriable": may_pass(error), "config": False}
     write_private(directory / RESULT_FILE, json.dumps(answer))
 
 
@@ -124,7 +132,7 @@ def _answer(spec: RunSpec, mask: Mask) -> dict[str, object]:
         version = plugin_version(settings, spec.connector, state)
         trace = mask(trace_of(error))
         report_failed(backing, ConnectorStatus(spec.connector, State.FAILED, worker_id, trace=trace, version=version, claim=claim))
-        trial.failed(mask(str(error)))
+        trial.failed(mask(message_of(error)))
         raise
     return {"tasks": list(plan.tasks), "claim": str(claim)}
 

@@ -163,6 +163,7 @@ def _of_kind(
         return _sink_readiness(connector, resolved, settings)
     source: SourceConnector = connector_class(plugin, settings)()
     source.allowed_paths = settings.allowed_paths
+    source.refusal_of_topic = settings.refusal_of_data_topic
     passwords = password_values(source.config_def, resolved)
     hide(passwords)
     return source_readiness(connector, source, resolved, settings, Mask(secrets | passwords))

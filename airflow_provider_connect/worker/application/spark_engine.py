@@ -1,4 +1,5 @@
-"""Spark as what runs tasks: each is a job of one partition, whose body is a Python worker. The only module here that knows Spark.
+"""Spark as what runs tasks: each is a job of one partition, whose body is a Python worker; or, if it works with frames, a thread of the
+driver. The only module here that knows Spark.
 
 Two start-up measures live here because they must precede the SparkContext: without the numpy converters py4j imports pandas, numpy and
 pyarrow in the driver at its first call with an argument, and the JVM's own stop saves the second that Python's waits.
@@ -15,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.model.log_lines import KeptLines, LineReader, write_logs
 from airflow_provider_connect.model.run import TaskResult
@@ -31,8 +33,10 @@ _PLUGINS: Final = "connect-plugins"
 class SparkEngine:
     """One SparkContext. ``run`` may be called from several threads at once; jobs beyond the free cores wait their turn."""
 
-    def __init__(self, connector: str) -> None:
+    def __init__(self, connector: str, mask: Mask | None = None) -> None:
+        """``mask`` hides the secrets of bodies that run in this process, whose output is masked by it."""
         self._context = _context(connector)
+        self._mask = mask or Mask()
         self._lock = threading.Lock()
         self._sent: Sequence[str] = ()
 
@@ -42,6 +46,11 @@ class SparkEngine:
 
     def run(self, payload: TaskPayload) -> TaskResult:
         """The task as a Spark job. Raises when the job is lost: its Python worker or its executor died."""
+        if payload.needs_spark:
+            with self._lock:  # a thread that waits for another's import gets half a module if that fails
+                from airflow_provider_connect.worker.task.task_body import run_in_driver
+
+            return run_in_driver(payload, self._mask)
         name = f"{payload.connector}-{payload.task}"
         self._context.setLocalProperty("spark.job.description", name)
         run = body
@@ -131,8 +140,8 @@ def exit_at_once(code: int) -> None:
     os._exit(code)
 
 
-def starter(connector: str, started: list[SparkEngine]) -> Callable[[TaskPayload], TaskResult]:
+def starter(connector: str, started: list[SparkEngine], mask: Mask | None = None) -> Callable[[TaskPayload], TaskResult]:
     """Start the engine, add it to ``started``, whose owner stops it, and return what runs tasks."""
-    engine = SparkEngine(connector)
+    engine = SparkEngine(connector, mask)
     started.append(engine)
     return engine.run

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import groupby
+from operator import itemgetter
 from types import TracebackType
 
+import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as ClientPartition
@@ -35,6 +37,7 @@ READER_SETTINGS = {
     "reconnect.backoff.ms": "1",  # librdkafka's 100 delay the first connection by 50 ms
     "reconnect.backoff.max.ms": "1000",
 }
+_NO_TIMESTAMP = -1
 _TIMESTAMP_TYPES = ("NoTimestampType", "CreateTime", "LogAppendTime")
 
 
@@ -175,7 +178,7 @@ def _piece_of(partition: TopicPartition, run: list[Message], columns: frozenset[
         piece.offsets = pa.array(list(map(Message.offset, run)), pa.int64())
     if "key" in columns:
         keys = list(map(Message.key, run))
-        if any(key is not None for key in keys):
+        if keys.count(None) != len(keys):
             piece.key = pa.array(keys, pa.binary())
     if "headers" in columns:
         headers = list(map(Message.headers, run))
@@ -185,7 +188,8 @@ def _piece_of(partition: TopicPartition, run: list[Message], columns: frozenset[
     if "timestamp" in columns:
         stamps = list(map(Message.timestamp, run))
         piece.timestamp_type = _TIMESTAMP_TYPES[stamps[0][0]]
-        piece.timestamp = pa.array([stamp if kind else None for kind, stamp in stamps], pa.int64())
+        millis = np.fromiter(map(itemgetter(1), stamps), np.int64, len(stamps))
+        piece.timestamp = pa.array(millis, mask=millis == _NO_TIMESTAMP)
     return piece
 
 
@@ -223,6 +227,10 @@ class AheadReader:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Wait until nothing is being read any more."""
         self._thread.shutdown()
 
     @property

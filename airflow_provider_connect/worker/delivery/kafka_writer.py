@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from airflow_provider_connect.errors import RetriableException, StoreException
@@ -33,9 +34,9 @@ class KafkaWriter:
 
     The producer's queue never fills: writing waits while more than ``MAX_QUEUED_RECORDS`` records or ``MAX_QUEUED_BYTES`` bytes are on
     their way, because librdkafka goes on with the rest of a batch after a record that found the queue full, and order would be lost.
-    ``give_up`` is asked while waiting; true ends the wait with RetriableException. ``native`` takes records without headers and
-    timestamps from their columns; see ``native_queue`` for the producers that may have one. ``refused`` takes records that are refused for
-    what they are; without it they fail the writer.
+    ``give_up`` is asked while waiting; true ends the wait with RetriableException. ``native`` takes records from their columns; see
+    ``native_queue`` for the producers that may have one. ``refused`` takes records that are refused for what they are; without it they fail
+    the writer.
 
     Each topic is checked before its first record, which has the broker create it if it creates any: librdkafka drops records of a topic
     that never comes. One that is deleted later fails the writer by the delivery reports of its records.
@@ -150,24 +151,13 @@ class KafkaWriter:
         reports = self._reports
         self._producer.poll(timeout_seconds) if reports is None else reports.serve(timeout_seconds)
 
-    def _leave_native(self) -> None:
-        """From now on by way of Python: reports are read in one way only, so those of the native queue come first."""
-        assert self._native is not None
-        while self._native.drain(_WAIT_SECONDS):
-            self.check()
-            if self._give_up():
-                raise RetriableException("stopped while waiting for the broker to acknowledge records")
-        self.check()
-        self._native = None
-
     def _queue(self, chunk: EncodedBatch) -> None:
-        if chunk.headers is not None or chunk.timestamp is not None:
-            if self._reports is not None:
-                self._leave_native()
-            self._queue_singly(chunk)
-            return
         if self._native is not None:
-            self._native.put(chunk.topic, chunk.kafka_partition, chunk.value, chunk.key, chunk.num_records)
+            columns = {"headers": chunk.headers, "timestamp": chunk.timestamp}
+            self._native.put(chunk.topic, chunk.kafka_partition, chunk.value, chunk.key, chunk.num_records, **columns)
+            return
+        if chunk.headers is not None or chunk.timestamp is not None:
+            self._queue_singly(chunk)
             return
         messages = _messages(chunk)
         partition = -1 if chunk.kafka_partition is None else chunk.kafka_partition
@@ -177,18 +167,19 @@ class KafkaWriter:
                 self._refuse(chunk, message, message.pop("_error", None))
 
     def _queue_singly(self, chunk: EncodedBatch) -> None:
-        """Records with headers or timestamps: the batch calls take none."""
-        rows = [None] * chunk.num_records if chunk.headers is None else chunk.headers.to_pylist()
-        headers = [[(h["key"], h["value"]) for h in row] if row else None for row in rows]
-        options: dict[str, Any] = {} if chunk.kafka_partition is None else {"partition": chunk.kafka_partition}
-        for message, header in zip(_messages(chunk), headers, strict=True):
-            if header:
-                message["headers"] = header
-            report = self._delivered if self._refused is None else partial(self._delivered, headers=header)
+        """Records with headers or timestamps: the batch calls take none. A dict for each record would double the time."""
+        produce, topic, refused = self._producer.produce, chunk.topic, self._refused
+        partition = -1 if chunk.kafka_partition is None else chunk.kafka_partition
+        report: Callable[..., None] = self._delivered
+        rows = (_listed(chunk, column) for column in (chunk.value, chunk.key, chunk.timestamp))
+        for value, key, timestamp, header in zip(*rows, _headers(chunk), strict=True):
+            if refused is not None:
+                report = partial(self._delivered, headers=header)
             try:
-                self._producer.produce(chunk.topic, on_delivery=report, **message, **options)
+                produce(topic, value, key, partition, on_delivery=report, timestamp=timestamp or 0, headers=header)
             except KafkaException as error:
-                self._refuse(chunk, message, error.args[0])
+                given = {"key": key, "timestamp": timestamp, "headers": header}
+                self._refuse(chunk, {"value": value, **{name: part for name, part in given.items() if part is not None}}, error.args[0])
 
     def _refuse(self, chunk: EncodedBatch, message: dict[str, Any], error: KafkaError | None) -> None:
         """A record that the client itself would not take."""
@@ -206,16 +197,16 @@ class KafkaWriter:
 
 
 def _messages(chunk: EncodedBatch) -> list[dict[str, Any]]:
-    """The dicts that the client wants: the only function in which records become Python objects."""
-    values: Sequence[bytes | None] = chunk.value.to_pylist() if chunk.value is not None else [None] * chunk.num_records
-    if chunk.key is None and chunk.timestamp is None:
-        return [{"value": value} for value in values]
-    messages: list[dict[str, Any]] = [{"value": value} for value in values]
-    if chunk.key is not None:
-        for message, key in zip(messages, chunk.key.to_pylist(), strict=True):
-            message["key"] = key
-    if chunk.timestamp is not None:
-        for message, timestamp in zip(messages, chunk.timestamp.to_pylist(), strict=True):
-            if timestamp is not None:
-                message["timestamp"] = timestamp
-    return messages
+    """The dicts that the client's batch call wants."""
+    if chunk.key is None:
+        return [{"value": value} for value in _listed(chunk, chunk.value)]
+    return [{"value": value, "key": key} for value, key in zip(_listed(chunk, chunk.value), _listed(chunk, chunk.key), strict=True)]
+
+
+def _headers(chunk: EncodedBatch) -> list[list[tuple[str, bytes | None]] | None]:
+    return [[(h["key"], h["value"]) for h in row] if row else None for row in _listed(chunk, chunk.headers)]
+
+
+def _listed(chunk: EncodedBatch, column: pa.Array | None) -> list[Any]:
+    """A column's values as Python objects: only here, at the client, records become objects."""
+    return [None] * chunk.num_records if column is None else column.to_pylist()

@@ -13,16 +13,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Generic, TypeVar
 
-from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException
+from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException, UnavailableException
 from airflow_provider_connect.model.connector_settings import ErrorSettings
-from airflow_provider_connect.worker.errors.failures import FailedRecord, Failure, Operation
+from airflow_provider_connect.worker.errors.failures import ErrorStage, FailedRecord, Failure, Operation
 from airflow_provider_connect.worker.errors.retries import JITTER, Retries
 from airflow_provider_connect.worker.metrics import TaskMetrics
 
 Result = TypeVar("Result")
-_NEVER_TOLERATED: Final = (FencedException, MemoryError, NotImplementedError)
+_NEVER_TOLERATED: Final = (FencedException, UnavailableException, MemoryError, NotImplementedError)
 _OF_THE_RECORD: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """Python's errors that the same record raises each time. Others, such as those of a network, may be over in the next run."""
+_CONVERTER_KEYS: Final = {ErrorStage.KEY_CONVERTER: "key.converter", ErrorStage.VALUE_CONVERTER: "value.converter"}
 STRICT: Final = ErrorSettings(0, 60_000, tolerates_all=False, log_enable=False, log_include_messages=False)
 
 
@@ -152,6 +153,8 @@ def exceeded(failure: Failure) -> ConnectException:
     """What fails the task: it has the record's position, and no contents but those in the cause's message."""
     error, operation, record = failure.error, failure.operation, failure.record.description()
     text = f"Tolerance exceeded in error handler: {operation.stage} by {operation.class_name} failed for {record}: {error}"
+    if operation.stage in _CONVERTER_KEYS:
+        text += f" (setting: {_CONVERTER_KEYS[operation.stage]})"
     may_pass = error.retriable if isinstance(error, ConnectException) else not isinstance(error, _OF_THE_RECORD)
     return RetriableException(text) if may_pass else ConnectException(text)
 

@@ -41,7 +41,7 @@ class SourcePipeline:
         """What ``poll`` returned, as batches. Raises ConnectException for anything that is neither a batch nor a record."""
         if isinstance(polled, Batch):
             return [polled]
-        if not isinstance(polled, Iterable) or isinstance(polled, str | bytes | Mapping):
+        if not isinstance(polled, Iterable) or isinstance(polled, str | bytes | Mapping | Iterator):  # (what an iterator raises is late)
             raise _not_polled(polled)
         batches: list[Batch] = []
         records: list[SourceRecord] = []

@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from airflow_provider_connect.config import config_providers
 from airflow_provider_connect.config.masking import Mask, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.errors import ConfigException, plugin_code
 from airflow_provider_connect.model.previews import Fields, Preview, PreviewedTask, PreviewRequest
 from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key, is_variable
 from airflow_provider_connect.model.url_passwords import without_url_passwords
@@ -38,6 +38,7 @@ from airflow_provider_connect.worker.task.task_configs import PlanningContext, t
 MOST_RECORDS = 10_000
 
 
+@plugin_code()
 def make_preview(
     request: PreviewRequest, settings: WorkerSettings, secrets: Mapping[str, str], mask: Mask, *, offsets: SourceOffsets | None = None
 ) -> Preview:
@@ -54,7 +55,7 @@ def make_preview(
     config = {**request.config, **version}
     checked = check_connector(request.connector, config, settings, secrets, providers=providers, hide=mask.add)
     offsets = _offsets(checked, settings) if offsets is None else offsets
-    configs = task_configs(checked, PlanningContext(request.connector, lambda _: offsets), settings)
+    configs = task_configs(checked, PlanningContext(request.connector, lambda _: offsets, is_preview=True), settings)
     converters = converters_of(checked, settings)
     findings = Findings(converters.header, mask)
     stages = stages_of(checked, converters.header)

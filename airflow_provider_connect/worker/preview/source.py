@@ -63,7 +63,9 @@ class PreviewedSource:
         if most <= 0:
             return PreviewedTask(number, shown, 0, PreviewEnd.RECORDS)
         task = equipped(self._connector.task_class(), self._connector, self._pipeline.converters.header)
-        context = TaskSourceContext(config, NO_CLAIM, self._offsets, lambda: self._now() >= self._deadline, _NoTransactions())
+        context = TaskSourceContext(
+            config, NO_CLAIM, self._offsets, lambda: self._now() >= self._deadline, _NoTransactions(), is_preview=True
+        )
         task.initialize(context)
         partitions: list[dict[str, object]] = []
         before = self.read

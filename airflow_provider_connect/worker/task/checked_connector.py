@@ -14,7 +14,7 @@ from airflow_provider_connect.config.client_settings import clients_of, refused_
 from airflow_provider_connect.config.config_providers import ConfigProvider
 from airflow_provider_connect.config.masking import HideSecrets, Mask, config_secrets, password_values, secret_values
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import ConfigException, PluginVersionException, RetriableException
+from airflow_provider_connect.errors import ConfigException, PluginVersionException, RetriableException, message_of, plugin_code
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.model.connector_keys import (
     names_of,
@@ -108,14 +108,18 @@ def check_connector(
         raise ConfigException(mask(error.message), errors=map(mask, error.errors)) from None
     except Exception as error:  # (the connector's own code: validators, recommenders)
         kind = RetriableException if isinstance(error, RetriableException) else ConfigException
-        raise kind(f"Connector {name} could not check its configuration: {type(error).__name__}: {mask(str(error))}") from None
+        raise kind(f"Connector {name} could not check its configuration: {type(error).__name__}: {mask(message_of(error))}") from None
 
 
+@plugin_code()
 def _checked(name: str, raw: Mapping[str, str], variables: Mapping[str, str], choice: PluginChoice, hide: HideSecrets) -> CheckedConnector:
     resolved = config_providers.resolve(raw, secrets=variables)
     plugin = _plugin(name, resolved, choice)
     connector: Connector = connector_class(plugin, choice.settings)()
     connector.allowed_paths = choice.settings.allowed_paths
+    connector.allowed_spark = choice.settings.allowed_spark
+    connector.refusal_of_topic = choice.settings.refusal_of_data_topic
+    resolved = {**connector.default_settings, **resolved}
     hide(password_values(connector.config_def, resolved))
     values = list(connector.validate(strip_framework_keys(resolved)))
     errors = [error for value in values for error in value.errors]
@@ -179,11 +183,12 @@ def check_outside(checked: CheckedConnector) -> None:
     RetriableException, without secrets."""
     mask = Mask(checked.secrets())
     try:
-        checked.connector.check(strip_framework_keys(checked.resolved))
+        with plugin_code():
+            checked.connector.check(strip_framework_keys(checked.resolved))
     except ConfigException as error:
         raise refused(checked.name, map(mask, error.errors)) from None
     except Exception as error:  # (the connector's own code)
-        text = f"Connector {checked.name} could not check whether a run can start: {type(error).__name__}: {mask(str(error))}"
+        text = f"Connector {checked.name} could not check whether a run can start: {type(error).__name__}: {mask(message_of(error))}"
         raise RetriableException(text) from None
 
 
@@ -226,6 +231,7 @@ def refused(name: str, errors: Iterable[str]) -> ConfigException:
     )
 
 
+@plugin_code()
 def guarantee_of(checked: CheckedConnector, settings: WorkerSettings, *, exactly_once: bool = True) -> Guarantee:
     """The guarantee that holds: the one asked for, else the strongest that worker and connector allow. ``exactly_once``: whether the
     worker's stores can have part in it.

@@ -9,8 +9,9 @@ from airflow_provider_connect.model.connector_settings import Guarantee
 from airflow_provider_connect.model.run import Claim
 from airflow_provider_connect.sdk.old_names import keeping_old_attributes
 from airflow_provider_connect.sdk.records import TopicPartition
-from airflow_provider_connect.sdk.task import ErrantRecordReporter, TransactionContext
+from airflow_provider_connect.sdk.task import ErrantRecordReporter, RangeReader, TransactionContext
 from airflow_provider_connect.stores.offset_store import SourceOffsets
+from airflow_provider_connect.worker.delivery.kafka_ranges import KafkaRanges
 
 
 class TaskSourceContext:
@@ -23,9 +24,12 @@ class TaskSourceContext:
         offsets: SourceOffsets,
         stopping: Callable[[], bool],
         transaction_context: TransactionContext | None = None,
+        *,
+        is_preview: bool = False,
     ) -> None:
         self.config = config
         self.claim = str(claim)
+        self.is_preview = is_preview
         self.transaction_context = transaction_context
         self.stopping = stopping
         self._offsets = offsets
@@ -36,6 +40,9 @@ class TaskSourceContext:
 
     def offsets(self, partitions: Iterable[Mapping[str, object]]) -> list[dict[str, Any] | None]:
         return [self._offsets.get(partition) for partition in partitions]
+
+    def read_ranges(self, client_config: Mapping[str, Any], ranges: Mapping[TopicPartition, tuple[int, int]]) -> RangeReader:
+        return KafkaRanges(client_config, ranges)
 
 
 @keeping_old_attributes
@@ -64,6 +71,7 @@ class TaskSinkContext:
         self._pauses: set[TopicPartition] = set()
         self._retry_ms: int | None = None
         self._commit_wanted = False
+        self.is_ending = False
 
     def offset(self, partition: TopicPartition, offset: int) -> None:
         self._rewinds[partition] = offset
@@ -79,6 +87,9 @@ class TaskSinkContext:
 
     def request_commit(self) -> None:
         self._commit_wanted = True
+
+    def stopping(self) -> bool:
+        return self.is_ending
 
     @property
     def paused(self) -> frozenset[TopicPartition]:

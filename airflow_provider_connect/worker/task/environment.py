@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.config.worker_settings import WorkerSettings
-from airflow_provider_connect.errors import FencedException, trace_of
+from airflow_provider_connect.errors import FencedException, plugin_code, trace_of
 from airflow_provider_connect.model.connector_settings import ConnectorSettings, Guarantee
 from airflow_provider_connect.model.states import State, TargetState
 from airflow_provider_connect.model.status import TaskStatus, TopicStatus
@@ -84,7 +84,8 @@ class TaskEnvironment:
     def stopped(self, task: SourceTask | SinkTask) -> None:
         """End the connector's task. As in Connect, an exception of its ``stop`` is logged: what is delivered is delivered."""
         try:
-            task.stop()
+            with plugin_code():
+                task.stop()
         except Exception as error:
             name, trace = f"{self.payload.connector}-{self.payload.task}", self.mask(trace_of(error))
             _log.warning("Task %s: could not be stopped\n%s", name, trace)

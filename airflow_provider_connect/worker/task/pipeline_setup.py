@@ -25,8 +25,8 @@ _Task = TypeVar("_Task", bound=Task)
 def converters_of(checked: CheckedConnector, worker: WorkerSettings) -> Converters:
     """The connector's converters where it names them, with its own settings; else the worker's with the worker's."""
     settings = checked.settings
-    key = _converter(checked, "key", settings.key_converter, worker.key_converter_settings)
-    value = _converter(checked, "value", settings.value_converter, worker.value_converter_settings)
+    key = _converter(checked, "key", _config(settings.key_converter, worker.key_converter_settings), worker)
+    value = _converter(checked, "value", _config(settings.value_converter, worker.value_converter_settings), worker)
     header: HeaderConverter = checked.plugins.converters["header"].load()()
     _warn_of_unknown(checked, "header.converter", settings.header_converter, header)
     header.configure({**_config(settings.header_converter, worker.header_converter_settings), "converter.type": "header"})
@@ -38,10 +38,11 @@ def stages_of(checked: CheckedConnector, header: HeaderConverter) -> list[Stage]
     return [_stage(checked, named, header) for named in checked.settings.transforms]
 
 
-def _converter(checked: CheckedConnector, role: str, named: PluginSettings | None, defaults: Mapping[str, str]) -> Converter:
+def _converter(checked: CheckedConnector, role: str, config: Mapping[str, str], worker: WorkerSettings) -> Converter:
     converter: Converter = checked.plugins.converters[role].load()()
-    _warn_of_unknown(checked, f"{role}.converter", named, converter)
-    converter.configure({**_config(named, defaults), "converter.type": role}, is_key=role == "key")
+    converter.allowed_paths = worker.allowed_paths
+    _warn_of_unknown(checked, f"{role}.converter", getattr(checked.settings, f"{role}_converter"), converter)
+    converter.configure({**config, "converter.type": role}, is_key=role == "key")
     return converter
 
 

@@ -59,6 +59,7 @@ class SinkLoop:
         if reason is StopReason.TIME:
             self.errors.tolerance.retries(PUT).refuse_run_without_success()
         if reason is not StopReason.FENCED:
+            self.context.is_ending = True
             self._commit()
         return reason
 

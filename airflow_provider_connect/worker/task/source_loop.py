@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from airflow_provider_connect.errors import DataException, RetriableException, trace_of
+from airflow_provider_connect.errors import DataException, RetriableException, plugin_code, trace_of
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.task import SourceTask
@@ -193,7 +193,7 @@ class SourceLoop:
     def _notify_task(self) -> None:
         """The source may forget what is committed. What its commit raises is logged."""
         try:
-            with self.step(CommitStep.NOTIFY_TASK):
+            with self.step(CommitStep.NOTIFY_TASK), plugin_code():
                 self.task.commit()
         except Exception as error:
             trace = self.mask(trace_of(error))

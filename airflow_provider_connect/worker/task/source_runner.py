@@ -55,7 +55,7 @@ class TaskOffsets:
         self._uncopied: list[ProducedOffset] = []
 
     def records(self, latest: Iterable[SourceOffset]) -> Sequence[ProducerRecord]:
-        produced = self._store.records(self._connector, list(latest))
+        produced = self._store.records(self._connector, [(partition, offset or None) for partition, offset in latest])
         self._uncopied.extend(produced)
         return [ProducerRecord(self._store.topic, partition, key, value, self._claim) for partition, key, value in produced]
 

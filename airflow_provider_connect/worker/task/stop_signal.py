@@ -19,7 +19,7 @@ from typing import Protocol
 from airflow_provider_connect.stores.config_follower import ChangeKind, ConfigFollower
 
 LONG_SECONDS = 1.0  # no run of a newer claim is shorter: Spark starts in it
-TOKEN_SECONDS = 5.0
+TOKEN_SECONDS = 30.0
 MOST_STRANGERS = 64
 _NO_ROOM_SECONDS = 0.1
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.EINTR, errno.EAGAIN)

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from airflow_provider_connect.config import config_providers
 from airflow_provider_connect.config.config_providers import ConfigProvider
@@ -25,6 +25,7 @@ from airflow_provider_connect.errors import (
     RetriableException,
     TransactionExpiredException,
     may_pass,
+    shortened,
     trace_of,
 )
 from airflow_provider_connect.model.log_levels import apply_levels
@@ -83,6 +84,11 @@ def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHo
     return result
 
 
+def run_in_driver(payload: TaskPayload, mask: Mask) -> TaskResult:
+    """The same in a thread of the application's driver, which hides what ``mask`` has."""
+    return run_task(payload, replace(_executor(payload, WorkerSettings.of(payload.settings, payload.secrets)), mask=mask))
+
+
 def _executor(payload: TaskPayload, settings: WorkerSettings) -> TaskHost:
     name = socket.gethostname() if payload.stop_address[0] != "127.0.0.1" else "127.0.0.1"
     return TaskHost(TopicBacking(settings, known=payload.known, only=payload.connector), f"{name}:{os.getpid()}", _wire(payload))
@@ -117,8 +123,8 @@ def _run(payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: M
     except FencedException as error:
         log.warning("Task %s-%s ends: %s", payload.connector, payload.task, mask(str(error)))
         result.stopped_by = StopReason.FENCED
-    except Exception as error:  # (the boundary: whatever a task raises makes it FAILED)
-        trace = mask(trace_of(error))
+    except BaseException as error:  # (the boundary: whatever a task raises makes it FAILED, SystemExit too)
+        trace = shortened(mask(trace_of(error)))
         log.error("Task %s-%s FAILED\n%s", payload.connector, payload.task, without_framework(trace))  # noqa: TRY400  (masked)
         name, task, claim, failures = payload.connector, payload.task, payload.claim, payload.failures + 1
         statuses.put_task(

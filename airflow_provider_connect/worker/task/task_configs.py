@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from airflow_provider_connect.config.worker_settings import MAX_TASKS_SETTING, WorkerSettings
-from airflow_provider_connect.errors import ConnectException, TaskException, TooManyTasksException
+from airflow_provider_connect.errors import ConnectException, TaskException, TooManyTasksException, plugin_code
 from airflow_provider_connect.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.model.secret_keys import SHORTEST
 from airflow_provider_connect.sdk.config_def import class_name_of
@@ -29,8 +29,16 @@ class PlanningContext:
     ``settle_seconds`` of ``read`` bounds the wait for an open transaction; None: as for any answer. ``take_over`` ends a transaction that
     hides some offsets: its owner was killed, or is fenced by this plan."""
 
-    def __init__(self, name: str, read: Callable[[float | None], SourceOffsets], *, take_over: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        name: str,
+        read: Callable[[float | None], SourceOffsets],
+        *,
+        take_over: Callable[[], None] = lambda: None,
+        is_preview: bool = False,
+    ) -> None:
         self.name = name
+        self.is_preview = is_preview
         self._read = read
         self._take_over = take_over
         self._offsets: SourceOffsets | None = None
@@ -52,6 +60,7 @@ class PlanningContext:
         raise ConnectException(f"Connector {self.name} raised an error: {error}") from error
 
 
+@plugin_code()
 def task_configs(checked: CheckedConnector, context: PlanningContext, settings: WorkerSettings) -> list[Mapping[str, str]]:
     """Start the connector, ask it and stop it. Raises TooManyTasksException for more tasks than ``tasks.max``; TaskException for more than
     the worker's ``connectors.max.tasks``, whatever ``tasks.max.enforce`` is, for configs that are too long together, and for anything but a
@@ -98,7 +107,7 @@ def _published_form(checked: CheckedConnector, config: Mapping[str, str]) -> dic
 def _raw_text(checked: CheckedConnector, key: str, value: str) -> str:
     """A task's setting as it goes to the topic: with variables again where the connector was given their values, wherever it put them."""
     if value == checked.resolved.get(key):
-        return checked.raw[key]
+        return checked.raw.get(key, value)  # the connector's own default is no secret
     for variable, secret in sorted(checked.variables.items(), key=lambda pair: len(pair[1]), reverse=True):
         for form in (secret, secret.strip()):  # connectors trim what they are given
             if len(form) >= SHORTEST:

@@ -19,7 +19,7 @@ class TaskPayload:
     records come, for ``max_seconds``; otherwise a run ends where its topics ended when it began. ``max_seconds`` None: the settings' limit.
     ``versions`` are those of the plugins that the run has chosen, by their key in the config; None: the task chooses. ``locations`` are
     the paths in ``plugin.path`` at which they lie. ``failures``: in how many applications in a row before this one the task has FAILED.
-    ``known`` is what the driver has read of the config topic: the body reads on from there.
+    ``known`` is what the driver has read of the config topic: the body reads on from there. ``needs_spark``: the body runs in the driver.
     """
 
     connector: str
@@ -41,6 +41,7 @@ class TaskPayload:
     max_seconds: float | None = None
     failures: int = 0
     known: ConfigSnapshot | None = None
+    needs_spark: bool = False
 
     def __repr__(self) -> str:
         return f"TaskPayload({self.connector}-{self.task})"
