@@ -15,7 +15,8 @@
     ├── ConflictException                409  another change is under way, or a DAG file owns the connector
     ├── RetriableException               500  the same call may be made again
     │   ├── StoreTimeoutException        500  a topic was not read or written in time; .stage is how far it got
-    │   └── BackpressureException        500  a task asks for a pause of .retry_after_ms
+    │   ├── BackpressureException        500  a task asks for a pause of .retry_after_ms
+    │   └── UnavailableException         500  what a converter needs is away: no record is at fault, so none is left out
     ├── DataException                    500  one value or record cannot be read or converted
     │   └── SchemaException              500  a schema is wrong in itself
     ├── StoreException                   500  what lies on a topic, or the topic itself, is not as it must be
@@ -27,9 +28,14 @@
 Names are Kafka Connect's own where it has one. Foreign errors are translated once, in the module that talks to that library.
 """
 
+import threading
 import traceback
-from collections.abc import Iterable
-from typing import ClassVar
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import ClassVar, Final
+
+MOST_CHARACTERS: Final = 50_000
+"""Of a trace. In JSON a character may take twelve bytes."""
 
 
 class ConnectException(Exception):
@@ -148,6 +154,11 @@ class BackpressureException(RetriableException):
         super().__init__(message, retry_after_ms=retry_after_ms)
 
 
+class UnavailableException(RetriableException):
+    """A system that a converter or transformation needs is away, or refuses its credentials. No record is at fault: the task fails under
+    every error tolerance, so that no record is left out, and the next attempt of the run begins with the same records."""
+
+
 class DataException(ConnectException):
     """One value or record cannot be read or converted; the error tolerance decides what becomes of it.
 
@@ -196,4 +207,36 @@ def may_pass(error: BaseException) -> bool:
 def trace_of(error: BaseException) -> str:
     """The trace of a FAILED status: class and message in its first line, where Kafka Connect's clients look for them, then Python's."""
     kind = type(error)
-    return f"{kind.__module__}.{kind.__qualname__}: {error}\n{''.join(traceback.format_exception(error))}"
+    return f"{kind.__module__}.{kind.__qualname__}: {message_of(error)}\n{''.join(traceback.format_exception(error))}"
+
+
+def shortened(text: str) -> str:
+    """``text`` of at most ``MOST_CHARACTERS``, without its middle: a message may hold a whole body, and a topic refuses a megabyte. Secrets
+    must be masked before: a cut may go through one."""
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    half = MOST_CHARACTERS // 2 - 50
+    return f"{text[:half]}\n… {len(text) - 2 * half} characters are left out …\n{text[-half:]}"
+
+
+def message_of(error: BaseException) -> str:
+    """``str(error)``, of any class: one whose ``__str__`` raises is named instead."""
+    try:
+        return str(error)
+    except Exception:
+        return f"<{type(error).__name__}, whose message cannot be read>"
+
+
+@contextmanager
+def plugin_code() -> Iterator[None]:
+    """Around calls of plugins' code. Raises ConnectException for what would end a process, or a thread, as if its work were done:
+    SystemExit, or asyncio's CancelledError. KeyboardInterrupt in the main thread is the user's, and passes."""
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise
+        did = f"called exit({error.code})" if isinstance(error, SystemExit) else f"raised {type(error).__name__}: {message_of(error)}"
+        raise ConnectException(f"The plugin's code {did}") from error

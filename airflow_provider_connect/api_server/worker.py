@@ -8,6 +8,7 @@ from functools import partial
 
 from airflow.utils.session import create_session
 
+from airflow_provider_connect.api_server.cluster_checks import airflow_findings, kafka_findings, problems
 from airflow_provider_connect.api_server.dag_follower import DagFollower
 from airflow_provider_connect.api_server.dags import DagRemoval
 from airflow_provider_connect.api_server.launcher import NO_BUNDLE, AirflowLauncher, airflow_backing
@@ -42,13 +43,13 @@ _log = logging.getLogger(__name__)
 class ServerWorker:
     """See the module. Of several API servers one holds the lease; ``holder`` names this process.
 
-    Each method below is a part of the ticker's. All are called in one thread, and raise what the stores and the database raise.
+    Each method below is a part of the ticker's, and raises what the stores and the database raise. All but ``check_cluster`` are called in
+    one thread.
     """
 
     def __init__(self, settings: WorkerSettings, *, holder: str) -> None:
         with closing(TopicAdmin(settings)) as admin:
             admin.ensure_internal_topics()
-            self._slow = admin.slow_compaction()
         for alias in config_providers.open_file_providers(settings.originals):
             _log.warning(_OPEN_FILES, alias, alias)
         self.settings, self._holder, bundle = settings, holder, connectors_bundle()
@@ -76,6 +77,7 @@ class ServerWorker:
         self._removal = DagRemoval(create_session, now=time.time)
         self._follower: DagFollower | None = None
         self._lease_end = 0.0  # of the monotonic clock; 0: another process may have the lease
+        self._checked: list[str] = []  # what the last check of the cluster found
         if bundle is None:
             _log.warning("%s", NO_BUNDLE)
         else:
@@ -84,7 +86,14 @@ class ServerWorker:
     @property
     def warnings(self) -> list[str]:
         """What an admin has to correct."""
-        return [*self._slow, *self._reconciler.warnings]
+        return [*self._checked, *self._reconciler.warnings]
+
+    def check_cluster(self) -> None:
+        """Look for what an admin has to correct in Kafka and among Airflow's processes. Logs what is new."""
+        before, self._checked = self._checked, problems([*kafka_findings(self.settings), *airflow_findings()])
+        for text in self._checked:
+            if text not in before:
+                _log.warning("%s", text)
 
     def reconcile(self) -> None:
         """Take or keep the lease, and reconcile. The other parts act only after this has succeeded: while it fails and waits, the lease

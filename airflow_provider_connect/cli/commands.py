@@ -43,6 +43,8 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
     records = Arg(("--records",), help="How many records; 10 when not given", type=int, default=10, metavar="N")
     file = Arg(("-f", "--file", "--config"), help="A config to try instead of the connector's own; - is standard input", metavar="FILE")
     version = Arg(("--plugin-version",), help="A version or range of its plugin to try", metavar="RANGE")
+    source = Arg(("source",), help="A running Kafka Connect, such as http://connect:8083; or a file: YAML of Strimzi, JSON, properties")
+    some = Arg(("names",), help="These connectors alone; all when not given", nargs="*", metavar="name")
     return (
         _verb("list", "List the connectors with their states", "connectors.list_connectors", _OUTPUT),
         _verb("get", "Print a connector's config, secrets hidden", "connectors.get", _NAME, _OUTPUT),
@@ -58,6 +60,15 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
         _verb("restart", "Restart connectors, or a task of one", "connectors.restart", _NAMES, include_tasks, only_failed, task),
         _verb("preview", "Read a connector's next records without a commit", "upgrades.preview", _NAME, records, file, version, _OUTPUT),
         _verb("upgrade", "Go to another version of a connector's plugin, with a net", "upgrades.upgrade", _NAME, *_upgrade(), _OUTPUT),
+        _verb(
+            "import",
+            "Show which connectors of another Kafka Connect run here; or take them",
+            "imports.import_connectors",
+            source,
+            some,
+            *_import(),
+            _OUTPUT,
+        ),
         _verb("validate", "Check a config; the exit code is 1 where something is wrong", "connectors.validate", *_CONFIG, _OUTPUT),
     )
 
@@ -69,6 +80,16 @@ def _upgrade() -> tuple[Arg, ...]:
         Arg(("--accept-schema-change",), help="Other fields, types and topics do not stop it", action="store_true"),
         Arg(("--dry-run",), help="Compare now, and change nothing; the exit code is 1 where something is in the way", action="store_true"),
         Arg(("--forget",), help="Forget the upgrade: the config alone decides which version runs", action="store_true"),
+    )
+
+
+def _import() -> tuple[Arg, ...]:
+    return (
+        Arg(("--source-user",), help="The user of the other Kafka Connect", metavar="NAME[:PASSWORD]"),
+        Arg(("--create",), help="Create them here, STOPPED", action="store_true"),
+        Arg(("--dags",), help="Write a DAG file for each, without secrets", metavar="DIR"),
+        Arg(("--handover",), help="Stop them there and go on here, at their offsets", action="store_true"),
+        Arg(("--handback",), help="Stop them here and go on there, at their offsets", action="store_true"),
     )
 
 
@@ -121,7 +142,15 @@ def _server_commands() -> tuple[ActionCommand | GroupCommand, ...]:
     worker = Arg(("worker",), help="The worker's settings", metavar="worker.properties")
     connectors = Arg(("connectors",), help="Connectors to begin with, as properties or JSON", nargs="*", metavar="connector.properties")
     drop = Arg(("--drop-history",), help="Drop the history too: it is then what the topics still hold", action="store_true")
+    findings = Arg(("-o", "--output"), help="How to print", choices=("text", "table", "json", "yaml"), default="text")
     return (
+        _command(
+            "doctor",
+            "Check this host and the cluster, and say what is missing; exit code 1 if anything is wrong",
+            "doctor.doctor",
+            findings,
+            ARG_VERBOSE,
+        ),
         _command("rest", "Serve Connect's REST API in a process of its own", "servers.serve_rest", host, port, anonymous),
         _command(
             "standalone", "Run connectors in this process, without Airflow's scheduler", "servers.serve_standalone", worker, connectors

@@ -85,7 +85,7 @@ def _opened(arguments: Any) -> Iterator[Verbs]:
     if arguments.url and arguments.conn_id:
         raise BadRequestException("Give --url or --conn-id, not both")
     if arguments.url:
-        with ConnectClient(_server(arguments), retry=_RETRY) as client:
+        with ConnectClient(server_at(arguments.url, arguments.user), retry=_RETRY) as client:
             yield client
     elif arguments.conn_id:
         use_database()
@@ -96,8 +96,9 @@ def _opened(arguments: Any) -> Iterator[Verbs]:
             yield herder
 
 
-def _server(arguments: Any) -> Server:
-    if arguments.user is None:
-        return Server.of(arguments.url)
-    login, colon, password = arguments.user.partition(":")
-    return Server.of(arguments.url, login=login, password=password if colon else getpass.getpass(f"Password of {login}: "))
+def server_at(url: str, user: str | None) -> Server:
+    """The server of a URL. ``user`` is ``NAME`` or ``NAME:PASSWORD``; a password that is not there is asked for."""
+    if user is None:
+        return Server.of(url)
+    login, colon, password = user.partition(":")
+    return Server.of(url, login=login, password=password if colon else getpass.getpass(f"Password of {login}: "))

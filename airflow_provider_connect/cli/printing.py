@@ -19,7 +19,7 @@ def errors_printed() -> Iterator[None]:
     try:
         yield
     except ConnectException as error:
-        sys.exit(error.message)
+        sys.exit(visible(error.message))
 
 
 def print_rows(rows: Sequence[Row], output: str) -> None:
@@ -37,9 +37,14 @@ def print_value(value: Any, output: str) -> None:
     elif output == "yaml":
         print(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), end="")
     elif isinstance(value, Mapping):
-        print("\n".join(f"{key}={_cell(each)}" for key, each in value.items()))
+        print("\n".join(f"{visible(key)}={_cell(each)}" for key, each in value.items()))
     else:
         print(_cell(value))
+
+
+def visible(text: str) -> str:
+    """A text for a terminal: characters that would steer it are replaced, but for the end of a line and a tabulator."""
+    return text if text.isprintable() else "".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in text)
 
 
 def _table(rows: Sequence[Row]) -> str:
@@ -54,4 +59,4 @@ def _cell(value: object) -> str:
         return "-"
     if isinstance(value, list):
         return ", ".join(map(_cell, value)) or "-"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping) else str(value)
+    return visible(json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping) else str(value))

@@ -81,7 +81,7 @@ def answer_of(response: httpx.Response) -> Answer:
         return Answer(response.status_code)
     try:
         return Answer(response.status_code, response.json(), headers=response.headers)
-    except ValueError:
+    except (ValueError, RecursionError):
         return Answer(response.status_code, text=response.text)
 
 

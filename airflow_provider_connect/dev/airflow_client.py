@@ -38,7 +38,7 @@ class AirflowClient:
         self._url, self._login = url.rstrip("/"), {"username": username, "password": password}
         self._token: str | None = None
 
-    def wait_for_dag(self, dag_id: str, timeout_seconds: float = 60) -> None:
+    def wait_for_dag(self, dag_id: str, timeout_seconds: float = 180) -> None:
         """Returns when Airflow knows the DAG. Raises ConnectException with its import errors if it does not in time."""
         deadline = time.monotonic() + timeout_seconds
         while self._call("GET", f"/api/v2/dags/{quote(dag_id)}", missing={}) == {}:
@@ -93,7 +93,7 @@ class AirflowClient:
             request.add_header("Authorization", f"Bearer {token}")
         if content is not None:
             request.data = json.dumps(content).encode()
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             result: dict[str, object] = json.load(answer)
         return result
 

@@ -32,6 +32,7 @@ _COMPONENTS = {
 }
 _HEALTHY = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 _NOT_INHERITED = ("AIRFLOW", "_AIRFLOW", "PYTHONDONTWRITEBYTECODE")
+_DATABASE_TIMEOUT_SECONDS = 20  # SQLite's default of 5 is too short for a commit on a busy disk; a heartbeat has 30
 
 
 class AirflowServer:
@@ -166,7 +167,7 @@ class AirflowServer:
             "AIRFLOW__CORE__PARALLELISM": "4",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.home / "passwords.json"),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USERNAME}:admin",
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self._database}",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self._database}?timeout={_DATABASE_TIMEOUT_SECONDS}",
             "AIRFLOW__DAG_PROCESSOR__BUNDLE_REFRESH_CHECK_INTERVAL": "1",
             "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_STORAGE_PATH": str(self.home / "bundles"),
             "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "900",

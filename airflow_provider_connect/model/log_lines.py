@@ -6,6 +6,7 @@ A line is ``LEVEL logger: text``, as people read it in an executor's log. All bu
 import logging
 import re
 from collections import deque
+from io import TextIOWrapper
 from typing import TextIO
 
 _LINE = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL) ([^\s:|]+)([:|]) ?(.*)")
@@ -18,6 +19,12 @@ def write_logs(stream: TextIO | None = None) -> None:
     handler.setFormatter(LineFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     quiet_libraries()
+
+
+def escape_unprintable(stream: TextIO) -> None:
+    """Have ``stream`` write characters that its encoding lacks, such as half a surrogate pair, as escapes: else their lines are lost."""
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
 
 
 def quiet_libraries() -> None:

@@ -10,7 +10,7 @@ SHORTEST = 4
 """Shorter values cannot be hidden in texts: they would blot out ordinary words."""
 
 _NAME = re.compile(
-    r"password|passwd|passphrase|pwd|secret|token|credential|private[._-]?key|api[._-]?key|access[._-]?key|user[._-]?info|authorization|jaas",
+    r"password|passwd|passphrase|pwd|secret|token|credential|private[._-]?key|keystore[._-]?key|api[._-]?key|access[._-]?key|user[._-]?info|authorization|jaas",
     re.IGNORECASE,
 )
 

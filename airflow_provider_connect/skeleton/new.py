@@ -35,7 +35,12 @@ ARGUMENTS: Final[tuple[tuple[tuple[str, ...], dict[str, Any]], ...]] = (
 _ENDING: Final = re.compile(r"(?<=.)-(connector|transformation|converter)$")
 _FORM: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _MOST_CHARACTERS: Final = 40
-_TAKEN: Final = frozenset({"airflow", "airflow_provider_connect", "confluent_kafka", "dags", "py4j", "pyarrow", "pyspark", "src", "tests"})
+_TAKEN: Final = frozenset(
+    {
+        *("airflow", "airflow_provider_connect", "confluent_kafka", "dags", "numpy", "packaging", "pip", "polars", "py4j", "pyarrow"),
+        *("pyspark", "pytest", "regex", "setuptools", "src", "tests"),
+    }
+)
 
 
 class Kind(StrEnum):

@@ -19,7 +19,8 @@ JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "Jso
 def dumps(value: object) -> bytes:
     """The bytes of ``value``: None, bool, int, float, str, bytes (as base64 text), and mappings, lists and tuples of these.
 
-    Raises DataException for anything else, for keys that are not text, and for nesting deeper than ``MAX_DEPTH``.
+    Raises DataException for anything else, for keys that are not text, for integers of more than 64 bits, which would come back as others,
+    and for nesting deeper than ``MAX_DEPTH``.
     """
     return _text(value, MAX_DEPTH).encode()
 
@@ -32,6 +33,8 @@ def _text(value: object, depth: int) -> str:
             return f"{{{','.join([f'{_key(key)}:{_text(member, depth - 1)}' for key, member in value.items()])}}}"
         case list() | tuple():
             return f"[{','.join([_text(member, depth - 1) for member in value])}]"
+        case int() if wrapped(value, 64) != value:
+            raise DataException("JSON of a topic holds integers of 64 bits: use a text for larger ones")
         case None | int() | float():
             return text_of(value) if not isinstance(value, float) or math.isfinite(value) else f'"{text_of(value)}"'
         case str() | bytes() | bytearray() | memoryview():

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 
-from airflow_provider_connect.errors import DataException
+from airflow_provider_connect.errors import DataException, shortened
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.records import Unreadable
 from airflow_provider_connect.model.run import Claim
@@ -54,7 +54,7 @@ def _state(status: ConnectorStatus | TaskStatus) -> Mapping[str, object] | None:
         return None
     return {
         "state": str(status.state),
-        "trace": status.trace,
+        "trace": None if status.trace is None else shortened(status.trace),
         "worker_id": status.worker_id,
         "generation": status.generation,
         "version": status.version,

@@ -1,0 +1,155 @@
+"""What an admin can get wrong about a whole Connect cluster: settings, brokers, internal topics, rights, clocks, Airflow's processes.
+
+``airflow connect doctor`` prints what is found, and the API server shows it in ``/health``. Nothing is created or changed.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from enum import StrEnum
+
+from airflow.api.common.airflow_health import HEALTHY, get_airflow_health
+
+from airflow_provider_connect.api_server.launcher import NO_BUNDLE
+from airflow_provider_connect.config.worker_settings import COMPACTED_SOON, WorkerSettings
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.hooks.airflow_settings import connectors_bundle, settings_now
+from airflow_provider_connect.stores.admin_connection import AdminConnection, kafka_cluster_id
+from airflow_provider_connect.stores.topic_admin import TopicAdmin, cleanup_policy, compaction_warning
+
+_TIMEOUT_SECONDS = 10.0
+_CLOCK_SECONDS = 10.0
+_COMMANDS = {"scheduler": "airflow scheduler", "dag_processor": "airflow dag-processor", "triggerer": "airflow triggerer"}
+
+
+class Outcome(StrEnum):
+    """WARNING: connectors run, and something is at risk or missing that not everyone needs."""
+
+    OK = "ok"
+    WARNING = "warning"
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check found: a sentence, and for what is not OK the line to type, or what to set."""
+
+    subject: str
+    outcome: Outcome
+    text: str
+    fix: str = ""
+
+
+def ok(subject: str, text: str) -> Finding:
+    return Finding(subject, Outcome.OK, text)
+
+
+def warning(subject: str, text: str, fix: str = "") -> Finding:
+    return Finding(subject, Outcome.WARNING, text, fix)
+
+
+def wrong(subject: str, text: str, fix: str = "") -> Finding:
+    return Finding(subject, Outcome.WRONG, text, fix)
+
+
+def settings_findings() -> tuple[WorkerSettings | None, list[Finding]]:
+    """The settings in force, None where there are none; and what is wrong with them. Reads Airflow's Connections and Variables."""
+    fix = "airflow connect settings    # where each setting comes from"
+    try:
+        found = settings_now()
+    except ConnectException as error:
+        return None, [wrong("settings", error.message, fix)]
+    faults = [wrong("settings", f"Worker setting {fault}", fix) for fault in found.faults]
+    return found.settings, faults or [ok("settings", f"group.id={found.settings.group_id}")]
+
+
+def bundle_findings() -> list[Finding]:
+    bundle = connectors_bundle()
+    if bundle is not None:
+        return [ok("bundle", f"Dag bundle {bundle} creates the DAGs of stored connectors")]
+    text, _, fix = NO_BUNDLE.partition(": ")
+    return [warning("bundle", f"{text}.", fix)]
+
+
+def kafka_findings(settings: WorkerSettings, now: Callable[[], float] = time.time) -> list[Finding]:
+    """Brokers, the internal topics and their settings, the worker's rights on them, and clocks."""
+    try:
+        cluster = kafka_cluster_id(settings, _TIMEOUT_SECONDS)
+    except ConnectException as error:
+        where = f"bootstrap.servers={settings.bootstrap_servers}"
+        return [
+            wrong("kafka", error.message, f"correct {where}, or start the brokers; this host must reach every broker's advertised listener")
+        ]
+    findings = [ok("kafka", f"cluster {cluster} at {settings.bootstrap_servers}")]
+    with closing(TopicAdmin(settings, connection=AdminConnection.of(settings, timeout_seconds=_TIMEOUT_SECONDS))) as admin:
+        for check in (_topics, _rights, _clocks):
+            try:
+                findings += check(settings, admin, now)
+            except ConnectException as error:
+                findings.append(warning(check.__name__.strip("_"), f"This could not be checked: {error.message}"))
+    return findings
+
+
+def _topics(settings: WorkerSettings, admin: TopicAdmin, _: Callable[[], float]) -> Iterator[Finding]:
+    topics = {topic.name: topic for topic in settings.internal_topics}
+    partitions = admin.partitions(topics)
+    for name in topics.keys() - partitions.keys():
+        yield warning(
+            "topics", f"Topic {name} ({topics[name].setting}) does not exist yet; the API server creates it", "airflow api-server"
+        )
+    for name, configs in admin.configs(partitions).items() if partitions else ():
+        alter = f"kafka-configs.sh --alter --entity-type topics --entity-name {name} --add-config "
+        if (policy := cleanup_policy(configs)) != "compact":
+            text = f"Topic {name} has cleanup.policy={policy}, and loses {topics[name].purpose}"
+            yield wrong("topics", text, alter + "cleanup.policy=compact")
+        elif slow := compaction_warning(name, configs):
+            wanted = ",".join(f"{key}={value}" for key, value in COMPACTED_SOON.items())
+            yield warning("topics", slow.partition(": kafka-configs.sh")[0], alter + wanted)
+    if (count := partitions.get(settings.config_topic, 1)) != 1:
+        fix = "name another topic in config.storage.topic, or one of one partition"
+        yield wrong("topics", f"Topic {settings.config_topic} has {count} partitions; the order of configs needs exactly one", fix)
+    for text in admin.single_replicas(partitions) if partitions else ():
+        yield warning("topics", text)
+    if len(partitions) == len(topics):
+        yield ok("topics", ", ".join(f"{name} ({count})" for name, count in sorted(partitions.items())))
+
+
+def _rights(settings: WorkerSettings, admin: TopicAdmin, _: Callable[[], float]) -> Iterator[Finding]:
+    lacking = admin.missing_rights(topic.name for topic in settings.internal_topics)
+    for topic, operations in lacking.items():
+        fix = f"kafka-acls.sh --add --allow-principal User:… --topic {topic} " + " ".join(f"--operation {name}" for name in operations)
+        yield wrong("rights", f"The worker's user may not {', '.join(operations)} topic {topic}", fix)
+    if not lacking:
+        yield ok("rights", "the worker's user may read and write the internal topics")
+
+
+def _clocks(settings: WorkerSettings, admin: TopicAdmin, now: Callable[[], float]) -> Iterator[Finding]:
+    """A record from the future was written by a host whose clock is ahead, or this host's is behind."""
+    ahead = (admin.newest_time(settings.status_topic) or 0.0) - now()
+    if ahead > _CLOCK_SECONDS:
+        text = f"Topic {settings.status_topic} has a record from {ahead:.0f} s in the future: the clocks of Airflow's hosts differ"
+        yield warning("clock", text, "timedatectl    # on every host: 'System clock synchronized: yes'")
+    else:
+        yield ok("clock", "no record is from the future")
+
+
+def airflow_findings() -> list[Finding]:
+    """Whether each process of Airflow lives, by its heartbeats in the database."""
+    health = get_airflow_health()
+    if health["metadatabase"]["status"] != HEALTHY:
+        return [wrong("airflow", "Airflow's database does not answer, or has no tables", "airflow db migrate")]
+    missing = [name for name in _COMMANDS if health[name]["status"] != HEALTHY]
+    findings = [_not_running(name) for name in missing]
+    return findings or [ok("airflow", "scheduler, dag-processor and triggerer are running")]
+
+
+def _not_running(process: str) -> Finding:
+    if process == "triggerer":
+        return warning("airflow", "No triggerer is running: deferred operators and sensors wait for ever", _COMMANDS[process])
+    return wrong("airflow", f"No {process.replace('_', '-')} is running: no connector runs", _COMMANDS[process])
+
+
+def problems(findings: Sequence[Finding]) -> list[str]:
+    """A sentence for each finding that is not OK, with its fix, for ``/health``."""
+    return [f"{each.text.rstrip('.')}{f': {each.fix}' if each.fix else ''}." for each in findings if each.outcome is not Outcome.OK]

@@ -1,0 +1,338 @@
+"""``airflow connect import``: connectors of a running Kafka Connect, or of files, into this one; their offsets too, and back again.
+
+What is read is shown first, with the reason for each connector that cannot run here. A connector is created STOPPED, so nothing runs twice.
+"""
+
+import hashlib
+import itertools
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import yaml
+
+from airflow_provider_connect.cli.connection import Verbs, server_at, speaks_to_connect
+from airflow_provider_connect.cli.printing import print_rows, visible
+from airflow_provider_connect.client.conversation import RetryLimits
+from airflow_provider_connect.client.rest_client import ConnectClient
+from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, NotFoundException
+from airflow_provider_connect.model.states import INITIAL_STATES, TargetState
+from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, OffsetView
+from airflow_provider_connect.rest.secrets import Secrets
+from airflow_provider_connect.standalone.files import read_connector_file
+
+_RETRY = RetryLimits(seconds=30.0)
+_STOP_SECONDS = 120.0
+_STATES = {"PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
+_YAML = (".yaml", ".yml")
+_MOST_NODES = 200_000  # of a YAML file, counted where they are used
+_DAG_FILE = '''"""Connector {name}, imported from {source}."""
+
+from airflow_provider_connect import ConnectorDag
+
+ConnectorDag(
+    {name_text},
+    {{
+{config}
+    }},
+)
+'''
+
+
+@dataclass(slots=True)
+class Found:
+    """A connector elsewhere. ``problem`` says why it cannot run here; None: it can."""
+
+    name: str
+    config: dict[str, str]
+    state: TargetState = TargetState.STARTED
+    problem: str | None = None
+    warnings: Sequence[str] = field(default_factory=list)
+
+
+@speaks_to_connect
+def import_connectors(arguments: Any, verbs: Verbs) -> None:
+    """Without a verb: what could be imported. The exit code is 1 where a connector that was asked for cannot be."""
+    if sum(map(bool, (arguments.create, arguments.dags, arguments.handover, arguments.handback))) > 1:
+        raise BadRequestException("Give one of --create, --dags, --handover and --handback")
+    is_server = arguments.source.startswith(("http://", "https://"))
+    if (arguments.handover or arguments.handback) and not is_server:
+        raise BadRequestException("A file has no offsets: --handover and --handback need the URL of a running Kafka Connect")
+    if not is_server:
+        sys.exit(_from(list(_chosen(_of_file(Path(arguments.source)), arguments.names)), arguments, verbs, None))
+    with ConnectClient(server_at(arguments.source, arguments.source_user), retry=_RETRY) as there:
+        sys.exit(_from(list(_chosen(_of_server(there), arguments.names)), arguments, verbs, there))
+
+
+def _from(found: list[Found], arguments: Any, verbs: Verbs, there: ConnectClient | None) -> int:
+    source = arguments.source if there is None else there.server.url  # without the login that the URL may have
+    if arguments.handback:
+        assert there is not None
+        return _each(found, lambda each: _hand_back(each, verbs, there))
+    existing = set(verbs.connectors())
+    for each in found:
+        _judge(each, verbs, existing)
+    if arguments.dags is not None:
+        folder = Path(arguments.dags)
+        folder.mkdir(parents=True, exist_ok=True)
+        secrets = Secrets(verbs.plugin_config, hides_unknown=True)
+        return _each(found, lambda each: _write_dag(each, folder, source, secrets))
+    if arguments.create:
+        return _each(found, lambda each: _create(each, verbs))
+    if arguments.handover:
+        assert there is not None
+        return _each(found, lambda each: _hand_over(each, verbs, there))
+    print_rows([_row(each) for each in found], arguments.output)
+    if not found:
+        print(f"{arguments.source} has no connectors", file=sys.stderr)
+    for each in found:
+        for warning in each.warnings:
+            print(visible(f"{each.name}: {warning}"), file=sys.stderr)
+    return 1 if any(each.problem for each in found) else 0
+
+
+def _row(found: Found) -> dict[str, object]:
+    verdict = "cannot run" if found.problem else f"runs, {len(found.warnings)} warnings" if found.warnings else "runs"
+    state = next(word for word, state in INITIAL_STATES.items() if state is found.state)
+    plugin = found.config.get("connector.class")
+    return {"name": found.name, "class": plugin, "state": state, "here": verdict, "reason": found.problem}
+
+
+def _each(found: Sequence[Found], act: Callable[[Found], str]) -> int:
+    """One after the other; a failure of one leaves the others. Returns the exit code."""
+    failed = 0
+    for each in found:
+        try:
+            if each.problem:
+                raise ConfigException(each.problem)
+            print(visible(f"{each.name}: {act(each)}"))
+        except ConnectException as error:
+            failed += 1
+            print(visible(f"{each.name}: {error.message}"), file=sys.stderr)
+    return 1 if failed else 0
+
+
+# ── what there is ──
+
+
+def _of_server(there: ConnectClient) -> Iterator[Found]:
+    for name, views in sorted(there.expanded().items()):
+        info, status = views.get("info"), views.get("status")
+        if isinstance(info, ConnectorInfo):
+            state = status.connector.state if isinstance(status, ConnectorStatusView) else "RUNNING"
+            config: Mapping[str, object] = info.config  # as it came: what is no text is refused below
+            yield _found(name, config, _STATES.get(state, TargetState.STARTED))
+
+
+def _found(name: str, config: Mapping[str, object], state: TargetState) -> Found:
+    """A value that is null counts as one that is not set. A connector with values that are no texts cannot run here."""
+    wrong = [key for key, value in config.items() if value is not None and not _is_text(value)]
+    found = Found(name, {key: value for key, value in config.items() if isinstance(value, str) and _is_text(key)}, state)
+    if wrong or not all(map(_is_text, (name, *config))):
+        shown = f", not those of {', '.join(map(str, wrong[:10]))}" if wrong else ""
+        found.problem = f"its name, keys and values must be texts of whole characters{shown}"
+    return found
+
+
+def _is_text(value: object) -> bool:
+    """JSON and YAML may have half of a surrogate pair, which is no character."""
+    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def _of_file(path: Path) -> Iterator[Found]:
+    """Strimzi's KafkaConnector resources of a YAML file, else one connector as ``connect-standalone`` reads it."""
+    if path.suffix not in _YAML:
+        given = read_connector_file(path)
+        yield Found(given.name, dict(given.config), given.initial_state or TargetState.STARTED)
+        return
+    try:
+        documents = list(yaml.load_all(path.read_text(encoding="utf-8"), _Resources))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigException(f"{path} cannot be read: {error}") from error
+    except (ValueError, RecursionError, yaml.YAMLError) as error:  # its text may hold a part of the file, and so a secret
+        mark = getattr(error, "problem_mark", None)
+        where = "" if mark is None else f", in line {mark.line + 1}, column {mark.column + 1}"
+        advice = "Values that begin with one of @ * & ! % ` { [ must stand in quotes."
+        raise ConfigException(f"{path} cannot be read as YAML ({type(error).__name__}{where}). {advice}") from None
+    resources = [each for each in documents if isinstance(each, dict) and each.get("kind") == "KafkaConnector"]
+    if not resources:
+        raise ConfigException(f"{path} has no resource of kind KafkaConnector")
+    for resource in resources:
+        yield _of_resource(resource, path)
+
+
+class _Resources(yaml.SafeLoader):  # type: ignore[misc]  # yaml is not typed for us
+    """Numbers and dates are the texts that stand there. Aliases count as all that they stand for, so that no file of a few lines is a
+    value of gigabytes."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {  # by the first character of a value
+        first: [(tag, pattern) for tag, pattern in found if tag.rpartition(":")[2] in ("bool", "null", "merge")]
+        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._nodes = 0
+        self._sizes: dict[int, int] = {}
+
+    def compose_node(self, parent: Any, index: Any) -> Any:  # yaml is not typed for us
+        is_alias, before = self.check_event(yaml.AliasEvent), self._nodes
+        node = super().compose_node(parent, index)
+        self._nodes += self._sizes.get(id(node), 1) if is_alias else 1
+        self._sizes.setdefault(id(node), self._nodes - before)
+        if self._nodes > _MOST_NODES:
+            raise yaml.YAMLError(f"more than {_MOST_NODES} values")
+        return node
+
+
+def _of_resource(resource: Mapping[str, Any], path: Path) -> Found:
+    spec, metadata = resource.get("spec") or {}, resource.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(name, str) or not isinstance(spec, dict) or not isinstance(spec.get("config") or {}, dict):
+        raise ConfigException(f"{path}: a KafkaConnector needs metadata.name, and spec.config as a mapping")
+    named = {"connector.class": spec.get("class"), "tasks.max": spec.get("tasksMax"), "connector.plugin.version": spec.get("version")}
+    config = {**(spec.get("config") or {}), **{key: value for key, value in named.items() if value is not None}, "name": name}
+    word = "PAUSED" if spec.get("pause") is True else str(spec.get("state") or "running").upper()
+    if word not in INITIAL_STATES:
+        raise ConfigException(f"{path}: spec.state of {name} is {word.lower()}; it must be running, paused or stopped")
+    return _found(name, {_word(key): _word(value) for key, value in config.items()}, INITIAL_STATES[word])
+
+
+def _word(value: object) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def _chosen(found: Iterator[Found], names: Sequence[str]) -> Iterator[Found]:
+    """Those of ``names``, all where none is given. Raises NotFoundException for a name that there is not."""
+    missing = set(names)
+    for each in found:
+        if not names or each.name in names:
+            missing.discard(each.name)
+            yield each
+    if missing:
+        raise NotFoundException(f"There is no connector {', '.join(sorted(missing))} to import")
+
+
+def _judge(found: Found, verbs: Verbs, existing: set[str]) -> None:
+    """Fill in why the connector cannot run here."""
+    if found.problem:
+        return
+    if found.name in existing:
+        found.problem = f"a connector of this name exists here; to import it again, delete it first: airflow connect delete {found.name}"
+        return
+    plugin = found.config.get("connector.class") or ""
+    try:
+        validation = verbs.validate(plugin, found.config)
+    except ConnectException as error:
+        found.problem = error.message
+        return
+    errors = [error if value.name in error else f"{value.name}: {error}" for _, value in validation.configs for error in value.errors]
+    found.problem = "; ".join(dict.fromkeys(errors)) or None
+    found.warnings = validation.warnings
+
+
+# ── what is done ──
+
+
+def _create(found: Found, verbs: Verbs) -> str:
+    verbs.create_connector(found.name, found.config, TargetState.STOPPED)
+    return "is created, STOPPED; its offsets were not taken along"
+
+
+def _write_dag(found: Found, folder: Path, source: str, secrets: Secrets) -> str:
+    """Secrets do not go into the file: it names Airflow Variables instead."""
+    shown, config, variables = secrets.shown(found.config), {}, dict[str, str]()
+    for key, value in found.config.items():
+        if key == "name":
+            continue
+        config[key] = value
+        if shown[key] != value:
+            variable = _variable(found.name, key, variables)
+            config[key], variables[variable] = f"${{variable:{variable}}}", key
+    lines = [f"\n  airflow variables set {variable} …    # {_plain(key)}" for variable, key in variables.items()]
+    file = folder / f"{_file_name(found.name)}.py"
+    quoted = "\n".join(f"        {_literal(key)}: {_literal(value)}," for key, value in config.items())
+    text = _DAG_FILE.format(name=_plain(found.name), source=_plain(source), name_text=_literal(found.name), config=quoted)
+    try:
+        with file.open("x", encoding="utf-8") as written:
+            written.write(text)
+    except FileExistsError:
+        raise ConfigException(f"{file} exists already; nothing was written") from None
+    advice = "; set its secrets, and allow connectors to look them up (config.providers.variable.access.…):" if lines else ""
+    return f"is written to {file}{advice}{''.join(lines)}"
+
+
+def _variable(connector: str, key: str, taken: Mapping[str, str]) -> str:
+    """No two connectors have one name for it, nor two keys of a connector."""
+    name = f"{_file_name(connector)}.{re.sub(r'[^A-Za-z0-9_]', '_', key)[:100]}"
+    others = (f"{name}_{number}" for number in itertools.count(2))
+    return next(each for each in itertools.chain([name], others) if each not in taken)
+
+
+def _literal(text: str) -> str:
+    """In Python, without any character beyond ASCII. JSON's escapes are Python's up to U+FFFF."""
+    return json.dumps(text) if max(text, default="") <= "\uffff" else ascii(text)
+
+
+def _plain(text: str) -> str:
+    """For a docstring."""
+    return re.sub(r"[^\w .:/@-]", "_", text)
+
+
+def _file_name(name: str) -> str:
+    plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:100]
+    return plain if plain == name else f"{plain}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _hand_over(found: Found, verbs: Verbs, there: ConnectClient) -> str:
+    """Created here first, so that a config which is refused leaves it running there."""
+    verbs.create_connector(found.name, found.config, TargetState.STOPPED)
+    try:
+        count = _move(found.name, there, verbs)
+    except ConnectException as error:
+        back = f"airflow connect delete {found.name}; then resume it at the other side"
+        raise ConnectException(f"{error.message}. It is STOPPED on both sides, or still runs there. To go back: {back}") from error
+    if found.state is TargetState.STARTED:
+        verbs.resume(found.name)
+    elif found.state is TargetState.PAUSED:
+        verbs.pause(found.name)
+    return f"is STOPPED there, and goes on here with {count} offsets"
+
+
+def _hand_back(found: Found, verbs: Verbs, there: ConnectClient) -> str:
+    verbs.connector_info(found.name)
+    if found.state is not TargetState.STOPPED:
+        raise BadRequestException("it is not STOPPED at the other side, so it was not handed over")
+    count = _move(found.name, verbs, there)
+    there.resume(found.name)
+    return f"is STOPPED here, and goes on there with {count} offsets"
+
+
+def _move(name: str, source: Verbs, target: Verbs) -> int:
+    """Stop it at ``source``, and give ``target``, where it is STOPPED, its offsets. Returns how many."""
+    source.stop(name)
+    for side in (source, target):
+        _wait_until_stopped(name, side)
+    offsets = [OffsetView(each.partition, each.offset) for each in source.offsets(name) if each.offset is not None]
+    if offsets:
+        target.alter_offsets(name, offsets)
+    return len(offsets)
+
+
+def _wait_until_stopped(name: str, side: Verbs) -> None:
+    deadline = time.monotonic() + _STOP_SECONDS
+    while True:
+        try:
+            status = side.connector_status(name)
+        except NotFoundException:  # it was just created
+            status = None
+        if status is not None and status.connector.state == "STOPPED" and not status.tasks:
+            return
+        if time.monotonic() > deadline:
+            raise ConnectException(f"It was not STOPPED within {_STOP_SECONDS:.0f} s")
+        time.sleep(0.3)
