@@ -27,7 +27,7 @@ def airflow_environment(home: Path, variables: Mapping[str, str] | None = None) 
     return inherited | {
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}?timeout=20",
         **(variables or {}),
     }
 

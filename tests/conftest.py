@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
@@ -35,12 +35,20 @@ WorkerSettings = Callable[..., dict[str, str]]
 
 
 FOLDERS = ("unit", "contract", "integration", "e2e")
-OF_ONE_SERVER = ("contract/rest", "integration/airflow", "integration/client", "integration/clients")
+OF_ONE_SERVER = (
+    "contract/rest",
+    "integration/airflow",
+    "integration/client",
+    "integration/clients",
+    "integration/mirror_maker",
+    "integration/registry",
+)
 LONGEST = ("integration/airflow", "integration/test_readme.py")
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.posix_spawn"})  # events that Python audits
 
-settings.register_profile("fixed", derandomize=True, max_examples=200)
-settings.register_profile("random", database=None, max_examples=400)
+SLOW = [HealthCheck.too_slow]  # a loaded machine is no mistake of a strategy
+settings.register_profile("fixed", derandomize=True, max_examples=60, suppress_health_check=SLOW)  # the same in every run
+settings.register_profile("random", database=None, max_examples=400, suppress_health_check=SLOW)
 settings.load_profile("random" if "SEED" in os.environ else "fixed")
 
 

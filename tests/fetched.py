@@ -10,10 +10,14 @@ from tests.benchmark.connect_peer import worker_jars
 from tests.chromium import find_chromium
 from tests.conftest import CACHE
 from tests.integration.airflow.fab_server import fab_home
+from tests.integration.lake.java_readers import lake_readers
+from tests.registry_server import registry_program
 
 PIECES: Mapping[str, Callable[[], object]] = {
     "FAB's auth manager, with users": fab_home,
     "Kafka Connect": lambda: worker_jars(CACHE, find_java(cache=CACHE)),
+    "the schema registry": lambda: registry_program(CACHE),
+    "readers of lakes in Java": lambda: lake_readers(CACHE),
     "Chromium": lambda: find_chromium(CACHE),
 }
 

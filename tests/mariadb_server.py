@@ -52,7 +52,7 @@ class MariadbServer(OwnServer):
         return self
 
     def _wait(self, log: Path) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while True:
             try:
                 self.connect().close()

@@ -27,6 +27,7 @@ _WORKER_JARS = [
     "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
 ]
 _PLUGIN_JARS = [f"org.apache.kafka:connect-file:{VERSION}"]
+_MIRROR_JARS = [f"org.apache.kafka:connect-mirror:{VERSION}"]
 _LOG4J = """\
 rootLogger.level = WARN
 rootLogger.appenderRef.out.ref = out
@@ -42,6 +43,11 @@ def worker_jars(cache: Path, java: JavaRuntime) -> tuple[Path, Path]:
     """The folders of the worker's libraries and of its plugins, fetched where they are missing."""
     jars = fetch_jars(cache / "connect", f"worker-{VERSION}", _WORKER_JARS, java, pins=PINS)
     return jars, fetch_jars(cache / "connect" / "plugins", f"connect-file-{VERSION}", _PLUGIN_JARS, java, pins=PINS)
+
+
+def mirror_plugins(cache: Path, java: JavaRuntime) -> Path:
+    """The folder of MirrorMaker 2's connectors, fetched where it is missing: a worker's ``plugin.path``."""
+    return fetch_jars(cache / "connect" / "mirror", f"connect-mirror-{VERSION}", _MIRROR_JARS, java, pins=PINS).parent
 
 
 class ConnectWorker:

@@ -58,11 +58,11 @@ class Course:
     def race(self, contestant: Contestant, work: Work, records: int, source_topic: str) -> Run:
         """Runs the contestant once. Raises what it fails with, and TimeoutError when the records do not arrive."""
         name = f"{work.name.lower()}-{contestant.name}-{next(self._numbers)}"
-        with self._lane(name, work, records, source_topic) as lane:
+        with self._lane(name, contestant.name, work, records, source_topic) as lane:
             return run_in(lane, contestant, work.name, records, limit_seconds=60 + records / _SLOWEST_PER_SECOND)
 
     @contextmanager
-    def _lane(self, name: str, work: Work, records: int, source_topic: str) -> Iterator["Lane"]:
+    def _lane(self, name: str, contestant: str, work: Work, records: int, source_topic: str) -> Iterator["Lane"]:
         lines = lines_file(self._data, records)
         if work.direction is Direction.SINK:
             arrived = self._scratch / f"{name}.txt"
@@ -70,10 +70,14 @@ class Course:
             with closing(to_file):
                 yield Lane(name, work.config(str(arrived), source_topic), to_file)
             return
-        with self._topics.topic(name) as topic:
+        mirrored = f"{name}.{source_topic}" if work.direction is Direction.MIRROR else name
+        with self._topics.topic(mirrored) as topic:
             to_topic = TopicDestination(self._bootstrap_servers, topic, records=records, is_last=last_line(lines).__eq__)
             with closing(to_topic):
-                yield Lane(name, work.config(str(lines), topic), to_topic)
+                if work.direction is Direction.MIRROR:
+                    yield Lane(name, work.mirror_config(name, source_topic, self._bootstrap_servers), to_topic)
+                else:
+                    yield Lane(name, work.config(str(lines), topic, contestant), to_topic)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,15 @@ W3, W4 and W4u go between a PostgreSQL (without fsync) and a topic: rows of six 
 topic. The peers are Debezium's connectors (snapshot with `ExtractNewRecordState`; JDBC sink with `reWriteBatchedInserts`), tuned by
 `snapshot.fetch.size`, `max.batch.size` and `batch.size` besides.
 
+W5 and W5x mirror a topic of the broker into another one: `MirrorSource` beside MirrorMaker 2's connector on the same worker, with
+`ByteArrayConverter`. W5x delivers exactly once on both sides.
+
+W6, W7 and W8 move the same rows between a topic (JSON with its schema), Parquet files, an Iceberg table in a SQLite catalog, and a topic of
+Avro. The peers are a plain Spark batch job on the same `local[2]` master, and Apache Iceberg's sink on Kafka Connect. `spark` is Spark's
+Kafka source with `from_json`, or `to_avro` (without a registry's header) with its Kafka sink: its start-up counts, and it is never exactly
+once. Iceberg's sink commits every two seconds here, five minutes by default. Java's sinks for S3 and HDFS are not in Maven's central
+repository.
+
 `REST` asks `GET /connectors?expand=status&expand=info`, one request after another on one connection, timed to the answer's last byte. Ours
 is Airflow's API server, with a DAG for each connector and a user whose rights are looked at each time; Kafka Connect's worker asks nobody
 who they are. Each connector has one task; those of Kafka Connect run, on an empty file; ours are paused, and Airflow is at rest.

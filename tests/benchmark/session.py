@@ -12,18 +12,20 @@ from pathlib import Path
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.spark.java_runtime import find_java
 from airflow_provider_connect.spark.prepare import prepare
-from tests.benchmark import rest_work
-from tests.benchmark.connect_peer import ConnectWorker, lined_up
+from tests.benchmark import agent_work, rest_work
+from tests.benchmark.connect_peer import ConnectWorker, lined_up, mirror_plugins
 from tests.benchmark.contestants import Contestant
+from tests.benchmark.lake_works import LAKE_WORKS, LakeRaces, LakeWork
 from tests.benchmark.machine import describe
 from tests.benchmark.ours import OurContestant
 from tests.benchmark.race import Course, Run
 from tests.benchmark.report import FIRST, OURS, SECOND, race_table, spread_text, write_raw
+from tests.benchmark.spark_peer import SPARK
 from tests.benchmark.start_works import TITLE, WORK, airflow_runs, ladder_table, submit_runs
 from tests.benchmark.table_works import TABLE_WORKS, TableRaces, TableWork
-from tests.benchmark.works import PEERS, WORKS, Work
+from tests.benchmark.works import PEERS, WORKS, Direction, Work
 
-CONTESTANTS = (*PEERS, OURS)
+CONTESTANTS = (*PEERS, SPARK, OURS)
 _WARM_UP_RECORDS = 1_000_000
 _REST_SECONDS = 2.0
 
@@ -66,6 +68,12 @@ class Session:
                 tables[f"{work.name}: {work.title}"] = self._race(work, kafka.bootstrap_servers)
             for table_work in (TABLE_WORKS[name] for name in self._plan.works if name in TABLE_WORKS):
                 tables[f"{table_work.name}: {table_work.title}"] = self._race_tables(table_work, kafka.bootstrap_servers)
+            for lake_work in (LAKE_WORKS[name] for name in self._plan.works if name in LAKE_WORKS):
+                tables[f"{lake_work.name}: {lake_work.title}"] = self._race_tables(lake_work, kafka.bootstrap_servers)
+            if agent_work.WORK in self._plan.works:
+                runs = agent_work.agent_runs(kafka.bootstrap_servers, self._scratch, self._say)
+                self._note(runs)
+                tables[agent_work.TITLE] = agent_work.agent_table(runs)
             if WORK in self._plan.works:
                 self._note(submit_runs(kafka.bootstrap_servers, self._scratch, self._cache, self._ladder_runs()))
             if rest_work.WORK in self._plan.works and rest_work.CONNECT in self._plan.contestants:
@@ -104,9 +112,10 @@ class Session:
                     self._take_turns(course, contestants, work, records, topic)
         return race_table(work, [run for run in self._runs if run.work == work.name])
 
-    def _race_tables(self, work: TableWork, bootstrap_servers: str) -> str:
-        races = TableRaces(bootstrap_servers, self._scratch, self._cache, self._java, self._say)
-        for run in races.run(work, self._plan.contestants, self._plan.rows, self._plan.runs):
+    def _race_tables(self, work: TableWork | LakeWork, bootstrap_servers: str) -> str:
+        course = bootstrap_servers, self._scratch, self._cache, self._java, self._say
+        plan = self._plan.contestants, self._plan.rows, self._plan.runs
+        for run in TableRaces(*course).run(work, *plan) if isinstance(work, TableWork) else LakeRaces(*course).run(work, *plan):
             self._note([run])
             self._say(str(run))
         return race_table(work, [run for run in self._runs if run.work == work.name])
@@ -117,7 +126,9 @@ class Session:
         directory = self._scratch / f"connect-{work.name.lower()}"
 
         def worker() -> ConnectWorker:
-            return ConnectWorker(directory, self._cache, self._java, bootstrap_servers, exactly_once=work.exactly_once)
+            is_mirror = work.direction is Direction.MIRROR
+            more = {"plugin.path": str(mirror_plugins(self._cache, self._java))} if is_mirror else {}
+            return ConnectWorker(directory, self._cache, self._java, bootstrap_servers, exactly_once=work.exactly_once, more=more)
 
         ours = self._ours(OURS, work, bootstrap_servers)
         with lined_up(self._plan.contestants, ours, worker, work.tuning()) as chosen:

@@ -47,7 +47,7 @@ def send_records(bootstrap: str, topic: str, case: DeadLetterCase) -> None:
     for record in case.records:
         headers: list[tuple[str, str | bytes | None]] | None = list(record.headers) or None
         producer.produce(topic, record.value, record.key, partition=0, headers=headers, timestamp=record.timestamp)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def as_json(record: LogRecord) -> dict[str, Any]:

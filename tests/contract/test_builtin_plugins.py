@@ -15,6 +15,7 @@ import pytest
 from airflow_provider_connect.connectors import sidecars
 from airflow_provider_connect.connectors.file_sink import FileStreamSinkConnector
 from airflow_provider_connect.connectors.file_source import FileStreamSourceConnector
+from airflow_provider_connect.connectors.filesystem.source.connector import FileSystemSourceConnector
 from airflow_provider_connect.converters.json.converter import JsonConverter
 from airflow_provider_connect.converters.plain import (
     BooleanConverter,
@@ -92,6 +93,24 @@ class TestFileStreamSource(SourceConnectorSuite):
     def test_offset_taken_anywhere_continues_with_the_very_next_record(self) -> None:
         """Only the last record of a batch has an offset: four batches of twenty lines."""
         super().test_offset_taken_anywhere_continues_with_the_very_next_record()
+
+
+class TestFileSystemSource(SourceConnectorSuite):
+    connector_class = FileSystemSourceConnector
+
+    @pytest.fixture(autouse=True)
+    def folder(self, tmp_path: Path) -> None:
+        self.path, self.written = tmp_path, 0
+
+    def config(self) -> dict[str, str]:
+        return {"url": str(self.path), "topic": "suite", "batch.max.rows": "4", "file.minimum.age.ms": "0"}
+
+    def write_to_source(self, count: int) -> None:
+        """Files of ten lines at most."""
+        for first in range(self.written, self.written + count, 10):
+            lines = (f'{{"n":{number}}}\n' for number in range(first, min(first + 10, self.written + count)))
+            (self.path / f"{first:05d}.json").write_text("".join(lines))
+        self.written += count
 
 
 class TestFileStreamSink(SinkConnectorSuite):

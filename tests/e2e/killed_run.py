@@ -22,13 +22,13 @@ def run_and_kill(environment: RunEnvironment) -> None:
     records. Nothing is committed."""
     spec = {"properties": environment.properties, "connector": environment.connector, "folder": str(environment.folder)}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.e2e.killed_run"], input=json.dumps(spec), text=True, cwd=CHECKOUT, timeout=120, check=False
+        [sys.executable, "-m", "tests.e2e.killed_run"], input=json.dumps(spec), text=True, cwd=CHECKOUT, timeout=300, check=False
     )
     assert done.returncode == -signal.SIGKILL, done.returncode
 
 
 def _send_and_die(owner: TransactionalProducer) -> None:
-    owner.producer.flush(20)
+    owner.producer.flush(60)
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -143,7 +143,7 @@ def test_wrong_internal_topic_is_refused(worker_settings: MakeSettings, setting:
     properties = worker_settings()
     admin = AdminClient({"bootstrap.servers": properties["bootstrap.servers"]})
     topic = properties[setting]
-    admin.create_topics([NewTopic(topic, partitions, 1, config={"cleanup.policy": policy})])[topic].result(20)
+    admin.create_topics([NewTopic(topic, partitions, 1, config={"cleanup.policy": policy})])[topic].result(60)
     message = refused(properties, SOURCE)
     assert f"Topic '{topic}' supplied via the '{setting}' property is required to have" in message
     assert fix in message
@@ -207,7 +207,7 @@ def test_task_says_what_is_wrong(tmp_path: Path, worker_settings: MakeSettings, 
     environment |= {"AIRFLOW_HOME": str(tmp_path / "airflow"), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
     given = json.dumps([case[:2] for case in cases])
     done = subprocess.run(
-        [sys.executable, "-c", AIRFLOW], input=given, env=environment, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", AIRFLOW], input=given, env=environment, capture_output=True, text=True, timeout=300, check=False
     )
     said = [json.loads(line.removeprefix("said:")) for line in done.stdout.splitlines() if line.startswith("said:")]
     assert len(said) == len(cases), done.stderr

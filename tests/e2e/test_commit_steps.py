@@ -1,7 +1,7 @@
 """A process of the run is killed between any two steps of a commit; afterwards nothing is lost or doubled that must not be.
 
-At each step the run is one process without Spark. One step of each kind has a Spark application, in which another process is killed;
-``make soak`` has one for each step.
+At each step the run is one process without Spark. One step of a kind has a Spark application, in which another process is killed;
+``make soak`` has one for each step, and all databases.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import pytest
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.model.run import RunState
 from tests.conftest import WorkerSettings
-from tests.e2e.faults.environments import SinkEnvironment, SourceEnvironment
+from tests.e2e.faults.environments import MirrorEnvironment, SinkEnvironment, SourceEnvironment
 from tests.e2e.faults.runs import Fault
 from tests.e2e.faults.steps import each_step_once
 from tests.e2e.faults.table_environments import SqlSinkEnvironment, TableSinkEnvironment, TableSourceEnvironment
@@ -20,12 +20,14 @@ from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import RunEnvironment
 from tests.integration.worker.killed_run import run_and_kill
 
-AnyEnvironment = SourceEnvironment | SinkEnvironment | TableSourceEnvironment | TableSinkEnvironment
+AnyEnvironment = MirrorEnvironment | SourceEnvironment | SinkEnvironment | TableSourceEnvironment | TableSinkEnvironment
 MakeEnvironment = Callable[[str, str], AnyEnvironment]
 TRIES = 3
 ON_SPARK = {"source": 2, "sink": 3, "table sink": 1, "engine sink": 2, "driver sink": 3}  # a JVM, a worker, a driver, a JVM, a worker
-FAULTS = {kind: list(each_step_once(kind)) for kind in (*ON_SPARK, "table source")}
+FAULTS = {kind: list(each_step_once(kind)) for kind in (*ON_SPARK, "table source", "mirror source")}
 ON_SPARK["table source"] = len(FAULTS["table source"]) - 2  # its transaction; all its steps are those of any source
+ON_SPARK["mirror source"] = -1  # none, and one step without Spark
+IN_SOAK = ("engine sink", "driver sink")  # what a Spark application shows of a table, it shows of PostgreSQL's
 
 
 @pytest.fixture
@@ -35,6 +37,8 @@ def make(tmp_path: Path, worker_settings: WorkerSettings, request: pytest.Fixtur
     def made(kind: str, guarantee: str) -> AnyEnvironment:
         if kind in ("source", "sink"):
             return (SourceEnvironment if kind == "source" else SinkEnvironment).make(tmp_path, worker_settings(), guarantee)
+        if kind == "mirror source":
+            return MirrorEnvironment.make(tmp_path, worker_settings())
         if kind == "driver sink":
             return SqlSinkEnvironment.make(tmp_path, worker_settings(), f"sqlite:///{tmp_path / 'rows.db'}")
         postgres: PostgresServer = request.getfixturevalue("postgres")
@@ -48,7 +52,11 @@ def make(tmp_path: Path, worker_settings: WorkerSettings, request: pytest.Fixtur
 @pytest.mark.parametrize(
     ("kind", "guarantee", "fault"),
     [
-        pytest.param(kind, guarantee, fault, id=f"{kind}, {guarantee}: {fault.when} {fault.step.rpartition(':')[2]}, call {fault.nth}")
+        pytest.param(
+            *(kind, guarantee, fault),
+            id=f"{kind}, {guarantee}: {fault.when} {fault.step.rpartition(':')[2]}, call {fault.nth}",
+            marks=pytest.mark.soak if kind == "driver sink" else [],  # the steps of the engine sink
+        )
         for kind in FAULTS
         for guarantee, fault in FAULTS[kind]
     ],
@@ -67,7 +75,9 @@ def test_a_process_without_spark(make: MakeEnvironment, kind: str, guarantee: st
 @pytest.mark.parametrize(
     ("kind", "guarantee", "fault"),
     [
-        pytest.param(*case, id="{}, {}: {}".format(*case), marks=[] if number == ON_SPARK[kind] else pytest.mark.soak)
+        pytest.param(
+            *case, id="{}, {}: {}".format(*case), marks=[] if number == ON_SPARK[kind] and kind not in IN_SOAK else pytest.mark.soak
+        )
         for kind in FAULTS
         for number, case in enumerate((kind, *fault) for fault in FAULTS[kind])
     ],

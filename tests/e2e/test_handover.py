@@ -27,7 +27,7 @@ from tests.e2e.killed_run import run_and_kill
 from tests.integration.herder.conftest import AskedHere, RunsByHand
 from tests.integration.worker.environment import PLAIN, RunEnvironment, eventually, make_topic, send, values_of
 
-SECONDS = 90.0
+SECONDS = 180.0
 QUICK = {
     "offset.flush.interval.ms": "500",
     "scheduled.rebalance.max.delay.ms": "0",

@@ -29,10 +29,10 @@ def test_a_transaction_left_open_is_work(
     submission = environment.runs.submit(
         Fault(f"{DELIVERY}.{module}:TransactionalProducer.commit", nth=2, signal="SIGCONT", victim="driver", linger=30.0)
     )  # the worker waits
-    wait_for(lambda: submission.struck, 60)
-    time.sleep(0.5)  # what is queued reaches the broker
+    wait_for(lambda: submission.struck, 180)
+    time.sleep(1.5)  # what is queued reaches the broker
     submission.process.kill()
-    wait_until_gone(processes_with(submission.directory), 5)
+    wait_until_gone(processes_with(submission.directory), 30)
     started = time.monotonic()
     found = check_readiness(
         Settings.of(environment.runs.settings), environment.runs.connector, define=environment.runs.config, secrets_of=lambda _: {}

@@ -128,7 +128,7 @@ def running(runs: Runs, count: int) -> list[TaskStatus]:
         found[:] = statuses(runs)
         return [str(status.state) for status in found] == ["RUNNING"] * count
 
-    wait_for(all_run, 60)
+    wait_for(all_run, 180)
     return found
 
 
@@ -157,7 +157,7 @@ def many_values(settings: Mapping[str, str], topic: str, count: int) -> list[str
     values = [f"value {number}" for number in range(count)]
     for number, value in enumerate(values):
         producer.produce(topic, value.encode(), partition=number % 2)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     return values
 
 
@@ -226,6 +226,7 @@ def test_the_version_that_a_run_has_chosen_from_plugin_path_goes_along(
         assert helper.endswith("/connect-plugins/0/where-1.5/helper.py")
 
 
+@pytest.mark.soak
 def test_source_on_a_cluster(cluster: SparkCluster, executors_python: Path, tmp_path: Path, worker_settings: MakeSettings) -> None:
     environment = SourceEnvironment.make(tmp_path, worker_settings(), "exactly_once")
     on_cluster(environment.runs, cluster, executors_python)
@@ -264,4 +265,4 @@ def test_lost_worker_fails_its_task_and_the_retry_does_the_rest(
         print(verdict)
         assert verdict.holds_for("exactly_once"), verdict
         assert [(str(status.state), status.claim) for status in statuses(environment.runs)] == [("RUNNING", done.claim)] * 2
-        wait_for(lambda: not Path(f"/proc/{frozen}").exists() and not Path(f"/proc/{executor}").exists(), 30)
+        wait_for(lambda: not Path(f"/proc/{frozen}").exists() and not Path(f"/proc/{executor}").exists(), 120)

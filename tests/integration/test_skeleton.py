@@ -34,8 +34,11 @@ def checked(package: Path, module: str, *arguments: str, **environment: str) -> 
     return done.stdout
 
 
+ALONE = [*([f"--{kind}"] for kind in Kind), *([f"--{kind}", "--decorated"] for kind in FUNCTIONS)]
+
+
 @pytest.mark.parametrize(
-    "arguments", [*([f"--{kind}"] for kind in Kind), *([f"--{kind}", "--decorated"] for kind in FUNCTIONS)], ids=" ".join
+    "arguments", [pytest.param(each, marks=pytest.mark.soak if number else []) for number, each in enumerate(ALONE)], ids=" ".join
 )
 def test_a_package_passes_its_own_tests(arguments: list[str], tmp_path: Path) -> None:
     main(["my-connector", *arguments, "--directory", str(tmp_path)])
@@ -49,6 +52,7 @@ def test_a_package_with_all_kinds_passes_all_checks_and_is_found_where_it_is_ins
     package, location = tmp_path / "my-connector", tmp_path / "plugins" / "my-connector-0.1.0"
     for check in CHECKS:
         checked(package, *check, MYPYPATH=str(CHECKOUT))  # mypy does not see what is installed for editing
+    assert " passed" in checked(package, "pytest", "-q")
     checked(package, "pip", "install", "--no-deps", "--no-build-isolation", "--target", str(location), ".")
     catalog = PluginCatalog([str(location.parent)])
     found = {str(plugin.kind): plugin.version for plugin in catalog.plugins() if "my_connector" in plugin.reference}

@@ -32,6 +32,7 @@ def test_all_names_come_from_one(package: str, module: str, label: str, stem: st
         ("9lives", "such as lives"),
         ("../up", "such as up"),
         ("a--b", "such as a-b"),
+        ("numpy", "take numpy-connector"),
         ("", "lower-case letters"),
         ("x" * 41, "at most 40 characters"),
         ("-rf", "such as rf"),

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.contract.rest.scenarios import Step
 
 SECONDS = 120
-_TOPIC_SECONDS = 20
+_TOPIC_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def _recorded(response: http.client.HTTPResponse, method: str) -> dict[str, Any]
 
 def _partitions(consumer: Consumer, topic: str) -> list[int]:
     try:
-        found = consumer.list_topics(topic, timeout=10).topics[topic]
+        found = consumer.list_topics(topic, timeout=60).topics[topic]
     except KafkaException:
         return []
     return [] if found.error is not None else list(found.partitions)

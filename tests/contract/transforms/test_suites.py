@@ -10,6 +10,7 @@ from airflow_provider_connect.transforms.cast import CastValue
 from airflow_provider_connect.transforms.fields import InsertFieldValue
 from airflow_provider_connect.transforms.headers import DropHeaders, HeaderFromValue
 from airflow_provider_connect.transforms.routing import TimestampRouter
+from airflow_provider_connect.transforms.sql import SqlTransform
 from airflow_provider_connect.transforms.structs import ValueToKey
 
 ROW = Schema.struct({"id": INT64_SCHEMA, "name": STRING_SCHEMA.as_optional()}, optional=True)
@@ -70,3 +71,13 @@ class TestTimestampRouter(OnRecords):
 class TestValueToKey(OnRecords):
     def transformation(self) -> Transformation:
         return configured(ValueToKey(), fields="name,id")
+
+
+class TestSqlTransform(OnRecords):
+    def transformation(self) -> Transformation:
+        return configured(SqlTransform(), sql="SELECT id * 2 AS twice, name, _topic FROM batch WHERE id <> 3")
+
+    def records(self) -> Sequence[SourceRecord]:
+        """A statement names the columns of one kind of value: rows, and nulls between them."""
+        rows, nothing = records()[:5], SourceRecord(None, None, "orders", None, value_schema=ROW, timestamp=5)
+        return [nothing, *rows[:2], nothing, *rows[2:]]

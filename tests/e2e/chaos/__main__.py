@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
@@ -15,26 +16,30 @@ from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.spark.cache import cache_directory
 from tests.e2e.chaos import control_storm
 from tests.e2e.chaos.airflow_storm import AirflowStorm
-from tests.e2e.chaos.deck import FILES, TABLES
+from tests.e2e.chaos.deck import FILES, MIRRORS, TABLES
 from tests.e2e.chaos.direct import DirectStorm
+from tests.e2e.chaos.file_storm import FileStorm
 from tests.e2e.chaos.key_storm import KeyStorm
 from tests.e2e.chaos.outage_storm import OutageStorm
 from tests.e2e.chaos.tally import Tally
 from tests.e2e.chaos.through_airflow import AirflowRuns
 from tests.e2e.chaos.topic_storm import TopicStorm
 from tests.e2e.chaos.writer_storm import WriterStorm
+from tests.e2e.faults.pairs import Pairs
 
 AIRFLOW_SHARE = 4  # of so many kills one goes through Airflow
 
 
 def main() -> int:
     """Three storms at once: spark-submits of our own, runs that a real Airflow schedules, and a broker that goes away. Then those of
-    tables, of writers, of keys, and of control."""
+    files and lakes, of tables, of writers, of keys, and of control."""
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("--kills", type=int, default=60, help="SIGKILLs of runs in all")
     parser.add_argument("--airflow-kills", type=int, help="of these so many through Airflow; a quarter unless said")
     parser.add_argument("--control-kills", type=int, default=30, help="SIGKILLs besides, of those who control connectors")
     parser.add_argument("--table-kills", type=int, default=60, help="besides, of runs with tables, and of their connections")
+    parser.add_argument("--mirror-kills", type=int, default=20, help="besides, of runs that mirror a topic")
+    parser.add_argument("--file-kills", type=int, default=150, help="besides, of runs with files, object stores, lakes and logs")
     parser.add_argument("--writer-seconds", type=float, default=300, help="how long tables are written to while runs go by, over all modes")
     parser.add_argument("--key-rounds", type=int, default=36, help="tables whose keys are equal though they are written in different ways")
     parser.add_argument("--topic-deletions", type=int, default=20, help="topics deleted in the middle of runs; and records of 1 MiB")
@@ -45,10 +50,11 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers and folders go by the same way as always
     through_airflow = -(-arguments.kills // AIRFLOW_SHARE) if arguments.airflow_kills is None else arguments.airflow_kills
     tally = Tally()
-    wanted = arguments.kills + arguments.table_kills + arguments.control_kills
+    wanted = arguments.kills + arguments.file_kills + arguments.table_kills + arguments.mirror_kills + arguments.control_kills
     tally.say(
         f"seed {arguments.seed}, {wanted} kills: {arguments.kills} of runs, {through_airflow} of those through Airflow, "
-        f"{arguments.table_kills} of runs with tables, and {arguments.control_kills} of control"
+        f"{arguments.file_kills} of runs with files, {arguments.table_kills} with tables, {arguments.mirror_kills} of mirrors, "
+        f"and {arguments.control_kills} of control"
     )
     with tempfile.TemporaryDirectory(prefix="chaos-") as name:
         folder = Path(name)
@@ -59,8 +65,12 @@ def main() -> int:
                     _storm(folder, tally, arguments.seed, arguments.kills - through_airflow, through_airflow)
                 if arguments.topic_deletions:
                     _topics(folder / "topics", tally, arguments.seed + 6, arguments.topic_deletions)
+                if arguments.file_kills:
+                    _files(folder / "files", tally, arguments.seed + 8, arguments.file_kills)
                 if arguments.table_kills:
                     _tables(folder / "tables", tally, arguments.seed + 4, arguments.table_kills)
+                if arguments.mirror_kills:
+                    _mirrors(folder / "mirrors", tally, arguments.seed + 7, arguments.mirror_kills)
                 if arguments.writer_seconds:
                     _writers(folder / "writers", tally, arguments.seed + 5, arguments.writer_seconds)
                 if arguments.key_rounds:
@@ -98,10 +108,21 @@ def _topics(folder: Path, tally: Tally, seed: int, deletions: int) -> None:
         TopicStorm(folder / "runs", kafka.bootstrap_servers, tally, random.Random(seed)).run(deletions)
 
 
+def _files(folder: Path, tally: Tally, seed: int, kills: int) -> None:
+    with ExitStack() as servers:
+        kafka = servers.enter_context(KafkaServer(folder / "kafka", cache_directory()))
+        FileStorm(folder / "runs", kafka.bootstrap_servers, tally, random.Random(seed), Pairs(servers)).run(kills)
+
+
 def _tables(folder: Path, tally: Tally, seed: int, kills: int) -> None:
     with KafkaServer(folder / "kafka", cache_directory()) as kafka, PostgresServer() as postgres:
         storm = DirectStorm(folder / "direct", kafka.bootstrap_servers, tally, random.Random(seed), groups=TABLES, database=postgres.url())
         storm.run(kills)
+
+
+def _mirrors(folder: Path, tally: Tally, seed: int, kills: int) -> None:
+    with KafkaServer(folder / "kafka", cache_directory()) as kafka:
+        DirectStorm(folder / "direct", kafka.bootstrap_servers, tally, random.Random(seed), groups=MIRRORS).run(kills)
 
 
 def _writers(folder: Path, tally: Tally, seed: int, seconds: float) -> None:

@@ -13,6 +13,7 @@ from tests.e2e.faults.steps import STEPS
 _Card = TypeVar("_Card")
 FILES = [(kind, guarantee) for kind in ("source", "sink") for guarantee in STEPS[kind]]
 TABLES = [(kind, guarantee) for kind in ("table source", "table sink") for guarantee in STEPS[kind]]
+MIRRORS = [("mirror source", guarantee) for guarantee in STEPS["mirror source"]]
 PROCESSES = {name: (name, "SIGKILL") for name in ("worker", "driver", "jvm")}
 CONNECTIONS = {  # which a run loses, and lives on
     "broker connection": ("broker connection", CUT),
@@ -51,19 +52,17 @@ def _dealt(cards: list[_Card], chance: random.Random) -> Iterator[_Card]:
 
 
 class StepDecks:
-    """For each direction and guarantee a deck of its steps, before and after."""
+    """For each direction and guarantee a deck of its steps, before and after, and what else is in ``sides``."""
 
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, chance: random.Random, sides: Sequence[str] = ("before", "after")) -> None:
         self._chance = chance
         self._decks = {
-            (kind, guarantee): Deck(
-                [(step, when) for step in (*steps, TRANSACTION_ENDS[kind.split()[-1]]) for when in ("before", "after")], chance
-            )
+            (kind, guarantee): Deck([(step, when) for step in (*steps, TRANSACTION_ENDS[kind.split()[-1]]) for when in sides], chance)
             for kind, by_guarantee in STEPS.items()
             for guarantee, steps in by_guarantee.items()
         }
 
     def draw(self, kind: str, guarantee: str) -> tuple[str, str, int]:
-        """Step, before or after, and which call of it."""
+        """Step, its side, and which call of it."""
         step, when = self._decks[kind, guarantee].draw()
         return step, when, self._chance.randint(1, DEEPEST_CALL.get(step.rpartition(":")[2], OTHER_CALLS))

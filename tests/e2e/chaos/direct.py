@@ -10,13 +10,13 @@ from airflow_provider_connect.model.run import RunResult, RunState
 from tests.conftest import worker_properties
 from tests.e2e.chaos.deck import CONNECTIONS, PROCESSES, Deck, StepDecks
 from tests.e2e.chaos.tally import Kill, Tally
-from tests.e2e.faults.environments import SinkEnvironment, SourceEnvironment
+from tests.e2e.faults.environments import MirrorEnvironment, SinkEnvironment, SourceEnvironment
 from tests.e2e.faults.runs import Fault, ending
 from tests.e2e.faults.table_environments import TableSinkEnvironment, TableSourceEnvironment
 
 KILLS_AN_ENVIRONMENT = 4
 ADDED = 1_500
-RunEnvironment = SourceEnvironment | SinkEnvironment | TableSourceEnvironment | TableSinkEnvironment
+RunEnvironment = MirrorEnvironment | SourceEnvironment | SinkEnvironment | TableSourceEnvironment | TableSinkEnvironment
 
 
 class DirectStorm:
@@ -64,6 +64,8 @@ class DirectStorm:
         self._tally.judged(name, guarantee, environment.verdict())
 
     def _made(self, kind: str, settings: dict[str, str], guarantee: str) -> RunEnvironment:
+        if kind == "mirror source":
+            return MirrorEnvironment.make(self._folder, settings)
         if kind == "table source":
             return TableSourceEnvironment.make(self._folder, settings, self._database)
         if kind == "table sink":

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tests.e2e.faults.oracle import Verdict
 
-RUN_VICTIMS = ("driver", "worker", "jvm", "broker connection", "backend", "killed backend")
+RUN_VICTIMS = ("process", "driver", "worker", "jvm", "broker connection", "backend", "killed backend")
 VICTIMS = (*RUN_VICTIMS, "supervisor", "task", "scheduler", "dag-processor", "api-server")
 
 
@@ -33,6 +33,7 @@ class Tally:
     violations: list[str] = field(default_factory=list)
     environments: int = 0
     never_struck: int = 0
+    zombies: int = 0
     is_over: bool = False
     _started: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -57,6 +58,14 @@ class Tally:
         with self._lock:
             self.kills.append(kill)
             self.say(f"kill {len(self.kills):3}: {kill.victim} of {kill.direction}, {kill.guarantee}: {kill.step}")
+
+    def woken(self, text: str, *, has_written: bool) -> None:
+        """A frozen process went on after a newer run."""
+        with self._lock:
+            self.zombies += 1
+            self.say(f"zombie {self.zombies:3}: {text}")
+        if has_written:
+            self.broken(f"a zombie has written: {text}")
 
     def missed(self, text: str) -> None:
         """A fault whose step the run did not come to: not counted, and tried anew."""
@@ -97,5 +106,7 @@ class Tally:
         steps = len({(kill.direction, kill.guarantee, kill.step) for kill in self.kills})
         where = f"at {steps} steps in {self.environments} environments"
         rows.append(f"{len(self.kills)} kills {where}, {self.seconds:.0f} s; {self.never_struck} not struck")
+        if self.zombies:
+            rows.append(f"{self.zombies} zombies")
         rows += [f"VIOLATION: {violation}" for violation in self.violations] or ["no guarantee was broken"]
         return "\n".join(rows)

@@ -102,7 +102,7 @@ class Altered:
         producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
         for number, line in enumerate(self.sent):
             producer.produce(self.topic, line, partition=number % 2)
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
 
 
 def _sorted(offsets: Sequence[dict[str, Any]]) -> list[str]:

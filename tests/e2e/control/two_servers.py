@@ -14,7 +14,7 @@ from tests.e2e.control.agreement import Oracle
 from tests.e2e.control.api_servers import api_servers
 from tests.e2e.control.crowd import Crowd
 
-AGREE_SECONDS = 120.0
+AGREE_SECONDS = 240.0
 
 
 def changed_by_a_crowd(folder: Path, worker: Mapping[str, str], postgres: PostgresServer, *, seconds: float, seed: int) -> str:

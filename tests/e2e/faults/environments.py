@@ -1,4 +1,4 @@
-"""The two environments in which faults happen: a file into a topic, and a topic into a file, in many small commits."""
+"""The environments in which faults happen: a file into a topic, a topic into a file, and a topic into its mirror, in many small commits."""
 
 from __future__ import annotations
 
@@ -89,15 +89,56 @@ class SinkEnvironment:
         return judge(self.sent, file_records(self.file))
 
 
+@dataclass(slots=True)
+class MirrorEnvironment:
+    """``MirrorSource`` exactly once, from and into the same broker; a poll takes some 10,000 records."""
+
+    bootstrap: str
+    topic: str
+    alias: str
+    runs: Runs
+    sent: list[bytes]
+
+    @classmethod
+    def make(cls, folder: Path, settings: Mapping[str, str], *, master: str = "local[2]") -> MirrorEnvironment:
+        name = f"mirror-{uuid.uuid4().hex[:8]}"
+        bootstrap, topic = settings["bootstrap.servers"], f"topic-{name}"
+        make_topic(bootstrap, topic, partitions=3)
+        config = {
+            "name": name,
+            "connector.class": "MirrorSource",
+            "source.cluster.alias": name,
+            "source.cluster.bootstrap.servers": bootstrap,
+            "target.cluster.bootstrap.servers": bootstrap,
+            "topics": topic,
+            "replication.factor": "1",
+            "offset-syncs.topic.replication.factor": "1",
+            "exactly.once.support": "required",
+        }
+        runs = Runs(folder, name, {**settings, "transaction.boundary.poll.linger.ms": "0"}, config, master)
+        environment = cls(bootstrap, topic, name, runs, [])
+        environment.add()
+        return environment
+
+    def add(self, count: int = RECORDS) -> None:
+        """More records at the source, enough for some polls."""
+        new = lines(10 * count)
+        send(self.bootstrap, self.topic, new)
+        self.sent += new
+
+    def verdict(self) -> Verdict:
+        return judge(self.sent, topic_records(self.bootstrap, f"{self.alias}.{self.topic}"))
+
+
 def send(bootstrap: str, topic: str, records: Sequence[bytes]) -> None:
     """Write records to a topic of three partitions, in turn."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})  # in order, and once
     for number, record in enumerate(records):
         producer.produce(topic, record, partition=number % 3)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def make_topic(bootstrap: str, topic: str, partitions: int = 1) -> None:
     """Make a topic and wait until it is there."""
     admin = AdminClient({"bootstrap.servers": bootstrap})  # kept until the answer is there
-    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(20)
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(60)

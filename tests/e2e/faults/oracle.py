@@ -10,7 +10,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-SILENCE_SECONDS = 20.0
+SILENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def topic_records(bootstrap: str, topic: str, *, read_committed: bool = True) ->
         }
     )
     try:
-        found = consumer.list_topics(topic, timeout=10).topics[topic]
+        found = consumer.list_topics(topic, timeout=60).topics[topic]
         if found.error is not None:
             return []
         left = set(found.partitions)

@@ -18,7 +18,7 @@ SOURCE_STEP = CommitStep.COMMIT_TRANSACTION
 SINK_STEP = CommitStep.COMMIT_GROUP
 STATUS_STEP = "airflow_provider_connect.worker.task.environment:TaskEnvironment.report"
 HELD_SECONDS = 1.0
-END_SECONDS = 120.0  # after the broker is back; the longest time-out of one call is 60 s
+END_SECONDS = 240.0  # after the broker is back; the longest time-out of one call is 60 s
 RETRIABLE_WORDS = ("for now", "A later try may succeed", "No answer from Kafka", "not acknowledged")
 
 
@@ -49,7 +49,7 @@ def live_through(server: KafkaServer, environments: Sequence[tuple[RunEnvironmen
     Raises AssertionError if a run does not end in time, leaves a process behind, or ends neither well nor retriably and saying so.
     """
     submissions = [environment.runs.submit(fault) for environment, fault in environments]
-    wait_for(lambda: all(submission.struck for submission in submissions), 60)
+    wait_for(lambda: all(submission.struck for submission in submissions), 180)
     (server.kill if kill else server.pause)()
     time.sleep(seconds)
     (server.start if kill else server.resume)()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from airflow_provider_connect.worker.application.plan_process import write_priva
 CHECKOUT = Path(__file__).resolve().parents[3]
 APPLICATION = CHECKOUT / "spark_jobs" / "run_connector.py"
 INJECTED = Path(__file__).parent / "injected"
-RUN_SECONDS = 120.0
+RUN_SECONDS = 240.0
 CUT = "cut"
 
 
@@ -28,7 +30,7 @@ class Fault:
     ``injected/sitecustomize.py``. ``signal`` is ``CUT`` for a connection."""
 
     step: str
-    when: str = "before"
+    when: str = "before"  # or after, or during
     nth: int = 1
     signal: str = "SIGKILL"
     victim: str = "worker"
@@ -60,12 +62,12 @@ class Submission:
     def victim_pid(self) -> int:
         """The Python worker in which the fault happened."""
         path = Path(f"{self.token}.pid")
-        wait_for(lambda: path.exists() and path.read_text() != "", 60)
+        wait_for(lambda: path.exists() and path.read_text() != "", 120)
         return int(path.read_text())
 
     def driver_pid(self) -> int:
         path = self.directory / PID_FILE
-        wait_for(path.exists, 60)
+        wait_for(path.exists, 120)
         return int(path.read_text())
 
     def output(self) -> str:
@@ -131,6 +133,22 @@ class Runs:
             if result is not None and result.state is RunState.DONE:
                 return result
         raise AssertionError(f"{self.connector} is not done after {tries} tries: {result}\n{submission.output()[-4000:]}")
+
+
+@contextmanager
+def frozen(runs: Runs, fault: Fault, *, must_strike: bool = True) -> Iterator[tuple[Submission, Callable[[], None]]]:
+    """A run whose worker has been stopped by ``fault``, and what lets it go on. Unless it must be struck, it may have come to its end."""
+    submission = runs.submit(fault)
+    wait_for(lambda: submission.struck or submission.process.poll() is not None, 180)
+    assert submission.struck or not must_strike, submission.output()[-4000:]
+    pid = submission.victim_pid() if submission.struck else 0
+    try:
+        yield submission, lambda: os.kill(pid, signal.SIGCONT)
+    finally:
+        if submission.process.poll() is None:
+            os.kill(pid, signal.SIGCONT)
+            submission.process.kill()
+            submission.process.wait()
 
 
 def ending(result: RunResult | None) -> str:

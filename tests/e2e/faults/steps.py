@@ -15,9 +15,21 @@ from tests.e2e.faults.runs import CUT, Fault
 _TABLE = "airflow_provider_connect.connectors.jdbc.sink"
 _SQL = "airflow_provider_connect.sdk.sql_sink:SqlSink"
 
+_FILES = "airflow_provider_connect.connectors.filesystem"
+_LAKE = "airflow_provider_connect.connectors.lake"
+
 LINGER_SECONDS = 0.05  # new connections are cut too
 PUT, PRE_COMMIT, COMMIT_GROUP = SINK_STEPS["exactly_once"]
 _SQL_STEPS = (PUT, f"{_SQL}.write_offsets", f"{_SQL}.commit", PRE_COMMIT, COMMIT_GROUP)
+
+
+def _file_steps(store: str, file: str) -> Mapping[str, tuple[str, ...]]:
+    """Of a sink of files. Within ``put`` and ``pre_commit`` come the end of a temporary file, the link, the move, the removal of links."""
+    chain = f"{_FILES}.commit_chain:CommitChain"
+    within = f"{_FILES}.stores.{file}.close", f"{chain}._append", f"{_FILES}.stores.{store}.move", f"{chain}.commit"
+    return {"exactly_once": (PUT, *within, PRE_COMMIT, COMMIT_GROUP)}
+
+
 STEPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "source": SOURCE_STEPS,
     "sink": {
@@ -25,6 +37,7 @@ STEPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "exactly_once": (PUT, PRE_COMMIT, "airflow_provider_connect.connectors.claimed_file:Sidecars.write", COMMIT_GROUP),
     },
     "table source": {"exactly_once": SOURCE_STEPS["exactly_once"]},
+    "mirror source": {"exactly_once": SOURCE_STEPS["exactly_once"]},
     "table sink": {
         "exactly_once": (
             PUT,
@@ -36,7 +49,34 @@ STEPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "engine sink": {"exactly_once": _SQL_STEPS},
     "driver sink": {"exactly_once": _SQL_STEPS},
+    "local sink": _file_steps("local_store:LocalStore", "local_store:LocalFile"),
+    "hdfs sink": _file_steps("web_hdfs_store:WebHdfsStore", "web_hdfs_store:WebHdfsFile"),
+    "moto sink": _file_steps("object_store:ObjectStore", "object_store:ObjectFile"),
+    "versity sink": _file_steps("object_store:ObjectStore", "object_store:ObjectFile"),
+    "iceberg sink": {
+        "exactly_once": (
+            PUT,
+            f"{_LAKE}.iceberg_table:TableWriter.flush",
+            f"{_LAKE}.iceberg_table:TableWriter._stage",
+            "pyiceberg.catalog.sql:SqlCatalog.commit_table",
+            PRE_COMMIT,
+            COMMIT_GROUP,
+        )
+    },
+    "delta sink": {
+        "exactly_once": (
+            PUT,
+            f"{_LAKE}.delta_session:DeltaSession._commit_rows",
+            f"{_LAKE}.delta_session:DeltaSession.commit",
+            PRE_COMMIT,
+            COMMIT_GROUP,
+        )
+    },
+    "files source": {"exactly_once": (*SOURCE_STEPS["exactly_once"], f"{_FILES}.source.task:FileSystemSourceTask._clean")},
+    "logs source": {"exactly_once": SOURCE_STEPS["exactly_once"]},
 }
+PAIRS = ("local sink", "hdfs sink", "moto sink", "versity sink", "iceberg sink", "delta sink", "files source", "logs source")
+"""The kinds between topics and files."""
 
 
 def commit_steps(kind: str) -> Iterator[tuple[str, str]]:

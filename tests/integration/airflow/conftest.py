@@ -26,14 +26,16 @@ from tests.integration.airflow.fab_server import FabServer, fab_server
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 SECRET = "canary-secret-7f3a"
 CANARIES = Canaries()
+HANG_SECONDS = 240.0
+"""A time-out, not a promise: what has not come by then does not come, however busy the machine is."""
 
 
-def wait_until(condition: Callable[[], Any], within_seconds: float, what: str) -> Any:
+def wait_until(condition: Callable[[], Any], what: str, within_seconds: float = HANG_SECONDS) -> Any:
     """The first true answer of ``condition``."""
     deadline = time.monotonic() + within_seconds
     while not (answer := condition()):
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {within_seconds} s: {what}")
+            raise AssertionError(f"not within {within_seconds:g} s: {what}")
         time.sleep(0.1)
     return answer
 
@@ -67,7 +69,7 @@ class Airflow:
         partial = path.with_suffix(".tmp")
         partial.write_text(f"from airflow_provider_connect import ConnectorDag\n\nConnectorDag({connector!r}, {whole!r})\n")
         partial.rename(path)
-        wait_until(lambda: self.is_known(connector, whole), 60, f"connector {connector} is defined")
+        wait_until(lambda: self.is_known(connector, whole), f"connector {connector} is defined")
         return path
 
     def is_known(self, connector: str, config: Mapping[str, str]) -> bool:
@@ -101,16 +103,16 @@ class Airflow:
     def run_state(self, connector: str, run: str) -> str:
         return str(self.api("GET", f"/dags/{dag_id_for(connector)}/dagRuns/{quote(run)}")["state"])
 
-    def wait_for_run(self, connector: str, run: str, within_seconds: float = 60) -> str:
+    def wait_for_run(self, connector: str, run: str, within_seconds: float = HANG_SECONDS) -> str:
         return str(
             wait_until(
                 lambda: state if (state := self.run_state(connector, run)) in ("success", "failed") else None,
-                within_seconds,
                 f"run {run} of {connector} ends",
+                within_seconds,
             )
         )
 
-    def run(self, connector: str, within_seconds: float = 60) -> str:
+    def run(self, connector: str, within_seconds: float = HANG_SECONDS) -> str:
         """Trigger a run and wait for its end; returns its id. It must succeed."""
         run = self.trigger(connector)
         state = self.wait_for_run(connector, run, within_seconds)
@@ -170,7 +172,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, airflow_database: dict[str
         "PYTHONPATH": str(modules),
         "CANARY_OF_THE_HOST": CANARIES.of("env"),
         "AIRFLOW__CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL": "0",
-        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "15",
+        "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
         "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "10",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer,user:user,op:op",
@@ -182,8 +184,9 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, airflow_database: dict[str
     with Stack(tmp_path_factory.mktemp("stack"), cache=cache, variables=variables, allowed=Path("/"), with_root=True) as stack:
         state = stack.state() or {}
         url = str(state["airflow_url"])
-        token = httpx.post(f"{url}/auth/token", json={"username": state["username"], "password": state["password"]}).json()["access_token"]
-        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=30) as client:
+        login = {name: state[name] for name in ("username", "password")}
+        token = httpx.post(f"{url}/auth/token", json=login, timeout=120).json()["access_token"]
+        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=120) as client:
             yield Airflow(stack, client)
 
 

@@ -20,8 +20,8 @@ from tests.integration.airflow.conftest import Airflow
 
 SCREENSHOTS = CHECKOUT / ".dev" / "screenshots"
 ON, OFF = "checked", "unchecked"
-FOLLOWS_SECONDS = 60.0  # 3 s are promised; a machine that is busy with other things takes longer
-PATIENCE_MS = 60_000
+FOLLOWS_SECONDS = 180.0  # 3 s are promised; a machine that is busy with other things takes longer
+PATIENCE_MS = 180_000
 CONNECTOR = "mouse"
 CONFIG = {"connector.class": "FileStreamSource", "topic": "mouse-lines"}
 
@@ -64,12 +64,12 @@ def connector(connect: httpx.Client, tmp_path: Path) -> Iterator[str]:
     file = tmp_path / "lines.txt"
     file.write_text("one\ntwo\n")
     assert connect.post("/connectors", json={"name": CONNECTOR, "config": {**CONFIG, "file": str(file)}}).status_code == 201
-    becomes(connect, "RUNNING", 120, tasks=1)
+    becomes(connect, "RUNNING", FOLLOWS_SECONDS, tasks=1)
     yield CONNECTOR
     connect.delete(f"/connectors/{CONNECTOR}")
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_the_mouse_and_rest_move_the_same_switch(
     stack: dict[str, object], connect: httpx.Client, page: Page, connector: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -82,13 +82,13 @@ def test_the_mouse_and_rest_move_the_same_switch(
         page.screenshot(path=SCREENSHOTS / f"{shot}.png")
     for verb, state, shown in (("pause", "PAUSED", OFF), ("resume", "RUNNING", ON), ("stop", "STOPPED", OFF)):
         assert connect.put(f"/connectors/{connector}/{verb}").is_success
-        becomes(connect, state, 120)
+        becomes(connect, state, FOLLOWS_SECONDS)
         shows(page, dag, shown, f"4-rest-{verb}")
     assert states(connect) == ["STOPPED"]
     shows(page, f"{stack['airflow_url']}/dags?name_pattern={dag_id_for(connector)}", OFF, "5-list-stopped")
 
     measured.append(("RUNNING, from STOPPED", clicked(page, connect, "RUNNING")))
-    becomes(connect, "RUNNING", 120, tasks=1)
+    becomes(connect, "RUNNING", FOLLOWS_SECONDS, tasks=1)
     shows(page, dag, ON, "6-started-by-mouse")
     with capsys.disabled():
         print("\nGET …/status follows the mouse: " + ", ".join(f"{target} after {seconds:.2f} s" for target, seconds in measured))
@@ -104,7 +104,7 @@ def shows(page: Page, address: str, state: str, shot: str) -> None:
     while True:
         page.goto(address)
         try:
-            expect(switch(page)).to_have_attribute("data-state", state, timeout=5_000)
+            expect(switch(page)).to_have_attribute("data-state", state, timeout=20_000)
             break
         except AssertionError:
             page.screenshot(path=SCREENSHOTS / f"{shot}.png")

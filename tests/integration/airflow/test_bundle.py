@@ -165,7 +165,7 @@ def made(airflow: Airflow, unique: str) -> Iterator[str]:
     yield unique
     if airflow.client.get(f"/connect/connectors/{unique}").status_code == 200:
         assert airflow.client.delete(f"/connect/connectors/{unique}").status_code == 204
-    wait_until(lambda: dag(airflow, unique) is None, 180, "its DAG is gone")
+    wait_until(lambda: dag(airflow, unique) is None, "its DAG is gone")
 
 
 def post(airflow: Airflow, name: str, config: dict[str, str], **more: str) -> None:
@@ -195,7 +195,7 @@ def test_a_connector_made_over_rest_runs_and_moves_what_is_added_later(airflow: 
     file.write_text("one\ntwo\n")
     post(airflow, made, config)
     assert records(airflow, config["topic"], 2) == [b"one", b"two"]
-    wait_until(lambda: statuses(airflow, made) == ["RUNNING", "RUNNING"], 180, "connector and task are RUNNING")
+    wait_until(lambda: statuses(airflow, made) == ["RUNNING", "RUNNING"], "connector and task are RUNNING")
     with file.open("a") as lines:
         lines.write("three\n")
     assert records(airflow, config["topic"], 1) == [b"three"]
@@ -208,28 +208,28 @@ def test_a_connector_whose_maker_died_after_the_record_gets_its_dag_and_one_run(
     file.write_text("one\n")
     with ConfigStore(airflow.settings()) as store:
         store.put_connector(made, {**config, "name": made, "airflow.schedule": "none"})
-    wait_until(lambda: dag(airflow, made) is not None and runs(airflow, made), 180, "its DAG has a run")
-    wait_until(lambda: [run["state"] for run in runs(airflow, made)] == ["success"], 180, "the run has succeeded")
+    wait_until(lambda: dag(airflow, made) is not None and runs(airflow, made), "its DAG has a run")
+    wait_until(lambda: [run["state"] for run in runs(airflow, made)] == ["success"], "the run has succeeded")
     assert records(airflow, config["topic"], 1) == [b"one"]
     task = f"/connect/connectors/{made}/tasks/0"
     assert airflow.client.post(f"{task}/restart").status_code == 204
-    wait_until(lambda: len(runs(airflow, made)) == 2, 180, "the restart is a run")
+    wait_until(lambda: len(runs(airflow, made)) == 2, "the restart is a run")
     assert [run["conf"] for run in runs(airflow, made) if run["conf"]] == [{"tasks": [0]}]
-    wait_until(lambda: {run["state"] for run in runs(airflow, made)} == {"success"}, 180, "it has succeeded")
-    wait_until(lambda: airflow.client.get(f"{task}/status").json()["state"] == "RUNNING", 180, "the task is RUNNING")
+    wait_until(lambda: {run["state"] for run in runs(airflow, made)} == {"success"}, "it has succeeded")
+    wait_until(lambda: airflow.client.get(f"{task}/status").json()["state"] == "RUNNING", "the task is RUNNING")
 
 
 def test_what_steers_the_dag_follows_the_config_and_deletion_removes_the_dag(airflow: Airflow, made: str, file_source: Connector) -> None:
     config = {**file_source[1], "airflow.schedule": "none", "airflow.tags": "first"}
     post(airflow, made, config, initial_state="STOPPED")
-    found = wait_until(lambda: dag(airflow, made), 180, "its DAG")
+    found = wait_until(lambda: dag(airflow, made), "its DAG")
     assert found["is_paused"]
     airflow.client.patch(f"/connect/connectors/{made}/config", json={"airflow.tags": "second"}).raise_for_status()
-    wait_until(lambda: "second" in str((dag(airflow, made) or {}).get("tags")), 180, "the tag")
+    wait_until(lambda: "second" in str((dag(airflow, made) or {}).get("tags")), "the tag")
     assert airflow.client.delete(f"/connect/connectors/{made}").status_code == 204
-    wait_until(lambda: dag(airflow, made) is None, 180, "its DAG is gone")
+    wait_until(lambda: dag(airflow, made) is None, "its DAG is gone")
     post(airflow, made, {**config, "airflow.tags": "third"}, initial_state="PAUSED")
-    wait_until(lambda: "third" in str((dag(airflow, made) or {}).get("tags")), 180, "a new DAG")
+    wait_until(lambda: "third" in str((dag(airflow, made) or {}).get("tags")), "a new DAG")
     assert runs(airflow, made) == []
 
 
@@ -241,7 +241,7 @@ def test_an_application_for_each_task_and_a_variable_of_airflow(airflow: Airflow
     config = {**config, "file": f"${{variable:file-{made}}}", "tasks.per.application": "1", "airflow.schedule": "none"}
     post(airflow, made, config)
     assert records(airflow, config["topic"], 1) == [b"one"]
-    wait_until(lambda: [run["state"] for run in runs(airflow, made)] == ["success"], 180, "the run has succeeded")
+    wait_until(lambda: [run["state"] for run in runs(airflow, made)] == ["success"], "the run has succeeded")
     assert statuses(airflow, made) == ["RUNNING", "RUNNING"]
     assert config["file"] in airflow.client.get(f"/connect/connectors/{made}/config").text
 
@@ -255,15 +255,15 @@ def test_a_name_that_is_code_and_longer_than_a_dag_id_is_a_name(airflow: Airflow
     post(airflow, name, {**config, **texts, "airflow.schedule": "none", "airflow.tags": "{{ 1 }}"})
     connector = f"/connect/connectors/{quote(name, safe='')}"
     assert records(airflow, config["topic"], 1) == [b"one"]
-    wait_until(lambda: [run["state"] for run in runs(airflow, name)] == ["success"], 180, "the run has succeeded")
+    wait_until(lambda: [run["state"] for run in runs(airflow, name)] == ["success"], "the run has succeeded")
     (run,) = runs(airflow, name)
     path = f"/dags/{dag_id_for(name)}/dagRuns/{quote(run['dag_run_id'])}/taskInstances/run/links"
     assert airflow.api("GET", path)["extra_links"]["Connector status"].endswith(f"{connector}/status")
     assert airflow.api("GET", f"/dags/{dag_id_for(name)}")["dag_display_name"] == name
     airflow.set_paused(name, paused=True)
-    wait_until(lambda: airflow.target_state(name) is TargetState.PAUSED, 60, "the long name's flag and target state agree")
+    wait_until(lambda: airflow.target_state(name) is TargetState.PAUSED, "the long name's flag and target state agree")
     assert airflow.client.delete(connector).status_code == 204
-    wait_until(lambda: dag(airflow, name) is None, 180, "its DAG is gone")
+    wait_until(lambda: dag(airflow, name) is None, "its DAG is gone")
     assert not hit.exists()
 
 
@@ -280,8 +280,8 @@ def test_a_config_of_which_no_dag_can_be_made_is_refused_and_by_the_topic_fails_
     with ConfigStore(airflow.settings()) as store:
         store.put_connector(f"bad-{made}", {**config, **bad, "name": f"bad-{made}"})
     post(airflow, made, config, initial_state="STOPPED")
-    wait_until(lambda: dag(airflow, made), 180, "the DAG of the other")
-    wait_until(lambda: statuses(airflow, f"bad-{made}") == ["FAILED"], 60, "FAILED")
+    wait_until(lambda: dag(airflow, made), "the DAG of the other")
+    wait_until(lambda: statuses(airflow, f"bad-{made}") == ["FAILED"], "FAILED")
     trace = airflow.client.get(f"/connect/connectors/bad-{made}/status").json()["connector"]["trace"]
     assert [key for key in bad if key not in trace] == []
     assert dag(airflow, f"bad-{made}") is None
@@ -290,7 +290,7 @@ def test_a_config_of_which_no_dag_can_be_made_is_refused_and_by_the_topic_fails_
 
 def test_a_backfill_is_refused(airflow: Airflow, made: str, file_source: Connector) -> None:
     post(airflow, made, {**file_source[1], "airflow.schedule": "@daily"}, initial_state="STOPPED")
-    wait_until(lambda: dag(airflow, made), 180, "its DAG")
+    wait_until(lambda: dag(airflow, made), "its DAG")
     body = {"dag_id": dag_id_for(made), "from_date": "2026-01-01T00:00:00Z", "to_date": "2026-01-05T00:00:00Z", "max_active_runs": 4}
     answer = airflow.client.post("/api/v2/backfills", json=body)
     assert answer.status_code in (400, 409, 422), answer.text

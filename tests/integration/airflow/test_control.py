@@ -13,7 +13,7 @@ DAGS = Path(__file__).resolve().parents[3] / "dags"
 CONNECTION = "own_connect"
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1200)
 def test_the_life_of_a_connector_of_ours(airflow: Airflow, tmp_path: Path) -> None:
     state = airflow.stack.state() or {}
     login = {"rest.login": state["username"], "rest.password": state["password"]}
@@ -21,11 +21,11 @@ def test_the_life_of_a_connector_of_ours(airflow: Airflow, tmp_path: Path) -> No
     text = (DAGS / "example_control.py").read_text().replace("connect_default", CONNECTION).replace("/tmp/connect-demo", str(tmp_path))
     file = airflow.stack.dags_folder / "example_control.py"
     file.write_text(text)
-    wait_until(lambda: airflow.client.get("/api/v2/dags/connect_example_life").status_code == 200, 120, "the DAG is known")
+    wait_until(lambda: airflow.client.get("/api/v2/dags/connect_example_life").status_code == 200, "the DAG is known")
     airflow.api("PATCH", "/dags/connect_example_life", json={"is_paused": False})
     run = airflow.api("POST", "/dags/connect_example_life/dagRuns", json={"logical_date": None})["dag_run_id"]
     path = f"/dags/connect_example_life/dagRuns/{quote(run)}"
-    wait_until(lambda: airflow.api("GET", path)["state"] in ("success", "failed"), 700, "the run ends")
+    wait_until(lambda: airflow.api("GET", path)["state"] in ("success", "failed"), "the run ends", 800)
     tasks: list[dict[str, Any]] = airflow.api("GET", f"{path}/taskInstances")["task_instances"]
     folder = airflow.stack.log_folder / "dag_id=connect_example_life" / f"run_id={run}"
     unwell = [task["task_id"] for task in tasks if task["state"] != "success"]

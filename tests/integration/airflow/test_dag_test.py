@@ -61,7 +61,7 @@ def author(home: dict[str, str], worker_settings: Callable[..., dict[str, str]])
         file.write_text(_SCRIPT)
         environment = home | {"AIRFLOW_VAR_CONNECT_WORKER_CONFIG": json.dumps(worker_settings() | settings)}
         command = [sys.executable, str(file), connector, json.dumps(config)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
         file.unlink()
         output = done.stdout + done.stderr
         states = [line.removeprefix("STATES ") for line in done.stdout.splitlines() if line.startswith("STATES ")]

@@ -15,7 +15,7 @@ def test_what_runs_have_delivered_is_told_to_those_who_may_read_it(airflow: Airf
     airflow.write_dag(unique, config)
     airflow.run(unique)
     written = f'kafka_connect_source_task_metrics_source_record_write_total{{connector="{unique}",task="0"}} '
-    wait_until(lambda: f"{written}2\n" in airflow.client.get("/connect/metrics").text, 30, "the count of two records")
+    wait_until(lambda: f"{written}2\n" in airflow.client.get("/connect/metrics").text, "the count of two records")
     with file.open("a") as more:
         more.write("three\n")
     airflow.run(unique)
@@ -23,4 +23,4 @@ def test_what_runs_have_delivered_is_told_to_those_who_may_read_it(airflow: Airf
     assert f"{written}3\n" in answer.text
     assert f'kafka_connect_connector_metrics_status{{connector="{unique}",status="running"}} 1\n' in answer.text
     assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-    assert httpx.get(f"{airflow.url}/connect/metrics").status_code == 401
+    assert httpx.get(f"{airflow.url}/connect/metrics", timeout=120).status_code == 401

@@ -38,11 +38,11 @@ def test_a_run_is_in_the_mirror_with_its_figures(airflow: Airflow, engine: Engin
         with engine.connect() as connection:
             return question(connection)
 
-    (measured,) = wait_until(lambda: ask(lambda connection: run_metrics(connection, name)), 30, "the run's metrics")
+    (measured,) = wait_until(lambda: ask(lambda connection: run_metrics(connection, name)), "the run's metrics")
     assert (measured.run, measured.type, measured.records, measured.tries) == (run, "source", 100, 1)
     assert measured.seconds > 0
     assert measured.cpu_seconds > 0
-    wait_until(lambda: ask(offset), 30, "its offset")
+    wait_until(lambda: ask(offset), "its offset")
     state = select(task_status.c.state).where(task_status.c.connector == name)
     assert ask(lambda connection: connection.scalar(state)) == "RUNNING"
     (change,) = ask(lambda connection: changes(connection, name, kinds=[Kind.OFFSET]))
@@ -53,8 +53,8 @@ def test_a_run_is_in_the_mirror_with_its_figures(airflow: Airflow, engine: Engin
     with file.open("a") as more:
         more.write("one more\n")
     second = airflow.run(name)
-    wait_until(lambda: len(ask(lambda connection: run_metrics(connection, name))) == 2, 30, "the second run's metrics")
-    wait_until(lambda: len(ask(lambda connection: changes(connection, name, kinds=[Kind.OFFSET]))) == 2, 30, "the second offset")
+    wait_until(lambda: len(ask(lambda connection: run_metrics(connection, name))) == 2, "the second run's metrics")
+    wait_until(lambda: len(ask(lambda connection: changes(connection, name, kinds=[Kind.OFFSET]))) == 2, "the second offset")
     newest = ask(lambda connection: changes(connection, name, kinds=[Kind.OFFSET]))[0]
     assert newest.run == second
     (undone,) = ask(lambda connection: offsets_before(connection, name, newest.id))
@@ -62,7 +62,7 @@ def test_a_run_is_in_the_mirror_with_its_figures(airflow: Airflow, engine: Engin
 
     airflow.put_target_state(name, TargetState.STOPPED)
     kinds = [Kind.TARGET_STATE]
-    wait_until(lambda: [c.new for c in ask(lambda connection: changes(connection, name, kinds=kinds))][:1] == ["STOPPED"], 30, "STOPPED")
+    wait_until(lambda: [c.new for c in ask(lambda connection: changes(connection, name, kinds=kinds))][:1] == ["STOPPED"], "STOPPED")
     assert (
         ask(lambda connection: connection.scalar(select(connector_config.c.connector).where(connector_config.c.connector == name))) == name
     )

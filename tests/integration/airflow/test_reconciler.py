@@ -17,7 +17,6 @@ from airflow_provider_connect.stores.config_store import ConfigStore
 from tests.integration.airflow.conftest import Airflow, wait_until
 
 Connector = tuple[Path, dict[str, str]]
-SOON = 15.0  # seconds; two are meant, and a machine that does much else may need more
 
 
 @pytest.fixture
@@ -29,31 +28,31 @@ def connector(airflow: Airflow, unique: str, file_source: Connector) -> str:
 
 def test_a_pause_in_airflow_is_on_the_config_topic_soon_and_so_is_its_end(airflow: Airflow, connector: str) -> None:
     airflow.set_paused(connector, paused=True)
-    wait_until(lambda: airflow.target_state(connector) is TargetState.PAUSED, SOON, "PAUSED")
+    wait_until(lambda: airflow.target_state(connector) is TargetState.PAUSED, "PAUSED")
     airflow.set_paused(connector, paused=False)
-    wait_until(lambda: airflow.target_state(connector) is TargetState.STARTED, SOON, "STARTED")
+    wait_until(lambda: airflow.target_state(connector) is TargetState.STARTED, "STARTED")
     assert not airflow.is_paused(connector)
 
 
-@pytest.mark.parametrize("target", [TargetState.PAUSED, TargetState.STOPPED])
+@pytest.mark.parametrize("target", [TargetState.PAUSED, pytest.param(TargetState.STOPPED, marks=pytest.mark.soak)])
 def test_a_target_state_written_by_another_client_sets_the_flag(airflow: Airflow, connector: str, target: TargetState) -> None:
     airflow.put_target_state(connector, target)
-    wait_until(lambda: airflow.is_paused(connector), SOON, "paused")
+    wait_until(lambda: airflow.is_paused(connector), "paused")
     assert airflow.target_state(connector) is target
     airflow.put_target_state(connector, TargetState.STARTED)
-    wait_until(lambda: not airflow.is_paused(connector), SOON, "unpaused")
+    wait_until(lambda: not airflow.is_paused(connector), "unpaused")
 
 
 def test_a_stopped_connector_is_started_by_unpausing_its_dag(airflow: Airflow, connector: str) -> None:
     airflow.put_target_state(connector, TargetState.STOPPED)
-    wait_until(lambda: airflow.is_paused(connector), SOON, "paused")
+    wait_until(lambda: airflow.is_paused(connector), "paused")
     airflow.set_paused(connector, paused=False)
-    wait_until(lambda: airflow.target_state(connector) is TargetState.STARTED, SOON, "STARTED")
+    wait_until(lambda: airflow.target_state(connector) is TargetState.STARTED, "STARTED")
 
 
 def test_a_run_triggered_while_paused_waits_and_runs_when_resumed(airflow: Airflow, connector: str) -> None:
     airflow.put_target_state(connector, TargetState.PAUSED)
-    wait_until(lambda: airflow.is_paused(connector), SOON, "paused")
+    wait_until(lambda: airflow.is_paused(connector), "paused")
     run = airflow.trigger(connector)
     assert airflow.run_state(connector, run) == "queued"
     airflow.put_target_state(connector, TargetState.STARTED)
@@ -67,15 +66,15 @@ def test_a_run_in_progress_ends_after_its_batch_when_its_connector_is_paused(
         file.writelines(f"{number:090d}\n" for number in range(3_000_000))
     run = airflow.trigger(connector)
     runs = airflow.stack.folder / "runs"
-    wait_until(lambda: list(runs.glob(f"{dag_id_for(connector)}-*/*/try-*/claim.json")), 60, "the application has claimed")
+    wait_until(lambda: list(runs.glob(f"{dag_id_for(connector)}-*/*/try-*/claim.json")), "the application has claimed")
     airflow.set_paused(connector, paused=True)
-    assert airflow.wait_for_run(connector, run, 20) == "success"
+    assert airflow.wait_for_run(connector, run) == "success"
     (task,) = airflow.tasks(connector, run)
     assert (task["state"], task["try_number"]) == ("success", 1)
     assert moved(airflow, connector, run) < 3_000_000
     airflow.set_paused(connector, paused=False)
     airflow.run(connector)  # what was interrupted may go on by itself besides
-    wait_until(lambda: sum(moved(airflow, connector, run) for run in airflow.runs(connector)) == 3_000_000, 60, "all records")
+    wait_until(lambda: sum(moved(airflow, connector, run) for run in airflow.runs(connector)) == 3_000_000, "all records")
 
 
 def moved(airflow: Airflow, connector: str, run: str) -> int:
@@ -106,15 +105,15 @@ def test_a_file_that_is_gone_for_a_while_stops_nothing_and_one_that_returns_brin
     text = file.read_text()
     config = airflow.config(connector)
     file.unlink()
-    wait_until(lambda: f"Connector {connector}: its DAG is gone" in server_log(airflow), 60, "the reconciler knows that the file is gone")
+    wait_until(lambda: f"Connector {connector}: its DAG is gone" in server_log(airflow), "the reconciler knows that the file is gone")
     time.sleep(2)  # it ticks every second
     assert airflow.target_state(connector) is TargetState.STARTED
     assert airflow.config(connector) == config
     airflow.set_variable("connect_worker_config", json.dumps({"airflow.missing.dag.grace": "1s"}))
-    wait_until(lambda: airflow.target_state(connector) is TargetState.STOPPED, 60, "STOPPED")
-    wait_until(lambda: "airflow.defined.in" not in (airflow.config(connector) or {}), 30, "nobody's but REST's")
+    wait_until(lambda: airflow.target_state(connector) is TargetState.STOPPED, "STOPPED")
+    wait_until(lambda: "airflow.defined.in" not in (airflow.config(connector) or {}), "nobody's but REST's")
     file.write_text(text)
-    wait_until(lambda: airflow.target_state(connector) is TargetState.STARTED, 90, "STARTED again")
+    wait_until(lambda: airflow.target_state(connector) is TargetState.STARTED, "STARTED again")
     assert airflow.config(connector) == config
     airflow.set_variable("connect_worker_config", None)
 
@@ -122,9 +121,9 @@ def test_a_file_that_is_gone_for_a_while_stops_nothing_and_one_that_returns_brin
 def test_a_connector_whose_file_is_gone_is_stopped_and_kept_for_rest_to_delete(airflow: Airflow, connector: str) -> None:
     airflow.set_variable("connect_worker_config", json.dumps({"airflow.missing.dag.grace": "1s"}))
     (airflow.stack.dags_folder / f"{connector}.py").unlink()
-    wait_until(lambda: airflow.target_state(connector) is TargetState.STOPPED, 60, "STOPPED")
+    wait_until(lambda: airflow.target_state(connector) is TargetState.STOPPED, "STOPPED")
     airflow.set_variable("connect_worker_config", None)
-    wait_until(lambda: "airflow.defined.in" not in (airflow.config(connector) or {}), 30, "nobody's but REST's")
+    wait_until(lambda: "airflow.defined.in" not in (airflow.config(connector) or {}), "nobody's but REST's")
     assert airflow.client.get(f"/connect/connectors/{connector}/config").json()["name"] == connector
     assert airflow.client.delete(f"/connect/connectors/{connector}").status_code == 204
     assert airflow.config(connector) is None
@@ -138,19 +137,19 @@ def test_more_dags_that_are_gone_than_the_limit_are_shown_by_the_health_check(ai
 
     file = airflow.stack.dags_folder / f"{connector}.py"
     text = file.read_text()
-    wait_until(lambda: airflow.config(connector), 60, "the connector that the file defines")
+    wait_until(lambda: airflow.config(connector), "the connector that the file defines")
     settings = {"airflow.missing.dag.grace": "1s", "airflow.missing.dag.limit": "0", "connectors.max.tasks": "7"}
     airflow.set_variable("connect_worker_config", json.dumps(settings))
     try:
-        wait_until(lambda: "no more than 7 (worker setting" in refusal_of_many_tasks(airflow), 30, "the settings are in force")
+        wait_until(lambda: "no more than 7 (worker setting" in refusal_of_many_tasks(airflow), "the settings are in force")
         file.unlink()
-        wait_until(lambda: "more than airflow.missing.dag.limit (0)" in message(), 90, "the warning")
+        wait_until(lambda: "more than airflow.missing.dag.limit (0)" in message(), "the warning")
         assert connector not in message(), "not everybody who sees it may know of the connector"
         assert connector in server_log(airflow).partition("none of them is stopped")[2]
         time.sleep(2)
         assert airflow.target_state(connector) is TargetState.STARTED
         file.write_text(text)
-        wait_until(lambda: "missing.dag.limit" not in message(), 60, "no warning")
+        wait_until(lambda: "missing.dag.limit" not in message(), "no warning")
     finally:
         airflow.set_variable("connect_worker_config", None)
 
@@ -167,7 +166,7 @@ def refusal_of_many_tasks(airflow: Airflow) -> str:
 def test_a_file_that_cannot_be_imported_stops_nothing(airflow: Airflow, connector: str) -> None:
     file = airflow.stack.dags_folder / f"{connector}.py"
     file.write_text(f"{file.read_text()}\nraise RuntimeError('airflow dag')\n")
-    wait_until(lambda: f"{connector}.py" in str(airflow.api("GET", "/importErrors")), 30, "an import error")
+    wait_until(lambda: f"{connector}.py" in str(airflow.api("GET", "/importErrors")), "an import error")
     assert airflow.target_state(connector) is TargetState.STARTED
 
 
@@ -198,20 +197,20 @@ def created(airflow: Airflow, unique: str, file_source: Connector) -> Iterator[s
     config = {**file_source[1], "airflow.schedule": "none", "airflow.retries": "0"}
     answer = airflow.client.post("/connect/connectors", json={"name": name, "config": config})
     assert answer.status_code == 201, answer.text
-    wait_until(lambda: status(airflow, name) == ("RUNNING", ["RUNNING"]), 60, "connector and task are RUNNING")
+    wait_until(lambda: status(airflow, name) == ("RUNNING", ["RUNNING"]), "connector and task are RUNNING")
     yield name
     airflow.client.delete(f"/connect/connectors/{name}")
 
 
 def test_a_pause_in_airflow_is_a_pause_over_rest_and_the_other_way_round(airflow: Airflow, created: str) -> None:
-    wait_until(lambda: has_no_run(airflow, created), 60, "its first run is over")
+    wait_until(lambda: has_no_run(airflow, created), "its first run is over")
     airflow.set_paused(created, paused=True)
-    wait_until(lambda: status(airflow, created) == ("PAUSED", ["PAUSED"]), SOON, "PAUSED")
+    wait_until(lambda: status(airflow, created) == ("PAUSED", ["PAUSED"]), "PAUSED")
     assert airflow.client.put(f"/connect/connectors/{created}/resume").status_code == 202
     assert status(airflow, created) == ("RUNNING", ["RUNNING"])
-    wait_until(lambda: not airflow.is_paused(created), SOON, "unpaused")
+    wait_until(lambda: not airflow.is_paused(created), "unpaused")
     assert airflow.client.put(f"/connect/connectors/{created}/pause").status_code == 202
-    wait_until(lambda: airflow.is_paused(created), SOON, "paused")
+    wait_until(lambda: airflow.is_paused(created), "paused")
 
 
 def has_no_run(airflow: Airflow, connector: str) -> bool:
@@ -231,13 +230,13 @@ def applications(connector: str) -> list[int]:
 
 
 def test_a_run_that_a_user_marked_as_failed_names_the_user(airflow: Airflow, created: str, file_source: Connector) -> None:
-    wait_until(lambda: has_no_run(airflow, created), 60, "its first run is over")
+    wait_until(lambda: has_no_run(airflow, created), "its first run is over")
     long_input(file_source[0])
     run = airflow.trigger(created)
     runs = airflow.stack.folder / "runs"
-    wait_until(lambda: list(runs.glob(f"{dag_id_for(created)}-*/*/try-*/claim.json")), 90, "the application has claimed")
+    wait_until(lambda: list(runs.glob(f"{dag_id_for(created)}-*/*/try-*/claim.json")), "the application has claimed")
     airflow.api("PATCH", f"/dags/{dag_id_for(created)}/dagRuns/{quote(run)}", json={"state": "failed"})
-    wait_until(lambda: status(airflow, created)[1] == ["FAILED"], 180, "the task is FAILED")
+    wait_until(lambda: status(airflow, created)[1] == ["FAILED"], "the task is FAILED")
     (task,) = airflow.client.get(f"/connect/connectors/{created}/status").json()["tasks"]
     assert task["trace"].startswith(f"Run {run} was marked as failed by user admin in Airflow.")
     assert "restart?includeTasks=true" in task["trace"]
@@ -249,19 +248,19 @@ def long_input(file: Path) -> None:
 
 
 def test_a_killed_run_does_not_stay_running(airflow: Airflow, created: str, file_source: Connector) -> None:
-    wait_until(lambda: has_no_run(airflow, created), 60, "its first run is over")
+    wait_until(lambda: has_no_run(airflow, created), "its first run is over")
     long_input(file_source[0])
     airflow.trigger(created)
-    parents = wait_until(lambda: supervisors(created), 60, "the application has started")
+    parents = wait_until(lambda: supervisors(created), "the application has started")
     for pid in parents:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: status(airflow, created)[1] == ["FAILED"], 120, "FAILED")
+    wait_until(lambda: status(airflow, created)[1] == ["FAILED"], "FAILED")
     task = airflow.client.get(f"/connect/connectors/{created}/tasks/0/status").json()
     assert task["trace"]
     answer = airflow.client.post(f"/connect/connectors/{created}/restart?includeTasks=true&onlyFailed=true")
     assert (answer.status_code, answer.json()["tasks"][0]["state"]) == (202, "RESTARTING")
-    wait_until(lambda: status(airflow, created) == ("RUNNING", ["RUNNING"]), 60, "RUNNING again")
+    wait_until(lambda: status(airflow, created) == ("RUNNING", ["RUNNING"]), "RUNNING again")
 
 
 def supervisors(connector: str) -> list[int]:
@@ -274,20 +273,20 @@ def supervisors(connector: str) -> list[int]:
 
 
 def test_a_stop_of_which_only_the_record_was_written_ends_the_run(airflow: Airflow, created: str, file_source: Connector) -> None:
-    wait_until(lambda: has_no_run(airflow, created), 60, "its first run is over")
+    wait_until(lambda: has_no_run(airflow, created), "its first run is over")
     long_input(file_source[0])
     airflow.trigger(created)
-    wait_until(lambda: applications(created), 60, "the application has started")
+    wait_until(lambda: applications(created), "the application has started")
     airflow.put_target_state(created, TargetState.STOPPED)
-    wait_until(lambda: status(airflow, created) == ("STOPPED", []), 60, "STOPPED")
+    wait_until(lambda: status(airflow, created) == ("STOPPED", []), "STOPPED")
     assert applications(created) == []
-    wait_until(lambda: airflow.is_paused(created), SOON, "paused")
+    wait_until(lambda: airflow.is_paused(created), "paused")
 
 
 def test_a_deletion_of_which_only_the_record_was_written_leaves_nothing(airflow: Airflow, created: str) -> None:
     with ConfigStore(airflow.settings()) as store:
         store.delete_connector(created)
-    wait_until(lambda: status(airflow, created) == (None, []) and not has_dag(airflow, created), 60, "everything of it is gone")
+    wait_until(lambda: status(airflow, created) == (None, []) and not has_dag(airflow, created), "everything of it is gone")
 
 
 @pytest.mark.soak
@@ -295,15 +294,15 @@ def test_airflow_forgets_the_dag_of_a_connector_that_is_deleted(airflow: Airflow
     with ConfigStore(airflow.settings()) as store:
         store.delete_connector(created)
     path = f"/api/v2/dags/{dag_id_for(created)}"
-    wait_until(lambda: airflow.client.get(path).status_code == 404, 120, "Airflow has forgotten its DAG")
+    wait_until(lambda: airflow.client.get(path).status_code == 404, "Airflow has forgotten its DAG")
 
 
 def test_a_name_is_free_again_at_once_after_a_deletion(airflow: Airflow, created: str, file_source: Connector) -> None:
     assert airflow.client.put(f"/connect/connectors/{created}/stop").status_code == 204
-    wait_until(lambda: airflow.is_paused(created), SOON, "paused")
+    wait_until(lambda: airflow.is_paused(created), "paused")
     assert airflow.client.delete(f"/connect/connectors/{created}").status_code == 204
     assert status(airflow, created) == (None, [])
     again = {"name": created, "config": {**file_source[1], "airflow.schedule": "none"}, "initial_state": "STOPPED"}
     assert airflow.client.post("/connect/connectors", json=again).status_code == 201
-    wait_until(lambda: has_dag(airflow, created) and airflow.is_paused(created), 30, "its DAG is there, and paused")
+    wait_until(lambda: has_dag(airflow, created) and airflow.is_paused(created), "its DAG is there, and paused")
     assert status(airflow, created) == ("STOPPED", [])

@@ -22,7 +22,7 @@ from sqlalchemy import MetaData, create_engine, select
 
 from airflow_provider_connect.model.ids import dag_id_for
 from tests.canaries import NAME, WRITTEN_OUT, digests, install
-from tests.integration.airflow.conftest import CANARIES, Airflow, wait_until
+from tests.integration.airflow.conftest import CANARIES, HANG_SECONDS, Airflow, wait_until
 from tests.integration.worker.environment import make_topic, read_topic, values_of
 
 HELD = {"run.json", "environment.sh"}
@@ -93,9 +93,9 @@ class RunEnvironment:
         """A connector and its run, under way."""
         name = f"{kind}-{self.unique}"
         self.ask("POST", "/connectors", 201, body={"name": name, "config": self.config(leak), "initial_state": "PAUSED"})
-        wait_until(lambda: self.airflow.client.get(f"/api/v2/dags/{dag_id_for(name)}").status_code == 200, 60, f"{name} has a DAG")
+        wait_until(lambda: self.airflow.client.get(f"/api/v2/dags/{dag_id_for(name)}").status_code == 200, f"{name} has a DAG")
         self.ask("PUT", f"/connectors/{name}/resume", 202)
-        return name, wait_until(lambda: self.airflow.runs(name), 60, f"{name} runs")[0]
+        return name, wait_until(lambda: self.airflow.runs(name), f"{name} runs")[0]
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def environment(airflow: Airflow, tmp_path_factory: pytest.TempPathFactory) -> I
     topic = make_topic(airflow.settings().bootstrap_servers, unique)
     environment = RunEnvironment(airflow, tmp_path, unique, topic)
     try:
-        wait_until(lambda: NAME in airflow.client.get("/connect/connector-plugins").text, 60, "the server has the settings")
+        wait_until(lambda: NAME in airflow.client.get("/connect/connector-plugins").text, "the server has the settings")
         yield environment
     finally:
         for kind in ("good", "task", "start", "refused"):
@@ -139,7 +139,7 @@ def environment(airflow: Airflow, tmp_path_factory: pytest.TempPathFactory) -> I
 
 def look_at_runs(environment: RunEnvironment, runs: Mapping[str, str]) -> None:
     """Command lines and run directories until all runs have ended."""
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + HANG_SECONDS
     while any(environment.airflow.run_state(name, run) in ("queued", "running") for name, run in runs.items()):
         assert time.monotonic() < deadline
         for file in Path("/proc").glob("[0-9]*/cmdline"):
@@ -241,7 +241,7 @@ def test_no_secret_of_any_provider_is_seen_while_its_connector_works(environment
     for name, run in runs.items():
         sightings.look("xcom", name, json.dumps(airflow.xcoms(name, run)).encode())
         sightings.look("task instances", name, json.dumps(airflow.tasks(name, run)).encode())
-    wait_until(lambda: environment.unique in str(airflow.client.get("/connect/connectors").text), 10, "still there")
+    wait_until(lambda: environment.unique in str(airflow.client.get("/connect/connectors").text), "still there")
     look_at_the_database(environment)
     look_at_topics(environment)
     for kind, folder in (
@@ -272,6 +272,6 @@ def test_the_restart_of_a_connector_that_cannot_start_answers_with_the_cause(env
     assert environment.ask("GET", f"{path}/status", 200).json()["connector"]["state"] == "FAILED"
     assert environment.ask("POST", f"{path}/restart?onlyFailed=true", 202).json()["connector"]["state"] == "RESTARTING"
     environment.ask("PATCH", f"{path}/config", 200, body={"leak": ""})
-    wait_until(lambda: environment.ask("GET", f"{path}/status", 200).json()["connector"]["state"] == "RUNNING", 60, "it has started")
+    wait_until(lambda: environment.ask("GET", f"{path}/status", 200).json()["connector"]["state"] == "RUNNING", "it has started")
     environment.ask("POST", f"{path}/restart", 204)
     assert environment.sightings.found == before

@@ -5,15 +5,18 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from airflow_provider_connect.model.ids import dag_id_for
 from tests.integration.airflow.conftest import Airflow, wait_until
+from tests.integration.client.commands import run_commands
 
 Connector = tuple[Path, dict[str, str]]
 
@@ -27,14 +30,14 @@ def viewer_password(airflow: Airflow) -> str:
 
 @pytest.mark.parametrize("path", ["/connect/", "/connect/health"])
 def test_nobody_gets_an_answer_without_saying_who_they_are(airflow: Airflow, path: str) -> None:
-    answer = httpx.get(airflow.url + path)
+    answer = httpx.get(airflow.url + path, timeout=120)
     assert answer.status_code == 401
     assert answer.headers["WWW-Authenticate"].startswith("Basic")
 
 
 @pytest.mark.parametrize("path", ["docs", "redoc", "openapi.json"])
 def test_no_documentation_is_served_to_anybody(airflow: Airflow, path: str) -> None:
-    assert httpx.get(f"{airflow.url}/connect/{path}").status_code in (401, 404)
+    assert httpx.get(f"{airflow.url}/connect/{path}", timeout=120).status_code in (401, 404)
 
 
 def test_a_token_opens_the_door(airflow: Airflow) -> None:
@@ -45,27 +48,27 @@ def test_a_token_opens_the_door(airflow: Airflow) -> None:
 
 def test_the_address_without_its_slash_is_the_same(airflow: Airflow) -> None:
     assert airflow.client.get("/connect").json() == airflow.client.get("/connect/").json()
-    assert httpx.get(f"{airflow.url}/connect").status_code == 401
-    assert "html" in httpx.get(f"{airflow.url}/connections").headers["Content-Type"]
+    assert httpx.get(f"{airflow.url}/connect", timeout=120).status_code == 401
+    assert "html" in httpx.get(f"{airflow.url}/connections", timeout=120).headers["Content-Type"]
 
 
 def test_so_does_the_cookie_of_the_ui(airflow: Airflow) -> None:
     token = airflow.client.headers["Authorization"].removeprefix("Bearer ")
-    assert httpx.get(f"{airflow.url}/connect/", cookies={"_token": token}).status_code == 200
+    assert httpx.get(f"{airflow.url}/connect/", cookies={"_token": token}, timeout=120).status_code == 200
 
 
 def test_so_does_a_password_and_a_wrong_one_does_not(airflow: Airflow, viewer_password: str) -> None:
     state = airflow.stack.state() or {}
     admin = (str(state["username"]), str(state["password"]))
-    assert httpx.get(f"{airflow.url}/connect/", auth=admin).status_code == 200
-    assert httpx.get(f"{airflow.url}/connect/", auth=("viewer", viewer_password)).status_code == 200
-    assert httpx.get(f"{airflow.url}/connect/", auth=(admin[0], "wrong")).status_code == 401
-    assert httpx.get(f"{airflow.url}/connect/", headers={"Authorization": "Basic !!!"}).status_code == 401
+    assert httpx.get(f"{airflow.url}/connect/", auth=admin, timeout=120).status_code == 200
+    assert httpx.get(f"{airflow.url}/connect/", auth=("viewer", viewer_password), timeout=120).status_code == 200
+    assert httpx.get(f"{airflow.url}/connect/", auth=(admin[0], "wrong"), timeout=120).status_code == 401
+    assert httpx.get(f"{airflow.url}/connect/", headers={"Authorization": "Basic !!!"}, timeout=120).status_code == 401
 
 
 def test_a_bad_token_is_refused_even_beside_a_good_cookie(airflow: Airflow) -> None:
     token = airflow.client.headers["Authorization"].removeprefix("Bearer ")
-    answer = httpx.get(f"{airflow.url}/connect/", headers={"Authorization": "Bearer x"}, cookies={"_token": token})
+    answer = httpx.get(f"{airflow.url}/connect/", headers={"Authorization": "Bearer x"}, cookies={"_token": token}, timeout=120)
     assert answer.status_code == 403
 
 
@@ -76,19 +79,50 @@ def test_a_broken_worker_config_stops_no_run_and_health_says_what_is_wrong(airfl
     airflow.run("broken-worker-config")
     try:
         airflow.set_variable("connect_worker_config", '{"offset.flush.interval.ms": "soon", "offset.flush.timeout.ms": ')
-        message = wait_until(lambda: said if "is not JSON" in (said := _health(airflow)) else None, 60, "/health names the Variable")
+        message = wait_until(lambda: said if "is not JSON" in (said := _health(airflow)) else None, "/health names the Variable")
         assert "Variable connect_worker_config is ignored" in message
         (tmp_path / "in.txt").open("a").write("two\n")
         airflow.run("broken-worker-config")
     finally:
         airflow.set_variable("connect_worker_config", None)
-    wait_until(lambda: "ignored" not in _health(airflow), 60, "/health is as before")
+    wait_until(lambda: "ignored" not in _health(airflow), "/health is as before")
 
 
 def _health(airflow: Airflow) -> str:
     answer = airflow.client.get("/connect/health")
     assert answer.status_code == 200
     return str(answer.json()["message"])
+
+
+def test_the_doctor_finds_nothing_wrong(airflow: Airflow) -> None:
+    assert airflow.stack.airflow is not None
+    (done,) = run_commands(airflow.stack.airflow.variables, [["doctor"]])
+    assert done.code == 0, done.out + done.err
+    for subject in ("java", "spark", "airflow", "settings", "bundle", "kafka", "topics", "rights", "clock", "rest"):
+        assert any(line.split()[:2] == ["ok", subject] for line in done.out.splitlines()), (subject, done.out)
+
+
+@pytest.mark.soak  # the cluster is checked each minute
+def test_health_names_a_topic_that_others_have_changed(airflow: Airflow) -> None:
+    settings = airflow.settings()
+    client = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
+
+    before = next(topic.configs for topic in settings.internal_topics if topic.name == settings.batch_topic)
+    times = {name: before[name] for name in ("segment.ms", "max.compaction.lag.ms")}
+
+    def alter(values: Mapping[str, str]) -> None:
+        entries = [ConfigEntry(*value, incremental_operation=AlterConfigOpType.SET) for value in values.items()]
+        resource = ConfigResource(ResourceType.TOPIC, settings.batch_topic, incremental_configs=entries)
+        client.incremental_alter_configs([resource])[resource].result(60)
+
+    alter(dict.fromkeys(times, "604800000"))
+    try:
+        message = wait_until(lambda: said if settings.batch_topic in (said := _health(airflow)) else None, "/health names the topic")
+        assert f"Topic {settings.batch_topic} keeps replaced records for longer than an hour" in message
+        assert f"kafka-configs.sh --alter --entity-type topics --entity-name {settings.batch_topic}" in message
+    finally:
+        alter(times)
+    wait_until(lambda: settings.batch_topic not in _health(airflow), "/health is as before")
 
 
 def test_it_is_healthy_while_the_broker_answers(airflow: Airflow) -> None:

@@ -28,7 +28,7 @@ def test_an_upgrade_whose_first_run_fails_goes_back_before_the_retry(airflow: Ai
     airflow.set_variable("connect_worker_config", json.dumps({"plugin.path": str(versions)}))
     try:
         airflow.write_dag(connector, config)
-        quiet = airflow.log_records(connector, airflow.run(connector, 300))
+        quiet = airflow.log_records(connector, airflow.run(connector))
         assert [record for record in quiet if record[1] == "orders"] == [
             ("info", "orders", "one task is enough"),
             ("info", "orders", "orders of all shops"),
@@ -42,13 +42,13 @@ def test_an_upgrade_whose_first_run_fails_goes_back_before_the_retry(airflow: Ai
             answer = airflow.client.post(f"{url}/preview", json={"records": 2, "version": "2.0"}, timeout=120)
             return answer if answer.status_code == 200 else None
 
-        seen = wait_until(preview, 120, "version 2.0 is seen by the API server")
+        seen = wait_until(preview, "version 2.0 is seen by the API server")
         assert [record["value"] for record in seen.json()["records"]] == [{"id": 20}, {"id": 21}], seen.text
         asked = {"to": "[2,3)", "canary": 10}
-        wait_until(lambda: airflow.client.put(f"{url}/upgrade", json=asked).status_code == 202, 60, "the upgrade is taken")
+        wait_until(lambda: airflow.client.put(f"{url}/upgrade", json=asked).status_code == 202, "the upgrade is taken")
         level = {"level": "DEBUG"}
         assert airflow.client.put("/connect/admin/loggers/orders?scope=cluster", json=level).status_code == 204
-        run = airflow.run(connector, 300)
+        run = airflow.run(connector)
         records = airflow.log_records(connector, run)
         for line in ("one task is planned", "task starts at 20"):
             assert ("debug", "orders", line) in records, "the level reaches driver and task of the application"

@@ -65,7 +65,7 @@ def failed_tasks(connect: ConnectClient, name: str) -> list[int]:
 
 
 def wait_until(look: Callable[[], object], wanted: object) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while (seen := look()) != wanted:
         assert time.monotonic() < deadline, seen
         time.sleep(0.1)

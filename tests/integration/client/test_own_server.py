@@ -44,9 +44,11 @@ def test_the_client_drives_our_own_server(
         with ConnectClient(Server.of(url, login="admin", password="secret"), retry=START) as client:
             client.server_info()
             for auth, statuses in ((None, (401, 401)), (("viewer", "glass"), (200, 403)), (("admin", "glass"), (401, 401))):
-                found = httpx.get(f"{url}/connectors", auth=auth), httpx.put(f"{url}/connectors/{unique}/pause", auth=auth)
-                assert tuple(answer.status_code for answer in found) == statuses
-            assert httpx.get(f"{url}/connectors", auth=("admin", "secret"), headers={"Host": "evil.example"}).status_code == 421
+                read = httpx.get(f"{url}/connectors", auth=auth, timeout=120)
+                written = httpx.put(f"{url}/connectors/{unique}/pause", auth=auth, timeout=120)
+                assert (read.status_code, written.status_code) == statuses
+            strange = httpx.get(f"{url}/connectors", auth=("admin", "secret"), headers={"Host": "evil.example"}, timeout=120)
+            assert strange.status_code == 421
             lead_a_life(client, unique, file_source)
     except BaseException:
         print((tmp_path / "rest.log").read_text(errors="replace"))

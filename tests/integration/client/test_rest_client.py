@@ -46,7 +46,7 @@ def states(client: Any, name: str) -> list[str]:
 
 
 def wait_for(look: Callable[[], Any], wanted: Any) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while (seen := look()) != wanted:
         assert time.monotonic() < deadline, seen
         time.sleep(0.1)

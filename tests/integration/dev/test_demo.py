@@ -12,7 +12,7 @@ COMMAND = [sys.executable, "-m", "airflow_provider_connect.dev.demo", "--lines",
 
 
 def test_once_copies_file_and_table_and_leaves_nothing(tmp_path: Path) -> None:
-    done = subprocess.run([*COMMAND, "--once"], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run([*COMMAND, "--once"], cwd=tmp_path, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "The files are equal. The tables are equal." in done.stdout
     assert done.stdout.count("2,000 rows") == 3
@@ -27,5 +27,5 @@ def test_control_c_takes_everything_down(tmp_path: Path) -> None:
         for line in demo.stdout:
             if "starting api-server" in line:
                 demo.send_signal(signal.SIGINT)
-        assert demo.wait(60) == 0
+        assert demo.wait(180) == 0
     assert marked_processes(Stack(tmp_path / ".dev" / "demo").mark) == []

@@ -58,7 +58,7 @@ def change_and_kill(environment: RunEnvironment, kill_point: KillPoint, offsets:
     }
     asked = {**request, "offsets": pairs, "kill_point": [kill_point.method, kill_point.side, kill_point.nth]}
     command = [sys.executable, "-m", "tests.integration.herder.killed_change"]
-    done = subprocess.run(command, input=json.dumps(asked), text=True, cwd=CHECKOUT, timeout=120, check=False)
+    done = subprocess.run(command, input=json.dumps(asked), text=True, cwd=CHECKOUT, timeout=300, check=False)
     assert done.returncode == -signal.SIGKILL, f"ended with {done.returncode} before {kill_point}"
 
 

@@ -50,7 +50,7 @@ def written_by_a_run(settings: WorkerSettings, name: str, *states: State) -> Non
         for number, state in enumerate(states):
             statuses.put_task(TaskStatus(name, number, state, "worker:1", version="1"))
         statuses.put_topic(TopicStatus("lines", name, 0, 1))
-        assert statuses.flush(10)
+        assert statuses.flush(60)
 
 
 def test_what_one_herder_has_done_the_other_tells_at_once(settings: WorkerSettings, herders: list[Herder], unique: str) -> None:

@@ -72,7 +72,7 @@ def test_a_source_has_all_or_nothing(environment: RunEnvironment, herder: Herder
 
 
 @some_or_all(SINK_MOMENTS)
-@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+@pytest.mark.parametrize("guarantee", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.soak)])
 def test_a_sink_has_all_or_nothing(
     environment: RunEnvironment, herder: Herder, unique: str, guarantee: str, kill_points: list[KillPoint]
 ) -> None:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import uuid
 from contextlib import closing, suppress
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import psycopg2
 import pytest
+import sqlalchemy
 
 from airflow_provider_connect.dev.postgres_server import PostgresServer
-from airflow_provider_connect.errors import FencedException, RetriableException
+from airflow_provider_connect.errors import ConnectException, FencedException, RetriableException
 from airflow_provider_connect.sdk import STRING_SCHEMA, Batch, SinkRecord, TopicPartition
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.testing import CommitStep, Fault, MemorySinkContext, SinkCalls, run
 from airflow_provider_connect.sdk.testing_calls import started
 from tests.mariadb_server import MariadbServer
-from tests.unit.sdk.transactional_sinks import TableSink, TableSuite, connect, values_in
+from tests.unit.sdk.transactional_sinks import REFUSED, TableSink, TableSuite, connect, values_in
 
 P = TopicPartition("t", 0)
 
@@ -133,3 +134,44 @@ def test_a_connection_that_postgresql_ends_is_opened_again(postgresql_database: 
             admin.cursor().execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {own}")
         assert calls.commit() == {P: first + 1}
     assert values_in(postgresql_database) == ["0", "1", "2"]
+
+
+def test_offsets_that_cannot_be_read_now_are_not_taken_for_absent_ones(postgresql_database: str) -> None:
+    class Waiting(TableSink):
+        def open(self) -> Any:
+            connection = super().open()
+            connection.cursor().execute("SET lock_timeout = '200ms'")
+            connection.commit()
+            return connection
+
+    config = {"name": "c", "url": postgresql_database}
+    calls = opened(config, 1)
+    calls.put(batch("a", "b"))
+    calls.commit()
+    calls.task.close([P])
+    with closing(connect(postgresql_database)) as other:
+        other.cursor().execute("LOCK TABLE connect_sink_offsets IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(RetriableException, match="lock timeout"):
+            Waiting().alter_offsets(config, {P: 0})
+    Waiting().alter_offsets(config, {P: 0})
+    with closing(connect(postgresql_database)) as other:
+        other.cursor().execute("DROP TABLE connect_sink_offsets")
+        other.commit()
+    assert Waiting().alter_offsets(config, {P: 0})
+
+
+@pytest.mark.parametrize("wrapper", ["", "engine "])
+def test_a_transaction_that_a_suppressed_error_has_ended_is_not_committed(wrapper: str, postgresql_database: str) -> None:
+    """PostgreSQL would answer with a rollback, and the records would be lost."""
+
+    class Suppresses(TableSink):
+        def write(self, transaction: Any, batch: Batch) -> None:
+            with suppress(psycopg2.Error, sqlalchemy.exc.DBAPIError):
+                super().write(transaction, batch)
+
+    config = {"name": "c", "url": wrapper + postgresql_database}
+    calls = SinkCalls(started(Suppresses(), config, MemorySinkContext(config, [P]), ALL_ALLOWED), [P])
+    calls.open()
+    calls.put(batch("a", REFUSED))
+    with pytest.raises(ConnectException, match=r"Suppresses\.write has suppressed an error"):
+        calls.commit()

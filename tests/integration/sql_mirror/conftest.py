@@ -71,7 +71,7 @@ def follow(settings: WorkerSettings, database: Engine) -> Iterator[Follow]:
         follower.close()
 
 
-def until(condition: Callable[[], object], follower: MirrorFollower | None = None, *, seconds: float = 60) -> None:
+def until(condition: Callable[[], object], follower: MirrorFollower | None = None, *, seconds: float = 180) -> None:
     """Steps, or waits, until ``condition`` holds."""
     deadline = time.monotonic() + seconds
     while not condition():

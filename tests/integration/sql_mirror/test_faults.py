@@ -36,6 +36,9 @@ from tests.integration.sql_mirror.conftest import Follow, open_database, until
 from tests.integration.sql_mirror.test_follower import CONFIG, reported, rows
 
 PARTITIONS, EACH = 20, 100
+ON_ONE_DATABASE = pytest.mark.parametrize(
+    "url", ["postgresql", *(pytest.param(one, marks=pytest.mark.soak) for one in ("sqlite", "mariadb"))], indirect=True
+)
 
 
 class Writing:
@@ -53,7 +56,7 @@ class Writing:
                 moved = [({"file": str(partition)}, {"position": number}) for partition in range(PARTITIONS)]
                 for record in store.records("orders", moved):
                     producer.produce(store.topic, record.value, record.key, record.partition)
-                assert producer.flush(20) == 0
+                assert producer.flush(60) == 0
                 time.sleep(0.02)
 
     def join(self) -> None:
@@ -110,6 +113,7 @@ def test_two_followers_that_steal_the_lease_from_each_other(settings: WorkerSett
     assert [trouble for trouble in troubles if "locked" not in trouble] == []
 
 
+@ON_ONE_DATABASE
 def test_followers_killed_again_and_again(settings: WorkerSettings, url: str, database: Engine, follow: Follow) -> None:
     command = [sys.executable, "-m", "tests.integration.sql_mirror.following", json.dumps(dict(settings.originals)), url]
     delays, writing = random.Random(4), Writing(settings)
@@ -138,19 +142,20 @@ def told_in_all(database: Engine) -> int:
         return connection.scalar(select(func.count()).select_from(history)) or 0
 
 
+@ON_ONE_DATABASE
 def test_a_topic_made_anew_is_read_from_its_beginning(settings: WorkerSettings, database: Engine, follow: Follow) -> None:
     follower = follow()
     with StatusWriter(settings) as writer:
         for name in ("stays", "changes", "goes"):
             writer.put_connector(ConnectorStatus(name, State.RUNNING, "host:1"))
             writer.put_task(TaskStatus(name, 0, State.RUNNING, "host:1"))
-        assert writer.flush(20)
+        assert writer.flush(60)
     until(lambda: len(rows(database, task_status)) == 3 and len(rows(database, connector_status)) == 3, follower)
     make_anew(settings, settings.status_topic)
     with StatusWriter(settings) as writer:
         writer.put_connector(ConnectorStatus("stays", State.RUNNING, "host:1"))
         writer.put_connector(ConnectorStatus("changes", State.PAUSED, "host:1"))
-        assert writer.flush(20)
+        assert writer.flush(60)
     until(lambda: not rows(database, task_status), follower)
     until(lambda: [row["state"] for row in rows(database, connector_status)] == ["PAUSED", "RUNNING"], follower)
     assert len(reported(database, "stays", Kind.STATUS)) == 1
@@ -165,7 +170,7 @@ def test_a_topic_made_anew_is_read_from_its_beginning(settings: WorkerSettings, 
 
 def make_anew(settings: WorkerSettings, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
-    admin.delete_topics([topic])[topic].result(20)
+    admin.delete_topics([topic])[topic].result(60)
 
     def made() -> bool:
         try:
@@ -176,6 +181,7 @@ def make_anew(settings: WorkerSettings, topic: str) -> None:
     until(made)
 
 
+@ON_ONE_DATABASE
 def test_a_connector_with_an_offsets_topic_of_its_own(settings: WorkerSettings, database: Engine, follow: Follow) -> None:
     follower, topic = follow(), f"own-{settings.offset_topic}"
     with ConfigStore(settings) as configs:
@@ -183,21 +189,22 @@ def test_a_connector_with_an_offsets_topic_of_its_own(settings: WorkerSettings, 
     until(lambda: reported(database, "orders"), follower)
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
     producer.produce(topic, b'{"position":7}', b'["orders",{"file":"a"}]')
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     until(lambda: [row["topic"] for row in rows(database, source_offset)] == [topic], follower)
 
 
+@ON_ONE_DATABASE
 def test_an_aborted_offset_is_not_mirrored(settings: WorkerSettings, database: Engine, follow: Follow) -> None:
     follower = follow()
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": f"t-{settings.group_id}"})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(settings.offset_topic, b'{"position":666}', b'["orders",{"file":"a"}]', 0)
-    producer.flush(20)
-    producer.abort_transaction(20)
+    producer.flush(60)
+    producer.abort_transaction(60)
     producer.begin_transaction()
     producer.produce(settings.offset_topic, b'{"position":1}', b'["orders",{"file":"b"}]', 0)
-    producer.commit_transaction(20)
+    producer.commit_transaction(60)
     until(lambda: rows(database, source_offset), follower)
     assert [line[3] for line in reported(database, "orders")] == ['{"position":1}']
 
@@ -221,7 +228,7 @@ def test_what_was_removed_and_compacted_while_nobody_followed(cleaning: KafkaSer
         for name in ("stays", "goes"):
             writer.put_connector(ConnectorStatus(name, State.RUNNING, "host:1"))
             writer.put_task(TaskStatus(name, 0, State.RUNNING, "host:1"))
-        assert writer.flush(20)
+        assert writer.flush(60)
 
     def followed(condition: Callable[[], object], holder: str) -> None:
         follower = MirrorFollower(settings, database.begin, holder=holder, now=time.time)
@@ -232,7 +239,7 @@ def test_what_was_removed_and_compacted_while_nobody_followed(cleaning: KafkaSer
     with StatusWriter(settings) as writer:
         writer.delete_task("goes", 0)
         writer.delete_connector("goes")
-        assert writer.flush(20)
+        assert writer.flush(60)
     until(lambda: not any(b"goes" in (key or b"") for key in keys_on(settings)), seconds=120)
     followed(lambda: len(rows(database, task_status)) == 1 and len(rows(database, connector_status)) == 1, "two")
     assert [line[3] for line in reported(database, "goes", Kind.TASK_STATUS)][-1] is None
@@ -245,7 +252,7 @@ def keys_on(settings: WorkerSettings) -> list[bytes | None]:
     """The keys that the status topic holds; each look adds a record, for the newest segment is never compacted."""
     with StatusWriter(settings) as writer:
         writer.put_connector(ConnectorStatus("stays", State.RUNNING, "host:1"))
-        assert writer.flush(20)
+        assert writer.flush(60)
     time.sleep(0.6)
     with TopicLog(settings.status_topic, internal_client_config(settings, ClientKind.CONSUMER, "test")) as log:
         return [record.key for record in log.read_to_end()]

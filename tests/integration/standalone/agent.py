@@ -34,7 +34,7 @@ def properties(values: Mapping[str, str]) -> str:
     return "".join(f"{name}={value}\n" for name, value in values.items())
 
 
-def wait_for(what: Callable[[], Any], seconds: float = 60.0) -> Any:  # Any: whatever is waited for
+def wait_for(what: Callable[[], Any], seconds: float = 120.0) -> Any:  # Any: whatever is waited for
     """The first true value of ``what``; fails after ``seconds``."""
     until = time.monotonic() + seconds
     while not (found := what()):

@@ -28,7 +28,7 @@ def test_each_run_has_its_own_compiled_code(worker_settings: Callable[..., dict[
         command += ["--worker", str(tmp_path / "worker.properties")]
         runs.append(subprocess.Popen(command, env=without_airflow(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
     for run in runs:
-        output, _ = run.communicate(timeout=120)
+        output, _ = run.communicate(timeout=300)
         assert run.returncode == 0, output
     for version, module in compiled.items():
         word, file, of_numpy, _ = values_of(worker["bootstrap.servers"], f"{unique}-{version}")

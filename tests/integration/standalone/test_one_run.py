@@ -5,10 +5,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from airflow_provider_connect.stores.offset_file import SETTING
 from tests.integration.standalone.agent import STRING, properties, wait_for, without_airflow
@@ -40,7 +42,7 @@ class Runs:
     def run(self, *options: str, **config: str) -> tuple[int, str]:
         """Exit code and output."""
         process = self.start(*options, **config)
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=300)
         return process.returncode, output
 
 
@@ -76,12 +78,11 @@ def test_a_run_that_is_told_to_end_commits_what_it_has_done(worker_settings: Wor
     (tmp_path / "in.txt").write_text("".join(f"line {number}\n" for number in range(3_000_000)))
     source = {"name": unique, "connector_class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": unique, "batch_size": "10"}
     process = runs.start(**source)
-    wait_for((tmp_path / ".offsets.lock").exists)
-    try:
-        process.wait(3)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=60)
+    with closing(Consumer({"bootstrap.servers": worker_settings()["bootstrap.servers"], "group.id": unique})) as consumer:
+        wait_for(lambda: unique in consumer.list_topics(timeout=60).topics)
+        wait_for(lambda: consumer.get_watermark_offsets(TopicPartition(unique, 0), timeout=60)[1] > 0)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=300)
     assert process.returncode == 143, output
     assert (tmp_path / "offsets").stat().st_size > 0
 

@@ -28,7 +28,7 @@ def produce(bootstrap: str) -> Produce:
                 headers=headers[0] if headers else [],
                 on_delivery=lambda error, _: errors.extend([error] if error else []),
             )
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         assert errors == []
 
     return write

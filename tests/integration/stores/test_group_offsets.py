@@ -43,7 +43,7 @@ def test_members_of_a_foreign_group_are_seen(settings: WorkerSettings, unique: s
         {"bootstrap.servers": settings.bootstrap_servers, "group.id": unique, "group.protocol": protocol, "client.id": "stranger"}
     )
     consumer.subscribe([at[0].topic])
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not consumer.assignment() and time.monotonic() < deadline:
         consumer.poll(0.1)
     assert [member.split()[0] for member in groups.members(unique)] == ["stranger"]
@@ -57,12 +57,12 @@ def test_offsets_of_an_open_transaction_are_waited_for(settings: WorkerSettings,
     groups = GroupOffsets(settings, connection=AdminConnection({"bootstrap.servers": settings.bootstrap_servers}, timeout_seconds=1))
     commit(settings, unique, at[0], 1)
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": unique})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     producer.begin_transaction()
     consumer = Consumer({"bootstrap.servers": settings.bootstrap_servers, "group.id": unique})
     producer.send_offsets_to_transaction([KafkaPartition(*at[0], 9, "claim=3")], consumer.consumer_group_metadata())
     with pytest.raises(StoreTimeoutException, match="open transaction"):
         groups.committed(unique)
-    producer.commit_transaction(20)
+    producer.commit_transaction(60)
     assert groups.committed(unique, at) == {at[0]: CommittedOffset(9, "claim=3")}
     consumer.close()

@@ -23,7 +23,7 @@ def task(settings: WorkerSettings) -> Iterator[Producer]:
     producer = Producer(
         {"bootstrap.servers": settings.bootstrap_servers, "transactional.id": f"{settings.group_id}-c-0", "partitioner": "murmur2_random"}
     )
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     yield producer
     producer.purge()
 
@@ -31,19 +31,19 @@ def task(settings: WorkerSettings) -> Iterator[Producer]:
 def _send(producer: Producer, topic: str, records: list[ProducedOffset]) -> None:
     for partition, key, value in records:
         producer.produce(topic, value, key, partition)
-    producer.flush(20)
+    producer.flush(60)
 
 
 def _commit(producer: Producer, topic: str, records: list[ProducedOffset]) -> None:
     producer.begin_transaction()
     _send(producer, topic, records)
-    producer.commit_transaction(20)
+    producer.commit_transaction(60)
 
 
 def _abort(producer: Producer, topic: str, records: list[ProducedOffset]) -> None:
     producer.begin_transaction()
     _send(producer, topic, records)
-    producer.abort_transaction(20)
+    producer.abort_transaction(60)
 
 
 def _as_a_worker_without_exactly_once_reads(settings: WorkerSettings) -> dict[bytes | None, bytes | None]:
@@ -139,28 +139,28 @@ def test_aborted_offsets_are_not_seen_and_are_written_over(settings: WorkerSetti
 
 
 def test_other_connectors_open_transaction_is_not_waited_for(settings: WorkerSettings, task: Producer) -> None:
-    with OffsetStore(settings, timeout_seconds=10) as store:
+    with OffsetStore(settings, timeout_seconds=60) as store:
         everywhere = [({"n": str(number)}, {"position": number}) for number in range(50)]
         task.begin_transaction()
         _send(task, store.topic, store.records("frozen", everywhere))  # open in every partition
         mine = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": f"{settings.group_id}-d-0"})
-        mine.init_transactions(20)
+        mine.init_transactions(60)
         started = time.monotonic()
         assert store.read("d").partitions() == []
-        assert time.monotonic() - started < 8  # ten seconds if it waited
-        task.abort_transaction(20)
+        assert time.monotonic() - started < 50  # sixty seconds if it waited
+        task.abort_transaction(60)
 
 
 def test_own_record_behind_an_open_transaction_is_waited_for(settings: WorkerSettings, task: Producer) -> None:
-    with OffsetStore(settings, timeout_seconds=15) as store, OffsetStore(settings, timeout_seconds=1) as hasty:
+    with OffsetStore(settings, timeout_seconds=60) as store, OffsetStore(settings, timeout_seconds=1) as hasty:
         task.begin_transaction()
         _send(task, store.topic, store.records("frozen", [({"n": str(number)}, {"position": number}) for number in range(50)]))
         mine = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": f"{settings.group_id}-d-0"})
-        mine.init_transactions(20)
+        mine.init_transactions(60)
         _commit(mine, store.topic, store.records("d", [(FILE, {"position": 3})]))  # committed, but hidden by the open one before it
         with pytest.raises(StoreTimeoutException, match="open transaction"):
             hasty.read("d")
-        timer = threading.Timer(1, lambda: task.abort_transaction(20))
+        timer = threading.Timer(1, lambda: task.abort_transaction(60))
         timer.start()
         assert store.read("d").get(FILE) == {"position": 3}
         timer.join()
@@ -184,7 +184,7 @@ def test_batch_log_is_read_back(settings: WorkerSettings, task: Producer) -> Non
     task.begin_transaction()
     task.produce(settings.batch_topic, entry[2], entry[1], entry[0])
     task.produce(settings.batch_topic, b"no json", b'["c",9]', 0)
-    task.commit_transaction(20)
+    task.commit_transaction(60)
     with BatchLog(settings) as store:
         assert store.last("c") == {TopicPartition("t", 0): 5, TopicPartition("t", 1): 7}
         assert store.entries("c")[0].ranges == {"t": {0: (3, 5)}}
@@ -193,8 +193,8 @@ def test_batch_log_is_read_back(settings: WorkerSettings, task: Producer) -> Non
         tombstone = BatchLog.reset(settings, "c", 0)
         task.begin_transaction()
         task.produce(settings.batch_topic, tombstone[2], tombstone[1], tombstone[0])
-        task.commit_transaction(20)
-        deadline = time.monotonic() + 5
+        task.commit_transaction(60)
+        deadline = time.monotonic() + 60
         while store.last("c") and time.monotonic() < deadline:
             time.sleep(0.01)
         assert store.last("c") == {}

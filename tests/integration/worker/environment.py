@@ -86,6 +86,10 @@ class RunEnvironment:
     def picky_sink(self, topic: str, **more: str) -> dict[str, str]:
         return self._config("tests.PickySinkConnector", {"file": str(self.file), "topics": topic}, more)
 
+    def copy_source(self, topic: str, to: str, until: int) -> dict[str, str]:
+        own = {"from": topic, "to": to, "until": str(until), "bootstrap": self.bootstrap}
+        return self._config("tests.CopySourceConnector", own, {})
+
     def away_source(self, topic: str, **more: str) -> dict[str, str]:
         return self._config("tests.AwaySourceConnector", {"topic": topic}, more)
 
@@ -187,7 +191,7 @@ class UnderWay:
         self._thread = threading.Thread(target=lambda: self._results.append(application.run()), name="run")
         self._thread.start()
 
-    def wait(self, timeout_seconds: float = 60.0) -> RunResult:
+    def wait(self, timeout_seconds: float = 240.0) -> RunResult:
         self._thread.join(timeout_seconds)
         assert self._results, f"the run has not ended after {timeout_seconds:g} s"
         return self._results[0]
@@ -197,7 +201,7 @@ def make_topic(bootstrap: str, topic: str, partitions: int = 1, **configs: str) 
     """Make a topic; returns its name."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     new = NewTopic(topic, partitions, 1, config={key.replace("_", "."): value for key, value in configs.items()})
-    admin.create_topics([new])[topic].result(20)
+    admin.create_topics([new])[topic].result(60)
     return topic
 
 
@@ -206,7 +210,7 @@ def send(bootstrap: str, topic: str, values: Iterable[str | None], *, partitions
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})  # in order, and once
     for number, value in enumerate(values, first):
         producer.produce(topic, None if value is None else value.encode(), partition=number % partitions)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def read_topic(bootstrap: str, topic: str, *, read_committed: bool = True) -> list[LogRecord]:
@@ -232,7 +236,7 @@ def commit_by_hand(bootstrap: str, group: str, offsets: Mapping[TopicPartition, 
         consumer.close()
 
 
-def eventually(condition: Callable[[], object], timeout_seconds: float = 20.0) -> None:
+def eventually(condition: Callable[[], object], timeout_seconds: float = 120.0) -> None:
     """Wait until ``condition()`` is true."""
     deadline = time.monotonic() + timeout_seconds
     while not condition():

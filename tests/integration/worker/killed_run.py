@@ -28,7 +28,7 @@ def run_and_kill(environment: RunEnvironment, config: Mapping[str, str], kill_po
     }
     asked = {**request, "config": config, "kill_point": [kill_point.method, kill_point.side, kill_point.nth]}
     command = [sys.executable, "-m", "tests.integration.worker.killed_run"]
-    done = subprocess.run(command, input=json.dumps(asked), text=True, cwd=CHECKOUT, timeout=120, check=False)
+    done = subprocess.run(command, input=json.dumps(asked), text=True, cwd=CHECKOUT, timeout=300, check=False)
     assert done.returncode == -signal.SIGKILL, f"ended with {done.returncode} before {kill_point}"
 
 

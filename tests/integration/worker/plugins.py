@@ -34,6 +34,7 @@ source:tests.TransactionsSourceConnector = tests.integration.worker.plugins:Tran
 source:tests.SpySourceConnector = tests.integration.worker.plugins:SpySourceConnector
 sink:tests.SlowSinkConnector = tests.integration.worker.plugins:SlowSinkConnector
 sink:tests.PickySinkConnector = tests.integration.worker.plugins:PickySinkConnector
+source:tests.CopySourceConnector = tests.integration.worker.plugins:CopySourceConnector
 source:tests.AwaySourceConnector = tests.integration.worker.plugins:AwaySourceConnector
 sink:tests.AwaySinkConnector = tests.integration.worker.plugins:AwaySinkConnector
 transformation:tests.Fragile = tests.integration.worker.plugins:Fragile
@@ -67,6 +68,49 @@ class SpySourceConnector(SourceConnector):
     config_def = ConfigDef(ConfigKey("word", Type.STRING))
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
+        return [self.config.originals]
+
+
+class CopyTask(SourceTask):
+    """The records of partition 0 of a topic up to the offset ``until``, byte for byte."""
+
+    def start(self, config: Config) -> None:
+        self.topic, self.partition = config["to"], {"topic": config["from"]}
+        begin = self.context.offset(self.partition, {"next": 0})["next"]
+        ranges = {TopicPartition(config["from"], 0): (begin, config["until"])}
+        self.reader = self.context.read_ranges({"bootstrap.servers": config["bootstrap"], "group.id": "copy"}, ranges)
+
+    def poll(self) -> list[Batch] | None:
+        if self.reader.exhausted:
+            return None
+        read = self.reader.read(1.0)
+        return [
+            Batch(
+                self.topic,
+                batch.value,
+                batch.key,
+                batch.value_schema,
+                batch.key_schema,
+                source_partition=self.partition,
+                source_offset={"next": batch.next_offset},
+            )
+            for batch in read
+        ]
+
+    def stop(self) -> None:
+        self.reader.close()
+
+
+class CopySourceConnector(SourceConnector):
+    task_class = CopyTask
+    default_settings = dict.fromkeys(("key.converter", "value.converter"), "org.apache.kafka.connect.converters.ByteArrayConverter")
+    config_def = ConfigDef(
+        *(ConfigKey(name, Type.STRING) for name in ("from", "to", "bootstrap")), ConfigKey("until", Type.LONG, doc="An end offset.")
+    )
+
+    def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
+        if reason := self.refusal_of_topic(self.config["from"]):
+            raise ConnectException(reason)
         return [self.config.originals]
 
 

@@ -13,7 +13,7 @@ from airflow_provider_connect.worker.delivery.raw_batch import RawBatch
 from tests.integration.worker.environment import make_topic, send
 
 RECORDS = 3 * BATCH_RECORDS
-SECONDS = 10.0
+SECONDS = 60.0
 
 
 @pytest.fixture
@@ -91,13 +91,13 @@ def test_batches_are_bounded_by_bytes_too(bootstrap: str, unique: str) -> None:
     """600 records of 200 kB, small ones before and behind them, and some just below 1 MiB: 150 MB, of which each read gives a part."""
     sizes = [10] * 2_000 + [200_000] * 600 + [1_000_000] * 20 + [10] * 2_000
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(unique, 1, 1)])[unique].result(20)
+    admin.create_topics([NewTopic(unique, 1, 1)])[unique].result(60)
     producer = Producer({"bootstrap.servers": bootstrap, "message.max.bytes": 1_048_576, "compression.type": "lz4", "linger.ms": 5})
     for number, size in enumerate(sizes):
         producer.produce(unique, b"%06d" % number + b"x" * (size - 6))
         if number % 100 == 0:
             producer.flush()
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     consumer = Consumer({**READER_SETTINGS, "bootstrap.servers": bootstrap, "group.id": unique})
     seen: list[int] = []
     with ahead(consumer, [TopicPartition(unique, 0)], len(sizes)) as reader:

@@ -71,11 +71,11 @@ def test_settings_that_contradict_a_guarantee_do_not_stop_it(
 def test_isolation_level_of_worker_or_connector_reaches_the_consumer(environment: RunEnvironment, unique: str, whose: str) -> None:
     make_topic(environment.bootstrap, unique)
     producer = Producer({"bootstrap.servers": environment.bootstrap, "transactional.id": unique})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(unique, b"aborted")
-    producer.flush(10)
-    producer.abort_transaction(20)
+    producer.flush(60)
+    producer.abort_transaction(60)
     send(environment.bootstrap, unique, ["sent"])
     key = "consumer.isolation.level" if whose == "worker" else "consumer.override.isolation.level"
     if whose == "worker":

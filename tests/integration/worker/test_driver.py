@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_provider_connect.config.masking import Mask
 from airflow_provider_connect.model.run import (
     CLAIM_FILE,
     PID_FILE,
@@ -56,7 +57,7 @@ def driven(environment: RunEnvironment, config: dict[str, str], engine: Engine, 
     directory.mkdir(mode=0o700)
     write_private(directory / RUN_FILE, RunSpec(environment.connector, environment.properties, "run-1", define=config).to_json())
 
-    def starter(connector: str, engines: list[Engine]) -> Run:
+    def starter(connector: str, engines: list[Engine], _: Mask) -> Run:
         assert connector == environment.connector
         engines.append(engine)
         return engine.run

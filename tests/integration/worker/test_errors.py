@@ -277,7 +277,7 @@ def test_queue_that_cannot_be_made_fails_the_task_by_name(environment: RunEnviro
         environment.file_sink(unique) | tolerant(environment, **{"errors.deadletterqueue.topic.replication.factor": "3"})
     )
     assert f"Could not initialize dead letter queue with topic={dead_letter_topic(environment)}" in trace(result)
-    assert dead_letter_topic(environment) not in AdminClient({"bootstrap.servers": environment.bootstrap}).list_topics(timeout=20).topics
+    assert dead_letter_topic(environment) not in AdminClient({"bootstrap.servers": environment.bootstrap}).list_topics(timeout=60).topics
 
 
 def test_queue_that_refuses_a_letter_fails_the_task_and_nothing_is_lost(environment: RunEnvironment, unique: str) -> None:

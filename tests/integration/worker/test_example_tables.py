@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import runpy
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -12,11 +11,9 @@ from typing import Any
 
 import pytest
 
-import airflow_provider_connect
 from airflow_provider_connect.model.run import RunState
+from tests.example_dags import configs_of, page_of
 from tests.integration.worker.environment import RunEnvironment
-
-DAGS = Path(__file__).resolve().parents[3] / "dags"
 
 
 def test_rows_new_rows_and_a_new_column_come_by_the_examples(
@@ -25,13 +22,8 @@ def test_rows_new_rows_and_a_new_column_come_by_the_examples(
     for name in ("CONNECT_EXAMPLE_JDBC_URL", "CONNECT_EXAMPLE_JDBC_SINK_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CONNECT_DEMO_DIR", str(tmp_path))
-    configs: dict[str, dict[str, str]] = {}
-    monkeypatch.setattr(
-        airflow_provider_connect, "ConnectorDag", lambda name, config, **more: configs.update({name: {"name": name, **config}})
-    )
-    page = runpy.run_path(str(DAGS / "example_jdbc_source.py"))["__doc__"]
-    runpy.run_path(str(DAGS / "example_jdbc_sink.py"))
-    [create] = re.findall(r'sqlite3 /tmp/connect-demo/shop.db "(.*)"', page)
+    configs = configs_of(monkeypatch, "example_jdbc_source.py", "example_jdbc_sink.py")
+    [create] = re.findall(r'sqlite3 /tmp/connect-demo/shop.db "(.*)"', page_of("example_jdbc_source.py"))
 
     def do(file: str, sql: str) -> list[Any]:
         with closing(sqlite3.connect(tmp_path / file)) as connection:

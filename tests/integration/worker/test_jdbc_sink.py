@@ -140,7 +140,7 @@ def test_bad_records_become_dead_letters_and_the_others_arrive(environment: RunE
 
 
 @pytest.mark.parametrize("way", ["queue", "log"])
-@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once", "at_most_once"])
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once", pytest.param("at_most_once", marks=pytest.mark.soak)])
 def test_a_refused_record_that_holds_infinity_is_the_only_one_left_out(
     environment: RunEnvironment, target: Target, unique: str, way: str, guarantee: str
 ) -> None:

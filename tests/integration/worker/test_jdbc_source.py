@@ -261,7 +261,7 @@ def test_rows_within_the_delay_wait(shop: Shop) -> None:
 
 @pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
 @pytest.mark.parametrize("column", ["timestamp", "timestamptz"])
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Paris"])
+@pytest.mark.parametrize("zone", [pytest.param("UTC", marks=pytest.mark.soak), "Europe/Paris"])
 def test_reading_goes_on_behind_the_oldest_times_that_postgresql_has(shop: Shop, mode: str, column: str, zone: str) -> None:
     """Minus infinity, and years before 1, which Python's dates do not have."""
     shop.do(f"CREATE TABLE orders (id bigserial PRIMARY KEY, at {column} NOT NULL)")
@@ -289,7 +289,7 @@ def test_reading_goes_on_behind_the_oldest_times_that_postgresql_has(shop: Shop,
 
 @pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
 @pytest.mark.parametrize("column", TICKS_MS)
-@pytest.mark.parametrize("share", [0.0, 0.2, 0.4, 0.6])
+@pytest.mark.parametrize("share", [0.2, 0.6, *(pytest.param(share, marks=pytest.mark.soak) for share in (0.0, 0.4))])
 def test_only_ticks_that_are_over_are_read(shop: Shop, monkeypatch: pytest.MonkeyPatch, mode: str, column: str, share: float) -> None:
     """PostgreSQL rounds what it stores. Rows at each tenth of a tick and one read among them: the row after it comes with the next read."""
     shop.do(f"CREATE TABLE orders (id bigserial PRIMARY KEY, at {column} NOT NULL)")
@@ -310,7 +310,7 @@ def test_only_ticks_that_are_over_are_read(shop: Shop, monkeypatch: pytest.Monke
     assert ids_of(first), "what is over is read"
 
 
-@pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
+@pytest.mark.parametrize("mode", [pytest.param("timestamp", marks=pytest.mark.soak), "timestamp+incrementing"])
 @pytest.mark.parametrize("column", ["datetime DEFAULT NOW()", "datetime(6) DEFAULT '2000-01-01'"])
 def test_no_row_of_a_second_is_passed_over_in_mariadb(mariadb: MariadbServer, unique: str, mode: str, column: str) -> None:
     """``NOW()`` is a whole second, in a column of microseconds too."""
@@ -322,7 +322,7 @@ def test_no_row_of_a_second_is_passed_over_in_mariadb(mariadb: MariadbServer, un
         _read_while_written(config, lambda: cursor.execute(f"INSERT INTO {table} (at) VALUES (NOW())"))
 
 
-@pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
+@pytest.mark.parametrize("mode", ["timestamp", pytest.param("timestamp+incrementing", marks=pytest.mark.soak)])
 def test_no_row_of_a_second_is_passed_over_in_sqlite(tmp_path: Path, mode: str) -> None:
     path = tmp_path / "shop.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:

@@ -9,18 +9,19 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from airflow_provider_connect.errors import ConnectException, FencedException, StoreException
+from airflow_provider_connect.errors import ConnectException, DataException, FencedException, StoreException
 from airflow_provider_connect.stores.kafka_errors import TopicMissingException
 from airflow_provider_connect.stores.transactional_producer import ProducerRecord, TransactionalProducer, take_over
 from airflow_provider_connect.worker.delivery.encoded_batch import EncodedBatch
 from airflow_provider_connect.worker.delivery.kafka_writer import KafkaWriter
 from airflow_provider_connect.worker.delivery.native_queue import NativeQueue
+from airflow_provider_connect.worker.delivery.raw_batch import HEADERS_TYPE
 
 
 @pytest.fixture
 def topic(bootstrap: str, unique: str) -> str:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(unique, 3, 1)])[unique].result(20)
+    admin.create_topics([NewTopic(unique, 3, 1)])[unique].result(60)
     return unique
 
 
@@ -63,10 +64,10 @@ def test_nulls_empties_and_keys_arrive_as_by_way_of_python(bootstrap: str, topic
     batch = EncodedBatch(topic, len(VALUES), value, key)
     by_native = KafkaWriter(producer, native=native(producer))
     by_native.write(batch)
-    by_native.flush(20)
+    by_native.flush(60)
     by_columns = records(bootstrap, topic)
     KafkaWriter(producer).write(batch)
-    producer.flush(20)
+    producer.flush(60)
     by_python = list(records(bootstrap, topic))
     for found in by_columns:
         by_python.remove(found)
@@ -81,7 +82,7 @@ def test_slices_and_forced_partitions_keep_their_order(bootstrap: str, topic: st
     for start in range(0, 30_000, 7_001):
         piece = column.slice(start, 7_001)
         writer.write(EncodedBatch(topic, len(piece), piece, kafka_partition=1))
-    writer.flush(20)
+    writer.flush(60)
     found = records(bootstrap, topic)
     assert {partition for partition, _, _ in found} == {1}
     assert [value for _, _, value in found] == column.to_pylist()
@@ -90,7 +91,7 @@ def test_slices_and_forced_partitions_keep_their_order(bootstrap: str, topic: st
 def test_a_column_of_nulls_is_tombstones(bootstrap: str, topic: str, producer: Producer) -> None:
     writer = KafkaWriter(producer, native=native(producer))
     writer.write(EncodedBatch(topic, 2, None, pa.array([b"a", b"b"], pa.binary())))
-    writer.flush(20)
+    writer.flush(60)
     assert sorted((key, value) for _, key, value in records(bootstrap, topic)) == [(b"a", None), (b"b", None)]
 
 
@@ -102,13 +103,13 @@ def test_a_record_that_is_too_large_is_refused(topic: str, producer: Producer) -
 
 def test_a_record_that_the_broker_refuses_ends_the_client(bootstrap: str, unique: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(unique, 1, 1, config={"max.message.bytes": "1000"})])[unique].result(20)
+    admin.create_topics([NewTopic(unique, 1, 1, config={"max.message.bytes": "1000"})])[unique].result(60)
     quiet = {"log_level": 0, "logger": _quiet_logger(), "error_cb": lambda _: None}
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "enable.gapless.guarantee": True, **quiet})
     writer = KafkaWriter(producer, native=native(producer))
     with pytest.raises(Exception, match=r"(?i)gapless|too large|fatal|fenced|refused"):  # noqa: PT012  (by the write or by the flush)
         writer.write(EncodedBatch(unique, 1, pa.array([b"x" * 100_000], pa.binary())))
-        writer.flush(20)
+        writer.flush(60)
     producer.close()
 
 
@@ -122,7 +123,7 @@ def test_records_of_a_topic_deleted_meanwhile_fail_the_flush(bootstrap: str, top
     """The broker creates it again, with fewer partitions: what is written to the others is dropped by the client."""
     writer = KafkaWriter(producer, native=native(producer))
     writer.write(EncodedBatch(topic, 1, pa.array([b"before"], pa.binary())))
-    writer.flush(20)
+    writer.flush(60)
     _delete(bootstrap, topic)
     with pytest.raises(TopicMissingException, match=r"_UNKNOWN_(PARTITION|TOPIC)"):
         _write_on(writer, topic, 2)
@@ -144,7 +145,7 @@ def test_a_transaction_with_records_of_a_topic_deleted_meanwhile_is_not_committe
 
 def _delete(bootstrap: str, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.delete_topics([topic])[topic].result(20)
+    admin.delete_topics([topic])[topic].result(60)
 
 
 def _write_on(writer: KafkaWriter, topic: str, partition: int | None = None) -> None:
@@ -164,8 +165,58 @@ def test_records_with_timestamps_or_headers_follow_those_of_the_native_queue(boo
     stamps = pa.array([1_700_000_000_000] * 5_000, pa.int64())
     writer.write(EncodedBatch(topic, 5_000, value.slice(5_000, 5_000), timestamp=stamps, kafka_partition=1))
     writer.write(EncodedBatch(topic, 2_000, value.slice(10_000), headers=headers, kafka_partition=1))
-    writer.flush(20)
+    writer.flush(60)
     assert [found for _, _, found in records(bootstrap, topic)] == value.to_pylist()
+
+
+HEADERS: list[list[tuple[str, bytes | None]] | None] = [
+    [],
+    [("one", b"1")],
+    [("twice", b"a"), ("twice", b""), ("none", None)],
+    None,
+    [("Grüße", b"\x00\xff"), ("", b"no name")],
+    [(f"h{number}", b"%d" % number) for number in range(300)],
+]
+
+
+@pytest.mark.parametrize("hears_reports", [False, True])
+def test_headers_and_timestamps_arrive_as_by_way_of_python(bootstrap: str, topic: str, hears_reports: bool) -> None:
+    names = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "enable.gapless.guarantee": True}
+    fast, slow = (Producer(names) for _ in range(2))
+    headers = pa.array([row if row is None else [{"key": k, "value": v} for k, v in row] for row in HEADERS], HEADERS_TYPE)
+    now = int(time.time() * 1000)  # the broker deletes older records
+    stamps = pa.array([now - number * 1_000 for number in range(6)], pa.int64())
+    columns = {"value": pa.array(VALUES, pa.binary()), "key": pa.array(KEYS, pa.binary()), "timestamp": stamps}
+    for given in ({**columns, "headers": headers}, columns, {"value": columns["value"], "headers": headers.slice(0, 6)}):
+        batch = EncodedBatch(topic, len(VALUES), **given, kafka_partition=0)
+        by_native = KafkaWriter(fast, native=NativeQueue.of(fast, hears_reports=hears_reports))
+        by_native.write(batch)
+        by_native.write(batch.slice(2, 3))  # columns that begin within their buffers
+        by_native.flush(20)
+        KafkaWriter(slow).write(EncodedBatch(topic, batch.num_records, **given, kafka_partition=1))
+        KafkaWriter(slow).write(EncodedBatch(topic, batch.num_records, **given, kafka_partition=1).slice(2, 3))
+        assert slow.flush(20) == 0
+    found = {number: whole_records(bootstrap, TopicPartition(topic, number)) for number in (0, 1)}
+    assert [record[:3] for record in found[0]] == [record[:3] for record in found[1]]
+    assert [record[3] for record in found[0][:18]] == [record[3] for record in found[1][:18]]  # of the rest it is the time of writing
+    assert found[0][2][2] == [("twice", b"a"), ("twice", b""), ("none", None)]
+
+
+def whole_records(bootstrap: str, partition: TopicPartition) -> list[tuple[object, ...]]:
+    """Key, value, headers and timestamp of every record."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "native", "enable.partition.eof": True, "enable.auto.commit": False})
+    consumer.assign([TopicPartition(partition.topic, partition.partition, 0)])
+    found: list[tuple[object, ...]] = []
+    while (message := consumer.poll(20)) is not None and not message.error():
+        found.append((message.key(), message.value(), message.headers() or [], message.timestamp()[1]))
+    consumer.close()
+    return found
+
+
+def test_a_header_with_a_zero_byte_is_refused_by_name(topic: str, producer: Producer) -> None:
+    headers = pa.array([[{"key": "a\0b", "value": b""}]], HEADERS_TYPE)
+    with pytest.raises(DataException, match="zero byte"):
+        native(producer).put(topic, 0, None, None, 1, headers=headers)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +230,7 @@ def test_values_and_keys_of_any_layout_arrive(bootstrap: str, topic: str, produc
     assert batch.num_bytes == 2 * 3 * len(texts)
     writer = KafkaWriter(producer, native=native(producer))
     writer.write(batch)
-    writer.flush(20)
+    writer.flush(60)
     assert records(bootstrap, topic) == [(2, text.encode(), text.encode()) for text in texts]
 
 
@@ -187,7 +238,7 @@ def test_the_queue_itself_keeps_what_a_cast_made(bootstrap: str, topic: str, pro
     column = pa.array([b"%06d" % number for number in range(90_000)], pa.binary(6))
     queue = native(producer)
     queue.put(topic, 0, column, column, len(column))
-    assert queue.drain(30) == 0
+    assert queue.drain(60) == 0
     assert [value for _, _, value in records(bootstrap, topic)] == column.to_pylist()
 
 
@@ -207,9 +258,9 @@ def test_a_fenced_producer_says_fenced_whichever_call_finds_it_out(bootstrap: st
     writer = KafkaWriter(older, native=NativeQueue.of(older) if by == "native" else None)
     batch = EncodedBatch(topic, 1, pa.array([b"value"], pa.binary()))
     writer.write(batch)
-    writer.flush(20)
+    writer.flush(60)
     take_over(newer, 20)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
 
     def send_on() -> None:
         while time.monotonic() < deadline:

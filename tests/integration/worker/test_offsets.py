@@ -69,7 +69,7 @@ def test_source_offsets_of_a_real_connect_are_continued(environment: RunEnvironm
     wire = offset_topic.encode(environment.connector, {"filename": str(environment.file)}, {"position": position})
     producer = Producer({"bootstrap.servers": environment.bootstrap, "enable.idempotence": True})
     producer.produce(environment.settings.offset_topic, wire.value, wire.key, partition_for(wire.key, 5))
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     make_topic(environment.bootstrap, unique)
     environment.put_config(environment.file_source(unique, delivery_guarantee=guarantee))
     assert environment.run().state is RunState.DONE
@@ -84,13 +84,13 @@ def test_aborted_offsets_are_repaired(environment: RunEnvironment, unique: str, 
     environment.run(config)
     wrong = {("task", 0): 7_000, ("task", 1): 8_000, ("gone", 0): 9_000}  # the last has never been committed
     producer = Producer({"bootstrap.servers": environment.bootstrap, "transactional.id": f"{unique}-zombie"})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     producer.begin_transaction()
     for (name, number), offset in wrong.items():
         wire = offset_topic.encode(environment.connector, {name: number}, {"next": offset})
         producer.produce(environment.settings.offset_topic, wire.value, wire.key, partition_for(wire.key, 5))
-    producer.flush(10)
-    producer.abort_transaction(20)
+    producer.flush(60)
+    producer.abort_transaction(60)
     environment.run(config)
     last = {r.key: r.value for r in read_topic(environment.bootstrap, environment.settings.offset_topic, read_committed=False)}
     of_key = {key: value for key, value in last.items() if key is not None}
@@ -108,13 +108,13 @@ def test_transactional_topic_is_read_to_its_end(environment: RunEnvironment, uni
     """Committed, aborted, committed, aborted at the very end; then an open transaction hides what lies behind it."""
     make_topic(environment.bootstrap, unique)
     producer = Producer({"bootstrap.servers": environment.bootstrap, "transactional.id": unique})
-    producer.init_transactions(20)
+    producer.init_transactions(60)
 
     def transaction(values: list[str], *, commit: bool | None) -> None:
         producer.begin_transaction()
         for value in values:
             producer.produce(unique, value.encode())
-        producer.flush(10)
+        producer.flush(60)
         if commit is not None:
             (producer.commit_transaction if commit else producer.abort_transaction)(20)
 
@@ -133,7 +133,7 @@ def test_transactional_topic_is_read_to_its_end(environment: RunEnvironment, uni
     assert environment.readiness(config).state == "no-work"
     assert environment.run(config).state is RunState.DONE
     assert environment.lines() == text(100)
-    producer.commit_transaction(20)
+    producer.commit_transaction(60)
     eventually(lambda: environment.readiness(config).state == "work")
     environment.run(config)
     assert environment.lines() == [*text(110), "behind the open one"]
@@ -150,12 +150,12 @@ def test_compacted_topic_is_read_over_its_gaps(environment: RunEnvironment, uniq
     producer = Producer({"bootstrap.servers": environment.bootstrap, "enable.idempotence": True})
     for number in range(300):
         producer.produce(unique, f"value {number}".encode(), f"key {number % 10}".encode())
-    producer.flush(10)
+    producer.flush(60)
     time.sleep(0.3)
 
     def is_compacted() -> bool:
         producer.produce(unique, b"last", b"rolls the segment")
-        producer.flush(10)
+        producer.flush(60)
         time.sleep(0.5)
         return len(read_topic(environment.bootstrap, unique)) < 200
 

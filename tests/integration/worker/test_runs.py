@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
+from confluent_kafka import Producer
 
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.model.states import TargetState
 from airflow_provider_connect.sdk.records import TopicPartition
-from tests.integration.worker.environment import RunEnvironment, make_topic, send, values_of
+from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, send, values_of
 
 
 def text(count: int, first: int = 0) -> list[str]:
@@ -49,6 +50,26 @@ def test_first_run_of_sink_delivers_all_and_next_has_nothing_to_do(environment: 
     assert environment.readiness(config).state == "work"
     assert environment.run(config).tasks[0].records == 1
     assert len(environment.lines()) == 601
+
+
+def test_an_authors_source_copies_ranges_byte_for_byte_and_no_internal_topic(environment: RunEnvironment, unique: str) -> None:
+    """The connector's converters win over the worker's, which write text."""
+    make_topic(environment.bootstrap, unique)
+    values = [b"\x00\xff", b"two", b"three"]
+    producer = Producer({"bootstrap.servers": environment.bootstrap})
+    for value in values:
+        producer.produce(unique, value, b"\xfe")
+    producer.flush(10)
+    first = environment.run(environment.copy_source(unique, f"{unique}-copy", 2))
+    assert (first.state, first.error, first.tasks[0].records) == (RunState.DONE, None, 2)
+    environment.put_config(environment.copy_source(unique, f"{unique}-copy", 3))
+    assert environment.run().tasks[0].records == 1
+    assert [(record.key, record.value) for record in read_topic(environment.bootstrap, f"{unique}-copy")] == [(b"\xfe", v) for v in values]
+    internal = environment.properties["config.storage.topic"]
+    environment.put_config(environment.copy_source(internal, f"{unique}-copy", 3))
+    refused = environment.run()
+    assert refused.state is RunState.FAILED
+    assert "worker's own topic" in (refused.error or "")
 
 
 def test_connector_that_is_gone_or_not_started_is_skipped(environment: RunEnvironment, unique: str) -> None:

@@ -85,7 +85,7 @@ def test_a_client_that_may_not_make_topics(here: RunEnvironment) -> None:
     ]
     admin = AdminClient({"bootstrap.servers": here.bootstrap})  # kept until the answers are there
     for future in admin.create_acls(rules).values():
-        future.result(20)
+        future.result(60)
     result = here.run(here.numbers("denied.there,allowed,denied.new", until="30", size="10", **ONE))
     assert result.state is RunState.FAILED
     assert "Task failed to create new topic (name=denied.new, numPartitions=1" in str(result.tasks[0].trace)

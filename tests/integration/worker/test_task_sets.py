@@ -21,7 +21,7 @@ def owners(environment: RunEnvironment, tasks: range) -> list[Producer]:
             environment.settings, "producer", transactional_id=transactional_id(environment.settings.group_id, environment.connector, task)
         )
         producer = Producer({**config, "logger": None, "log_level": 0, "error_cb": lambda _: None})
-        producer.init_transactions(30)
+        producer.init_transactions(60)
         producer.begin_transaction()
         producers.append(producer)
     return producers
@@ -30,8 +30,8 @@ def owners(environment: RunEnvironment, tasks: range) -> list[Producer]:
 def is_fenced(producer: Producer, topic: str) -> bool:
     try:
         producer.produce(topic, b"from a zombie")
-        producer.flush(10)
-        producer.commit_transaction(10)
+        producer.flush(60)
+        producer.commit_transaction(60)
     except (KafkaException, SystemError):
         return True
     return False

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from pathlib import Path
+
+import pytest
 
 from airflow_provider_connect.model.run import RunState
 from airflow_provider_connect.sdk.records import TopicPartition
-from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, send
+from tests.example_dags import configs_of
+from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, send, values_of
 
 TRANSFORMS = "org.apache.kafka.connect.transforms."
 SCHEMA = {"type": "struct", "optional": False, "fields": [{"field": "n", "type": "string", "optional": True}]}
@@ -51,3 +56,45 @@ def test_a_chain_with_a_predicate_delivers_all_but_what_it_cannot_cast(environme
     assert [int(headers["__connect.errors.offset"] or b"") for headers in found] == list(range(9, COUNT, 50))
     assert {headers["__connect.errors.stage"] for headers in found} == {b"TRANSFORMATION"}
     assert environment.group_offsets()[TopicPartition(unique, 0)].offset == COUNT
+
+
+def test_a_statement_delivers_all_but_what_it_drops_and_cannot_cast(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    texts = [json.dumps({"n": number(offset), "offset": offset}) for offset in range(COUNT)]
+    send(environment.bootstrap, unique, texts)
+    dead_letters = f"dlq-{environment.connector}"
+    statement = "SELECT CAST(_value->>'n' AS INTEGER) AS n, _offset AS offset FROM batch WHERE _offset % 3 <> 0"
+    settings = {
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "transforms": "sql",
+        "transforms.sql.type": "SqlTransform",
+        "transforms.sql.sql": statement,
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": dead_letters,
+        "errors.deadletterqueue.topic.replication.factor": "1",
+        "errors.deadletterqueue.context.headers.enable": "true",
+    }
+    result = environment.run(environment.file_sink(unique) | settings)
+    assert (result.state, result.error) == (RunState.DONE, None)
+    wanted = [(offset, number(offset)) for offset in range(COUNT) if offset % 3 and number(offset) != "many"]
+    assert environment.lines() == [f"Struct{{{'' if n is None else f'n={n},'}offset={offset}}}" for offset, n in wanted]
+    found = [int(dict(letter.headers)["__connect.errors.offset"] or b"") for letter in read_topic(environment.bootstrap, dead_letters)]
+    assert found == [offset for offset in range(9, COUNT, 50) if offset % 3]
+    assert environment.group_offsets()[TopicPartition(unique, 0)].offset == COUNT
+
+
+def test_the_example_of_a_statement_delivers_lines_with_an_amount(
+    environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CONNECT_DEMO_DIR", str(tmp_path))
+    [example] = configs_of(monkeypatch, "example_sql_transform.py").values()
+    config = example | {"topic": f"payments-{environment.connector}"}
+    for lines in ("name,amount\nAda,12.50\n\n", "nothing\n", "Grace , 3\nx,y\n"):
+        with (tmp_path / "payments.txt").open("a") as file:
+            file.write(lines)
+        result = dataclasses.replace(environment, connector=f"p-{environment.connector}").run(config)
+        assert (result.state, result.error) == (RunState.DONE, None)
+    assert values_of(environment.bootstrap, config["topic"]) == ['{"name":"Ada","amount":12.50}', '{"name":"Grace","amount":3.00}']
+    offsets = dataclasses.replace(environment, connector=f"p-{environment.connector}").offsets()
+    assert offsets.get({"filename": config["file"]}) == {"position": (tmp_path / "payments.txt").stat().st_size}

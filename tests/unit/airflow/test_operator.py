@@ -98,7 +98,14 @@ time.sleep(60)
 
 
 def is_gone(pid: int, within_seconds: float) -> bool:
-    return becomes_true(lambda: not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_bytes(), within_seconds)
+    return becomes_true(lambda: not command_line(pid), within_seconds)
+
+
+def command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # gone
+        return b""
 
 
 def becomes_true(condition: Callable[[], bool], within_seconds: float) -> bool:
@@ -135,7 +142,7 @@ class Submitted:
     def reap(self) -> int:
         assert self._submit_sp.stdout is not None
         self._submit_sp.stdout.close()
-        return self._submit_sp.wait(10)
+        return self._submit_sp.wait(60)
 
 
 @pytest.fixture

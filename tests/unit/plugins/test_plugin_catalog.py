@@ -320,8 +320,9 @@ def test_what_a_module_declares_in_vain_is_reported(tmp_path: Path) -> None:
 
 def test_entries_of_plugin_path_that_are_no_folders_are_reported(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(source())
-    found = catalog(tmp_path / "shop.py", tmp_path / "absent")
+    found = catalog(tmp_path / "shop.py", tmp_path / "absent", tmp_path / "with\0NUL")
     assert reasons(found) == {
+        "with\\0NUL": "it cannot be read: embedded null byte",
         "shop.py": "it is a file: plugin.path takes the folder that holds it",
         "absent": "it cannot be read: No such file or directory",
     }

@@ -1,6 +1,7 @@
 """The page for Prometheus: what is reported of a connector, and in which form."""
 
 import re
+from dataclasses import replace
 
 from airflow_provider_connect.model.ids import ConnectorTaskId
 from airflow_provider_connect.model.views import ConnectorInfo, ConnectorStatusView, PluginView, StateView, TaskView
@@ -61,6 +62,15 @@ def test_the_page_is_what_prometheus_reads() -> None:
         elif not line.startswith("# HELP "):
             assert _LINE.fullmatch(line), line
             assert line.partition("{")[0].partition(" ")[0] == name
+
+
+def test_a_connector_whose_plugin_is_gone_keeps_its_metrics_and_hides_no_others() -> None:
+    """Its direction is unknown then; what its last run has written is not."""
+    gone = _measured("gone", "RUNNING")
+    gone = replace(gone, info=replace(gone.info, type="unknown"), status=replace(gone.status, type="unknown"))
+    page = _page(gone, _measured("c", "RUNNING"))
+    for name in ("gone", "c"):
+        assert f'kafka_connect_source_task_metrics_source_record_write_total{{connector="{name}",task="0"}} 7\n' in page
 
 
 def test_numbers_are_written_plainly() -> None:

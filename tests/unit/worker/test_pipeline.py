@@ -57,7 +57,7 @@ def raw(values: list[bytes], first: int = 10) -> RawBatch:
     return RawBatch(TopicPartition("t", 0), first, first + len(values), pa.array(values, pa.binary()))
 
 
-@pytest.mark.parametrize("polled", [{"a": 1}, "text", 5, [{"a": 1}], [Batch("t"), None], pa.table({"a": [1]})])
+@pytest.mark.parametrize("polled", [{"a": 1}, "text", 5, [{"a": 1}], [Batch("t"), None], pa.table({"a": [1]}), (b for b in [Batch("t")])])
 def test_what_is_neither_batch_nor_record_is_refused_by_its_type(polled: Any) -> None:
     with pytest.raises(ConnectException, match=r"^poll must return a Batch, .* it returned a \w+$"):
         SourcePipeline(converters(), []).batches(polled)

@@ -145,7 +145,8 @@ def test_sink_gets_what_can_be_transformed(transformation: Transformation) -> No
 
 def test_without_tolerance_the_task_learns_which_record_it_is() -> None:
     with pytest.raises(
-        ConnectException, match=r"VALUE_CONVERTER by org\.apache\.kafka\.connect\.json\.JsonConverter failed for offset 142 of t-0: "
+        ConnectException,
+        match=r"VALUE_CONVERTER by org\.apache\.kafka\.connect\.json\.JsonConverter failed for offset 142 of t-0: .*value\.converter\)",
     ):
         list(SinkPipeline(converters()).batches(raw(100, {42: "value"})))
 

@@ -1,6 +1,7 @@
 """Loaded by every Python process of a run that has this folder on its PYTHONPATH: makes one step of a commit fatal.
 
-``FAULT`` is JSON: ``step`` (a ``CommitStep``, or ``module:Class.method``), ``when`` (before, after), ``nth`` call, ``signal``, ``victim``
+``FAULT`` is JSON: ``step`` (a ``CommitStep``, or ``module:Class.method``), ``when`` (before, after; during: so many seconds after its
+begin as the fault lingers, wherever the process is by then), ``nth`` call, ``signal``, ``victim``
 (worker, driver, jvm; or broker connection, backend, which the process only loses) and ``token``, a file whose creation makes the fault
 happen only once however many processes come by. A ``CommitStep`` is struck by the hook of the deliveries, a method by a wrapper.
 """
@@ -13,6 +14,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from itertools import count
@@ -71,6 +73,10 @@ def around(step: str) -> Iterator[None]:
     is_nth = step == FAULT["step"] and next(CALLS) == FAULT["nth"]
     if is_nth and FAULT["when"] == "before":
         strike()
+    if is_nth and FAULT["when"] == "during":
+        later = threading.Timer(float(FAULT["linger"]), strike)
+        later.daemon = True  # a process that has come to its end is not held up
+        later.start()
     yield
     if is_nth and FAULT["when"] == "after":
         strike()

@@ -1,0 +1,71 @@
+"""Runs of a connector without Spark: ``connect-run`` as a process, whose threads are the tasks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from airflow_provider_connect.model.run import RunResult, RunState
+from airflow_provider_connect.standalone.one_run import DONE, FAILED, LATER, SIGNALLED, WRONG
+from tests.e2e.faults.runs import CHECKOUT, INJECTED, RUN_SECONDS, Fault, Runs, Submission
+from tests.integration.standalone.agent import properties
+
+_STATES: Mapping[int, RunState] = {
+    DONE: RunState.DONE,
+    FAILED: RunState.FAILED,
+    WRONG: RunState.FAILED,
+    LATER: RunState.FAILED,
+    SIGNALLED: RunState.STOPPED,
+}
+
+
+@dataclass(slots=True)
+class ProcessSubmission(Submission):
+    """One ``connect-run`` under way."""
+
+    connector: str
+
+    def wait(self, timeout_seconds: float = RUN_SECONDS) -> RunResult | None:
+        """What its exit code means; None: it was killed."""
+        code = self.process.wait(timeout_seconds)
+        if code < 0:
+            return None
+        error = None if code == DONE else next(reversed(self.output().strip().splitlines()), "no output")
+        return RunResult(self.connector, _STATES[code], error=error, retriable=code == LATER)
+
+
+class ProcessRuns(Runs):
+    """As ``Runs``. Whatever victim a fault names, it is the process."""
+
+    @classmethod
+    def of(cls, runs: Runs) -> Self:
+        """For the same connector, in turns with the other."""
+        return cls(runs.folder, runs.connector, runs.settings, runs.config)
+
+    def submit(self, fault: Fault | None = None) -> Submission:
+        self.count += 1
+        directory = self.folder / f"{self.connector}-p{self.count}-{uuid.uuid4().hex[:6]}"
+        directory.mkdir(mode=0o700, parents=True)
+        command, token = self.command(directory), directory / "struck"
+        path, environment = [*self.python_path, str(CHECKOUT)], {**os.environ, **self.environment}
+        if fault is not None:
+            environment["FAULT"] = self.fault_request(fault, token)
+            path.insert(0, str(INJECTED))
+        environment["PYTHONPATH"] = os.pathsep.join(path)
+        with (directory / "output").open("wb") as output:
+            process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        return ProcessSubmission(directory, process, token, self.connector)
+
+    def command(self, directory: Path) -> list[str]:
+        """The command line of a run, whose files are written into ``directory``."""
+        connector, worker = directory / "connector.json", directory / "worker.properties"
+        connector.write_text(json.dumps(dict(self.config)))
+        worker.write_text(properties(self.settings))
+        return [sys.executable, "-m", "airflow_provider_connect.standalone.one_run", str(connector), "--worker", str(worker)]

@@ -1,0 +1,122 @@
+"""``airflow connect doctor`` on hosts and clusters where much is wrong, and what ``/health`` says of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, AdminClient, ResourcePatternType, ResourceType
+
+from airflow_provider_connect.api_server.cluster_checks import Finding, Outcome, kafka_findings, problems
+from airflow_provider_connect.config.worker_settings import WorkerSettings
+from airflow_provider_connect.dev.kafka_server import KafkaServer
+from airflow_provider_connect.stores.topic_admin import TopicAdmin, TopicSpec
+from tests.airflow_home import airflow_environment, airflow_home
+from tests.conftest import CACHE, worker_properties
+from tests.integration.client.commands import run_commands
+
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with KafkaServer(tmp_path_factory.mktemp("guarded"), CACHE, AUTHORIZER) as server:
+        yield server.bootstrap_servers
+
+
+def found(findings: list[Finding], subject: str, outcome: Outcome) -> list[str]:
+    return [f"{each.text} → {each.fix}" for each in findings if (each.subject, each.outcome) == (subject, outcome)]
+
+
+def test_a_host_where_nothing_is_set_up(tmp_path: Path) -> None:
+    """Each line names what is missing, and what to type; nothing ends the command."""
+    environment = airflow_environment(tmp_path / "home", {"AIRFLOW__CONNECT__BOOTSTRAP_SERVERS": "127.0.0.1:1"})
+    environment |= {"AIRFLOW__CONNECT__PLUGIN_PATH": "/nowhere", "JAVA_HOME": str(tmp_path), "PATH": str(tmp_path)}
+    environment |= {
+        "AIRFLOW__API__BASE_URL": "http://127.0.0.1:1",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{tmp_path}/none/at/all.db",
+    }
+    (done,) = run_commands(environment, [["doctor"]])
+    assert done.code == 1, done
+    lines = done.out.splitlines()
+    for subject in ("airflow", "kafka", "spark", "rest"):
+        assert any(line.split()[:2] == ["WRONG", subject] for line in lines), (subject, done.out)
+    assert done.out.index("airflow db migrate") < done.out.index("airflow connections add")  # which refuses without tables
+    for fix in (
+        "airflow db migrate",
+        "airflow connections add spark_default --conn-type spark --conn-host 'local[2]'",
+        f"mkdir -p {tmp_path}/home/connect-data",
+        "mkdir -p /nowhere",
+        "correct bootstrap.servers=127.0.0.1:1, or start the brokers",
+        '"classpath": "airflow_provider_connect.dag_files.bundle.ConnectorsBundle"',
+        "airflow api-server",
+    ):
+        assert any(line.lstrip().startswith("→") and fix in line for line in lines), (fix, done.out)
+
+
+def test_a_host_that_lacks_airflows_processes_only(tmp_path: Path, bootstrap: str, unique: str) -> None:
+    settings = worker_properties(bootstrap, unique)
+    data = tmp_path / "data"
+    data.mkdir()
+    environment = airflow_home(
+        tmp_path / "home",
+        {
+            "AIRFLOW_VAR_CONNECT_WORKER_CONFIG": json.dumps({**settings, "connectors.allowed.paths": str(data)}),
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "spark://127.0.0.1:1"}),
+            "AIRFLOW__API__BASE_URL": "http://127.0.0.1:1",
+        },
+    )
+    before, after = run_commands(environment, [["doctor", "-o", "json"], ["doctor", "-o", "json"]])
+    assert (before.code, after.code) == (1, 1), before.err
+    outcomes = {(each["subject"], each["outcome"]): each for each in json.loads(before.out)}
+    assert ("kafka", "ok") in outcomes
+    assert outcomes["airflow", "wrong"]["fix"] in ("airflow scheduler", "airflow dag-processor")
+    assert "spark://127.0.0.1:1" in outcomes["spark", "ok"]["text"]
+    assert "127.0.0.1:1 does not answer" in outcomes["spark", "wrong"]["text"]
+    assert ("folders", "warning") not in outcomes
+    assert "does not exist yet" in outcomes["topics", "warning"]["text"]
+    assert before.out == after.out  # it has created nothing
+
+
+def test_topics_that_others_have_made_and_a_clock_that_is_ahead(bootstrap: str, unique: str) -> None:
+    settings = WorkerSettings.of(worker_properties(bootstrap, unique))
+    admin = TopicAdmin(settings)
+    admin.create(TopicSpec(settings.config_topic, 3, 1, {"cleanup.policy": "delete"}))
+    admin.create(TopicSpec(settings.status_topic, 2, 1, {"cleanup.policy": "compact"}))
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(settings.status_topic, b"v", b"k", timestamp=int((time.time() + 3600) * 1000))
+    assert producer.flush(60) == 0
+    findings = kafka_findings(settings)
+    wrong = "\n".join(found(findings, "topics", Outcome.WRONG))
+    assert f"Topic {settings.config_topic} has cleanup.policy=delete" in wrong
+    assert f"--entity-name {settings.config_topic} --add-config cleanup.policy=compact" in wrong
+    assert f"Topic {settings.config_topic} has 3 partitions" in wrong
+    warnings = "\n".join(found(findings, "topics", Outcome.WARNING))
+    assert f"Topic {settings.status_topic} keeps replaced records for longer than an hour" in warnings
+    assert f"Topic {settings.offset_topic} (offset.storage.topic) does not exist yet" in warnings
+    assert "in the future: the clocks of Airflow's hosts differ" in found(findings, "clock", Outcome.WARNING)[0]
+    assert len(problems(findings)) == sum(each.outcome is not Outcome.OK for each in findings)
+    assert found(findings, "rights", Outcome.OK)
+
+
+def test_rights_that_the_worker_lacks(guarded: str, unique: str) -> None:
+    settings = WorkerSettings.of(worker_properties(guarded, unique))
+    TopicAdmin(settings).ensure_internal_topics()
+    assert [each for each in kafka_findings(settings) if each.outcome is not Outcome.OK] == []
+    topic = (ResourceType.TOPIC, settings.status_topic, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*")
+    rules = [AclBinding(*topic, AclOperation.ALL, AclPermissionType.ALLOW), AclBinding(*topic, AclOperation.WRITE, AclPermissionType.DENY)]
+    client = AdminClient({"bootstrap.servers": guarded})
+    for future in client.create_acls(rules).values():
+        future.result(60)
+    (lacking,) = found(kafka_findings(settings), "rights", Outcome.WRONG)
+    assert lacking == (
+        f"The worker's user may not Write topic {settings.status_topic} → "
+        f"kafka-acls.sh --add --allow-principal User:… --topic {settings.status_topic} --operation Write"
+    )

@@ -1,0 +1,171 @@
+"""``airflow connect import`` from a real Kafka Connect and from files, with offsets, and back."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.client.rest_client import ConnectClient
+from airflow_provider_connect.model.views import OffsetView
+from tests.airflow_home import airflow_home
+from tests.conftest import worker_properties
+from tests.integration.client.commands import Done, run_commands
+from tests.integration.worker.environment import eventually
+
+STRIMZI = """
+kind: KafkaConnect
+metadata: {name: cluster}
+---
+apiVersion: kafka.strimzi.io/v1
+kind: KafkaConnector
+metadata:
+  name: %(name)s
+  labels: {strimzi.io/cluster: cluster}
+spec:
+  class: org.apache.kafka.connect.file.FileStreamSourceConnector
+  tasksMax: 1
+  state: paused
+  config:
+    file: %(file)s
+    topic: lines
+    batch.size: 7
+---
+kind: KafkaConnector
+metadata: {name: %(name)s-java}
+spec:
+  class: org.example.NowhereSinkConnector
+  config: {topics: a}
+"""
+
+
+@pytest.fixture
+def ours(tmp_path: Path, bootstrap: str, unique: str) -> dict[str, str]:
+    """The environment of an Airflow whose Connect is empty."""
+    settings = {**worker_properties(bootstrap, unique), "connectors.allowed.paths": str(tmp_path)}
+    return airflow_home(tmp_path / "airflow", {"AIRFLOW_VAR_CONNECT_WORKER_CONFIG": json.dumps(settings)})
+
+
+def refused(done: Done) -> str:
+    assert done.code == 1, done
+    return done.err
+
+
+def test_over_and_back_with_its_offsets(  # noqa: PLR0917 – fixtures
+    ours: dict[str, str], connect: ConnectClient, connect_url: str, file_source: dict[str, str], unique: str, tmp_path: Path
+) -> None:
+    position = [OffsetView({"filename": file_source["file"]}, {"position": 8})]
+    connect.put_connector_config(unique, file_source)
+    connect.put_connector_config(f"{unique}-out", {**file_source, "file": "/etc/hostname", "producer.override.sasl.jaas.config": "x"})
+    eventually(lambda: connect.offsets(unique) == position)
+    everything = ["import", connect_url, unique, f"{unique}-out"]
+    this = ["import", connect_url, unique]
+    with_login = connect_url.replace("://", "://someone:geheim@")
+    commands = {
+        "shown": [*everything, "-o", "json"],
+        "dags": ["import", with_login, unique, "--dags", str(tmp_path / "dags")],
+        "over": [*everything, "--handover"],
+        "again": [*this, "--handover"],
+        "offsets": ["offsets", "get", unique, "-o", "json"],
+        "config": ["get", unique, "-o", "json"],
+        "stop": ["stop", unique],
+    }
+    done = dict(zip(commands, run_commands(ours, list(commands.values())), strict=True))
+    rows = json.loads(done["shown"].out)
+    assert [(row["name"], row["state"], row["here"]) for row in rows] == [
+        (unique, "RUNNING", "runs"),
+        (f"{unique}-out", "RUNNING", "cannot run"),
+    ]
+    assert "connectors.allowed.paths" in rows[1]["reason"]
+    assert rows[1]["reason"].count("producer.override.sasl.jaas.config: ") == 1
+    assert done["dags"].code == 0, done["dags"].err
+    assert "geheim" not in (tmp_path / "dags" / f"{unique}.py").read_text() + done["dags"].out + done["dags"].err
+    assert "goes on here with 1 offsets" in done["over"].out
+    assert f"{unique}-out: " in refused(done["over"])  # and it goes on where it was
+    assert connect.connector_status(f"{unique}-out").connector.state == "RUNNING"
+    assert connect.connector_status(unique).connector.state == "STOPPED"
+    assert f"airflow connect delete {unique}" in refused(done["again"])
+    assert done["offsets"].json == [{"partition": {"filename": file_source["file"]}, "offset": {"position": 8}}]
+    assert file_source.items() <= done["config"].json["config"].items()
+    changed = ["offsets", "alter", unique, "--partition", json.dumps({"filename": file_source["file"]}), "--offset", '{"position": 4}']
+    altered, back, early = run_commands(ours, [changed, [*this, "--handback"], [*this, "--handback"]])
+    assert altered.code == 0, altered.err
+    assert "goes on there with 1 offsets" in back.out, back.err
+    assert "it was not handed over" in refused(early)
+    eventually(lambda: connect.connector_status(unique).connector.state == "RUNNING")
+    eventually(lambda: connect.offsets(unique) == position)  # it has read the second line again
+    for name in (unique, f"{unique}-out"):
+        connect.delete_connector(name)
+
+
+def test_files_and_what_is_written_of_them(ours: dict[str, str], tmp_path: Path, unique: str) -> None:
+    (tmp_path / "in.txt").write_text("one\n")
+    manifest, hostile = tmp_path / "connectors.yaml", tmp_path / "hostile.json"
+    manifest.write_text(STRIMZI % {"name": unique, "file": tmp_path / "in.txt"})
+    name = '../""" {{ macros }}'
+    config = {
+        "connector.class": "FileStreamSource",
+        "file": str(tmp_path / "in.txt"),
+        "topic": "a",
+        "my.text": 'a"""\\',
+        "db.password": "geheim",
+    }
+    hostile.write_text(json.dumps({"name": name, "config": config}))
+    dags = tmp_path / "dags"
+    refusing = tmp_path / "refusing.json"
+    url = {"connection.url": "postgresql://u:geheim@:none/x", "connection.password": "geheim", "value.converter": "Missing"}
+    refusing.write_text(json.dumps({"name": "refused", "config": {"connector.class": "JdbcSource", "mode": "x", **url}}))
+    commands = {
+        "refused": ["import", str(refusing), "-o", "json"],
+        "shown": ["import", str(manifest), "-o", "json"],
+        "created": ["import", str(manifest), unique, "--create"],
+        "status": ["status", unique, "-o", "json"],
+        "dag": ["import", str(hostile), "--dags", str(dags)],
+        "there": ["import", str(hostile), "--dags", str(dags)],
+        "file": ["import", str(manifest), "--handover"],
+        "both": ["import", str(manifest), "--create", "--dags", str(dags)],
+        "missing": ["import", str(manifest), "nobody"],
+        "none": ["import", str(tmp_path / "none.yaml")],
+    }
+    done = dict(zip(commands, run_commands(ours, list(commands.values())), strict=True))
+    assert "mode" in done["refused"].out
+    assert "geheim" not in done["refused"].out + refused(done["refused"])
+    rows = json.loads(done["shown"].out)
+    assert [(row["name"], row["state"], row["here"]) for row in rows] == [
+        (unique, "PAUSED", "runs"),
+        (f"{unique}-java", "RUNNING", "cannot run"),
+    ]
+    assert "is created, STOPPED" in done["created"].out, done["created"].err
+    assert done["status"].json["connector"]["state"] == "STOPPED"
+    assert "no connector nobody" in refused(done["missing"])
+    assert "cannot be read" in refused(done["none"])
+    assert "need the URL of a running Kafka Connect" in refused(done["file"])
+    assert "Give one of" in refused(done["both"])
+    assert done["dag"].code == 0, done["dag"].err
+    (file,) = dags.iterdir()
+    assert file.parent == dags
+    text = file.read_text()
+    assert "geheim" not in text + done["dag"].out + done["dag"].err
+    (call,) = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    assert ast.literal_eval(call.args[0]) == name
+    assert ast.literal_eval(call.args[1])["my.text"] == 'a"""\\'
+    assert ast.literal_eval(call.args[1])["db.password"].startswith("${variable:")
+    assert f"airflow variables set {ast.literal_eval(call.args[1])['db.password'][11:-1]}" in done["dag"].out
+    assert "exists already" in refused(done["there"])
+
+
+def test_the_dag_file_is_a_dag(ours: dict[str, str], tmp_path: Path, unique: str) -> None:
+    config = {"connector.class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": unique, "name": unique}
+    (tmp_path / "one.json").write_text(json.dumps(config))
+    (done,) = run_commands(ours, [["import", str(tmp_path / "one.json"), "--dags", str(tmp_path / "dags")]])
+    assert done.code == 0, done.err
+    program = f"import runpy; runpy.run_path({str(tmp_path / 'dags' / f'{unique}.py')!r}); print('FINE')"
+    found = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, **ours}, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert "FINE" in found.stdout, found.stderr

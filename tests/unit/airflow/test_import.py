@@ -1,0 +1,143 @@
+"""``airflow connect import`` of what strangers have written: files, and a server's answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import httpx
+import pytest
+
+from airflow_provider_connect.cli.imports import Found, _of_file, _of_server, _write_dag
+from airflow_provider_connect.cli.printing import visible
+from airflow_provider_connect.client.conversation import RetryLimits, ServerException
+from airflow_provider_connect.client.rest_client import ConnectClient
+from airflow_provider_connect.client.server import Server
+from airflow_provider_connect.errors import ConfigException, ConnectException
+from airflow_provider_connect.rest.secrets import Secrets
+
+RESOURCE = "kind: KafkaConnector\nmetadata: {name: lines}\nspec:\n  class: FileStreamSource\n  config:\n"
+
+
+def resource(tmp_path: Path, config: str) -> Found:
+    file = tmp_path / "connectors.yaml"
+    file.write_text(config if config.startswith("a:") else RESOURCE + config)
+    (found,) = _of_file(file)
+    return found
+
+
+def no_definitions(plugin: str, version: str | None) -> list[object]:
+    return []
+
+
+def written(tmp_path: Path, name: str, config: Mapping[str, str], secrets: Secrets | None = None) -> tuple[str, Mapping[str, str], str]:
+    """What a DAG file calls ConnectorDag with, and what the command prints."""
+    (tmp_path / "dags").mkdir(exist_ok=True)
+    before = set((tmp_path / "dags").iterdir())
+    shown = _write_dag(Found(name, dict(config)), tmp_path / "dags", "http://there", secrets or Secrets(no_definitions))  # type: ignore[arg-type]
+    (file,) = set((tmp_path / "dags").iterdir()) - before
+    calls: list[tuple[str, Mapping[str, str]]] = []
+    text = file.read_text(encoding="utf-8")
+    exec(text.replace("from airflow_provider_connect import ConnectorDag", ""), {"ConnectorDag": lambda *given: calls.append(given)})
+    ((given, values),) = calls
+    return given, values, shown
+
+
+@pytest.mark.parametrize(
+    "value", ["@geheim", '"geheim', "!!python/object:os.system geheim", "!geheim x", "*geheim", "&geheim &b c", "%geheim"]
+)
+def test_a_file_that_is_no_yaml_is_refused_by_its_line_without_its_text(tmp_path: Path, value: str) -> None:
+    with pytest.raises(ConfigException, match=r"cannot be read as YAML .*line") as found:
+        resource(tmp_path, f"    database.password: {value}\n")
+    assert "geheim" not in str(found.value)
+
+
+def test_values_of_yaml_are_the_texts_that_stand_there(tmp_path: Path) -> None:
+    found = resource(tmp_path, "    a: 2020-01-01\n    b: 1.10\n    c: 12:30:00\n    d: yes\n    e:\n    f: 010\n    1: x\n")
+    wanted = {"a": "2020-01-01", "b": "1.10", "c": "12:30:00", "d": "true", "f": "010", "1": "x"}
+    assert found.problem is None
+    assert found.config == {**wanted, "connector.class": "FileStreamSource", "name": "lines"}
+
+
+@pytest.mark.parametrize("value", ["[a]", "{a: b}", "!!binary aGVsbG8=", "!!set {a}", "&a [*a]", '"\\ud800"', "!!timestamp 2020-01-01"])
+def test_a_connector_whose_values_are_no_texts_cannot_run(tmp_path: Path, value: str) -> None:
+    found = resource(tmp_path, f"    topic: {value}\n")
+    assert found.problem is not None
+    assert "topic" in found.problem
+
+
+def test_aliases_and_levels_without_end_are_refused(tmp_path: Path) -> None:
+    """Ten lines that stand for 10^9 values, by lists and by merged mappings."""
+    lists = "a: &l0 [x]\n" + "".join(f"b{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]\n" for n in range(1, 10))
+    merged = "a: &l0 {x: y}\n" + "".join(f"b{n}: &l{n} {{<<: [{', '.join([f'*l{n - 1}'] * 10)}]}}\n" for n in range(1, 10))
+    for text in (lists, merged, "a: " + "[" * 3000):
+        with pytest.raises(ConfigException, match="cannot be read as YAML"):
+            resource(tmp_path, text)
+
+
+@pytest.mark.parametrize("head", ["metadata: x", "metadata: [a]", "metadata: {name: [a]}", "metadata: {name: x}\nspec: [a]"])
+def test_a_resource_of_another_form_is_refused(tmp_path: Path, head: str) -> None:
+    (tmp_path / "a.yaml").write_text(f"kind: KafkaConnector\n{head}\n")
+    with pytest.raises(ConfigException, match=r"metadata\.name"):
+        list(_of_file(tmp_path / "a.yaml"))
+
+
+def test_a_dag_file_has_the_config_to_the_character(tmp_path: Path) -> None:
+    config = {"topic": "a\U0001f600b", "text": '"""\\ \u2028 \u202e {{ x }}\n', "k\U0001f600": "\x7f"}
+    name, found, _ = written(tmp_path, "lines \U0001f600", config)
+    assert (name, found) == ("lines \U0001f600", config)
+
+
+def test_no_two_secrets_have_one_variable(tmp_path: Path) -> None:
+    variables = []
+    for name in ("a.b", "a-b", "a_b", "a", "Ünï"):
+        _, found, _ = written(tmp_path, name, {"b.password": "1", "b_password": "2", "b-password": "3"})
+        variables += list(found.values())
+    assert all(value.startswith("${variable:") for value in variables)
+    assert len(set(variables)) == 15
+
+
+def test_a_key_steers_no_terminal_and_is_no_line_of_a_shell(tmp_path: Path) -> None:
+    _, _, shown = written(tmp_path, "lines", {"k\n rm -rf /\x1b[2J.password": "geheim"})
+    assert shown.count("\n") == 1
+    assert "\x1b" not in shown
+    assert visible("a\x1b[2J\r\x9b\ud800b\n\tc") == "a�[2J���b\n\tc"
+
+
+def test_while_a_plugin_does_not_answer_its_settings_are_not_written(tmp_path: Path) -> None:
+    def silent(plugin: str, version: str | None) -> list[object]:
+        raise ConnectException("away")
+
+    _, found, _ = written(
+        tmp_path,
+        "lines",
+        {"connector.class": "Own", "tasks.max": "1", "lock": "geheim"},
+        Secrets(silent, hides_unknown=True),  # type: ignore[arg-type]
+    )
+    assert found["lock"].startswith("${variable:")
+    assert found["tasks.max"] == "1"
+
+
+def answering(body: str) -> ConnectClient:
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=body.encode(), headers={"content-type": "application/json"})
+
+    return ConnectClient(Server.of("http://there"), retry=RetryLimits(seconds=0), transport=httpx.MockTransport(answer))
+
+
+def test_a_server_whose_answer_is_too_deep_is_no_kafka_connect() -> None:
+    with answering("[" * 100_000) as there, pytest.raises(ServerException):
+        list(_of_server(there))
+
+
+def test_values_of_a_server_that_are_no_texts_leave_the_other_connectors(tmp_path: Path) -> None:
+    body = (
+        '{"a": {"info": {"name": "a", "config": {"x": 1, "y": null}, "tasks": [], "type": "source"}},'
+        ' "b": {"info": {"name": "b", "config": {"x": "\\ud800"}, "tasks": [], "type": "source"}},'
+        ' "c": {"info": {"name": "c", "config": {"x": "1", "y": null}, "tasks": [], "type": "source"}}}'
+    )
+    with answering(body) as there:
+        a, b, c = _of_server(there)
+    assert a.problem is not None
+    assert b.problem is not None
+    assert (c.problem, c.config) == (None, {"x": "1"})
