@@ -33,10 +33,8 @@ check: setup ## lint, types, unit tests that start no process
 	@$(PY) -m pytest -q --no-process $(SHARED) tests/unit
 
 test: setup ## all that CI runs, in JOBS=2 processes at once; the seconds of each test are in .dev/durations.json
-	@$(PY) -m ruff check $(SOURCES)
-	@$(PY) -m ruff format --check $(SOURCES)
-	@$(PY) -m mypy
 	@$(PY) -m tests.fetched > .dev/fetched.log 2>&1 & \
+	$(PY) -m ruff check $(SOURCES) && $(PY) -m ruff format --check $(SOURCES) && $(PY) -m mypy && \
 	$(PY) -m pytest -q --durations=15 --durations-file .dev/durations.json --cov --cov-report=html:.dev/coverage $(SHARED)
 
 contract: setup ## replay all that was recorded of a real Kafka Connect, with real runs; S="NAME …" for some sessions
@@ -45,10 +43,10 @@ contract: setup ## replay all that was recorded of a real Kafka Connect, with re
 bench: setup ## race Kafka Connect; W=W1 for one work
 	@$(PY) -m tests.benchmark $(if $(W),--work $(W))
 
-chaos: setup ## kill everything everywhere and count records; KILLS=60 of runs, TABLES=60 of those with tables or of their connections, WRITERS=300 seconds of writing to tables that runs read, CONTROL=30 of servers, TOPICS=20 topics deleted, SEED=of a run to repeat
+chaos: setup ## kill everything everywhere and count records; KILLS=60 of runs, FILES=150 of those with files, lakes and logs, TABLES=60 of those with tables or of their connections, MIRRORS=20 of mirrors, WRITERS=300 seconds of writing to tables that runs read, CONTROL=30 of servers, TOPICS=20 topics deleted, SEED=of a run to repeat
 	@CONNECT_TEST_CLAIMS=500000 $(PY) -m pytest -q tests/integration/stores/test_long_config_topic.py
 	@AIRFLOW_DATABASE=sqlite $(PY) -m pytest -q -m "soak or not soak" $(SHARED) tests/integration/airflow
-	@$(PY) -m tests.e2e.chaos $(if $(KILLS),--kills $(KILLS)) $(if $(TABLES),--table-kills $(TABLES)) $(if $(WRITERS),--writer-seconds $(WRITERS)) $(if $(CONTROL),--control-kills $(CONTROL)) $(if $(TOPICS),--topic-deletions $(TOPICS)) $(if $(SEED),--seed $(SEED))
+	@$(PY) -m tests.e2e.chaos $(if $(KILLS),--kills $(KILLS)) $(if $(FILES),--file-kills $(FILES)) $(if $(TABLES),--table-kills $(TABLES)) $(if $(MIRRORS),--mirror-kills $(MIRRORS)) $(if $(WRITERS),--writer-seconds $(WRITERS)) $(if $(CONTROL),--control-kills $(CONTROL)) $(if $(TOPICS),--topic-deletions $(TOPICS)) $(if $(SEED),--seed $(SEED))
 
 soak: export SEED := $(or $(SEED),$(strip $(shell od -An -N2 -tu2 /dev/urandom)))
 soak: setup ## what takes long: random storms, clients of others, outages of minutes, and tables of ROWS=20000 random rows; SEED=of a run to repeat
@@ -59,4 +57,4 @@ soak: setup ## what takes long: random storms, clients of others, outages of min
 HASHES := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --constraint constraints.txt
 hashes: setup ## requirements of the image with the hash of every file, after a change of setup.cfg or constraints.txt
 	@echo setuptools | $(HASHES) - --output-file requirements/build.txt
-	@printf 'asyncpg\npsycopg2-binary\nsetuptools\n' | $(HASHES) --extra airflow --extra jdbc --extra mysql setup.cfg - --output-file requirements/image.txt
+	@printf 'asyncpg\npsycopg2-binary\nsetuptools\n' | $(HASHES) --extra airflow --extra jdbc --extra mysql --extra filesystem --extra lake --extra registry --extra sql setup.cfg - --output-file requirements/image.txt
