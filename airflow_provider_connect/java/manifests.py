@@ -1,0 +1,103 @@
+"""What a Java plugin location declares, read from its jars as zip files: no JVM is started, no class is loaded.
+
+A location is a folder that holds jars, at any depth, or one jar, as in Kafka Connect's ``plugin.path``. A plugin is a class that a service
+file of a jar (``META-INF/services/…``) names. Knows nothing of catalogues.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+SERVICES: Final = {
+    "org.apache.kafka.connect.sink.SinkConnector": "sink",
+    "org.apache.kafka.connect.source.SourceConnector": "source",
+    "org.apache.kafka.connect.transforms.Transformation": "transformation",
+    "org.apache.kafka.connect.transforms.predicates.Predicate": "predicate",
+    "org.apache.kafka.connect.storage.Converter": "converter",
+    "org.apache.kafka.connect.storage.HeaderConverter": "header_converter",
+}
+"""The interface that a service file is named after, and the kind of its plugins as ``GET /connector-plugins`` has it."""
+
+UNKNOWN_VERSION: Final = ""
+_MOST_BYTES: Final = 1 << 20  # of a service file or manifest
+_CLASS = re.compile(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*")
+_JAR_NAME = re.compile(r"-(\d[\w.+-]*?)(?:-(?:jar-with-dependencies|all|shaded|runtime|fat|uber))?\.jar$")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class JavaClass:
+    """One plugin class. ``version`` is that of its jar, which the class's own ``version()`` nearly always repeats; empty: not known."""
+
+    kind: str
+    name: str
+    version: str
+    jar: Path
+
+
+def jars_of(location: Path) -> list[Path]:
+    """The jars of ``location``, sorted; empty where it is neither a jar nor a folder that holds one."""
+    if location.is_file():
+        return [location] if location.suffix == ".jar" else []
+    return sorted(jar for jar in location.rglob("*.jar") if jar.is_file())
+
+
+def declared_classes(location: Path) -> list[JavaClass]:
+    """Every plugin class that the jars of ``location`` declare, once for each kind, sorted. Jars that cannot be read count as empty."""
+    found: dict[tuple[str, str], JavaClass] = {}
+    for jar in jars_of(location):
+        for declared in _in_jar(jar):
+            found.setdefault((declared.kind, declared.name), declared)
+    return sorted(found.values())
+
+
+def plugin_classes(location: Path) -> dict[str, list[str]]:
+    """The names of the plugin classes of ``location`` by kind (``SERVICES``); empty where none is declared."""
+    named: dict[str, list[str]] = {}
+    for declared in declared_classes(location):
+        named.setdefault(declared.kind, []).append(declared.name)
+    return named
+
+
+def _in_jar(jar: Path) -> list[JavaClass]:
+    try:
+        with zipfile.ZipFile(jar) as opened:
+            services = [name for name in SERVICES if f"META-INF/services/{name}" in opened.NameToInfo]
+            if not services:
+                return []
+            version = _version(jar, opened)
+            return [
+                JavaClass(SERVICES[service], name, version, jar)
+                for service in services
+                for name in _names(_text(opened, f"META-INF/services/{service}"))
+            ]
+    except (OSError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile):
+        return []
+
+
+def _names(text: str) -> Iterator[str]:
+    """One class a line; ``#`` begins a comment, as java.util.ServiceLoader reads it."""
+    for line in text.splitlines():
+        name = line.partition("#")[0].strip()
+        if _CLASS.fullmatch(name):
+            yield name
+
+
+def _version(jar: Path, opened: zipfile.ZipFile) -> str:
+    """``Implementation-Version`` of the manifest, else what the jar's name ends with."""
+    if "META-INF/MANIFEST.MF" in opened.NameToInfo:
+        unfolded = re.sub(r"\r?\n ", "", _text(opened, "META-INF/MANIFEST.MF"))
+        stated = re.search(r"^Implementation-Version:[ \t]*(\S+)", unfolded, re.MULTILINE)
+        if stated:
+            return stated[1]
+    named = _JAR_NAME.search(jar.name)
+    return named[1] if named else UNKNOWN_VERSION
+
+
+def _text(opened: zipfile.ZipFile, name: str) -> str:
+    with opened.open(name) as file:
+        return file.read(_MOST_BYTES).decode("utf-8", errors="replace")
