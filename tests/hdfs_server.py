@@ -11,9 +11,9 @@ from typing import Self
 from fsspec.implementations.webhdfs import WebHDFS  # type: ignore[import-untyped]
 
 from airflow_provider_connect.connectors.filesystem.stores.web_hdfs_store import WebHdfsStore
-from airflow_provider_connect.dev.jar_cache import fetch_jars
 from airflow_provider_connect.dev.own_server import LOOPBACK, OwnServer, free_ports
 from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.spark.jar_cache import fetch_jars
 from airflow_provider_connect.spark.java_runtime import find_java
 from tests.conftest import CACHE
 from tests.java_libraries import PINS

@@ -10,9 +10,9 @@ import urllib.request
 from pathlib import Path
 from typing import Self
 
-from airflow_provider_connect.dev.jar_cache import fetch_jars
 from airflow_provider_connect.dev.own_server import LOOPBACK, OwnServer
 from airflow_provider_connect.spark.cache import made_once
+from airflow_provider_connect.spark.jar_cache import fetch_jars
 from airflow_provider_connect.spark.java_runtime import find_java
 from tests.java_libraries import PINS
 

@@ -3,8 +3,8 @@
 import tarfile
 from pathlib import Path
 
-from airflow_provider_connect.dev.jar_cache import fetch_jars
 from airflow_provider_connect.spark.cache import made_once
+from airflow_provider_connect.spark.jar_cache import fetch_jars
 from airflow_provider_connect.spark.java_runtime import JavaRuntime
 from tests.java_libraries import PINS
 

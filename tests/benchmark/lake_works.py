@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.json
 import pyarrow.parquet
 
-from airflow_provider_connect.dev.jar_cache import fetch_jars
 from airflow_provider_connect.spark.cache import made_once
+from airflow_provider_connect.spark.jar_cache import fetch_jars
 from airflow_provider_connect.spark.java_runtime import JavaRuntime
 from tests.benchmark.connect_peer import ConnectContestant, ConnectWorker
 from tests.benchmark.contestants import Contestant

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from airflow_provider_connect.dev.jar_cache import fetch_jars
 from airflow_provider_connect.dev.stack import SPARK_MASTER
+from airflow_provider_connect.spark.jar_cache import fetch_jars
 from airflow_provider_connect.spark.java_runtime import JavaRuntime
 from airflow_provider_connect.spark.submit_options import submit_options
 from tests.benchmark.measure import Cost, StartedTree

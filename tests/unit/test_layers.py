@@ -39,7 +39,7 @@ BYTES = {
 STATE = {
     "stores": "config errors model sdk wire",
     "spark": "errors model",
-    "java": "",
+    "java": "errors spark",
     "plugins": "config errors model sdk",
 }
 PROGRAMS = {
@@ -93,7 +93,7 @@ PICTURE = {
     "connectors": "files, logs, JDBC, lakes, mirrored clusters, Spark; like every plugin they import sdk and errors of ours alone",
     "stores": "the topics (confluent_kafka): configs, offsets, statuses, batches",
     "plugins": "which there are, versions side by side, validation in a process of its own",
-    "java": "Java plugins: what their jars declare",
+    "java": "Java plugins: what their jars declare; the jars of Kafka Connect that run them",
     "spark": "what spark-submit is given: Java, class data, archives, run directories",
     "worker": "plan, tasks, delivery, errors: inside the Spark application (pyspark); readiness and previews outside",
     "herder": "every verb of Kafka Connect",

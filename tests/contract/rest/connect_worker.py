@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from airflow_provider_connect.dev.jar_cache import fetch_jars
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.own_server import LOOPBACK, free_ports
+from airflow_provider_connect.spark.jar_cache import fetch_jars
 from airflow_provider_connect.spark.java_runtime import find_java
 from airflow_provider_connect.spark.parent_death import dies_with_parent
 from tests.contract.rest.profiles import worker_settings

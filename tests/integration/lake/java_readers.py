@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_provider_connect.dev.jar_cache import fetch_jars
+from airflow_provider_connect.spark.jar_cache import fetch_jars
 from airflow_provider_connect.spark.java_runtime import find_java
 from airflow_provider_connect.spark.submit_options import submit_options
 from tests.java_libraries import PINS

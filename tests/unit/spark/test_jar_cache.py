@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.dev import jar_cache
-from airflow_provider_connect.dev.jar_cache import PINS, check_files
 from airflow_provider_connect.dev.kafka_server import VERSION
 from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.spark import jar_cache
+from airflow_provider_connect.spark.jar_cache import PINS, check_files
 from tests import java_libraries
 
 

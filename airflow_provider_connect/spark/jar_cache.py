@@ -36,8 +36,8 @@ def fetch_jars(
 ) -> Path:
     """A folder of the cache, ``name`` and a mark of ``libraries``, with the jars of ``libraries`` and all that they need at run time.
 
-    A library is named ``organisation:module:version``; with ``:type:classifier`` behind it, only that file of it is fetched. Asked for by
-    several processes at once, one fetches and the others wait. The files of an interrupted fetch are not fetched again. Raises
+    A library is named ``organisation:module:version``; with ``:type`` or ``:type:classifier`` behind it, only that file of it is fetched.
+    Asked for by several processes at once, one fetches and the others wait. The files of an interrupted fetch are not fetched again. Raises
     ConnectException, and keeps nothing, where a file is not the one that ``pins`` names.
     """
     folder = cache / "jars" / f"{name}-{hashlib.sha256(' '.join(libraries).encode()).hexdigest()[:8]}"
@@ -119,8 +119,9 @@ def _module(libraries: Sequence[str]) -> str:
         organisation, module, version, *file = library.split(":")
         head = f'<dependency org={quoteattr(organisation)} name={quoteattr(module)} rev={quoteattr(version)} conf="default->default"'
         if file:
-            kind, classifier = map(quoteattr, file)
-            only = f"<artifact name={quoteattr(module)} type={kind} ext={kind} m:classifier={classifier}/>"
+            kind, *classified = map(quoteattr, file)
+            of_class = "".join(f" m:classifier={classifier}" for classifier in classified)
+            only = f"<artifact name={quoteattr(module)} type={kind} ext={kind}{of_class}/>"
             dependencies.append(f'{head} transitive="false">{only}</dependency>')
         else:
             dependencies.append(f"{head}/>")
