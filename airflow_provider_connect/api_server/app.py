@@ -55,7 +55,7 @@ def build_app() -> FastAPI:
 def _parts(current: CurrentWorker, loggers: Loggers, holder: str) -> list[Part]:
     """The parts in the order in which they act. The mirror reads topics for as long as that takes."""
     seconds = _interval_seconds()
-    secrets = Secrets(lambda plugin, version: current.herder().plugin_config(plugin, version), hides_unknown=True)
+    secrets = Secrets(lambda *plugin: current.herder().plugin_config(*plugin), hides_unknown=True)
     mirror = Mirror(current.settings, holder=holder, hide=secrets.shown)
     acts = {
         "log levels": lambda worker: loggers.follow(worker.herder.config_state()),

@@ -19,7 +19,10 @@ from airflow_provider_connect.plugins.catalog.plugin_installation import remove 
 @speaks_to_connect
 def list_plugins(arguments: Any, verbs: Verbs) -> None:
     found = verbs.plugins(connectors_only=not arguments.all)
-    print_rows([{"class": plugin.class_name, "type": plugin.type, "version": plugin.version} for plugin in found], arguments.output)
+    rows = [{"class": plugin.class_name, "type": plugin.type, "version": plugin.version} for plugin in found]
+    if any(plugin.location for plugin in found):
+        rows = [{**row, "location": plugin.location} for row, plugin in zip(rows, found, strict=True)]
+    print_rows(rows, arguments.output)
 
 
 @speaks_to_connect

@@ -218,9 +218,10 @@ class _Verbs:
         return call("plugins", query=[("connectorsOnly", _flag(connectors_only))])
 
     @verb
-    def plugin_config(self, plugin: str, version: str | None = None) -> Call[list[ConfigKeyView]]:
-        """The settings of a plugin, of a version or range where one is given (KIP-891)."""
-        return call("plugin_config", plugin, query=[] if version is None else [("version", version)])
+    def plugin_config(self, plugin: str, version: str | None = None, location: str | None = None) -> Call[list[ConfigKeyView]]:
+        """The settings of a plugin, of a version or range where one is given (KIP-891), and of the location of that name."""
+        asked = {"version": version, "location": location}
+        return call("plugin_config", plugin, query=[(name, text) for name, text in asked.items() if text is not None])
 
     @verb
     def validate(self, plugin: str, config: Mapping[str, str | None]) -> Call[Validation]:

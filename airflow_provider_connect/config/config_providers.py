@@ -46,7 +46,7 @@ _STRUCTURAL = frozenset(
         *("errors.deadletterqueue.topic.name", "group.id", "client.id", "transactional.id"),
     }
 )
-_STRUCTURAL_ENDINGS = (".plugin.version", ".override.group.id", ".override.client.id", ".override.transactional.id")
+_STRUCTURAL_ENDINGS = (".plugin.version", ".plugin.location", ".override.group.id", ".override.client.id", ".override.transactional.id")
 _STRUCTURAL_PARTS = {"transforms": ("type", "predicate", "negate"), "predicates": ("type",)}
 
 

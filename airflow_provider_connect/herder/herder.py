@@ -290,8 +290,8 @@ class Herder:
     def plugins(self, connectors_only: bool = True) -> list[PluginView]:
         return list(self._require_probe().plugins(connectors_only))
 
-    def plugin_config(self, plugin: str, version: str | None = None) -> list[ConfigKeyView]:
-        return list(self._require_probe().config_keys(plugin, version))
+    def plugin_config(self, plugin: str, version: str | None = None, location: str | None = None) -> list[ConfigKeyView]:
+        return list(self._require_probe().config_keys(plugin, version, location))
 
     def preview(self, name: str, config: Mapping[str, str] | None = None, *, records: int, version: str | None = None) -> Preview:
         """A dry run: what the next run would plan and read first. ``config`` None: the connector's own. See ``Previewer``.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.model.connector_keys import LOCATION_KEY
 from airflow_provider_connect.model.upgrades import Upgrade, version_in_force
 from airflow_provider_connect.model.views import PluginView
 from airflow_provider_connect.plugins.catalog.chosen_plugins import PluginChoice
@@ -36,11 +37,11 @@ class KnownPlugins:
         self._catalog = catalog
         self._now = now
         self._lock = threading.Lock()
-        self._known: dict[tuple[str | None, str | None], tuple[PluginFacts, float]] = {}
+        self._known: dict[tuple[str | None, ...], tuple[PluginFacts, float]] = {}
 
     def of(self, config: Mapping[str, str]) -> PluginFacts:
         """The facts of a connector's plugin, by its raw config."""
-        key = (config.get("connector.class"), config.get("connector.plugin.version"))
+        key = (config.get("connector.class"), config.get("connector.plugin.version"), config.get(LOCATION_KEY))
         found = self._known.get(key)
         if found is not None and self._now() < found[1]:
             return found[0]
@@ -49,7 +50,7 @@ class KnownPlugins:
             self._known[key] = (facts, self._now() + _SECONDS)
         return facts
 
-    def _read(self, name: str | None, versions: str | None) -> PluginFacts:
+    def _read(self, name: str | None, versions: str | None, location: str | None) -> PluginFacts:
         try:
             named = self._catalog.named(name or "", CONNECTOR_KINDS)
         except ConnectException:
@@ -57,7 +58,7 @@ class KnownPlugins:
         if not named:
             return PluginFacts()
         try:
-            return PluginFacts(str(named[0].kind), self._catalog.find_connector(name or "", versions).version)
+            return PluginFacts(str(named[0].kind), self._catalog.find_connector(name or "", versions, location).version)
         except ConnectException:  # no version of it is in the range
             return PluginFacts(str(named[0].kind))
 

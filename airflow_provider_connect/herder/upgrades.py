@@ -16,6 +16,7 @@ from airflow_provider_connect.errors import (
 from airflow_provider_connect.herder.ports import Previewer
 from airflow_provider_connect.herder.snapshot import Topics, config_of
 from airflow_provider_connect.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.model.connector_keys import LOCATION_KEY
 from airflow_provider_connect.model.preview_comparison import Comparison, compared
 from airflow_provider_connect.model.records import ConfigRecord, UpgradeRecord
 from airflow_provider_connect.model.upgrades import CLASS_KEY, VERSION_KEY, Upgrade, UpgradeState
@@ -111,7 +112,7 @@ class Upgrades:
         """The version that is in use, and the one that ``to`` stands for."""
         config = config_of(self._reader.configs(), name)
         try:
-            new = self._catalog.find_connector(config.get(CLASS_KEY, ""), to).version
+            new = self._catalog.find_connector(config.get(CLASS_KEY, ""), to, config.get(LOCATION_KEY)).version
         except (PluginVersionException, ConfigException) as error:
             raise BadRequestException(error.message) from error
         old = self._in_use(name)

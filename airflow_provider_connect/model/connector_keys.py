@@ -260,6 +260,7 @@ _SOURCE_KEYS: Final = (
     ),
 )
 
+LOCATION_KEY: Final = "connector.plugin.location"
 _OWN_KEYS: Final = (
     ConfigKey(
         "delivery.guarantee",
@@ -289,12 +290,19 @@ _OWN_KEYS: Final = (
         validator=_if_given(Range(at_least=1)),
         doc="How many tasks one Spark application hosts. Unset: all of them.",
     ),
+    ConfigKey(
+        LOCATION_KEY,
+        default=None,
+        doc="Name of the location in plugin.path whose plugin is used: its folder or file, without a path. Unset: the version decides, and "
+        "where Python and Java have a plugin of that name, Python's.",
+    ),
 )
 
 
 def strip_framework_keys(config: Mapping[str, str]) -> dict[str, str]:
-    """The config that a connector gets: without the keys for its DAG (``airflow.…``) and for plugin versions."""
-    return {key: text for key, text in config.items() if not key.startswith("airflow.") and not key.endswith(".plugin.version")}
+    """The config that a connector gets: without the keys for its DAG (``airflow.…``) and for versions and locations of plugins."""
+    endings = (".plugin.version", ".plugin.location")
+    return {key: text for key, text in config.items() if not key.startswith("airflow.") and not key.endswith(endings)}
 
 
 def names_of(definition: ConfigDef, prefix: str = "") -> Iterator[str]:

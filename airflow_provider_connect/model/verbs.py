@@ -202,7 +202,7 @@ _VERBS = (
         _PLUGIN,
         list[ConfigKeyView],
         "The settings of a plugin.",
-        query={"version": "A version or range of versions"},
+        query={"version": "A version or range of versions", "location": "The name of a location in plugin.path"},
     ),
     Verb(
         "validate",

@@ -127,11 +127,12 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class PluginView:
-    """An entry of ``GET /connector-plugins``."""
+    """An entry of ``GET /connector-plugins``. ``location``, which Kafka Connect does not have, is that of a Java plugin."""
 
     class_name: str = field(metadata=named("class"))
     type: str
     version: str | None = field(default=None, metadata=OMITTED)
+    location: str | None = field(default=None, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ class Calls:
 
     def __init__(self, herder: Callable[[], Herder], access: Access) -> None:
         self.herder, self.access = herder, access
-        self.secrets = Secrets(lambda plugin, version: herder().plugin_config(plugin, version))
+        self.secrets = Secrets(lambda *plugin: herder().plugin_config(*plugin))
         self._readers, self._writers = anyio.CapacityLimiter(16), anyio.CapacityLimiter(32)
         self._shares: WeakValueDictionary[str, anyio.CapacityLimiter] = WeakValueDictionary()
         self._parsing = threading.BoundedSemaphore(_PARSED_AT_ONCE)

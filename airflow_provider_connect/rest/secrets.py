@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from cachetools import LRUCache
 
 from airflow_provider_connect.errors import ConfigException, ConnectException, PluginNotFoundException
-from airflow_provider_connect.model.connector_keys import sink_config_def, source_config_def
+from airflow_provider_connect.model.connector_keys import LOCATION_KEY, sink_config_def, source_config_def
 from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key, is_variable
 from airflow_provider_connect.model.url_passwords import url_passwords, without_url_passwords
 from airflow_provider_connect.model.views import ConfigKeyView, ConnectorInfo
 
-Definitions = Callable[[str, str | None], Sequence[ConfigKeyView]]
-"""The keys of a plugin, by class name or alias and version; ``Herder.plugin_config``."""
+Definitions = Callable[..., Sequence[ConfigKeyView]]
+"""The keys of a plugin, by class name or alias, version, and where one is given its location; ``Herder.plugin_config``."""
+_Named = tuple[str | None, ...]
 
 _ADDRESS = re.compile(
     r"(?:^|[._-])(?:urls?|uris?|hosts?|hostnames?|servers?|addresse?s?|endpoints?|ports?|prox(?:y|ies)|brokers?|nodes?|clusters?|domains?|realms?"
@@ -52,7 +53,7 @@ class Secrets:
         most_plugins: int = _MOST_PLUGINS,
     ) -> None:
         self._definitions, self._now, self._hides_unknown = definitions, now, hides_unknown
-        self._known: LRUCache[tuple[str, str | None], tuple[float, frozenset[str], bool]] = LRUCache(most_plugins)
+        self._known: LRUCache[_Named, tuple[float, frozenset[str], bool]] = LRUCache(most_plugins)
         self._lock = threading.Lock()
         self.learned = 0
         """Changes whenever what is hidden may have changed."""
@@ -90,21 +91,21 @@ class Secrets:
     def _password_keys(self, config: Mapping[str, str | None]) -> frozenset[str]:
         """Keys of type PASSWORD of the connector and of its converters, transformations and predicates."""
         found: set[str] = set()
-        for prefix, name, version in _plugins(config):
-            keys, is_known = self._passwords_of(name, version)
+        for prefix, *named in _plugins(config):
+            keys, is_known = self._passwords_of(tuple(named))
             found.update(prefix + key for key in keys)
             if not is_known and self._hides_unknown:
                 found.update(key for key in config if key.startswith(prefix) and not _is_of_the_framework(key))
         return frozenset(found)
 
-    def _passwords_of(self, plugin: str, version: str | None) -> tuple[frozenset[str], bool]:
+    def _passwords_of(self, plugin: _Named) -> tuple[frozenset[str], bool]:
         """The keys, and whether they were ever known; of a plugin that is not there everything is."""
         with self._lock:
-            due, known, is_known = self._known.get((plugin, version), (0.0, frozenset[str](), False))
+            due, known, is_known = self._known.get(plugin, (0.0, frozenset[str](), False))
         if due > self._now():
             return known, is_known
         try:
-            keys = frozenset(key.name for key in self._definitions(plugin, version) if key.type == "PASSWORD")
+            keys = frozenset(key.name for key in self._definitions(*plugin) if key.type == "PASSWORD")
             kept, is_known = _KEPT_SECONDS, True
         except ConnectException as error:  # a plugin that is not there, or does not answer now: what was known holds, and else the names
             keys, kept = known, _ASKED_AGAIN_SECONDS
@@ -112,8 +113,8 @@ class Secrets:
         if keys != known:
             self.learned += 1
         with self._lock:
-            self._hides_unknown |= len(self._known) == self._known.maxsize and (plugin, version) not in self._known
-            self._known[plugin, version] = (self._now() + kept, keys, is_known)
+            self._hides_unknown |= len(self._known) == self._known.maxsize and plugin not in self._known
+            self._known[plugin] = (self._now() + kept, keys, is_known)
         return keys, is_known
 
 
@@ -151,7 +152,7 @@ def _is_address(key: str, value: str | None) -> bool:
     """Whether a setting decides which code a secret goes to, or which host."""
     if key.startswith("airflow."):
         return False
-    if key in ("connector.class", *_CONVERTERS) or (key.startswith(("transforms.", "predicates.")) and key.endswith(".type")):
+    if key in ("connector.class", LOCATION_KEY, *_CONVERTERS) or (key.startswith(("transforms.", "predicates.")) and key.endswith(".type")):
         return True
     return _ADDRESS.search(key) is not None or (value is not None and _LOOKS_LIKE_ADDRESS.search(value) is not None)
 
@@ -163,13 +164,14 @@ def _is_secret(key: str, value: str | None, passwords: frozenset[str]) -> bool:
 
 
 def _is_of_the_framework(key: str) -> bool:
-    return key in _FRAMEWORK or key.endswith((".type", ".plugin.version"))
+    return key in _FRAMEWORK or key.endswith((".type", ".plugin.version", ".plugin.location"))
 
 
-def _plugins(config: Mapping[str, str | None]) -> Iterable[tuple[str, str, str | None]]:
-    """Prefix of the keys, name and version of each plugin that the config names."""
+def _plugins(config: Mapping[str, str | None]) -> Iterable[tuple[str, *_Named]]:
+    """Prefix of the keys, name, version, and where one is given location, of each plugin that the config names."""
     if name := config.get("connector.class"):
-        yield "", name, config.get("connector.plugin.version")
+        named = name, config.get("connector.plugin.version")
+        yield ("", *named) if (location := config.get(LOCATION_KEY)) is None else ("", *named, location)
     for converter in _CONVERTERS:
         if name := config.get(converter):
             yield f"{converter}.", name, config.get(f"{converter}.plugin.version")

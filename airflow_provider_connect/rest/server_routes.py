@@ -85,8 +85,8 @@ async def list_plugins(request: Request) -> Response:
 
 @serves(router, "plugin_config")
 async def get_plugin_config(request: Request, plugin: Plugin) -> Response:
-    versions = request.query_params.getlist("version")
-    return await calls_of(request).ask(lambda herder: answer(herder.plugin_config(plugin, versions[0] if versions else None)))
+    asked = [next(iter(request.query_params.getlist(name)), None) for name in ("version", "location")]
+    return await calls_of(request).ask(lambda herder: answer(herder.plugin_config(plugin, *asked)))
 
 
 @serves(router, "validate", body=documents.CONFIG)

@@ -40,7 +40,7 @@ STATE = {
     "stores": "config errors model sdk wire",
     "spark": "errors model",
     "java": "errors spark",
-    "plugins": "config errors model sdk",
+    "plugins": "config errors java model sdk",
 }
 PROGRAMS = {
     "worker": "config errors model plugins sdk stores",

@@ -1,7 +1,8 @@
 """Which plugin, in which version, each key of a connector's config stands for (KIP-891). Reads metadata, runs no plugin.
 
 What decides on a version, first to last: the config's own ``….plugin.version``; a range that the worker settings give under
-``version_ranges.«connector»`` or ``version_ranges.«class»`` (in Airflow: the Variable ``connect_worker_config``); the newest.
+``version_ranges.«connector»`` or ``version_ranges.«class»`` (in Airflow: the Variable ``connect_worker_config``); the newest. Where plugins
+of Python and of Java have the same name, Python's run, unless only a Java one has the version, or lies in ``connector.plugin.location``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Final
 
 from airflow_provider_connect.config.worker_settings import WorkerSettings
 from airflow_provider_connect.errors import ConfigException, PluginNotFoundException, PluginVersionException
+from airflow_provider_connect.model.connector_keys import LOCATION_KEY
 from airflow_provider_connect.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, Plugin, PluginCatalog, PluginKind
 
 CONNECTOR: Final = "connector"
@@ -74,21 +76,21 @@ class PluginChoice:
 
     def connector(self, name: str | None, config: Mapping[str, str]) -> Plugin:
         """Raises ConfigException for an unknown class, PluginVersionException where no version fits."""
-        named = config.get("connector.class") or ""
+        named, location = config.get("connector.class") or "", config.get(LOCATION_KEY)
         found = self.catalog.named(named, CONNECTOR_KINDS)
         spec = config.get(f"connector.{VERSION_ENDING}") if self.version is None else self.version
         if spec is None:
             spec = self._ranges.for_connector(name, found)
-        return self._pinned(CONNECTOR, found) or self.catalog.find_connector(named, spec)
+        return self._pinned(CONNECTOR, found, location) or self.catalog.find_connector(named, spec, location)
 
-    def converter(self, role: str, config: Mapping[str, str]) -> Plugin:
-        """The connector's, or else the worker's."""
+    def converter(self, role: str, config: Mapping[str, str], *, is_java: bool = False) -> Plugin:
+        """The connector's, or else the worker's. ``is_java``: of a Java connector."""
         key = f"{role}.converter"
         if config.get(key):
             named, spec = config[key].strip(), config.get(f"{key}.{VERSION_ENDING}")
         else:
             named, spec = self.worker_converter(role)
-        return self.other(CONVERTER_KINDS[role], named, spec, prefix=key)
+        return self.other(CONVERTER_KINDS[role], named, spec, prefix=key, is_java=is_java)
 
     def worker_converter(self, role: str) -> tuple[str, str | None]:
         """Class name and version range of the converter that the worker settings name."""
@@ -101,10 +103,12 @@ class PluginChoice:
         named, about = chosen[role]
         return named, about.get(VERSION_ENDING)
 
-    def other(self, kind: PluginKind, named: str, spec: str | None, *, prefix: str = "") -> Plugin:
-        """The plugin of ``kind`` called ``named``. Raises PluginNotFoundException, PluginVersionException or ConfigException."""
-        found = self.catalog.named(named, (kind,))
-        return self._pinned(prefix, found) or self.catalog.find(kind, named, self._ranges.for_class(found) if spec is None else spec)
+    def other(self, kind: PluginKind, named: str, spec: str | None, *, prefix: str = "", is_java: bool = False) -> Plugin:
+        """The plugin of ``kind`` called ``named``, of Java for a Java connector, else of Python. Raises PluginNotFoundException,
+        PluginVersionException or ConfigException."""
+        found = self.catalog.used_by(named, kind, is_java=is_java)
+        spec = self._ranges.for_class(found) if spec is None else spec
+        return self._pinned(prefix, found) or self.catalog.find(kind, named, spec, is_java=is_java)
 
     def all(self, name: str | None, config: Mapping[str, str], transforms: Sequence[str], predicates: Sequence[str]) -> ChosenPlugins:
         """Every plugin of a config. Raises ConfigException with every error there is."""
@@ -124,13 +128,14 @@ class PluginChoice:
         def aliased(kind: PluginKind, prefix: str) -> Plugin | None:
             named = config.get(f"{prefix}.type", "").strip()
             spec = config.get(f"{prefix}.{VERSION_ENDING}")
-            return chosen(lambda: self.other(kind, named, spec, prefix=prefix), f"{prefix}.type", named)
+            return chosen(lambda: self.other(kind, named, spec, prefix=prefix, is_java=is_java), f"{prefix}.type", named)
+
+        def converter(role: str) -> Plugin | None:
+            return chosen(lambda: self.converter(role, config, is_java=is_java), f"{role}.converter", self._named(role, config))
 
         connector = chosen(lambda: self.connector(name, config), "connector.class", config.get("connector.class"))
-        converters = {
-            role: chosen(lambda role=role: self.converter(role, config), f"{role}.converter", self._named(role, config))  # type: ignore[misc]
-            for role in CONVERTER_KINDS
-        }
+        is_java = connector is not None and connector.is_java
+        converters = {role: converter(role) for role in CONVERTER_KINDS}
         stages = {alias: aliased(PluginKind.TRANSFORMATION, f"transforms.{alias}") for alias in transforms}
         conditions = {alias: aliased(PluginKind.PREDICATE, f"predicates.{alias}") for alias in predicates}
         if errors or connector is None:
@@ -144,12 +149,12 @@ class PluginChoice:
     def _named(self, role: str, config: Mapping[str, str]) -> str:
         return config.get(f"{role}.converter") or self.worker_converter(role)[0]
 
-    def _pinned(self, prefix: str, found: Sequence[Plugin]) -> Plugin | None:
+    def _pinned(self, prefix: str, found: Sequence[Plugin], location: str | None = None) -> Plugin | None:
         """The version that the run has chosen for this prefix. Raises PluginVersionException when it was removed."""
         version = None if self.pinned is None else self.pinned.get(prefix)
         if version is None or not found:
             return None
-        there = [plugin for plugin in found if plugin.version == version]
+        there = [plugin for plugin in found if plugin.version == version and location in (None, plugin.location and plugin.location.name)]
         if not there:
             known = [plugin.version for plugin in found]
             raise PluginVersionException(

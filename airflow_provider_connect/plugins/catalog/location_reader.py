@@ -9,7 +9,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from airflow_provider_connect.plugins.catalog import plugin_metadata
+from airflow_provider_connect.plugins.catalog import java_location, plugin_metadata
 from airflow_provider_connect.plugins.catalog.plugin_kinds import Declarations, Declared, PluginKind, hash_version
 from airflow_provider_connect.plugins.loading.plugin_path import Location, LocationForm, modules_in
 
@@ -60,6 +60,8 @@ def _declared(location: Location) -> Declarations:
             return plugin_metadata.in_wheel(location.path)
         case LocationForm.MODULE:
             return in_module(location.path)
+        case LocationForm.JAVA:
+            return java_location.read(location.path)
     declared = plugin_metadata.in_tree(location.path)
     if not declared.plugins and not declared.problems:
         for path in modules_in(location.path):

@@ -1,7 +1,8 @@
 """Which plugins there are, in which versions, and where. Finds without importing; only ``Plugin.load`` imports.
 
 Three sources: the built-ins (a table, so that finding them reads nothing), the locations of ``plugin.path``, and distributions installed
-in the environment (read only when a name is not a built-in's class). Several versions of one class stand side by side.
+in the environment (read only when a name is not a built-in's class). Several versions of one class stand side by side, and plugins of Java
+beside those of Python. A Java connector uses Java's converters, transformations and predicates, a Python connector Python's.
 """
 
 from __future__ import annotations
@@ -10,66 +11,29 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from importlib import import_module
-from operator import attrgetter
 from typing import Final
 
 from airflow_provider_connect import __version__
-from airflow_provider_connect.errors import ConfigException, PluginNotFoundException, PluginVersionException, message_of, plugin_code
+from airflow_provider_connect.errors import ConfigException, PluginNotFoundException, PluginVersionException
 from airflow_provider_connect.model.config_limits import cut
 from airflow_provider_connect.model.connector_keys import nearest
-from airflow_provider_connect.model.versions import MavenVersion, choose_version, oldest_first
+from airflow_provider_connect.model.versions import MavenVersion, choose_version
+from airflow_provider_connect.plugins.catalog.plugin import Plugin, answering, chosen, versions_of
 from airflow_provider_connect.plugins.catalog.plugin_kinds import (
     CONNECTOR_KINDS,
     SUFFIXES,
     Declarations,
     Declared,
     PluginKind,
-    is_hash_version,
 )
-from airflow_provider_connect.plugins.loading.plugin_path import BrokenLocation, Location, locations
+from airflow_provider_connect.plugins.loading.plugin_path import BrokenLocation, Location, LocationForm, locations
 
-__all__ = ["CONNECTOR_KINDS", "Plugin", "PluginCatalog", "PluginKind"]
+__all__ = ["CONNECTOR_KINDS", "Plugin", "PluginCatalog", "PluginKind", "versions_of"]
 
 REFRESH_SECONDS: Final = 1.0
+KAFKA_CONNECT: Final = "4.3.1"
+"""The version of Kafka Connect whose runtime runs Java plugins."""
 _KINDS: Final = tuple(PluginKind)
-
-
-@dataclass(frozen=True, slots=True)
-class Plugin:
-    """One plugin in one version. ``reference`` is ``module:Class``; ``location`` None: importable as it is (built in, installed)."""
-
-    kind: PluginKind
-    class_name: str
-    reference: str
-    version: str
-    location: Location | None = None
-    names: frozenset[str] = field(default=frozenset(), compare=False)
-
-    def load(self) -> type:
-        """The class, by its location's own importer. Raises ConfigException with plugin and origin when it cannot be imported."""
-        try:
-            with plugin_code():
-                return self._loaded()
-        except Exception as error:
-            raise ConfigException(
-                f"Plugin {self.class_name} ({self.origin}) cannot be imported: {type(error).__name__}: {message_of(error)}"
-            ) from error
-
-    def _loaded(self) -> type:
-        if self.location is not None:
-            from airflow_provider_connect.plugins.loading.plugin_loader import load
-
-            return load(self.location, self.reference)
-        module, _, attribute = self.reference.partition(":")
-        loaded: type = attrgetter(attribute)(import_module(module))
-        return loaded
-
-    @property
-    def origin(self) -> str:
-        """Where it lies, for error texts."""
-        return self.reference if self.location is None else f"{self.location.path}, {self.reference}"
 
 
 class PluginCatalog:
@@ -86,6 +50,7 @@ class PluginCatalog:
         self._looked: float | None = None
         self._unreadable: list[BrokenLocation] = []
         self._built_ins = [_plugin(declared, None) for declared in built_ins(__version__)]
+        self._connects = [_plugin(declared, None, is_java=True) for declared in of_connects_runtime()]
         self._installed: list[Plugin] | None = None
         self._installed_broken: list[BrokenLocation] = []
 
@@ -107,37 +72,44 @@ class PluginCatalog:
 
         Raises ConfigException when plugins of several classes have that name.
         """
+        return self._named(name, kinds, is_java=None)
+
+    def _named(self, name: str, kinds: Iterable[PluginKind], *, is_java: bool | None) -> list[Plugin]:
+        """``is_java`` None: of both; True: what a Java connector can use, that of Connect's own runtime included."""
         wanted = set(kinds)
+        what = "connector" if wanted <= set(CONNECTOR_KINDS) else "plugin"
         known = [plugin for plugin in (*self._built_ins, *self._on_path()) if name in plugin.names]
         if not any(plugin.location is None and plugin.class_name == name for plugin in known):
             known += [plugin for plugin in self._in_environment() if name in plugin.names]
-        found = [plugin for plugin in known if plugin.kind in wanted]
-        classes = sorted({plugin.class_name for plugin in found})
-        if len(classes) > 1 and name in classes:
-            found = [plugin for plugin in found if plugin.class_name == name]
-        elif len(classes) > 1:
-            what = "connector" if wanted <= set(CONNECTOR_KINDS) else "plugin"
-            raise ConfigException(
-                f"More than one {what} matches alias {name}. Please use full package and class name instead. "
-                f"Classes found: {', '.join(classes)}"
-            )
-        return _sorted(found)
+        known = [plugin for plugin in known if plugin.kind in wanted and is_java in (None, plugin.is_java)]
+        if is_java:
+            known += [plugin for plugin in self._connects if name in plugin.names and plugin.kind in wanted]
+        return _sorted(answering(known, name, what))
 
-    def find(self, kind: PluginKind, name: str, spec: str | None = None) -> Plugin:
+    def used_by(self, name: str, kind: PluginKind, *, is_java: bool) -> list[Plugin]:
+        """Every version of the plugin called ``name`` that a Java connector can use, or a Python one; oldest first."""
+        return self._named(name, (kind,), is_java=is_java)
+
+    def find(self, kind: PluginKind, name: str, spec: str | None = None, *, is_java: bool | None = None) -> Plugin:
         """The newest version of the plugin of ``kind`` called ``name`` that satisfies ``spec`` (a ``….plugin.version``; None: the newest).
+        ``is_java``: for a Java connector, for a Python one, or (None) for whom is not asked.
 
         Raises PluginNotFoundException, which lists the known ones; PluginVersionException, which lists the versions; ConfigException for a
         name of several plugins, a spec that is not a range, and a version that lies in two locations.
         """
-        found = self.named(name, (kind,))
+        found = self._named(name, (kind,), is_java=is_java)
+        if not found and is_java is not None and self._named(name, (kind,), is_java=not is_java):
+            here, there = ("Java", "Python") if is_java else ("Python", "Java")
+            raise ConfigException(f"The {kind} {cut(name)} is a {there} plugin, which a {here} connector cannot use")
         if not found:
             known = sorted({plugin.class_name for plugin in self._all() if plugin.kind is kind})
             text = f"No {kind} is called {cut(name)}; there are: {', '.join(known)}{self._hint(name, (kind,))}"
             raise PluginNotFoundException(text, known=known)
         return self._chosen(found, spec)
 
-    def find_connector(self, name: str, spec: str | None = None) -> Plugin:
-        """The same for the source or sink connector called ``name``; ConfigException in Connect's words for an unknown one."""
+    def find_connector(self, name: str, spec: str | None = None, location: str | None = None) -> Plugin:
+        """The same for the source or sink connector called ``name``, in the location of that name if given; ConfigException in Connect's
+        words for an unknown one."""
         found = self.named(name, CONNECTOR_KINDS)
         if not found:
             known = ", ".join(f"{plugin.class_name} {plugin.version}" for plugin in self.plugins(CONNECTOR_KINDS))
@@ -145,30 +117,20 @@ class PluginCatalog:
                 f"Failed to find any class that implements Connector and which name matches {cut(name)}, available connectors are: "
                 f"{known}{self._hint(name, CONNECTOR_KINDS)}"
             )
-        return self._chosen(found, spec)
+        return self._chosen(found, spec, location)
 
     def _hint(self, name: str, kinds: Iterable[PluginKind]) -> str:
         near = nearest(name, {known for plugin in self.plugins(kinds) for known in plugin.names})
         return "" if near is None else f"; did you mean {near}?"
 
-    def _chosen(self, found: Sequence[Plugin], spec: str | None) -> Plugin:
-        class_name = found[0].class_name
+    def _chosen(self, found: Sequence[Plugin], spec: str | None, location: str | None = None) -> Plugin:
         try:
-            version = choose_version(class_name, versions_of(found), spec)
+            return chosen(found, spec, location)
         except PluginVersionException:
+            class_name = found[0].class_name
             of_all_kinds = dict.fromkeys((plugin.kind, plugin.version) for plugin in self.named(class_name))
             choose_version(class_name, [version for _, version in of_all_kinds], spec)  # as Connect lists them, each once a kind
             raise
-        unordered = [plugin for plugin in found if is_hash_version(plugin.version)]
-        if spec != version and is_hash_version(version) and len(versions_of(unordered)) > 1:
-            origins = ", ".join(f"{plugin.version} in {plugin.origin}" for plugin in unordered)
-            raise ConfigException(f"Which version of plugin {class_name} is the newest is unknown: give each file a __version__: {origins}")
-        chosen = [plugin for plugin in found if plugin.version == version]
-        located = [plugin for plugin in chosen if plugin.location is not None]
-        if len(located) > 1:
-            origins = ", ".join(plugin.origin for plugin in located)
-            raise ConfigException(f"Version {version} of plugin {class_name} lies in {len(located)} locations; please keep one: {origins}")
-        return located[0] if located else chosen[0]
 
     def _all(self) -> list[Plugin]:
         return [*self._built_ins, *self._on_path(), *self._in_environment()]
@@ -216,8 +178,9 @@ def _located(location: Location, declared: Declarations) -> tuple[Location, list
     return location, plugins, [BrokenLocation(location.path, problem) for problem in declared.problems]
 
 
-def _plugin(declared: Declared, location: Location | None) -> Plugin:
-    return Plugin(declared.kind, declared.class_name, declared.reference, declared.version, location, _names(declared))
+def _plugin(declared: Declared, location: Location | None, *, is_java: bool = False) -> Plugin:
+    is_java = is_java or (location is not None and location.form is LocationForm.JAVA)
+    return Plugin(declared.kind, declared.class_name, declared.reference, declared.version, location, _names(declared), is_java)
 
 
 def _names(declared: Declared) -> frozenset[str]:
@@ -233,11 +196,6 @@ def _names(declared: Declared) -> frozenset[str]:
 def _sorted(plugins: Sequence[Plugin]) -> list[Plugin]:
     """By kind, class name and version; versions of equal rank stay in the order of their locations."""
     return sorted(plugins, key=lambda plugin: (_KINDS.index(plugin.kind), plugin.class_name, MavenVersion(plugin.version)))
-
-
-def versions_of(plugins: Iterable[Plugin]) -> list[str]:
-    """Their versions, each once, oldest first."""
-    return oldest_first(dict.fromkeys(plugin.version for plugin in plugins))
 
 
 _HOUSE = "airflow_provider_connect"
@@ -327,3 +285,10 @@ def built_ins(version: str) -> list[Declared]:
         for kind, module, package, names in table
         for name in names
     ]
+
+
+def of_connects_runtime() -> list[Declared]:
+    """The converters, transformations and predicates that Kafka Connect's own runtime has: those of ours that are called like them."""
+    prefixes = tuple(f"{_KAFKA}.{package}." for package in ("json", "storage", "converters", "transforms"))
+    found = (declared for declared in built_ins(KAFKA_CONNECT) if declared.class_name.startswith(prefixes))
+    return [Declared(each.kind, each.class_name, each.class_name, each.version) for each in found]

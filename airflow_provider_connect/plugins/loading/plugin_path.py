@@ -1,7 +1,8 @@
 """Where plugins lie: the locations below the directories of ``plugin.path``, with form and time stamp, without reading their content.
 
-A location is one sub-directory (a ``pip install --target`` tree, or single modules), one wheel, or one module file; a directory of
-``plugin.path`` that itself holds ``*.dist-info`` is one location. Hidden entries and files of other kinds are passed over.
+A location is one sub-directory (a ``pip install --target`` tree, single modules, or a Java plugin's jars), one wheel, one module file, or
+one jar; a directory of ``plugin.path`` that itself holds ``*.dist-info`` is one location. Hidden entries and files of other kinds are
+passed over.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.util
+import itertools
 import os
 import re
 import sysconfig
@@ -20,11 +22,15 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Final
 
 METADATA_ENDING = ".dist-info"
+JAR_ENDING: Final = ".jar"
+JAVA_RECORD: Final = "connect-plugins.json"
+"""What was found out about a Java plugin at its installation; beside the jars, or with the name of a single jar in front."""
 SHARED: Final = frozenset({"airflow_provider_connect", "pyarrow", "pyspark", "py4j", "confluent_kafka"})
 """What comes from the environment, whatever lies in a location: plugins exchange it with this package, or it can be loaded once only."""
 
 _COMPILED = tuple(EXTENSION_SUFFIXES)
 _WHEEL_ENDINGS = (".whl", ".zip")
+_MOST_FILES = 5_000  # of a directory that may hold jars: one with more files than that before the first jar is no Java plugin
 _INSTALLED = tuple({os.path.join(sysconfig.get_path(name), "") for name in ("purelib", "platlib", "stdlib")})
 
 
@@ -34,10 +40,15 @@ class LocationForm(StrEnum):
     TREE = "tree"
     WHEEL = "wheel"
     MODULE = "module"
+    JAVA = "java"
 
     @classmethod
     def of(cls, path: str) -> LocationForm:
         """What lies at ``path``, which is a location."""
+        if os.path.isdir(path):
+            return cls.JAVA if _holds_java(path) else cls.TREE
+        if path.endswith(JAR_ENDING):
+            return cls.JAVA
         return cls.WHEEL if path.endswith(_WHEEL_ENDINGS) else cls.MODULE if path.endswith(".py") else cls.TREE
 
 
@@ -48,6 +59,11 @@ class Location:
     path: str
     form: LocationForm
     stamp: str
+
+    @property
+    def name(self) -> str:
+        """What a config may call it: the last part of its path."""
+        return os.path.basename(self.path)
 
     def fingerprint(self) -> str:
         """A digest of every file's name, size and time of change: other code, other fingerprint. Raises OSError when it is gone."""
@@ -110,7 +126,7 @@ def editable_location(reference: str) -> Location | None:
 
 def _identity(location: Location) -> object:
     """The same for what is the same on disk."""
-    if location.form is not LocationForm.TREE:
+    if location.form is not LocationForm.TREE and not os.path.isdir(location.path):
         return os.path.realpath(location.path)
     status = os.stat(location.path)
     return status.st_dev, status.st_ino
@@ -124,10 +140,41 @@ def _below(directory: str) -> Iterator[Location]:
         return
     for child in children:
         if child.is_dir():
-            yield Location(child.path, LocationForm.TREE, _tree_stamp(child.path))
-        elif child.name.endswith((*_WHEEL_ENDINGS, ".py")) and child.is_file():  # a pipe would be read for ever
+            form = LocationForm.of(child.path)
+            yield Location(child.path, form, _java_stamp(child.path) if form is LocationForm.JAVA else _tree_stamp(child.path))
+        elif child.name.endswith((*_WHEEL_ENDINGS, ".py", JAR_ENDING)) and child.is_file():  # a pipe would be read for ever
             with contextlib.suppress(FileNotFoundError):  # removed meanwhile
-                yield Location(child.path, LocationForm.of(child.path), file_stamp(child.path))
+                form = LocationForm.of(child.path)
+                yield Location(child.path, form, _java_stamp(child.path) if form is LocationForm.JAVA else file_stamp(child.path))
+
+
+def java_record(location: str) -> str:
+    """The path of the record of the Java plugin at ``location``, which need not be there."""
+    return os.path.join(location, JAVA_RECORD) if os.path.isdir(location) else f"{location}.{JAVA_RECORD}"
+
+
+def _holds_java(tree: str) -> bool:
+    """Whether a directory is a Java plugin: it has a jar at any depth, and neither Python's metadata nor modules at its top."""
+    try:
+        with os.scandir(tree) as entries:
+            if any(entry.name.endswith((METADATA_ENDING, ".py")) for entry in entries):
+                return False
+        files = itertools.islice(_files(tree, LocationForm.JAVA), _MOST_FILES)
+        return any(path.endswith(JAR_ENDING) for path, _ in files)
+    except OSError:  # the reader reports it
+        return False
+
+
+def _java_stamp(location: str) -> str:
+    """Of every jar, and of the record."""
+    try:
+        files = [location] if not os.path.isdir(location) else [path for path, _ in _files(location, LocationForm.JAVA)]
+        dated = sorted(f"{path} {file_stamp(path)}" for path in files if path.endswith(JAR_ENDING))
+        record = java_record(location)
+        dated.append(file_stamp(record) if os.path.exists(record) else "no record")
+        return hashlib.sha256("\n".join(dated).encode("utf-8", "surrogateescape")).hexdigest()
+    except OSError as error:
+        return f"unreadable {error.errno}"
 
 
 def metadata_directories(tree: str) -> list[str]:
@@ -162,7 +209,7 @@ def _stat_text(status: os.stat_result) -> str:
 
 
 def _files(path: str, form: LocationForm) -> Iterator[tuple[str, os.stat_result]]:
-    if form is not LocationForm.TREE:
+    if form not in (LocationForm.TREE, LocationForm.JAVA) or not os.path.isdir(path):
         yield path, os.stat(path)
         return
     pending = [path]

@@ -25,10 +25,12 @@ INTERFACES: Final[Mapping[PluginKind, type[PluginClass]]] = {
 
 def found(catalog: PluginCatalog, kind: PluginKind, key: str, named: str) -> list[Plugin]:
     """Every version of the plugin that ``key`` names. Raises ConfigException for a name that no plugin of this kind has."""
-    plugins = catalog.named(named, (kind,))
+    plugins = catalog.used_by(named, kind, is_java=False)
     if plugins:
         return plugins
     others = catalog.named(named)
+    if any(plugin.kind is kind for plugin in others):
+        raise ConfigException.of(key, named, f"Class {named} is a Java plugin, which a Python connector cannot use.")
     if others:
         interface = INTERFACES[kind].__name__
         raise ConfigException(f"Class class {others[0].class_name} does not implement the {interface} interface")
@@ -83,7 +85,7 @@ class ClassChoices:
         self._kind = kind
 
     def valid_values(self, name: str, parsed: Mapping[str, object]) -> list[object]:
-        return [plugin.class_name for plugin in self._catalog.plugins((self._kind,))]
+        return [plugin.class_name for plugin in self._catalog.plugins((self._kind,)) if not plugin.is_java]
 
     def visible(self, name: str, parsed: Mapping[str, object]) -> bool:
         return True

@@ -91,7 +91,7 @@ class ConnectorDefinition:
         keys[name] = dataclasses.replace(
             keys[name].with_default(workers), validator=ClassCheck(self._choice, kind), recommender=ClassChoices(catalog, kind)
         )
-        versions = VersionChoices(lambda named: catalog.named(named, (kind,)), name)
+        versions = VersionChoices(lambda named: catalog.used_by(named, kind, is_java=False), name)
         of_version = f"{name}.{VERSION_ENDING}"
         keys[of_version] = dataclasses.replace(keys[of_version].with_default(version), validator=check_range, recommender=versions)
 
@@ -129,7 +129,7 @@ class ConnectorDefinition:
             order=1,
             width=Width.LONG,
             display_name=f"{stages.word} version for {alias}",
-            recommender=VersionChoices(lambda name: catalog.named(name, (stages.kind,)), of_type, hides=False),
+            recommender=VersionChoices(lambda name: catalog.used_by(name, stages.kind, is_java=False), of_type, hides=False),
         )
         if definition is not None:
             own = [key for name, key in definition.keys.items() if name not in {common.name for common in stages.keys}]

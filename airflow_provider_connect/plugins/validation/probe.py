@@ -25,7 +25,7 @@ from airflow_provider_connect.errors import (
     PluginVersionException,
 )
 from airflow_provider_connect.model.config_limits import LONGEST_ERROR, cut, refuse_many_aliases
-from airflow_provider_connect.model.connector_keys import sink_config_def, source_config_def
+from airflow_provider_connect.model.connector_keys import LOCATION_KEY, sink_config_def, source_config_def
 from airflow_provider_connect.model.secret_keys import HIDDEN, is_secret_key, is_variable
 from airflow_provider_connect.model.url_passwords import without_url_passwords
 from airflow_provider_connect.model.versions import UNDEFINED, requirement
@@ -82,21 +82,22 @@ class PluginProbe:
         """Every plugin in every version, in Connect's order."""
         found = self._catalog.plugins(CONNECTOR_KINDS if connectors_only else tuple(PluginKind))
         self._log_broken()
-        return [PluginView(p.class_name, str(p.kind), None if p.version == UNDEFINED else p.version) for p in found]
+        return [_plugin_view(plugin) for plugin in found]
 
     def broken(self) -> list[BrokenLocation]:
         """What lies on ``plugin.path`` and cannot be used, with the reason."""
         return self._catalog.broken()
 
-    def config_keys(self, plugin: str, version: str | None = None) -> list[ConfigKeyView]:
-        """The settings that ``plugin`` defines, and behind them, of a connector, those that every connector has.
+    def config_keys(self, plugin: str, version: str | None = None, location: str | None = None) -> list[ConfigKeyView]:
+        """The settings that ``plugin`` defines, and behind them, of a connector, those that every connector has. ``location``: the name of
+        the one that it lies in.
 
         Raises PluginNotFoundException for an unknown plugin, BadRequestException or ConfigException for a version that is not there.
         """
         found = self._catalog.named(plugin)
         if not found:
             raise PluginNotFoundException(f"Unknown plugin {plugin}.")
-        chosen = self._version_of(found, version)
+        chosen = self._version_of(plugin, found, version, location)
         keys = self._own_keys(chosen)
         if chosen.kind not in CONNECTOR_KINDS:
             return keys
@@ -154,7 +155,7 @@ class PluginProbe:
     def passwords(self, resolved: Given) -> set[str]:
         """What the settings of type PASSWORD hold of the connector that the config names; empty where it names none that is known."""
         try:
-            keys = self.config_keys(resolved.get(CLASS_KEY) or "", resolved.get(VERSION_KEY))
+            keys = self.config_keys(resolved.get(CLASS_KEY) or "", resolved.get(VERSION_KEY), resolved.get(LOCATION_KEY))
         except ConnectException:  # without its definition none of its code is asked anything
             return set()
         return {text for key in keys if key.type == "PASSWORD" and (text := resolved.get(key.name))}
@@ -177,16 +178,15 @@ class PluginProbe:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _version_of(self, found: Sequence[Plugin], version: str | None) -> Plugin:
+    def _version_of(self, named: str, found: Sequence[Plugin], version: str | None, location: str | None) -> Plugin:
         try:
             requirement(version)
         except ConfigException as error:
             raise BadRequestException(f"Invalid version specification: {version}") from error
-        kind, class_name = found[0].kind, found[0].class_name
         try:
-            if kind in CONNECTOR_KINDS:
-                return self._catalog.find_connector(class_name, version)
-            return self._catalog.find(kind, class_name, version)
+            if found[0].kind in CONNECTOR_KINDS:
+                return self._catalog.find_connector(named, version, location)
+            return self._catalog.find(found[0].kind, named, version)
         except PluginVersionException as error:
             raise BadRequestException(error.message) from error
 
@@ -224,6 +224,12 @@ class PluginProbe:
             with suppress(ConnectException):  # the validation reports it
                 found.append(choose())
         return _fingerprints(found)
+
+
+def _plugin_view(plugin: Plugin) -> PluginView:
+    """With its location, of a Java plugin: its name may be one of ours too."""
+    location = plugin.location.name if plugin.is_java and plugin.location is not None else None
+    return PluginView(plugin.class_name, str(plugin.kind), None if plugin.version == UNDEFINED else plugin.version, location)
 
 
 def _fingerprints(plugins: Sequence[Plugin]) -> Fingerprints:

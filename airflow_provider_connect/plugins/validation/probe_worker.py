@@ -47,7 +47,7 @@ class Answers:
         raise ValueError(f"unknown request: {request['ask']}")
 
     def _keys(self, kind: PluginKind, class_name: str, version: str) -> list[dict[str, object]]:
-        found = next(plugin for plugin in self._choice.catalog.named(class_name, (kind,)) if plugin.version == version)
+        found = next(plugin for plugin in self._choice.catalog.used_by(class_name, kind, is_java=False) if plugin.version == version)
         definition = getattr(found.load(), "config_def", None)
         if not isinstance(definition, ConfigDef):
             raise ConfigException(f"{class_name}.config() must return a ConfigDef that is not null.")

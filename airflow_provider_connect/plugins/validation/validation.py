@@ -145,7 +145,7 @@ class _Validating:
             kind = _kind_of(name)
             if kind is None or value.value is None:
                 continue
-            plugins = [] if value.errors else self._choice.catalog.named(str(value.value), (kind,))
+            plugins = [] if value.errors else self._choice.catalog.used_by(str(value.value), kind, is_java=False)
             if plugins:
                 value.value = plugins[0].class_name
             elif any("could not be found" in error for error in value.errors):

@@ -74,7 +74,7 @@ class AskedHere:
     def validate(self, plugin: str, config: Mapping[str, str | None]) -> Validation:
         return Validation.counted(plugin, [])
 
-    def config_keys(self, plugin: str, version: str | None = None) -> Sequence[ConfigKeyView]:
+    def config_keys(self, plugin: str, version: str | None = None, location: str | None = None) -> Sequence[ConfigKeyView]:
         return []
 
     def plugins(self, connectors_only: bool = True) -> Sequence[PluginView]:

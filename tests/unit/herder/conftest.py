@@ -90,7 +90,7 @@ class SaidErrors:
         values = [ValidatedKey(None, ConfigValueView(key, None, [], errors, True)) for key, errors in self.errors.items()]
         return Validation.counted(plugin, [], values)
 
-    def config_keys(self, plugin: str, version: str | None = None) -> list[ConfigKeyView]:
+    def config_keys(self, plugin: str, version: str | None = None, location: str | None = None) -> list[ConfigKeyView]:
         return []
 
     def plugins(self, connectors_only: bool = True) -> list[PluginView]:
