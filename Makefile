@@ -6,7 +6,7 @@ SHARED := -n $(or $(JOBS),2)
 export AIRFLOW_PROVIDER_CONNECT_CACHE := $(CURDIR)/.dev/cache
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
 
-.PHONY: help setup demo up down status check test contract bench chaos soak hashes
+.PHONY: help setup demo up down status check test contract bench chaos soak docs hashes
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -54,7 +54,14 @@ soak: setup ## what takes long: random storms, clients of others, outages of min
 	@$(PY) -m pytest -q -m "soak or hypothesis" --timeout 1500 --hypothesis-seed $(SEED) --ignore tests/integration/worker/test_jdbc_fuzz.py $(SHARED)
 	@FUZZ_ROWS=$(or $(ROWS),20000) $(PY) -m pytest -q -m "soak or not soak" --timeout 7200 tests/integration/worker/test_jdbc_fuzz.py
 
+docs: export NO_MKDOCS_2_WARNING := 1
+docs: setup ## the documentation as a site with a search in .dev/site/html; a dead link or a page outside of the navigation ends it; SERVE=1 serves it
+	@$(PY) -m venv .dev/site/venv && .venv/bin/uv pip install -q --python .dev/site/venv/bin/python --require-hashes -r requirements/docs.txt
+	@$(PY) -m tests.site && .dev/site/venv/bin/mkdocs build --strict --quiet
+	@$(if $(filter-out 0,$(SERVE)),$(PY) -m http.server --bind 127.0.0.1 --directory .dev/site/html $(or $(PORT),8000),echo .dev/site/html/index.html)
+
 HASHES := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --constraint constraints.txt
 hashes: setup ## requirements of the image with the hash of every file, after a change of setup.cfg or constraints.txt
 	@echo setuptools | $(HASHES) - --output-file requirements/build.txt
+	@echo mkdocs-material | $(filter-out --constraint constraints.txt,$(HASHES)) - --output-file requirements/docs.txt
 	@printf 'asyncpg\npsycopg2-binary\nsetuptools\n' | $(HASHES) --extra airflow --extra jdbc --extra mysql --extra filesystem --extra lake --extra registry --extra sql setup.cfg - --output-file requirements/image.txt

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import site
+
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -31,6 +33,47 @@ def test_the_readme_leads_to_every_page(page: Path) -> None:
 @pytest.mark.parametrize("page", [*sorted(ROOT.glob("*.md")), *PAGES], ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     assert sorted(str(target) for target in linked(page) if not target.exists()) == []
+
+
+@pytest.mark.parametrize("page", site.sources())
+def test_anchors_in_links_are_there(page: str) -> None:
+    source = site.sources()[page]
+    text = source.read_text(encoding="utf-8")
+    wrong = []
+    for link in site.links(text):
+        path, _, anchor = link.partition("#")
+        file = (source.parent / path).resolve() if path else source
+        if anchor and "://" not in link and anchor not in site.anchors(file.read_text(encoding="utf-8")):
+            wrong.append(link)
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("line", "anchor"),
+    [
+        ("## What you get", "what-you-get"),
+        ("### `connector-metrics`", "connector-metrics"),
+        ("## 3. A config's way", "3-a-configs-way"),
+        ("## `RetriableException`, call by call", "retriableexception-call-by-call"),
+        ('## <a id="2.3"></a>2.3 Topics', "2.3"),
+    ],
+)
+def test_a_heading_has_the_anchor_that_it_has_in_a_repository(line: str, anchor: str) -> None:
+    assert anchor in site.anchors(f"# Page\n\n{line}\n")
+
+
+def test_headings_of_one_text_have_anchors_of_their_own() -> None:
+    assert site.anchors("# A\n\n## A\n\n```\n# not a heading\n```\n") == {"a", "a-1"}
+
+
+def test_a_page_of_the_site_has_titles_anchors_and_blank_lines_before_lists() -> None:
+    text = "# Files\nThese:\n- one, [two](docs/jdbc.md#types)\n- three\n```python plugins/shop.py\n# four\n```\n"
+    page = "# Files { #files }\nThese:\n\n- one, [two](jdbc.md#types)\n- three\n" + '```python title="plugins/shop.py"\n# four\n```\n'
+    assert site.page_of(text, ROOT) == page
+
+
+def test_the_site_has_every_page_once() -> None:
+    assert sorted(site.navigation()) == sorted(site.sources())
 
 
 def test_every_test_that_the_page_on_security_names_is_there() -> None:
